@@ -1,0 +1,178 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+/// Every target is held to the same rules: Swift 6 language mode, explicit existentials, imports that do not leak.
+let strict: [SwiftSetting] = [
+    .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("InternalImportsByDefault"),
+    .enableUpcomingFeature("MemberImportVisibility"),
+]
+
+let package = Package(
+    name: "chapar",
+    products: [
+        .executable(name: "chapar", targets: ["chapar"]),
+        .library(name: "PushCore", targets: ["PushCore"]),
+        .library(name: "PushHTTP", targets: ["PushHTTP"]),
+        .library(name: "PushAPNs", targets: ["PushAPNs"]),
+        .library(name: "PushGateway", targets: ["PushGateway"]),
+        .library(name: "PushStoreSQLite", targets: ["PushStoreSQLite"]),
+        .library(name: "PushSandbox", targets: ["PushSandbox"]),
+        .library(name: "PushTesting", targets: ["PushTesting"]),
+    ],
+    dependencies: [
+        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
+        .package(url: "https://github.com/apple/swift-certificates", from: "1.21.1"),
+        .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
+        .package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"),
+        .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
+        .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
+        .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
+        .package(url: "https://github.com/apple/swift-nio-ssl", from: "2.37.6"),
+        .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
+        .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.1"),
+        .package(url: "https://github.com/jpsim/Yams", from: "6.2.2"),
+        .package(url: "https://github.com/swift-server/async-http-client", from: "1.37.0"),
+        .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
+    ],
+    targets: [
+        // The core: protocols, model, registry. Foundation, swift-log and HTTP types only.
+        .target(
+            name: "PushCore",
+            dependencies: [
+                .product(name: "HTTPTypes", package: "swift-http-types"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: strict
+        ),
+
+        // What every plugin sends through.
+        .systemLibrary(name: "CNghttp2", pkgConfig: "libnghttp2", providers: [.apt(["libnghttp2-dev"])]),
+        .target(
+            name: "PushHTTP",
+            dependencies: [
+                "PushCore", "CNghttp2",
+                .product(name: "AsyncHTTPClient", package: "async-http-client"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOTLS", package: "swift-nio"),
+                .product(name: "NIOSSL", package: "swift-nio-ssl"),
+            ],
+            swiftSettings: strict
+        ),
+
+        // The platforms, one folder and one line of registration each.
+        .target(
+            name: "PushAPNs",
+            dependencies: [
+                "PushCore",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "X509", package: "swift-certificates"),
+            ],
+            path: "Plugins/APNs",
+            swiftSettings: strict
+        ),
+
+        // The stores.
+        .target(
+            name: "PushStoreSQLite",
+            dependencies: [
+                "PushCore",
+                .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: strict
+        ),
+
+        // The gateway as a library.
+        .target(
+            name: "PushGateway",
+            dependencies: [
+                "PushCore",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "Hummingbird", package: "hummingbird"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "Metrics", package: "swift-metrics"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                .product(name: "Yams", package: "Yams"),
+            ],
+            resources: [.embedInCode("Dashboard/dashboard.html"), .embedInCode("OpenAPI/openapi.json")],
+            swiftSettings: strict
+        ),
+
+        // Simulators, and what tests of plugins and stores share.
+        .target(
+            name: "PushSandbox",
+            dependencies: [
+                "PushCore", "CNghttp2",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOSSL", package: "swift-nio-ssl"),
+                .product(name: "X509", package: "swift-certificates"),
+            ],
+            swiftSettings: strict
+        ),
+        .target(name: "PushTesting", dependencies: ["PushCore"], swiftSettings: strict),
+
+        // The command line: the one place that puts plugins, store and gateway together.
+        .executableTarget(
+            name: "chapar",
+            dependencies: [
+                "PushCore", "PushHTTP", "PushAPNs", "PushGateway", "PushStoreSQLite", "PushSandbox",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+            ],
+            swiftSettings: strict
+        ),
+
+        .testTarget(name: "PushCoreTests", dependencies: ["PushCore", "PushTesting"], swiftSettings: strict),
+        .testTarget(
+            name: "PushHTTPTests",
+            dependencies: [
+                "PushHTTP", "PushCore", "PushTesting", "PushSandbox",
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOSSL", package: "swift-nio-ssl"),
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "PushAPNsTests",
+            dependencies: [
+                "PushAPNs", "PushHTTP", "PushCore", "PushTesting", "PushSandbox",
+                .product(name: "Crypto", package: "swift-crypto"),
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "PushStoreSQLiteTests",
+            dependencies: ["PushStoreSQLite", "PushCore", "PushTesting", .product(name: "GRDB", package: "GRDB.swift")],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "PushSandboxTests",
+            dependencies: ["PushSandbox", "PushHTTP", "PushCore", "PushTesting"],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "PushGatewayTests",
+            dependencies: [
+                "PushGateway", "PushCore", "PushTesting", "PushStoreSQLite",
+                .product(name: "HummingbirdTesting", package: "hummingbird"),
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "ChaparTests",
+            dependencies: ["chapar", "PushGateway", "PushSandbox", "PushCore", "PushTesting"],
+            swiftSettings: strict
+        ),
+    ],
+    swiftLanguageModes: [.v6]
+)

@@ -1,0 +1,159 @@
+/// One header field of a call or an answer. Names are lower case, as HTTP/2 has them on the wire.
+public struct HTTPHeader: Hashable, Sendable {
+    /// How an HTTP/2 encoder treats the field. HTTP/1.1 ignores it.
+    public enum Indexing: Sendable {
+        /// Constant on a connection: kept in the compression table.
+        case indexed
+        /// Differs with every call: sent as a literal, so that it does not push useful entries out of the table.
+        case literal
+    }
+
+    /// The field name, lower case.
+    public let name: String
+    /// The field value, without line breaks.
+    public let value: String
+    /// How an HTTP/2 encoder treats the field.
+    public let indexing: Indexing
+
+    /// Makes a field; `name` must be lower case already, since this runs once for each message.
+    public init(_ name: String, _ value: String, _ indexing: Indexing = .indexed) {
+        self.name = name
+        self.value = value
+        self.indexing = indexing
+    }
+}
+
+/// What many calls have in common, made once: method, constant header fields, the request deadline.
+public final class HTTPCallTemplate: Sendable {
+    /// The method, upper case.
+    public let method: String
+    /// The fields every call of this template carries.
+    public let headers: [HTTPHeader]
+    /// How long a call may take, from hand-over to the last byte of the answer. Nil means the pool's own.
+    public let deadline: Duration?
+
+    /// Makes a template.
+    public init(method: String, headers: [HTTPHeader] = [], deadline: Duration? = nil) {
+        self.method = method
+        self.headers = headers
+        self.deadline = deadline
+    }
+}
+
+/// One request of a plugin: a template, and what is this request's own.
+public struct HTTPCall: Sendable {
+    /// What this call has in common with others.
+    public var template: HTTPCallTemplate
+    /// The path with its query, beginning with `/`.
+    public var path: String
+    /// The fields of this call alone.
+    public var headers: [HTTPHeader]
+    /// The body; shared by calls that send the same bytes.
+    public var body: [UInt8]
+
+    /// Makes a call.
+    public init(_ template: HTTPCallTemplate, path: String, headers: [HTTPHeader] = [], body: [UInt8] = []) {
+        self.template = template
+        self.path = path
+        self.headers = headers
+        self.body = body
+    }
+}
+
+/// A complete answer to a call: status, fields, body.
+public struct HTTPAnswer: Sendable {
+    /// The status code.
+    public var status: Int
+    /// The fields, names in lower case, in the order received.
+    public var headers: [HTTPHeader]
+    /// The body, at most the pool's limit.
+    public var body: [UInt8]
+
+    /// Makes an answer.
+    public init(status: Int, headers: [HTTPHeader] = [], body: [UInt8] = []) {
+        self.status = status
+        self.headers = headers
+        self.body = body
+    }
+
+    /// The first value of the field `name`, which is given in lower case.
+    public func header(_ name: String) -> String? {
+        headers.first { $0.name == name }?.value
+    }
+}
+
+/// Why a call has no answer, and the one thing that decides what may be done next: whether it can have been processed.
+public struct HTTPFailure: Error, Sendable, Hashable, CustomStringConvertible {
+    /// Whether the platform can have acted on the call.
+    public enum Stage: String, Sendable {
+        /// Surely not processed: never written, refused by `REFUSED_STREAM`, or above a `GOAWAY`'s last stream.
+        /// Sending it again is safe.
+        case notProcessed
+        /// Written, at least in part, and no answer came: it may have been processed.
+        case unknown
+    }
+
+    /// What happened, for metrics and for a plugin's mapping.
+    public enum Cause: Hashable, Sendable {
+        /// The name could not be resolved, or the connection was refused or timed out.
+        case connect
+        /// The TLS handshake failed; the detail names a certificate problem when there is one.
+        case tls
+        /// The peer did not choose the protocol that was asked for.
+        case protocolNotNegotiated
+        /// The proxy refused the tunnel.
+        case proxy
+        /// The peer refused the stream before any processing.
+        case refusedStream
+        /// The peer announced the end of the connection.
+        case goAway
+        /// The peer reset the stream; the HTTP/2 error code.
+        case reset(UInt32)
+        /// The connection ended or failed while the call was on it.
+        case connectionLost
+        /// The call's deadline passed.
+        case deadline
+        /// The pool already holds as many waiting calls as it may.
+        case queueFull
+        /// The caller was cancelled, or the pool shut down.
+        case cancelled
+        /// The answer broke the protocol or was larger than the pool accepts.
+        case badAnswer
+        /// The connection's credential could not be made.
+        case credentials
+    }
+
+    /// Whether the platform can have acted on the call.
+    public let stage: Stage
+    /// What happened.
+    public let cause: Cause
+    /// A sentence for people: never a token, key or payload.
+    public let detail: String
+
+    /// Makes a failure.
+    public init(_ stage: Stage, _ cause: Cause, _ detail: String) {
+        self.stage = stage
+        self.cause = cause
+        self.detail = detail
+    }
+
+    /// The cause and its detail, for logs.
+    public var description: String { "\(cause) (\(stage.rawValue)): \(detail)" }
+}
+
+/// What became of one call of a batch.
+public struct HTTPReply: Sendable {
+    /// The call's place in the batch that was sent.
+    public let index: Int
+    /// The answer, or why there is none.
+    public let result: Result<HTTPAnswer, HTTPFailure>
+    /// The connection the call went out on, 0 when it never left.
+    public let connection: UInt64
+
+    /// Makes a reply.
+    public init(index: Int, result: Result<HTTPAnswer, HTTPFailure>, connection: UInt64) {
+        self.index = index
+        self.result = result
+        self.connection = connection
+    }
+}

@@ -1,0 +1,69 @@
+/// Where a platform listens: scheme, host and port, with no path.
+///
+/// Built from the `base_url` of a configuration section or by a plugin from its platform's documented hosts.
+public struct HTTPEndpoint: Hashable, Sendable, CustomStringConvertible {
+    /// The two schemes Chapar speaks.
+    public enum Scheme: String, Sendable {
+        /// Cleartext; for simulators and proxies on the same machine only.
+        case http
+        /// TLS 1.2 or newer, with the certificate and the host name always verified.
+        case https
+    }
+
+    /// The scheme.
+    public let scheme: Scheme
+    /// A host name or an address literal, lower case, without brackets.
+    public let host: String
+    /// The TCP port, 1 to 65535.
+    public let port: Int
+
+    /// Makes an endpoint; `port` is the scheme's usual one unless given.
+    public init(scheme: Scheme = .https, host: String, port: Int? = nil) {
+        self.scheme = scheme
+        self.host = host.lowercased()
+        self.port = port ?? (scheme == .https ? 443 : 80)
+    }
+
+    /// Parses `https://host:port`, nil when it is anything else, also when it has a path, a query or a user.
+    public init?(url: String) {
+        let scheme: Scheme
+        var rest: Substring
+        if url.hasPrefix("https://") {
+            (scheme, rest) = (.https, url.dropFirst(8))
+        } else if url.hasPrefix("http://") {
+            (scheme, rest) = (.http, url.dropFirst(7))
+        } else {
+            return nil
+        }
+        if rest.hasSuffix("/") { rest = rest.dropLast() }
+        var host = rest
+        var port: Int?
+        if rest.hasPrefix("["), let close = rest.firstIndex(of: "]") {
+            host = rest[rest.index(after: rest.startIndex)..<close]
+            rest = rest[rest.index(after: close)...]
+            if rest.hasPrefix(":") { port = Int(rest.dropFirst()) }
+            guard rest.isEmpty || port != nil, host.allSatisfy({ $0.isHexDigit || $0 == ":" || $0 == "." }) else {
+                return nil
+            }
+        } else {
+            if let colon = rest.firstIndex(of: ":") {
+                host = rest[..<colon]
+                port = Int(rest[rest.index(after: colon)...])
+                guard port != nil else { return nil }
+            }
+            guard host.allSatisfy({ $0.isASCII && ($0.isLetter || $0.isNumber || $0 == "." || $0 == "-" || $0 == "_") })
+            else { return nil }
+        }
+        guard !host.isEmpty, port.map({ (1...65535).contains($0) }) ?? true else { return nil }
+        self.init(scheme: scheme, host: String(host), port: port)
+    }
+
+    /// The `:authority` or `host` value: the port is left out when it is the scheme's usual one.
+    public var authority: String {
+        let name = host.contains(":") ? "[\(host)]" : host
+        return port == (scheme == .https ? 443 : 80) ? name : "\(name):\(port)"
+    }
+
+    /// The endpoint as a URL without a path.
+    public var description: String { "\(scheme.rawValue)://\(authority)" }
+}

@@ -1,0 +1,180 @@
+/// Makes connection pools for plugins. `PushHTTP` holds the one real implementation.
+///
+/// A plugin asks for a pool for each endpoint and credential it uses and never sees a socket.
+public protocol HTTPTransport: Sendable {
+    /// Makes a pool; nothing is opened before the first call.
+    func pool(_ configuration: HTTPPoolConfiguration) throws(HTTPPoolError) -> any HTTPPool
+}
+
+/// A pool's configuration cannot work: a certificate that cannot be read, a proxy address that is none.
+public struct HTTPPoolError: Error, Sendable, Hashable, CustomStringConvertible {
+    /// What is wrong and how to mend it. Never holds key material.
+    public let description: String
+
+    /// Makes an error.
+    public init(_ description: String) { self.description = description }
+}
+
+/// Connections to one endpoint under one credential.
+///
+/// Calls beyond the peer's stream limit wait in the pool, in order, until there is room or their deadline passes.
+public protocol HTTPPool: Sendable {
+    /// Sends every call once and reports each exactly once, as the answers come.
+    ///
+    /// `report` runs on the pool's event loop with all replies of one read: it must not block. The function returns when
+    /// every call has been reported. Cancelling the task makes calls that are not written yet fail as `cancelled`;
+    /// those on the wire still report their answer or `unknown`.
+    func send(_ calls: [HTTPCall], report: @escaping @Sendable ([HTTPReply]) -> Void) async
+
+    /// What the pool is doing now.
+    var status: HTTPPoolStatus { get }
+
+    /// Takes every connection out of use: open streams end in peace, new calls open new connections.
+    ///
+    /// For a credential that was replaced, or one that the platform refused.
+    func replaceConnections()
+
+    /// Ends the pool: waiting calls fail as `cancelled`, open ones get until `grace` to end.
+    func shutdown(grace: Duration) async
+}
+
+extension HTTPPool {
+    /// Sends one call and waits for its answer.
+    public func send(_ call: HTTPCall) async throws(HTTPFailure) -> HTTPAnswer {
+        let slot = ReplySlot()
+        await send([call]) { replies in
+            for reply in replies { slot.put(reply.result) }
+        }
+        return try slot.take().get()
+    }
+}
+
+/// A snapshot of a pool, for the dispatcher's window, health and metrics.
+public struct HTTPPoolStatus: Sendable, Hashable {
+    /// Connections that take calls.
+    public var connections: Int
+    /// Calls that are on the wire.
+    public var openStreams: Int
+    /// Calls that wait for a stream.
+    public var waiting: Int
+    /// The sum of the peers' current stream limits.
+    public var streamLimit: Int
+    /// How often a connection has been opened, in this process.
+    public var connectionsOpened: Int
+    /// Why the last attempt to connect failed; nil after a success.
+    public var lastConnectFailure: HTTPFailure?
+
+    /// Makes a snapshot.
+    public init(
+        connections: Int = 0,
+        openStreams: Int = 0,
+        waiting: Int = 0,
+        streamLimit: Int = 0,
+        connectionsOpened: Int = 0,
+        lastConnectFailure: HTTPFailure? = nil
+    ) {
+        self.connections = connections
+        self.openStreams = openStreams
+        self.waiting = waiting
+        self.streamLimit = streamLimit
+        self.connectionsOpened = connectionsOpened
+        self.lastConnectFailure = lastConnectFailure
+    }
+}
+
+/// Everything a pool needs to know, with defaults that fit the push platforms.
+public struct HTTPPoolConfiguration: Sendable {
+    /// The protocol of the connections.
+    public enum Version: Sendable {
+        /// HTTP/1.1, one call at a time on a connection.
+        case http1
+        /// HTTP/2, asked for by ALPN; any other result is an error.
+        case http2
+    }
+
+    /// A client certificate with its key, both PEM.
+    public struct ClientCertificate: Sendable {
+        /// The certificate, followed by its intermediates.
+        public let chainPEM: String
+        /// The private key.
+        public let keyPEM: Secret
+
+        /// Makes a client certificate.
+        public init(chainPEM: String, keyPEM: Secret) {
+            self.chainPEM = chainPEM
+            self.keyPEM = keyPEM
+        }
+    }
+
+    /// Where to connect.
+    public var endpoint: HTTPEndpoint
+    /// The protocol of the connections.
+    public var version: Version
+    /// Certificates to trust beside the system's, PEM. For a private CA or a simulator.
+    public var extraTrustPEM: String?
+    /// The certificate the client shows, for mutual TLS.
+    public var clientCertificate: ClientCertificate?
+    /// An HTTP proxy (`http://host:port`) that is asked for a `CONNECT` tunnel.
+    public var proxy: HTTPEndpoint?
+    /// The most connections at a time.
+    public var maximumConnections: Int = 4
+    /// The most calls that may wait for a stream; further ones fail as `queueFull`.
+    public var maximumWaiting: Int = 10_000
+    /// How long name resolution, TCP and TLS may take together.
+    public var connectTimeout: Duration = .seconds(20)
+    /// How long a call may take, unless its template says otherwise.
+    public var requestTimeout: Duration = .seconds(20)
+    /// With calls open and no byte read for so long, the peer is asked for a sign of life.
+    public var pingAfterSilence: Duration = .seconds(15)
+    /// How long the answer to a ping may take before the connection counts as dead.
+    public var pingTimeout: Duration = .seconds(10)
+    /// A surplus connection without calls for so long is closed; the last one stays.
+    public var idleTimeout: Duration = .seconds(600)
+    /// The largest answer body that is kept, in bytes; a larger one fails the call as `badAnswer`.
+    public var maximumAnswerBytes: Int = 1 << 20
+    /// How long to wait before connecting again: from the first to the second, doubled each time, with full jitter.
+    public var reconnectBackoff: ClosedRange<Duration> = .seconds(1) ... .seconds(60)
+    /// What is special about the platform's connections; nil when nothing is.
+    public var policy: (any HTTPConnectionPolicy)?
+
+    /// Makes a configuration with the defaults of this type.
+    public init(endpoint: HTTPEndpoint, version: Version) {
+        self.endpoint = endpoint
+        self.version = version
+    }
+}
+
+/// What a platform asks of its connections: a credential bound to each, and when one must not be used any more.
+///
+/// Called on the pool's event loop, once for a batch of calls or answers: it must return at once.
+public protocol HTTPConnectionPolicy: Sendable {
+    /// The fields that calls on `connection` carry now, such as `authorization`.
+    ///
+    /// Asked when the connection opens and then at most once a second: a token that was replaced is taken up by itself.
+    func headers(for connection: HTTPConnectionInfo) throws(HTTPFailure) -> [HTTPHeader]
+
+    /// What the answer means for the connection that it came on. Asked for every answer that is not a success.
+    func verdict(on answer: HTTPAnswer, from connection: HTTPConnectionInfo) -> HTTPConnectionVerdict
+}
+
+/// One connection, as a policy sees it.
+public struct HTTPConnectionInfo: Sendable, Hashable {
+    /// A number that is never used again in this process.
+    public let id: UInt64
+    /// When the connection was ready for calls.
+    public let openedAt: ContinuousClock.Instant
+
+    /// Makes the description of a connection.
+    public init(id: UInt64, openedAt: ContinuousClock.Instant) {
+        self.id = id
+        self.openedAt = openedAt
+    }
+}
+
+/// What to do with a connection after an answer.
+public enum HTTPConnectionVerdict: Sendable {
+    /// Go on using it.
+    case keep
+    /// Give it no new calls, let the open ones end, close it; others take its place.
+    case retire
+}

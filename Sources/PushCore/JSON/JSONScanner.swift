@@ -1,0 +1,326 @@
+/// A document that is not JSON: where, and what was expected there.
+public struct JSONSyntaxError: Error, Hashable, Sendable, CustomStringConvertible {
+    /// The place in the document, in bytes from its start.
+    public let offset: Int
+    /// What was expected.
+    public let expected: String
+
+    /// Makes an error.
+    public init(offset: Int, expected: String) {
+        self.offset = offset
+        self.expected = expected
+    }
+
+    /// A sentence that names the place and what was expected there.
+    public var description: String { "not JSON at byte \(offset): expected \(expected)" }
+}
+
+/// Reads JSON front to back without building a tree, as strictly as RFC 8259 asks.
+///
+/// The hot route reads requests through it straight into values; `JSONValue` uses it for everything else. Depth is
+/// limited to 64 levels. A repeated name in an object is an error where a tree is built.
+public struct JSONScanner: ~Copyable {
+    /// What the next value is.
+    public enum Kind: Sendable {
+        /// An object.
+        case object
+        /// An array.
+        case array
+        /// A string.
+        case string
+        /// A number.
+        case number
+        /// `true` or `false`.
+        case bool
+        /// `null`.
+        case null
+    }
+
+    /// The deepest nesting that is read.
+    public static let maximumDepth = 64
+
+    private let text: UnsafeBufferPointer<UInt8>
+    /// The place of the next byte to read.
+    public private(set) var offset = 0
+    private var depth = 0
+
+    private init(_ text: UnsafeBufferPointer<UInt8>) { self.text = text }
+
+    /// Reads one whole document with `body` and makes sure that nothing follows it.
+    public static func scan<Value>(
+        _ bytes: [UInt8],
+        _ body: (inout JSONScanner) throws(JSONSyntaxError) -> Value
+    ) throws(JSONSyntaxError) -> Value {
+        let result = bytes.withUnsafeBufferPointer { text -> Result<Value, JSONSyntaxError> in
+            var scanner = JSONScanner(text)
+            do throws(JSONSyntaxError) {
+                let value = try body(&scanner)
+                scanner.skipSpace()
+                guard scanner.offset == text.count else { throw scanner.error("the end of the document") }
+                return .success(value)
+            } catch {
+                return .failure(error)
+            }
+        }
+        return try result.get()
+    }
+
+    /// An error at the present place.
+    public func error(_ expected: String) -> JSONSyntaxError { JSONSyntaxError(offset: offset, expected: expected) }
+
+    /// The kind of the next value, which stays unread.
+    public mutating func peek() throws(JSONSyntaxError) -> Kind {
+        skipSpace()
+        guard offset < text.count else { throw error("a value") }
+        switch text[offset] {
+        case UInt8(ascii: "{"): return .object
+        case UInt8(ascii: "["): return .array
+        case UInt8(ascii: "\""): return .string
+        case UInt8(ascii: "t"), UInt8(ascii: "f"): return .bool
+        case UInt8(ascii: "n"): return .null
+        case UInt8(ascii: "-"), UInt8(ascii: "0")...UInt8(ascii: "9"): return .number
+        default: throw error("a value")
+        }
+    }
+
+    /// Reads an object, giving each member's name to `member`, which must read or skip its value.
+    public mutating func object(
+        _ member: (inout JSONScanner, String) throws(JSONSyntaxError) -> Void
+    ) throws(JSONSyntaxError) {
+        try enter(UInt8(ascii: "{"), "an object")
+        skipSpace()
+        if take(UInt8(ascii: "}")) { return leave() }
+        repeat {
+            skipSpace()
+            let name = try string()
+            skipSpace()
+            guard take(UInt8(ascii: ":")) else { throw error("':'") }
+            try member(&self, name)
+            skipSpace()
+        } while take(UInt8(ascii: ","))
+        guard take(UInt8(ascii: "}")) else { throw error("',' or '}'") }
+        leave()
+    }
+
+    /// Reads an array, calling `element` with each index; it must read or skip the element.
+    public mutating func array(
+        _ element: (inout JSONScanner, Int) throws(JSONSyntaxError) -> Void
+    ) throws(JSONSyntaxError) {
+        try enter(UInt8(ascii: "["), "an array")
+        skipSpace()
+        if take(UInt8(ascii: "]")) { return leave() }
+        var index = 0
+        repeat {
+            try element(&self, index)
+            index += 1
+            skipSpace()
+        } while take(UInt8(ascii: ","))
+        guard take(UInt8(ascii: "]")) else { throw error("',' or ']'") }
+        leave()
+    }
+
+    /// Reads a string.
+    public mutating func string() throws(JSONSyntaxError) -> String {
+        skipSpace()
+        guard take(UInt8(ascii: "\"")) else { throw error("a string") }
+        let start = offset
+        while offset < text.count {
+            switch text[offset] {
+            case UInt8(ascii: "\""):
+                let run = UnsafeBufferPointer(rebasing: text[start..<offset])
+                guard let value = String(validating: run, as: UTF8.self) else {
+                    throw JSONSyntaxError(offset: start, expected: "valid UTF-8")
+                }
+                offset += 1
+                return value
+            case UInt8(ascii: "\\"):
+                return try escapedString(from: start)
+            case 0..<0x20:
+                throw error("an escaped control character")
+            default:
+                offset += 1
+            }
+        }
+        throw error("'\"'")
+    }
+
+    /// Reads a number: `integer` when it is whole and fits 64 bits, else `double`.
+    public mutating func number() throws(JSONSyntaxError) -> JSONValue {
+        skipSpace()
+        let start = offset
+        var isWhole = true
+        _ = take(UInt8(ascii: "-"))
+        if take(UInt8(ascii: "0")) {
+            // A leading zero stands alone.
+        } else {
+            guard digits() > 0 else { throw error("a number") }
+        }
+        if take(UInt8(ascii: ".")) {
+            isWhole = false
+            guard digits() > 0 else { throw error("a digit") }
+        }
+        if take(UInt8(ascii: "e")) || take(UInt8(ascii: "E")) {
+            isWhole = false
+            if !take(UInt8(ascii: "+")) { _ = take(UInt8(ascii: "-")) }
+            guard digits() > 0 else { throw error("a digit") }
+        }
+        let number = String(decoding: text[start..<offset], as: UTF8.self)
+        if isWhole, let value = Int64(number) { return .integer(value) }
+        guard let value = Double(number), value.isFinite else {
+            throw JSONSyntaxError(offset: start, expected: "a number that fits a double")
+        }
+        return .double(value)
+    }
+
+    /// Reads `true` or `false`.
+    public mutating func bool() throws(JSONSyntaxError) -> Bool {
+        skipSpace()
+        if word("true") { return true }
+        if word("false") { return false }
+        throw error("true or false")
+    }
+
+    /// Reads `null`.
+    public mutating func null() throws(JSONSyntaxError) {
+        skipSpace()
+        guard word("null") else { throw error("null") }
+    }
+
+    /// Reads any value into a tree.
+    public mutating func value() throws(JSONSyntaxError) -> JSONValue {
+        switch try peek() {
+        case .string: return .string(try string())
+        case .number: return try number()
+        case .bool: return .bool(try bool())
+        case .null:
+            try null()
+            return .null
+        case .array:
+            var values: [JSONValue] = []
+            try array { (scanner, _) throws(JSONSyntaxError) in values.append(try scanner.value()) }
+            return .array(values)
+        case .object:
+            var object = JSONObject()
+            try self.object { (scanner, name) throws(JSONSyntaxError) in
+                guard object[name] == nil else { throw scanner.error("a name that is not repeated") }
+                object[name] = try scanner.value()
+            }
+            return .object(object)
+        }
+    }
+
+    /// Passes over any value, checking its syntax.
+    public mutating func skip() throws(JSONSyntaxError) {
+        switch try peek() {
+        case .string: _ = try string()
+        case .number: _ = try number()
+        case .bool: _ = try bool()
+        case .null: try null()
+        case .array: try array { (scanner, _) throws(JSONSyntaxError) in try scanner.skip() }
+        case .object: try object { (scanner, _) throws(JSONSyntaxError) in try scanner.skip() }
+        }
+    }
+
+    /// The bytes between two places that ``offset`` gave: a value as it stood in the document.
+    public func slice(_ range: Range<Int>) -> [UInt8] { Array(text[range]) }
+
+    /// Passes over white space, so that ``offset`` is where the next value begins.
+    public mutating func skipSpace() {
+        while offset < text.count {
+            switch text[offset] {
+            case UInt8(ascii: " "), UInt8(ascii: "\n"), UInt8(ascii: "\r"), UInt8(ascii: "\t"): offset += 1
+            default: return
+            }
+        }
+    }
+
+    private mutating func enter(_ bracket: UInt8, _ name: String) throws(JSONSyntaxError) {
+        skipSpace()
+        guard take(bracket) else { throw error(name) }
+        depth += 1
+        guard depth <= Self.maximumDepth else { throw error("at most \(Self.maximumDepth) levels of nesting") }
+    }
+
+    private mutating func leave() { depth -= 1 }
+
+    private mutating func take(_ byte: UInt8) -> Bool {
+        guard offset < text.count, text[offset] == byte else { return false }
+        offset += 1
+        return true
+    }
+
+    private mutating func digits() -> Int {
+        let start = offset
+        while offset < text.count, (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(text[offset]) { offset += 1 }
+        return offset - start
+    }
+
+    private mutating func word(_ word: StaticString) -> Bool {
+        let matches = word.withUTF8Buffer { letters in
+            text.count - offset >= letters.count && letters.indices.allSatisfy { text[offset + $0] == letters[$0] }
+        }
+        if matches { offset += word.utf8CodeUnitCount }
+        return matches
+    }
+
+    private mutating func escapedString(from start: Int) throws(JSONSyntaxError) -> String {
+        var decoded = Array(text[start..<offset])
+        while offset < text.count {
+            let byte = text[offset]
+            offset += 1
+            switch byte {
+            case UInt8(ascii: "\""):
+                guard let value = String(validating: decoded, as: UTF8.self) else {
+                    throw JSONSyntaxError(offset: start, expected: "valid UTF-8")
+                }
+                return value
+            case UInt8(ascii: "\\"): try escape(into: &decoded)
+            case 0..<0x20:
+                offset -= 1
+                throw error("an escaped control character")
+            default: decoded.append(byte)
+            }
+        }
+        throw error("'\"'")
+    }
+
+    private mutating func escape(into decoded: inout [UInt8]) throws(JSONSyntaxError) {
+        guard offset < text.count else { throw error("an escape") }
+        let byte = text[offset]
+        offset += 1
+        switch byte {
+        case UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "/"): decoded.append(byte)
+        case UInt8(ascii: "b"): decoded.append(8)
+        case UInt8(ascii: "f"): decoded.append(12)
+        case UInt8(ascii: "n"): decoded.append(10)
+        case UInt8(ascii: "r"): decoded.append(13)
+        case UInt8(ascii: "t"): decoded.append(9)
+        case UInt8(ascii: "u"):
+            var code = try hexQuad()
+            if (0xD800..<0xDC00).contains(code) {
+                guard take(UInt8(ascii: "\\")), take(UInt8(ascii: "u")) else { throw error("a low surrogate") }
+                let low = try hexQuad()
+                guard (0xDC00..<0xE000).contains(low) else { throw error("a low surrogate") }
+                code = 0x10000 + (code - 0xD800) << 10 + (low - 0xDC00)
+            }
+            guard let scalar = Unicode.Scalar(code) else { throw error("a Unicode scalar") }
+            decoded.append(contentsOf: String(Character(scalar)).utf8)
+        default:
+            offset -= 1
+            throw error("an escape")
+        }
+    }
+
+    private mutating func hexQuad() throws(JSONSyntaxError) -> UInt32 {
+        guard text.count - offset >= 4 else { throw error("four hexadecimal digits") }
+        var code: UInt32 = 0
+        for _ in 0..<4 {
+            guard let digit = Character(Unicode.Scalar(text[offset])).hexDigitValue else {
+                throw error("four hexadecimal digits")
+            }
+            code = code << 4 | UInt32(digit)
+            offset += 1
+        }
+        return code
+    }
+}

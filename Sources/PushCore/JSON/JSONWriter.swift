@@ -1,0 +1,179 @@
+/// Appends compact JSON to a byte buffer: the one writer of payloads, answers, events and stored attempts.
+///
+/// Slashes are not escaped, since payload limits count bytes after encoding (specs: APNs section 4).
+/// The caller is trusted to open and close in order; commas are the writer's business.
+public struct JSONWriter: Sendable {
+    /// What has been written.
+    public private(set) var bytes: [UInt8]
+    private var needsComma = false
+
+    /// Makes a writer with room for `capacity` bytes.
+    public init(capacity: Int = 256) {
+        bytes = []
+        bytes.reserveCapacity(capacity)
+    }
+
+    /// Begins an object.
+    public mutating func beginObject() { open(UInt8(ascii: "{")) }
+    /// Ends an object.
+    public mutating func endObject() { close(UInt8(ascii: "}")) }
+    /// Begins an array.
+    public mutating func beginArray() { open(UInt8(ascii: "[")) }
+    /// Ends an array.
+    public mutating func endArray() { close(UInt8(ascii: "]")) }
+
+    /// Writes a member's name, to be followed by its value. Constant names need no escaping, which makes them cheap.
+    public mutating func name(_ name: StaticString) {
+        separate()
+        bytes.append(UInt8(ascii: "\""))
+        name.withUTF8Buffer { bytes.append(contentsOf: $0) }
+        bytes.append(UInt8(ascii: "\""))
+        bytes.append(UInt8(ascii: ":"))
+        needsComma = false
+    }
+
+    /// Writes a member's name, to be followed by its value.
+    public mutating func name(_ name: String) {
+        separate()
+        quote(name)
+        bytes.append(UInt8(ascii: ":"))
+        needsComma = false
+    }
+
+    /// Writes a string.
+    public mutating func string(_ value: String) {
+        separate()
+        quote(value)
+        needsComma = true
+    }
+
+    /// Writes a whole number.
+    public mutating func integer(_ value: some BinaryInteger) {
+        separate()
+        digits(Int64(value))
+        needsComma = true
+    }
+
+    /// Writes a number; JSON has no infinity and no NaN, which become `null`.
+    public mutating func double(_ value: Double) {
+        separate()
+        if value.isFinite {
+            bytes.append(contentsOf: "\(value)".utf8)
+        } else {
+            bytes.append(contentsOf: "null".utf8)
+        }
+        needsComma = true
+    }
+
+    /// Writes a truth value.
+    public mutating func bool(_ value: Bool) {
+        separate()
+        bytes.append(contentsOf: (value ? "true" : "false").utf8)
+        needsComma = true
+    }
+
+    /// Writes `null`.
+    public mutating func null() {
+        separate()
+        bytes.append(contentsOf: "null".utf8)
+        needsComma = true
+    }
+
+    /// Writes a value that is encoded already.
+    public mutating func raw(_ json: some Sequence<UInt8>) {
+        separate()
+        bytes.append(contentsOf: json)
+        needsComma = true
+    }
+
+    /// Writes any value.
+    public mutating func value(_ value: JSONValue) {
+        switch value {
+        case .null: null()
+        case .bool(let value): bool(value)
+        case .integer(let value): integer(value)
+        case .double(let value): double(value)
+        case .string(let value): string(value)
+        case .array(let values):
+            beginArray()
+            for value in values { self.value(value) }
+            endArray()
+        case .object(let object): self.object(object)
+        }
+    }
+
+    /// Writes an object.
+    public mutating func object(_ object: JSONObject) {
+        beginObject()
+        for (name, value) in object {
+            self.name(name)
+            self.value(value)
+        }
+        endObject()
+    }
+
+    private mutating func open(_ bracket: UInt8) {
+        separate()
+        bytes.append(bracket)
+        needsComma = false
+    }
+
+    private mutating func close(_ bracket: UInt8) {
+        bytes.append(bracket)
+        needsComma = true
+    }
+
+    private mutating func separate() {
+        if needsComma { bytes.append(UInt8(ascii: ",")) }
+    }
+
+    private mutating func digits(_ value: Int64) {
+        if (0..<10).contains(value) {
+            bytes.append(UInt8(ascii: "0") + UInt8(value))
+            return
+        }
+        var magnitude = value.magnitude
+        withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 20) { digits in
+            var place = 20
+            repeat {
+                place -= 1
+                digits[place] = UInt8(ascii: "0") + UInt8(magnitude % 10)
+                magnitude /= 10
+            } while magnitude > 0
+            if value < 0 { bytes.append(UInt8(ascii: "-")) }
+            bytes.append(contentsOf: digits[place..<20])
+        }
+    }
+
+    private mutating func quote(_ value: String) {
+        bytes.append(UInt8(ascii: "\""))
+        var value = value
+        value.withUTF8 { text in
+            var plain = 0  // Where the run of bytes that need no escape begins.
+            for place in 0..<text.count {
+                let byte = text[place]
+                guard byte < 0x20 || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") else { continue }
+                bytes.append(contentsOf: text[plain..<place])
+                escape(byte)
+                plain = place + 1
+            }
+            bytes.append(contentsOf: text[plain...])
+        }
+        bytes.append(UInt8(ascii: "\""))
+    }
+
+    private mutating func escape(_ byte: UInt8) {
+        bytes.append(UInt8(ascii: "\\"))
+        switch byte {
+        case UInt8(ascii: "\n"): bytes.append(UInt8(ascii: "n"))
+        case UInt8(ascii: "\r"): bytes.append(UInt8(ascii: "r"))
+        case UInt8(ascii: "\t"): bytes.append(UInt8(ascii: "t"))
+        case UInt8(ascii: "\""), UInt8(ascii: "\\"): bytes.append(byte)
+        default:
+            let hex = Array("0123456789abcdef".utf8)
+            bytes.append(contentsOf: "u00".utf8)
+            bytes.append(hex[Int(byte >> 4)])
+            bytes.append(hex[Int(byte & 15)])
+        }
+    }
+}

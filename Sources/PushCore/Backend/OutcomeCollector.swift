@@ -1,0 +1,20 @@
+internal import Synchronization
+
+/// Gathers the reports of one `send` until it returns.
+final class OutcomeCollector: Sendable {
+    private let rows: Mutex<[[DeliveryOutcome]]>
+
+    /// A recipient that a backend never reports is unknown: a broken promise is not a success.
+    init(_ requests: [PushRequest]) {
+        let silence = DeliveryOutcome.unknown(UnknownOutcome(reason: "not_reported"))
+        rows = Mutex(requests.map { Array(repeating: silence, count: $0.recipients.count) })
+    }
+
+    func take(_ reports: [DeliveryReport]) {
+        rows.withLock { rows in
+            for report in reports { rows[report.request][report.recipient] = report.outcome }
+        }
+    }
+
+    var outcomes: [[DeliveryOutcome]] { rows.withLock { $0 } }
+}

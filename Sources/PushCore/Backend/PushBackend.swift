@@ -1,0 +1,206 @@
+/// A kind of backend: the word after `kind:` in a configuration file, such as `apns`.
+public struct BackendKind: RawRepresentable, Hashable, Sendable, ExpressibleByStringLiteral, CustomStringConvertible {
+    /// The word.
+    public let rawValue: String
+    /// Makes a kind.
+    public init(rawValue: String) { self.rawValue = rawValue }
+    /// Makes a kind.
+    public init(stringLiteral value: String) { rawValue = value }
+    /// The word.
+    public var description: String { rawValue }
+}
+
+/// A connection to one platform under one account: what carries notifications to recipients.
+///
+/// The dispatcher, or a caller's own code, calls `send` concurrently and owns queueing, retries and idempotency keys. A
+/// backend offers each message once and reports the answer. Whatever else a platform can do is a property that is nil when
+/// it cannot, so that a caller finds out by asking and never by failing, and a wrapper can pass it on.
+/// Plugin tests run the conformance kit of `PushTesting`.
+public protocol PushBackend: Sendable {
+    /// The kind, in configuration files, log metadata and metric labels.
+    var kind: BackendKind { get }
+
+    /// Which recipients it can address.
+    var audience: BackendAudience { get }
+
+    /// Offers every recipient of every request to the platform once, and reports each exactly once, as answers come.
+    ///
+    /// - Parameters:
+    ///   - requests: Notifications with their recipients. A payload is encoded once for all recipients of a request.
+    ///   - report: Takes outcomes in groups, from any thread; it must not block.
+    ///
+    /// Returns when every recipient has been reported. A refusal is an outcome; so is "no usable answer", cancellation
+    /// included, which keeps apart what was surely not sent from what may have been.
+    func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async
+
+    /// Checks what can be checked without the platform: size after encoding, reserved keys, fields it would drop.
+    ///
+    /// Called before a notification is accepted, so it must be cheap for a small message.
+    func check(_ notification: PushNotification, for recipient: Recipient.Form) -> PayloadCheck
+
+    /// How many messages may usefully be under way now; it follows the peer's stream limit. Nil when there is no such limit.
+    var window: Int? { get }
+
+    /// What the backend knows of its own state, without asking the platform.
+    var health: BackendHealth { get }
+
+    /// Looks for what keeps the backend from working: key, certificate dates, clock, topic, reachability.
+    func diagnose() async -> [Diagnosis]
+
+    /// Ends the backend after its last send: closes connections within `grace`.
+    func shutdown(grace: Duration) async
+
+    /// Adds and edits devices on the platform.
+    var devices: (any DeviceRegistrar)? { get }
+    /// Keeps subscriptions.
+    var subscriptions: (any SubscriptionManager)? { get }
+    /// Keeps tags and profile fields.
+    var tags: (any TagEditor)? { get }
+    /// Takes delivery and open events.
+    var events: (any EventReporter)? { get }
+    /// Cancels messages that the platform has taken.
+    var cancellation: (any MessageCanceller)? { get }
+    /// Tells the outcome of messages that the platform has taken.
+    var tracking: (any MessageTracker)? { get }
+}
+
+extension PushBackend {
+    /// Nothing to say.
+    public func check(_ notification: PushNotification, for recipient: Recipient.Form) -> PayloadCheck { PayloadCheck() }
+    /// No limit known.
+    public var window: Int? { nil }
+    /// Nothing known to be wrong.
+    public var health: BackendHealth { BackendHealth() }
+    /// Nothing to look at.
+    public func diagnose() async -> [Diagnosis] { [] }
+    /// Nothing to close.
+    public func shutdown(grace: Duration) async {}
+    /// Not offered.
+    public var devices: (any DeviceRegistrar)? { nil }
+    /// Not offered.
+    public var subscriptions: (any SubscriptionManager)? { nil }
+    /// Not offered.
+    public var tags: (any TagEditor)? { nil }
+    /// Not offered.
+    public var events: (any EventReporter)? { nil }
+    /// Not offered.
+    public var cancellation: (any MessageCanceller)? { nil }
+    /// Not offered.
+    public var tracking: (any MessageTracker)? { nil }
+
+    /// Sends one notification and waits for every outcome, in the order of the recipients.
+    public func send(_ notification: PushNotification, to recipients: [Recipient]) async -> [DeliveryOutcome] {
+        let request = PushRequest(notification, to: recipients.map { Addressee($0) })
+        return await send([request])[0]
+    }
+
+    /// Sends several notifications and waits for every outcome: a row for each request, in the order of its recipients.
+    public func send(_ requests: [PushRequest]) async -> [[DeliveryOutcome]] {
+        let collector = OutcomeCollector(requests)
+        await send(requests) { collector.take($0) }
+        return collector.outcomes
+    }
+}
+
+/// A notification with the recipients that get it, as a backend is asked to send it.
+public struct PushRequest: Sendable {
+    /// The content, the same for all recipients of the request.
+    public var notification: PushNotification
+    /// Who gets it.
+    public var recipients: [Addressee]
+    /// When the platform must give up, computed once at acceptance so that a retry does not live longer. Nil leaves it to
+    /// the platform.
+    public var expiration: Expiration?
+
+    /// When a platform must give up.
+    public enum Expiration: Sendable, Hashable {
+        /// Try once, store nothing.
+        case immediately
+        /// Seconds since 1970.
+        case at(Int64)
+    }
+
+    /// Makes a request.
+    public init(_ notification: PushNotification, to recipients: [Addressee], expiration: Expiration? = nil) {
+        self.notification = notification
+        self.recipients = recipients
+        self.expiration = expiration
+    }
+}
+
+/// One recipient of a request, with the id of its delivery.
+public struct Addressee: Sendable, Hashable {
+    /// Who it is.
+    public var recipient: Recipient
+    /// The delivery's id, the same with every attempt.
+    public var messageID: MessageID
+    /// Whether an earlier attempt may have been delivered: then the platform gets what makes a second copy harmless, where
+    /// it knows such a thing (APNs: a collapse id).
+    public var isReplay: Bool
+    /// The device's language tag, for localized texts.
+    public var language: String?
+
+    /// Makes an addressee; the id is random unless given.
+    public init(
+        _ recipient: Recipient,
+        messageID: MessageID = .random(),
+        isReplay: Bool = false,
+        language: String? = nil
+    ) {
+        self.recipient = recipient
+        self.messageID = messageID
+        self.isReplay = isReplay
+        self.language = language
+    }
+}
+
+/// The outcome of one recipient of one request.
+public struct DeliveryReport: Sendable {
+    /// The request's place in the batch.
+    public let request: Int
+    /// The recipient's place in the request.
+    public let recipient: Int
+    /// What became of it.
+    public let outcome: DeliveryOutcome
+
+    /// Makes a report.
+    public init(request: Int, recipient: Int, outcome: DeliveryOutcome) {
+        self.request = request
+        self.recipient = recipient
+        self.outcome = outcome
+    }
+}
+
+/// Which recipients a backend can address.
+public struct BackendAudience: Sendable, Hashable {
+    /// The token services whose tokens it takes.
+    public var services: Set<TokenService>
+    /// The other forms it takes, such as topics or ids of its own.
+    public var forms: Set<Recipient.Form>
+
+    /// Makes an audience.
+    public init(services: Set<TokenService> = [], forms: Set<Recipient.Form> = []) {
+        self.services = services
+        self.forms = forms
+    }
+
+    /// Whether the recipient can be addressed.
+    public func contains(_ recipient: Recipient) -> Bool {
+        if case .token(let token) = recipient { return services.contains(token.service) }
+        return forms.contains(recipient.form)
+    }
+}
+
+/// What a look at a notification found before it is sent.
+public struct PayloadCheck: Sendable, Hashable {
+    /// Faults that the platform would refuse; the notification must not be accepted.
+    public var faults: [PushWarning]
+    /// What the platform would drop or change silently.
+    public var warnings: [PushWarning]
+
+    /// Makes a finding; empty means all is well.
+    public init(faults: [PushWarning] = [], warnings: [PushWarning] = []) {
+        self.faults = faults
+        self.warnings = warnings
+    }
+}

@@ -1,0 +1,33 @@
+/// Where a delivery stands. One closed list for API, events, metrics and dashboard; counts over it always add up.
+public enum DeliveryState: String, Sendable, CaseIterable {
+    /// Waits for its turn.
+    case queued
+    /// Waits for its time.
+    case scheduled
+    /// On its way to the platform.
+    case sending
+    /// Waits for another attempt.
+    case retrying
+    /// The platform took it.
+    case acceptedByPlatform = "accepted_by_platform"
+    /// The platform or the app reported that it reached the device.
+    case delivered
+    /// The user opened it.
+    case opened
+    /// Refused for good; the last attempt says why.
+    case failed
+    /// Its time to live ended first.
+    case expired
+    /// Cancelled before it went out, by the caller or by a newer one with the same collapse id.
+    case cancelled
+    /// Sent, no answer came, and the rule says not to try again.
+    case unknown
+
+    /// Whether nothing more will be tried.
+    public var isFinal: Bool {
+        switch self {
+        case .queued, .scheduled, .sending, .retrying: false
+        case .acceptedByPlatform, .delivered, .opened, .failed, .expired, .cancelled, .unknown: true
+        }
+    }
+}

@@ -1,0 +1,147 @@
+/// A service that hands out device tokens. A token is worth something at its own service only.
+public struct TokenService: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
+    /// The name in the API and in configuration files.
+    public let rawValue: String
+
+    /// Makes a service from its name, lower-cased; see ``known`` for those that exist.
+    public init(rawValue: String) { self.rawValue = rawValue.lowercased() }
+
+    /// Apple's own tokens.
+    public static let iOSAPNs = TokenService(rawValue: "ios-apns")
+    /// Firebase tokens on Apple devices; each wraps an APNs token.
+    public static let iOSFirebase = TokenService(rawValue: "ios-firebase")
+    /// Huawei tokens on Apple devices.
+    public static let iOSHuawei = TokenService(rawValue: "ios-huawei")
+    /// Firebase tokens on Android.
+    public static let androidFirebase = TokenService(rawValue: "android-firebase")
+    /// Huawei tokens on Android.
+    public static let androidHuawei = TokenService(rawValue: "android-huawei")
+
+    /// Every service the API accepts.
+    public static let known: [TokenService] = [.iOSAPNs, .iOSFirebase, .iOSHuawei, .androidFirebase, .androidHuawei]
+
+    /// The platform the service's devices run: `ios` or `android`.
+    public var platform: String { String(rawValue.prefix { $0 != "-" }) }
+
+    /// The name.
+    public var description: String { rawValue }
+}
+
+/// The opaque address of one installation of an app, kept byte for byte as the device registered it.
+public struct DeviceToken: Hashable, Sendable {
+    /// The token.
+    public let value: String
+    /// The service that gave it.
+    public let service: TokenService
+
+    /// Makes a token; nothing is checked here, since only the service's provider knows its form.
+    public init(_ value: String, service: TokenService) {
+        self.value = value
+        self.service = service
+    }
+}
+
+/// Whom a notification goes to.
+public enum Recipient: Hashable, Sendable {
+    /// One installation of an app, by its token.
+    case token(DeviceToken)
+    /// A device of the gateway's registry.
+    case device(String)
+    /// All devices of a user of the gateway's registry.
+    case user(String)
+    /// An id of the platform itself: a OneSignal player id, an APNs broadcast channel.
+    case platformID(String)
+    /// Everybody who joined a topic of the platform.
+    case topic(String)
+    /// Everybody whose tags fit.
+    case tags(TagFilter)
+    /// Everybody.
+    case everyone
+}
+
+/// Who is meant by tags: all of these, any of these, none of these.
+public struct TagFilter: Hashable, Sendable {
+    /// Tags a device must have.
+    public var all: [String]
+    /// Tags of which a device must have one, unless there are none.
+    public var any: [String]
+    /// Tags a device must not have.
+    public var none: [String]
+
+    /// Makes a filter.
+    public init(all: [String] = [], any: [String] = [], none: [String] = []) {
+        self.all = all
+        self.any = any
+        self.none = none
+    }
+}
+
+extension Recipient {
+    /// What sort of recipient it is, for capability checks and for the words of an error.
+    public enum Form: String, Sendable, CaseIterable {
+        /// A device token.
+        case token
+        /// A device of the registry.
+        case device
+        /// A user of the registry.
+        case user
+        /// An id of the platform.
+        case platformID = "platform_id"
+        /// A topic.
+        case topic
+        /// A tag filter.
+        case tags
+        /// Everybody.
+        case everyone
+    }
+
+    /// What sort of recipient this is.
+    public var form: Form {
+        switch self {
+        case .token: .token
+        case .device: .device
+        case .user: .user
+        case .platformID: .platformID
+        case .topic: .topic
+        case .tags: .tags
+        case .everyone: .everyone
+        }
+    }
+
+    /// One line of text that ``init(storedForm:)`` turns back into the same recipient, for stores.
+    public var storedForm: String {
+        switch self {
+        case .token(let token): "\(token.service.rawValue):\(token.value)"
+        case .device(let id): "device:\(id)"
+        case .user(let id): "user:\(id)"
+        case .platformID(let id): "platform_id:\(id)"
+        case .topic(let name): "topic:\(name)"
+        case .tags(let filter):
+            "tags:"
+                + JSONValue.object([
+                    "all": .array(filter.all.map { .string($0) }), "any": .array(filter.any.map { .string($0) }),
+                    "none": .array(filter.none.map { .string($0) }),
+                ]).text
+        case .everyone: "everyone:"
+        }
+    }
+
+    /// Reads ``storedForm``; nil for text that it never gives.
+    public init?(storedForm text: String) {
+        guard let colon = text.utf8.firstIndex(of: UInt8(ascii: ":")) else { return nil }
+        let kind = text[..<colon]
+        let rest = String(text[text.index(after: colon)...])
+        switch kind {
+        case "device": self = .device(rest)
+        case "user": self = .user(rest)
+        case "platform_id": self = .platformID(rest)
+        case "topic": self = .topic(rest)
+        case "everyone": self = .everyone
+        case "tags":
+            guard let value = try? JSONValue(parsing: Array(rest.utf8)) else { return nil }
+            func names(_ member: String) -> [String] { (value[member]?.arrayValue ?? []).compactMap(\.stringValue) }
+            self = .tags(TagFilter(all: names("all"), any: names("any"), none: names("none")))
+        default: self = .token(DeviceToken(rest, service: TokenService(rawValue: String(kind))))
+        }
+    }
+}

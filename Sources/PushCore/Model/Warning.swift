@@ -1,0 +1,16 @@
+/// Something a platform would drop or change silently, told to the caller before sending (PRODUCT row A11).
+public struct PushWarning: Sendable, Hashable {
+    /// The field, as a JSON pointer into the request (`#/content/subtitle`).
+    public var pointer: String
+    /// A stable word for programs.
+    public var code: String
+    /// A sentence for people.
+    public var detail: String
+
+    /// Makes a warning.
+    public init(pointer: String, code: String, detail: String) {
+        self.pointer = pointer
+        self.code = code
+        self.detail = detail
+    }
+}

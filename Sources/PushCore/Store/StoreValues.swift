@@ -1,0 +1,383 @@
+public import Foundation
+
+/// Which backends a delivery goes through, and what is done after an attempt without an answer.
+public struct DeliveryPlan: Sendable, Hashable {
+    /// What is done when a message was sent and no answer came.
+    public enum UnknownRule: String, Sendable, CaseIterable {
+        /// Try again, with what makes a second copy harmless where the platform knows such a thing.
+        case retry
+        /// Stop; the outcome stays unknown.
+        case stop
+        /// Go on to the next backend.
+        case next
+    }
+
+    /// The backends' names, in order. Never empty.
+    public var backends: [String]
+    /// What is done when no answer came; nil leaves it to the backend: stop where a repeat does harm, else retry.
+    public var onUnknown: UnknownRule?
+
+    /// Makes a plan.
+    public init(_ backends: [String], onUnknown: UnknownRule? = nil) {
+        self.backends = backends
+        self.onUnknown = onUnknown
+    }
+
+    /// One line of text that ``init(storedForm:)`` reads back. Backend names never hold `>` or `|`.
+    public var storedForm: String {
+        backends.joined(separator: ">") + (onUnknown.map { "|" + $0.rawValue } ?? "")
+    }
+
+    /// Reads ``storedForm``.
+    public init(storedForm text: String) {
+        let parts = text.split(separator: "|", maxSplits: 1)
+        backends = (parts.first ?? "").split(separator: ">").map(String.init)
+        onUnknown = parts.count > 1 ? UnknownRule(rawValue: String(parts[1])) : nil
+    }
+}
+
+/// What is to be accepted together: the notifications of one request.
+public struct EnqueueBatch: Sendable {
+    /// The notifications.
+    public var notifications: [NewNotification]
+    /// The request's idempotency key, if it had one.
+    public var idempotency: IdempotencyEntry?
+
+    /// Makes a batch.
+    public init(_ notifications: [NewNotification], idempotency: IdempotencyEntry? = nil) {
+        self.notifications = notifications
+        self.idempotency = idempotency
+    }
+}
+
+/// A notification to be accepted.
+public struct NewNotification: Sendable {
+    /// Its id, from ``NotificationStore/makeID(recipients:)``.
+    public var id: NotificationID
+    /// The content, for a lane that can take it at once.
+    public var notification: PushNotification
+    /// The content in the form that is stored and given back by a later claim.
+    public var content: [UInt8]
+    /// Who gets it; never empty. The delivery at place `i` gets the number `id.rawValue + i`.
+    public var recipients: [Recipient]
+    /// Which backends it goes through, from the first on.
+    public var plan: DeliveryPlan
+    /// Who sent it: the API key's name, empty without one.
+    public var caller: String
+    /// When it was accepted.
+    public var acceptedAt: Date
+    /// When to send, nil for at once.
+    public var dueAt: Date?
+    /// When trying ends.
+    public var expiresAt: Date
+    /// Waiting deliveries to the same recipient in the same lane with the same id are cancelled in favour of this one.
+    public var collapseID: String?
+    /// The event that tells of the acceptance, as JSON.
+    public var event: [UInt8]
+    /// Makes the event that tells that a waiting delivery was replaced by this notification.
+    public var replacementEvent: (@Sendable (ClaimedDelivery) -> [UInt8])?
+
+    /// Makes a notification.
+    public init(
+        id: NotificationID,
+        notification: PushNotification,
+        content: [UInt8],
+        recipients: [Recipient],
+        plan: DeliveryPlan,
+        caller: String,
+        acceptedAt: Date,
+        dueAt: Date? = nil,
+        expiresAt: Date,
+        collapseID: String? = nil,
+        event: [UInt8],
+        replacementEvent: (@Sendable (ClaimedDelivery) -> [UInt8])? = nil
+    ) {
+        self.id = id
+        self.notification = notification
+        self.content = content
+        self.recipients = recipients
+        self.plan = plan
+        self.caller = caller
+        self.acceptedAt = acceptedAt
+        self.dueAt = dueAt
+        self.expiresAt = expiresAt
+        self.collapseID = collapseID
+        self.event = event
+        self.replacementEvent = replacementEvent
+    }
+}
+
+/// A caller's idempotency key, and what to answer when it comes again.
+public struct IdempotencyEntry: Sendable, Hashable {
+    /// Whose key it is; keys of different callers never meet.
+    public var caller: String
+    /// The key, at most 255 characters.
+    public var key: String
+    /// A hash of the request; a key that comes with another one is a mistake of the caller.
+    public var fingerprint: [UInt8]
+    /// The answer to give again, byte for byte.
+    public var answer: [UInt8]
+    /// Until when the key is remembered, at least 24 hours.
+    public var keepUntil: Date
+
+    /// Makes an entry.
+    public init(caller: String, key: String, fingerprint: [UInt8], answer: [UInt8], keepUntil: Date) {
+        self.caller = caller
+        self.key = key
+        self.fingerprint = fingerprint
+        self.answer = answer
+        self.keepUntil = keepUntil
+    }
+}
+
+/// What became of an ``EnqueueBatch``.
+public enum EnqueueResult: Sendable, Hashable {
+    /// Stored and committed.
+    case accepted
+    /// The key and the same request were seen before: this was the answer, and nothing was stored now.
+    case replayed(answer: [UInt8])
+    /// The key was used for another request; nothing was stored.
+    case keyReused
+    /// A request with the key is being stored at this moment; nothing was stored for this one.
+    case keyInUse
+}
+
+/// A delivery that a lane has taken to work on.
+public struct ClaimedDelivery: Sendable {
+    /// Its number.
+    public var id: Int64
+    /// Its notification.
+    public var notificationID: NotificationID
+    /// The content: as it was accepted, when it never left memory, or as stored.
+    public var content: Content
+    /// Who gets it.
+    public var recipient: Recipient
+    /// Which backends it goes through.
+    public var plan: DeliveryPlan
+    /// The place in the plan it has reached.
+    public var step: Int
+    /// How many attempts were made.
+    public var attempts: Int
+    /// The attempts so far, a JSON array without its brackets; empty before the first.
+    public var story: [UInt8]
+    /// Whether an attempt may have been delivered: its outcome was unknown, or its owner died while it held the claim.
+    public var isReplay: Bool
+    /// Whether the last owner let its claim lapse without a word.
+    public var isRecovered: Bool
+    /// When the notification was accepted.
+    public var acceptedAt: Date
+    /// When trying ends.
+    public var expiresAt: Date
+
+    /// Where the content is.
+    public enum Content: Sendable {
+        /// In memory, as it was accepted.
+        case decoded(PushNotification)
+        /// As stored.
+        case stored([UInt8])
+    }
+
+    /// Makes a claim.
+    public init(
+        id: Int64,
+        notificationID: NotificationID,
+        content: Content,
+        recipient: Recipient,
+        plan: DeliveryPlan,
+        step: Int = 0,
+        attempts: Int = 0,
+        story: [UInt8] = [],
+        isReplay: Bool = false,
+        isRecovered: Bool = false,
+        acceptedAt: Date,
+        expiresAt: Date
+    ) {
+        self.id = id
+        self.notificationID = notificationID
+        self.content = content
+        self.recipient = recipient
+        self.plan = plan
+        self.step = step
+        self.attempts = attempts
+        self.story = story
+        self.isReplay = isReplay
+        self.isRecovered = isRecovered
+        self.acceptedAt = acceptedAt
+        self.expiresAt = expiresAt
+    }
+}
+
+/// What to write about a claimed delivery.
+public struct Resolution: Sendable {
+    /// Where the delivery goes.
+    public enum Transition: Sendable, Hashable {
+        /// It ends, in a final state.
+        case end(DeliveryState)
+        /// It waits for another attempt in the lane of `step` of its plan.
+        case retry(at: Date, step: Int)
+        /// It goes back as it was, unsent and without an attempt.
+        case release
+    }
+
+    /// The delivery.
+    public var delivery: Int64
+    /// Where it goes.
+    public var transition: Transition
+    /// The attempt that was made, one JSON object; nil when none was.
+    public var attempt: [UInt8]?
+    /// Whether this attempt may have been delivered.
+    public var mayHaveBeenSent: Bool
+    /// The event that tells of it, as JSON; nil for none.
+    public var event: [UInt8]?
+
+    /// Makes a resolution.
+    public init(
+        delivery: Int64,
+        transition: Transition,
+        attempt: [UInt8]? = nil,
+        mayHaveBeenSent: Bool = false,
+        event: [UInt8]? = nil
+    ) {
+        self.delivery = delivery
+        self.transition = transition
+        self.attempt = attempt
+        self.mayHaveBeenSent = mayHaveBeenSent
+        self.event = event
+    }
+}
+
+/// What a cancellation did.
+public struct Cancellation: Sendable, Hashable {
+    /// Deliveries that were cancelled now.
+    public var cancelled: Int
+    /// Deliveries that were on their way or final already.
+    public var tooLate: Int
+
+    /// Makes a result.
+    public init(cancelled: Int, tooLate: Int) {
+        self.cancelled = cancelled
+        self.tooLate = tooLate
+    }
+}
+
+/// A notification as it stands in the store.
+public struct StoredNotification: Sendable {
+    /// Its id.
+    public var id: NotificationID
+    /// The content as stored.
+    public var content: [UInt8]
+    /// Who sent it.
+    public var caller: String
+    /// When it was accepted.
+    public var acceptedAt: Date
+    /// When it was to be sent, nil for at once.
+    public var dueAt: Date?
+    /// When trying ends.
+    public var expiresAt: Date
+    /// How many deliveries stand in each state; they add up to the recipients. States without any are left out.
+    public var counts: [DeliveryState: Int]
+
+    /// Makes a notification.
+    public init(
+        id: NotificationID,
+        content: [UInt8],
+        caller: String,
+        acceptedAt: Date,
+        dueAt: Date?,
+        expiresAt: Date,
+        counts: [DeliveryState: Int]
+    ) {
+        self.id = id
+        self.content = content
+        self.caller = caller
+        self.acceptedAt = acceptedAt
+        self.dueAt = dueAt
+        self.expiresAt = expiresAt
+        self.counts = counts
+    }
+}
+
+/// A delivery as it stands in the store.
+public struct StoredDelivery: Sendable {
+    /// Its number.
+    public var id: Int64
+    /// Who gets it.
+    public var recipient: Recipient
+    /// Where it stands.
+    public var state: DeliveryState
+    /// The backend that has it now, or had it last.
+    public var lane: String
+    /// When the next attempt is due, while it waits.
+    public var dueAt: Date?
+    /// When trying ends.
+    public var expiresAt: Date
+    /// The attempts, a JSON array without its brackets.
+    public var story: [UInt8]
+
+    /// Makes a delivery.
+    public init(
+        id: Int64,
+        recipient: Recipient,
+        state: DeliveryState,
+        lane: String,
+        dueAt: Date?,
+        expiresAt: Date,
+        story: [UInt8]
+    ) {
+        self.id = id
+        self.recipient = recipient
+        self.state = state
+        self.lane = lane
+        self.dueAt = dueAt
+        self.expiresAt = expiresAt
+        self.story = story
+    }
+}
+
+/// An event with its number.
+public struct StoredEvent: Sendable, Hashable {
+    /// Its number; larger is later.
+    public var number: Int64
+    /// What happened, as JSON.
+    public var json: [UInt8]
+
+    /// Makes an event.
+    public init(number: Int64, json: [UInt8]) {
+        self.number = number
+        self.json = json
+    }
+}
+
+/// How much waits in a lane.
+public struct LaneDepth: Sendable, Hashable {
+    /// Deliveries that are not final and not claimed, scheduled ones included.
+    public var waiting: Int
+    /// Deliveries that are claimed.
+    public var claimed: Int
+    /// The due time of the one that has waited longest; nil when none is due.
+    public var oldestDue: Date?
+
+    /// Makes a depth.
+    public init(waiting: Int = 0, claimed: Int = 0, oldestDue: Date? = nil) {
+        self.waiting = waiting
+        self.claimed = claimed
+        self.oldestDue = oldestDue
+    }
+}
+
+/// Whether a store can take work.
+public struct StoreHealth: Sendable, Hashable {
+    /// Whether new work is taken.
+    public var acceptsWork: Bool
+    /// Why not, in a sentence with the fix.
+    public var detail: String?
+    /// Free bytes where the store lives, when it can be known.
+    public var freeBytes: Int64?
+
+    /// Makes a state.
+    public init(acceptsWork: Bool, detail: String? = nil, freeBytes: Int64? = nil) {
+        self.acceptsWork = acceptsWork
+        self.detail = detail
+        self.freeBytes = freeBytes
+    }
+}

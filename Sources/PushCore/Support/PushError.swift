@@ -1,0 +1,42 @@
+/// A call to a platform, other than a send, gave no usable answer.
+public struct PushError: Error, Sendable, CustomStringConvertible {
+    /// What the caller can do next. A struct, so that a new code breaks no plugin.
+    public struct Code: Hashable, Sendable {
+        /// The word that ends problem `type` addresses.
+        public let rawValue: String
+        /// Makes a code.
+        public init(rawValue: String) { self.rawValue = rawValue }
+        /// Retry after ``PushError/retryAfter``, or after a backoff when it is nil.
+        public static let unavailable = Code(rawValue: "backend-unavailable")
+        /// As ``unavailable``, but the quota is ours: slow the whole backend.
+        public static let rateLimited = Code(rawValue: "rate-limited")
+        /// The platform refused our credentials: an operator must act, so do not retry.
+        public static let credentialsRefused = Code(rawValue: "credentials-refused")
+        /// The request is wrong and stays wrong.
+        public static let invalidRequest = Code(rawValue: "invalid-request")
+        /// The platform cannot do this.
+        public static let unsupported = Code(rawValue: "unsupported")
+        /// The platform answered something that nobody can read.
+        public static let badAnswer = Code(rawValue: "bad-answer")
+    }
+
+    /// What the caller can do next.
+    public let code: Code
+    /// A sentence for people. Never a token, key or payload.
+    public let message: String
+    /// The platform's own word, when it gave one.
+    public let reason: String?
+    /// The platform's own wish how long to wait.
+    public let retryAfter: Duration?
+
+    /// Makes an error.
+    public init(_ code: Code, _ message: String, reason: String? = nil, retryAfter: Duration? = nil) {
+        self.code = code
+        self.message = message
+        self.reason = reason
+        self.retryAfter = retryAfter
+    }
+
+    /// The code and the sentence, for logs.
+    public var description: String { "\(code.rawValue): \(message)" }
+}

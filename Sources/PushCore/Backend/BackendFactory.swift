@@ -1,0 +1,90 @@
+public import Logging
+
+/// What a plugin exports: how a backend of its kind is made from a section of a configuration file.
+///
+/// The factory reads its keys from the section, which collects every mistake, and touches neither the network nor, but for
+/// the files the section names, the disk. It returns nil after reporting at least one issue.
+public struct BackendFactory: Sendable {
+    /// The kind it makes.
+    public let kind: BackendKind
+    /// One line that says what the platform is.
+    public let summary: String
+    /// Makes a backend of a section.
+    public let make: @Sendable (ConfigSection, BackendContext) -> (any PushBackend)?
+
+    /// Makes a factory.
+    public init(
+        _ kind: BackendKind,
+        summary: String,
+        make: @escaping @Sendable (ConfigSection, BackendContext) -> (any PushBackend)?
+    ) {
+        self.kind = kind
+        self.summary = summary
+        self.make = make
+    }
+}
+
+/// What a backend gets from whoever makes it: everything that is not its own business.
+public struct BackendContext: Sendable {
+    /// The name the configuration gives it, such as `ios`; used in logs and metrics.
+    public let name: String
+    /// What it sends through.
+    public let http: any HTTPTransport
+    /// The wall clock.
+    public let time: any TimeSource
+    /// Where it keeps small values over a restart; nil when nothing is kept.
+    public let state: (any StateStore)?
+    /// Its logger, which carries the name already.
+    public let logger: Logger
+
+    /// Makes a context.
+    public init(
+        name: String,
+        http: any HTTPTransport,
+        time: any TimeSource = SystemTime(),
+        state: (any StateStore)? = nil,
+        logger: Logger
+    ) {
+        self.name = name
+        self.http = http
+        self.time = time
+        self.state = state
+        self.logger = logger
+    }
+}
+
+/// The keys that every backend takes: where and how to connect. (`max_in_flight` and `rate_limit` are the lane's, and are
+/// read by the registry.)
+public struct CommonBackendOptions: Sendable {
+    /// `base_url`: another address than the platform's own, for a simulator or a relay.
+    public var baseURL: HTTPEndpoint?
+    /// `ca_file`: certificates to trust beside the system's, PEM.
+    public var trustPEM: String?
+    /// `timeout`: how long a request may take, 1 to 300 s, default 20.
+    public var timeout: Duration
+    /// `proxy`: an HTTP proxy to tunnel through.
+    public var proxy: HTTPEndpoint?
+    /// `max_connections`: connections at a time, 1 to 64.
+    public var maximumConnections: Int
+
+    /// Reads the common keys of a backend's section.
+    public init(_ section: ConfigSection, connections: Int = 4) {
+        baseURL = section.endpoint("base_url")
+        trustPEM = section.file("ca_file").map { String(decoding: $0, as: UTF8.self) }
+        if let trustPEM, !trustPEM.contains("-----BEGIN CERTIFICATE-----") {
+            section.reject("ca_file", "holds no PEM certificate", fix: "It must have -----BEGIN CERTIFICATE----- lines.")
+        }
+        timeout = section.seconds("timeout", in: 1...300, default: .seconds(20))
+        proxy = section.endpoint("proxy")
+        maximumConnections = section.integer("max_connections", in: 1...64, default: connections)
+    }
+
+    /// A pool's configuration with these options laid over it.
+    public func apply(to pool: inout HTTPPoolConfiguration) {
+        if let baseURL { pool.endpoint = baseURL }
+        pool.extraTrustPEM = trustPEM
+        pool.requestTimeout = timeout
+        pool.proxy = proxy
+        pool.maximumConnections = maximumConnections
+    }
+}

@@ -1,0 +1,94 @@
+/// The kinds of backends a program knows, by name: what lets a configuration file choose them.
+///
+/// Nothing registers itself; the list in the executable is all there is.
+public struct BackendRegistry: Sendable {
+    /// The factories, in the order they were given.
+    public let factories: [BackendFactory]
+
+    /// A list names one kind twice.
+    public struct DuplicateKind: Error, Sendable, CustomStringConvertible {
+        /// The kind.
+        public let kind: BackendKind
+        /// A sentence for people.
+        public var description: String { "two factories are registered for the kind \"\(kind)\"" }
+    }
+
+    /// Makes a registry; two factories of one kind are a mistake of the program.
+    public init(_ factories: [BackendFactory]) throws(DuplicateKind) {
+        var seen: Set<BackendKind> = []
+        for factory in factories where !seen.insert(factory.kind).inserted {
+            throw DuplicateKind(kind: factory.kind)
+        }
+        self.factories = factories
+    }
+
+    /// A backend as the configuration names it, with what its lane needs to know.
+    public struct ConfiguredBackend: Sendable {
+        /// The name in the configuration.
+        public let name: String
+        /// The backend.
+        public let backend: any PushBackend
+        /// The most messages on the way at a time; nil follows the backend's window.
+        public let maximumInFlight: Int?
+        /// The most messages per second; nil is no limit.
+        public let rateLimit: Int?
+
+        /// Makes a named backend, for code that composes without a file.
+        public init(name: String, backend: any PushBackend, maximumInFlight: Int? = nil, rateLimit: Int? = nil) {
+            self.name = name
+            self.backend = backend
+            self.maximumInFlight = maximumInFlight
+            self.rateLimit = rateLimit
+        }
+    }
+
+    /// Makes every backend of the `backends` section, in the order of the file. Every mistake in any of them is in the
+    /// section's report afterwards; a backend with a mistake is left out.
+    public func backends(
+        in section: ConfigSection,
+        context: (String) -> BackendContext
+    ) -> [ConfiguredBackend] {
+        section.keys.compactMap { name in
+            guard let own = section.section(name) else {
+                section.reject(name, "is empty", fix: "Write at least { kind: … }.")
+                return nil
+            }
+            guard Self.isName(name) else {
+                section.reject(name, "is not a name", fix: "Use letters, digits, - and _, at most 64.")
+                return nil
+            }
+            return make(name, own, context(name))
+        }
+    }
+
+    /// Whether a text can name a backend or a route: it ends up in metric labels and stored plans.
+    public static func isName(_ text: String) -> Bool {
+        (1...64).contains(text.utf8.count)
+            && text.utf8.allSatisfy {
+                switch $0 {
+                case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                    UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"):
+                    true
+                default: false
+                }
+            }
+    }
+
+    private func make(_ name: String, _ section: ConfigSection, _ context: BackendContext) -> ConfiguredBackend? {
+        guard let kind = section.requiredString("kind", "the platform: \(words)") else { return nil }
+        guard let factory = factories.first(where: { $0.kind.rawValue == kind }) else {
+            section.rejectWord("kind", kind, factories.map(\.kind.rawValue))
+            return nil
+        }
+        let before = section.report.issues.count
+        let maximumInFlight = section.integer("max_in_flight", in: 1...1_000_000)
+        let rateLimit = section.integer("rate_limit", in: 1...10_000_000)
+        let backend = factory.make(section, context)
+        section.finish()
+        guard let backend, section.report.issues.count == before else { return nil }
+        return ConfiguredBackend(
+            name: name, backend: backend, maximumInFlight: maximumInFlight, rateLimit: rateLimit)
+    }
+
+    private var words: String { factories.map(\.kind.rawValue).joined(separator: ", ") }
+}

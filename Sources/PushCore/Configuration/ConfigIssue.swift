@@ -1,0 +1,65 @@
+/// One mistake in a configuration file: which key, where, what is wrong, what to write instead.
+public struct ConfigIssue: Sendable, Hashable, CustomStringConvertible {
+    /// The key's path, such as `backends.ios.key_id`.
+    public var path: String
+    /// Where it stands.
+    public var origin: ConfigOrigin
+    /// What is wrong. Never a secret's value.
+    public var problem: String
+    /// What to write instead; nil when the problem says it.
+    public var fix: String?
+
+    /// Makes an issue.
+    public init(path: String, origin: ConfigOrigin, problem: String, fix: String? = nil) {
+        self.path = path
+        self.origin = origin
+        self.problem = problem
+        self.fix = fix
+    }
+
+    /// One line: place, path, problem, fix.
+    public var description: String {
+        let place = origin.file.isEmpty ? "" : "\(origin): "
+        return "\(place)\(path): \(problem)" + (fix.map { ". \($0)" } ?? "")
+    }
+}
+
+/// Every mistake of a configuration, found in one go.
+public struct ConfigurationError: Error, Sendable, CustomStringConvertible {
+    /// The mistakes, in the order of the file.
+    public let issues: [ConfigIssue]
+
+    /// Makes an error from at least one issue.
+    public init(_ issues: [ConfigIssue]) { self.issues = issues }
+
+    /// A line for each issue.
+    public var description: String { issues.map(\.description).joined(separator: "\n") }
+}
+
+/// Finds what somebody probably meant.
+public enum Suggestion {
+    /// The candidate nearest to `word`, when it is near enough to be what was meant.
+    public static func nearest(to word: String, among candidates: some Sequence<String>) -> String? {
+        let limit = max(1, word.count / 3)
+        return candidates.map { ($0, distance(word.lowercased(), $0.lowercased())) }
+            .filter { $0.1 <= limit || $0.0.hasPrefix(word) || word.hasPrefix($0.0) }
+            .min { $0.1 < $1.1 }?.0
+    }
+
+    /// The number of letters to insert, remove, replace or swap with their neighbour.
+    static func distance(_ left: String, _ right: String) -> Int {
+        let (a, b) = (Array(left), Array(right))
+        guard !a.isEmpty, !b.isEmpty else { return max(a.count, b.count) }
+        var rows = [Array(0...b.count)]
+        for i in 1...a.count {
+            var row = [i]
+            for j in 1...b.count {
+                var cost = min(rows[i - 1][j] + 1, row[j - 1] + 1, rows[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1))
+                if i > 1, j > 1, a[i - 1] == b[j - 2], a[i - 2] == b[j - 1] { cost = min(cost, rows[i - 2][j - 2] + 1) }
+                row.append(cost)
+            }
+            rows.append(row)
+        }
+        return rows[a.count][b.count]
+    }
+}

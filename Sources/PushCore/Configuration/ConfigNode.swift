@@ -1,0 +1,72 @@
+/// A value of a configuration file with the place it came from: what a loader makes of YAML or JSON.
+public struct ConfigNode: Sendable, Hashable {
+    /// The value. Scalars stay text until a reader asks for a type, so that `app_id: 1001` can be a string.
+    public indirect enum Value: Sendable, Hashable {
+        /// Nothing, or `null`.
+        case null
+        /// A scalar as written, with `${…}` already replaced.
+        case scalar(String)
+        /// A list.
+        case list([ConfigNode])
+        /// A map, in order; keys are unique.
+        case map([Entry])
+    }
+
+    /// A key of a map with its value.
+    public struct Entry: Sendable, Hashable {
+        /// The key.
+        public var key: String
+        /// Where the key stands.
+        public var keyOrigin: ConfigOrigin
+        /// The value.
+        public var node: ConfigNode
+
+        /// Makes an entry.
+        public init(key: String, keyOrigin: ConfigOrigin, node: ConfigNode) {
+            self.key = key
+            self.keyOrigin = keyOrigin
+            self.node = node
+        }
+    }
+
+    /// The value.
+    public var value: Value
+    /// Where it came from.
+    public var origin: ConfigOrigin
+
+    /// Makes a value.
+    public init(_ value: Value, origin: ConfigOrigin) {
+        self.value = value
+        self.origin = origin
+    }
+}
+
+/// Where a configuration value came from.
+public struct ConfigOrigin: Sendable, Hashable, CustomStringConvertible {
+    /// The file's name, empty for a default.
+    public var file: String
+    /// The line, from 1; 0 when unknown.
+    public var line: Int
+    /// The column, from 1; 0 when unknown.
+    public var column: Int
+    /// What stood in the file instead of the value: `env HMS_SECRET`, `file /run/secrets/x`. Nil when the value itself did.
+    public var via: String?
+
+    /// Makes an origin.
+    public init(file: String, line: Int = 0, column: Int = 0, via: String? = nil) {
+        self.file = file
+        self.line = line
+        self.column = column
+        self.via = via
+    }
+
+    /// A value that nobody wrote.
+    public static let builtIn = ConfigOrigin(file: "")
+
+    /// `chapar.yaml:12:3`, with what it came through; `default` for a default.
+    public var description: String {
+        guard !file.isEmpty else { return "default" }
+        let place = line > 0 ? "\(file):\(line):\(column)" : file
+        return via.map { "\(place) (\($0))" } ?? place
+    }
+}

@@ -1,0 +1,257 @@
+/// A map of a configuration file while it is read: gives typed values and collects every mistake on the way.
+///
+/// A reader asks for each key it knows, then calls ``finish()``, which makes errors of the keys nobody asked for and
+/// suggests the nearest that exists. Reading never stops at a mistake: a value that cannot be used comes back as nil or as
+/// the default, and the issue is in the report. Used on one thread, while a file is loaded.
+public final class ConfigSection {
+    /// The path of the section, such as `backends.ios`; empty for the whole file.
+    public let path: String
+    /// Where the section begins.
+    public let origin: ConfigOrigin
+    /// What reading has brought to light so far, in all sections of the file.
+    public let report: ConfigReport
+    private let files: any ConfigFileReader
+    private let entries: [ConfigNode.Entry]
+    private var known: Set<String> = []
+
+    /// Makes a section of a map; anything but a map is an issue, and reads as an empty one.
+    public init(_ node: ConfigNode, path: String = "", report: ConfigReport, files: any ConfigFileReader) {
+        self.path = path
+        self.origin = node.origin
+        self.report = report
+        self.files = files
+        switch node.value {
+        case .map(let entries): self.entries = entries
+        case .null: entries = []
+        default:
+            entries = []
+            report.add(ConfigIssue(path: path, origin: node.origin, problem: "must be a map of keys and values"))
+        }
+    }
+
+    /// The keys that stand in the file, in order.
+    public var keys: [String] { entries.map(\.key) }
+
+    /// Adds an issue about a key of this section.
+    public func reject(_ key: String, _ problem: String, fix: String? = nil) {
+        let entry = entries.first { $0.key == key }
+        report.add(
+            ConfigIssue(path: join(key), origin: entry?.node.origin ?? origin, problem: problem, fix: fix))
+    }
+
+    /// Whether the key stands in the file with a value.
+    public func has(_ key: String) -> Bool { entries.contains { $0.key == key && $0.node.value != .null } }
+
+    /// A text, nil when the key is absent.
+    public func string(_ key: String) -> String? {
+        guard let (text, origin) = scalar(key) else { return nil }
+        report.note(join(key), text, origin)
+        return text
+    }
+
+    /// A text, the default when the key is absent.
+    public func string(_ key: String, default fallback: String) -> String {
+        if let text = string(key) { return text }
+        noteDefault(key, fallback)
+        return fallback
+    }
+
+    /// A text that must be there and must not be blank.
+    public func requiredString(_ key: String, _ meaning: String) -> String? {
+        guard let text = string(key) else {
+            if !has(key) { missing(key, meaning) }
+            return nil
+        }
+        guard !text.allSatisfy(\.isWhitespace) else {
+            reject(key, "is empty", fix: "Write \(meaning).")
+            return nil
+        }
+        return text
+    }
+
+    /// A secret, nil when the key is absent or blank. Its value never reaches a report.
+    public func secret(_ key: String) -> Secret? {
+        guard let (text, origin) = scalar(key) else { return nil }
+        report.note(join(key), nil, origin)
+        guard !text.allSatisfy(\.isWhitespace) else {
+            reject(key, "is empty", fix: "Check the variable or file it comes from.")
+            return nil
+        }
+        return Secret(text)
+    }
+
+    /// A whole number within a range, the default when the key is absent.
+    public func integer(_ key: String, in range: ClosedRange<Int>, default fallback: Int) -> Int {
+        guard let (text, origin) = scalar(key) else {
+            noteDefault(key, String(fallback))
+            return fallback
+        }
+        guard let number = Int(text), range.contains(number) else {
+            reject(key, "\"\(text)\" is not a whole number from \(range.lowerBound) to \(range.upperBound)")
+            return fallback
+        }
+        report.note(join(key), text, origin)
+        return number
+    }
+
+    /// A whole number within a range, nil when the key is absent.
+    public func integer(_ key: String, in range: ClosedRange<Int>) -> Int? {
+        has(key) ? integer(key, in: range, default: range.lowerBound) : { _ = scalar(key); return nil }()
+    }
+
+    /// A span in seconds, fractions allowed, within a range of seconds.
+    public func seconds(_ key: String, in range: ClosedRange<Double>, default fallback: Duration) -> Duration {
+        guard let (text, origin) = scalar(key) else {
+            noteDefault(key, Self.text(fallback.inSeconds))
+            return fallback
+        }
+        guard let number = Double(text), range.contains(number) else {
+            reject(
+                key,
+                "\"\(text)\" is not a number of seconds from \(Self.text(range.lowerBound)) to \(Self.text(range.upperBound))"
+            )
+            return fallback
+        }
+        report.note(join(key), text, origin)
+        return .milliseconds(Int64(number * 1000))
+    }
+
+    /// `true` or `false`.
+    public func bool(_ key: String, default fallback: Bool) -> Bool {
+        guard let (text, origin) = scalar(key) else {
+            noteDefault(key, String(fallback))
+            return fallback
+        }
+        switch text {
+        case "true", "yes", "on":
+            report.note(join(key), "true", origin)
+            return true
+        case "false", "no", "off":
+            report.note(join(key), "false", origin)
+            return false
+        default:
+            reject(key, "\"\(text)\" is neither true nor false")
+            return fallback
+        }
+    }
+
+    /// One of a few words.
+    public func choice<Choice: RawRepresentable<String> & CaseIterable>(
+        _ key: String,
+        default fallback: Choice
+    ) -> Choice {
+        guard let (text, origin) = scalar(key) else {
+            noteDefault(key, fallback.rawValue)
+            return fallback
+        }
+        guard let choice = Choice(rawValue: text) else {
+            let words = Choice.allCases.map(\.rawValue)
+            rejectWord(key, text, words)
+            return fallback
+        }
+        report.note(join(key), text, origin)
+        return choice
+    }
+
+    /// An `http` or `https` address without a path, nil when the key is absent or wrong.
+    public func endpoint(_ key: String) -> HTTPEndpoint? {
+        guard let text = string(key) else { return nil }
+        guard let endpoint = HTTPEndpoint(url: text) else {
+            reject(key, "\"\(text)\" is not an address", fix: "Write https://host or https://host:port, without a path.")
+            return nil
+        }
+        return endpoint
+    }
+
+    /// The bytes of the file that the key names, relative to the configuration's folder. Nil when absent or unreadable.
+    public func file(_ key: String) -> [UInt8]? {
+        guard let name = string(key) else { return nil }
+        do {
+            return try files.contents(of: name)
+        } catch {
+            reject(key, "\(error)")
+            return nil
+        }
+    }
+
+    /// A list of texts; a single text counts as a list of one. Nil when the key is absent.
+    public func strings(_ key: String) -> [String]? {
+        guard let node = node(key) else { return nil }
+        let nodes: [ConfigNode]
+        if case .list(let elements) = node.value { nodes = elements } else { nodes = [node] }
+        var texts: [String] = []
+        for node in nodes {
+            guard case .scalar(let text) = node.value else {
+                reject(key, "must be a list of texts")
+                return nil
+            }
+            texts.append(text)
+        }
+        report.note(join(key), "[" + texts.joined(separator: ", ") + "]", node.origin)
+        return texts
+    }
+
+    /// A map under a key, nil when the key is absent.
+    public func section(_ key: String) -> ConfigSection? {
+        node(key).map { ConfigSection($0, path: join(key), report: report, files: files) }
+    }
+
+    /// The maps of a list under a key, empty when the key is absent.
+    public func sections(_ key: String) -> [ConfigSection] {
+        guard let node = node(key) else { return [] }
+        guard case .list(let elements) = node.value else {
+            reject(key, "must be a list")
+            return []
+        }
+        return elements.enumerated().map {
+            ConfigSection($1, path: "\(join(key))[\($0)]", report: report, files: files)
+        }
+    }
+
+    /// Makes errors of the keys that nobody asked for.
+    public func finish() {
+        for entry in entries where !known.contains(entry.key) {
+            let nearest = Suggestion.nearest(to: entry.key, among: known.sorted())
+            report.add(
+                ConfigIssue(
+                    path: join(entry.key), origin: entry.keyOrigin, problem: "unknown key",
+                    fix: nearest.map { "Did you mean \"\($0)\"?" }
+                        ?? "Known keys: \(known.sorted().joined(separator: ", "))."))
+        }
+    }
+
+    /// Says that a required key is missing; a misspelt one among the unknown keys is named.
+    public func missing(_ key: String, _ meaning: String) {
+        known.insert(key)
+        report.add(ConfigIssue(path: join(key), origin: origin, problem: "is missing", fix: "Write \(meaning)."))
+    }
+
+    /// Says that a word is none of those allowed, and which is nearest.
+    public func rejectWord(_ key: String, _ word: String, _ allowed: [String]) {
+        let nearest = Suggestion.nearest(to: word, among: allowed).map { "Did you mean \"\($0)\"? " } ?? ""
+        reject(key, "\"\(word)\" is not allowed", fix: "\(nearest)Allowed: \(allowed.joined(separator: ", ")).")
+    }
+
+    private func node(_ key: String) -> ConfigNode? {
+        known.insert(key)
+        guard let entry = entries.first(where: { $0.key == key }), entry.node.value != .null else { return nil }
+        return entry.node
+    }
+
+    private func scalar(_ key: String) -> (String, ConfigOrigin)? {
+        guard let node = node(key) else { return nil }
+        guard case .scalar(let text) = node.value else {
+            reject(key, "must be a single value, not a list or a map")
+            return nil
+        }
+        return (text, node.origin)
+    }
+
+    private func noteDefault(_ key: String, _ value: String) { report.note(join(key), value, .builtIn) }
+
+    private func join(_ key: String) -> String { path.isEmpty ? key : "\(path).\(key)" }
+
+    private static func text(_ seconds: Double) -> String {
+        seconds == seconds.rounded() ? String(Int64(seconds)) : String(seconds)
+    }
+}

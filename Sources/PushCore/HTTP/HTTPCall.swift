@@ -121,6 +121,8 @@ public struct HTTPFailure: Error, Sendable, Hashable, CustomStringConvertible {
         case badAnswer
         /// The connection's credential could not be made.
         case credentials
+        /// The call itself cannot be sent: a path or field that HTTP forbids, or fields that are too large.
+        case invalidCall
     }
 
     /// Whether the platform can have acted on the call.

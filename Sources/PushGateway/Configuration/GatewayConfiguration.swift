@@ -1,0 +1,159 @@
+public import PushCore
+
+/// Everything a configuration file says, but for the backends, which are built from it.
+///
+/// Made by ``ConfigurationLoader`` from a file, or by code directly.
+public struct GatewayConfiguration: Sendable {
+    /// The section `server`.
+    public var server = Server()
+    /// The section `store`.
+    public var store = Store()
+    /// The section `queue`.
+    public var queue = Queue()
+    /// The section `routes`, in the order of the file.
+    public var routes: [Route] = []
+    /// The section `auth`: who may call. Empty means that the gateway listens on loopback only.
+    public var apiKeys: [APIKey] = []
+    /// The section `log`.
+    public var log = Log()
+
+    /// Makes a configuration with every default.
+    public init() {}
+
+    /// Where and how the API listens.
+    public struct Server: Sendable, Hashable {
+        /// `host`, default `127.0.0.1`. Another address than a loopback one needs API keys.
+        public var host = "127.0.0.1"
+        /// `port`, default 8080; 0 takes a free one.
+        public var port = 8080
+        /// `max_body_bytes`: the largest request, default 8 MiB.
+        public var maximumBodyBytes = 8 << 20
+        /// `max_requests`: requests handled at a time; further ones get 503. Default 10,000.
+        public var maximumRequests = 10_000
+        /// Makes the defaults.
+        public init() {}
+    }
+
+    /// Where accepted notifications live.
+    public struct Store: Sendable, Hashable {
+        /// `kind`, default `sqlite`.
+        public var kind = "sqlite"
+        /// `path`: the database file, relative to the configuration's folder. Default `./chapar.db`.
+        public var path = "./chapar.db"
+        /// `durability`: `full` survives a power loss, `normal` a crash of the process only. Default full.
+        public var durability = Durability.full
+        /// `min_free_bytes`: with less free space new work is refused. Default 256 MiB.
+        public var minimumFreeBytes: Int64 = 256 << 20
+        /// `max_waiting`: with more waiting deliveries new work is refused. Default 5,000,000.
+        public var maximumWaiting = 5_000_000
+        /// `retention`: how long a finished notification can be looked up, default 7 days.
+        public var retention = Duration.seconds(7 * 86400)
+        /// Makes the defaults.
+        public init() {}
+
+        /// What a commit survives.
+        public enum Durability: String, Sendable, CaseIterable {
+            /// A power loss.
+            case full
+            /// A crash of the process.
+            case normal
+        }
+    }
+
+    /// How deliveries are tried.
+    public struct Queue: Sendable, Hashable {
+        /// `default_ttl`: how long a notification without a TTL is tried, default 24 h.
+        public var defaultTimeToLive = Duration.seconds(86400)
+        /// `first_retry`: the upper bound of the first wait, doubled with each attempt; the wait is drawn at random below it. Default 10 s.
+        public var firstRetry = Duration.seconds(10)
+        /// `max_retry`: the upper bound's own bound, default 15 min.
+        public var maximumRetry = Duration.seconds(900)
+        /// `max_attempts`: then it fails. Default 50.
+        public var maximumAttempts = 50
+        /// `lease`: how long a claim holds without a word of its owner, default 120 s.
+        public var lease = Duration.seconds(120)
+        /// `drain`: how long open sends get at shutdown, default 25 s.
+        public var drain = Duration.seconds(25)
+        /// `idempotency_window`: how long an idempotency key is remembered, at least the default of 24 h.
+        public var idempotencyWindow = Duration.seconds(86400)
+        /// `payload_check`: whether a field that a platform would drop is refused or reported as a warning.
+        public var payloadCheck = PayloadCheckMode.warn
+        /// Makes the defaults.
+        public init() {}
+
+        /// What happens to a notification with fields that its platform would drop.
+        public enum PayloadCheckMode: String, Sendable, CaseIterable {
+            /// Accepted, with warnings in the answer.
+            case warn
+            /// Refused.
+            case strict
+        }
+    }
+
+    /// Which backends a recipient goes through.
+    public struct Route: Sendable, Hashable {
+        /// `name`, by which a request can ask for it.
+        public var name: String?
+        /// `match.platform`: `ios` or `android`.
+        public var platform: String?
+        /// `match.service`: a token service.
+        public var service: TokenService?
+        /// `use`: one backend, or `fallback: […]` with an optional `on_unknown`.
+        public var plan: DeliveryPlan
+
+        /// Makes a route.
+        public init(name: String? = nil, platform: String? = nil, service: TokenService? = nil, plan: DeliveryPlan) {
+            self.name = name
+            self.platform = platform
+            self.service = service
+            self.plan = plan
+        }
+    }
+
+    /// Who may call, and what for.
+    public struct APIKey: Sendable, Hashable {
+        /// `name`, for logs and idempotency.
+        public var name: String
+        /// `hash`: the SHA-256 of the key, as `chapar keys create` prints it, lower-case hexadecimal without its prefix.
+        public var sha256: String
+        /// `scopes`.
+        public var scopes: Set<Scope>
+
+        /// Makes a key.
+        public init(name: String, sha256: String, scopes: Set<Scope>) {
+            self.name = name
+            self.sha256 = sha256
+            self.scopes = scopes
+        }
+
+        /// What a key may be used for.
+        public enum Scope: String, Sendable, CaseIterable {
+            /// Sending and cancelling.
+            case send
+            /// The device registry.
+            case devices
+            /// Reading states, events, backends and metrics.
+            case read
+            /// Everything, operations included.
+            case admin
+        }
+    }
+
+    /// What is logged.
+    public struct Log: Sendable, Hashable {
+        /// `level`, default `info`.
+        public var level = "info"
+        /// `format`: `text` or `json`. Default text.
+        public var format = Format.text
+        /// Makes the defaults.
+        public init() {}
+
+        /// The form of a log line.
+        public enum Format: String, Sendable, CaseIterable {
+            /// For people.
+            case text
+            /// One JSON object a line.
+            case json
+        }
+    }
+}

@@ -1,0 +1,42 @@
+public import Foundation
+public import PushCore
+internal import Synchronization
+
+/// What every part of a running gateway shares: the configuration in force, the store, the clock, the lanes.
+public final class GatewayState: Sendable {
+    /// The store.
+    public let store: any NotificationStore
+    /// The clock.
+    public let time: any TimeSource
+    /// When the gateway started.
+    public let startedAt: Date
+    private let current: Mutex<GatewaySnapshot>
+    private let draining = Mutex(false)
+
+    /// Makes the state of a gateway.
+    public init(snapshot: GatewaySnapshot, store: any NotificationStore, time: any TimeSource = SystemTime()) {
+        self.store = store
+        self.time = time
+        startedAt = time.now
+        current = Mutex(snapshot)
+    }
+
+    /// The configuration in force.
+    public var snapshot: GatewaySnapshot { current.withLock { $0 } }
+
+    /// Puts another configuration in force and gives back the one before.
+    @discardableResult
+    public func replace(_ snapshot: GatewaySnapshot) -> GatewaySnapshot {
+        current.withLock { current in
+            let before = current
+            current = snapshot
+            return before
+        }
+    }
+
+    /// Whether the gateway is shutting down: it is not ready for new work then.
+    public var isDraining: Bool { draining.withLock { $0 } }
+
+    /// Begins to refuse new work.
+    public func beginDraining() { draining.withLock { $0 = true } }
+}

@@ -1,0 +1,80 @@
+public import PushCore
+
+/// Finds the backends that a recipient goes through: by name, by route, by the routes' matches, or by what backends take.
+public struct RoutingTable: Sendable {
+    /// What a request asks for.
+    public enum Choice: Sendable, Hashable {
+        /// Nothing: the routes' matches decide, then what backends take.
+        case automatic
+        /// A route by its name; `default` without such a route is ``automatic``.
+        case route(String)
+        /// A backend by its name.
+        case backend(String)
+    }
+
+    /// Why no plan was found.
+    public enum Failure: Error, Sendable, Hashable {
+        /// No route has the name; the nearest that exists.
+        case unknownRoute(nearest: String?)
+        /// No backend has the name; the nearest that exists.
+        case unknownBackend(nearest: String?)
+        /// The named backend or route cannot address such a recipient.
+        case notAddressable(backend: String)
+        /// Nothing that is configured can address such a recipient.
+        case noBackend
+    }
+
+    private let routes: [GatewayConfiguration.Route]
+    private let named: [String: any PushBackend]
+    private let order: [(name: String, backend: any PushBackend)]
+
+    /// Makes a table.
+    public init(routes: [GatewayConfiguration.Route], backends: [BackendRegistry.ConfiguredBackend]) {
+        self.routes = routes
+        order = backends.map { ($0.name, $0.backend) }
+        named = Dictionary(order.map { ($0.name, $0.backend) }) { first, _ in first }
+    }
+
+    /// A backend by its name.
+    public func backend(_ name: String) -> (any PushBackend)? { named[name] }
+
+    /// The plan for a recipient: only backends that can address it, in order.
+    public func plan(for recipient: Recipient, _ choice: Choice) throws(Failure) -> DeliveryPlan {
+        switch choice {
+        case .backend(let name):
+            guard let backend = named[name] else {
+                throw .unknownBackend(nearest: Suggestion.nearest(to: name, among: order.map(\.name)))
+            }
+            guard backend.audience.contains(recipient) else { throw .notAddressable(backend: name) }
+            return DeliveryPlan([name])
+        case .route(let name):
+            if let route = routes.first(where: { $0.name == name }) {
+                guard let plan = usable(route.plan, recipient) else {
+                    throw .notAddressable(backend: route.plan.backends.joined(separator: ", "))
+                }
+                return plan
+            }
+            guard name == "default" else {
+                throw .unknownRoute(nearest: Suggestion.nearest(to: name, among: routes.compactMap(\.name)))
+            }
+            return try plan(for: recipient, .automatic)
+        case .automatic:
+            for route in routes where matches(route, recipient) {
+                if let plan = usable(route.plan, recipient) { return plan }
+            }
+            guard let first = order.first(where: { $0.backend.audience.contains(recipient) }) else { throw .noBackend }
+            return DeliveryPlan([first.name])
+        }
+    }
+
+    private func matches(_ route: GatewayConfiguration.Route, _ recipient: Recipient) -> Bool {
+        guard case .token(let token) = recipient else { return route.platform == nil && route.service == nil }
+        return (route.platform ?? token.service.platform) == token.service.platform
+            && (route.service ?? token.service) == token.service
+    }
+
+    private func usable(_ plan: DeliveryPlan, _ recipient: Recipient) -> DeliveryPlan? {
+        let backends = plan.backends.filter { named[$0]?.audience.contains(recipient) ?? false }
+        return backends.isEmpty ? nil : DeliveryPlan(backends, onUnknown: plan.onUnknown)
+    }
+}

@@ -152,7 +152,9 @@ let package = Package(
         ),
         .testTarget(
             name: "PushStoreSQLiteTests",
-            dependencies: ["PushStoreSQLite", "PushCore", "PushTesting", .product(name: "GRDB", package: "GRDB.swift")],
+            dependencies: [
+                "PushStoreSQLite", "PushCore", "PushTesting", .product(name: "GRDB", package: "GRDB.swift"),
+            ],
             swiftSettings: strict
         ),
         .testTarget(

@@ -70,7 +70,8 @@ public actor AccessTokenCache {
         case .refreshing(let refresh):
             return try await Self.value(of: refresh)
         case .empty, .ready, .failed:
-            let refresh = Task { try await self.refresh() }  // It outlives the caller that began it; the others await it.
+            // Unstructured: the refresh outlives the caller that began it, and everyone who needs it awaits it.
+            let refresh = Task { try await self.refresh() }
             state = .refreshing(refresh)
             return try await Self.value(of: refresh)
         }

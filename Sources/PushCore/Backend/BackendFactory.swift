@@ -72,7 +72,11 @@ public struct CommonBackendOptions: Sendable {
         baseURL = section.endpoint("base_url")
         trustPEM = section.file("ca_file").map { String(decoding: $0, as: UTF8.self) }
         if let trustPEM, !trustPEM.contains("-----BEGIN CERTIFICATE-----") {
-            section.reject("ca_file", "holds no PEM certificate", fix: "It must have -----BEGIN CERTIFICATE----- lines.")
+            section.reject(
+                "ca_file",
+                "holds no PEM certificate",
+                fix: "It must have -----BEGIN CERTIFICATE----- lines."
+            )
         }
         timeout = section.seconds("timeout", in: 1...300, default: .seconds(20))
         proxy = section.endpoint("proxy")

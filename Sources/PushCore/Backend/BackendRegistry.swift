@@ -42,7 +42,9 @@ public struct BackendRegistry: Sendable {
         }
     }
 
-    /// Makes every backend of the `backends` section, in the order of the file. Every mistake in any of them is in the
+    /// Makes every backend of the `backends` section, in the order of the file.
+    ///
+    /// Every mistake in any of them is in the
     /// section's report afterwards; a backend with a mistake is left out.
     public func backends(
         in section: ConfigSection,
@@ -87,7 +89,11 @@ public struct BackendRegistry: Sendable {
         section.finish()
         guard let backend, section.report.issues.count == before else { return nil }
         return ConfiguredBackend(
-            name: name, backend: backend, maximumInFlight: maximumInFlight, rateLimit: rateLimit)
+            name: name,
+            backend: backend,
+            maximumInFlight: maximumInFlight,
+            rateLimit: rateLimit
+        )
     }
 
     private var words: String { factories.map(\.kind.rawValue).joined(separator: ", ") }

@@ -66,7 +66,9 @@ public protocol PushBackend: Sendable {
 
 extension PushBackend {
     /// Nothing to say.
-    public func check(_ notification: PushNotification, for recipient: Recipient.Form) -> PayloadCheck { PayloadCheck() }
+    public func check(_ notification: PushNotification, for recipient: Recipient.Form) -> PayloadCheck {
+        PayloadCheck()
+    }
     /// No limit known.
     public var window: Int? { nil }
     /// Nothing known to be wrong.
@@ -108,7 +110,9 @@ public struct PushRequest: Sendable {
     public var notification: PushNotification
     /// Who gets it.
     public var recipients: [Addressee]
-    /// When the platform must give up, computed once at acceptance so that a retry does not live longer. Nil leaves it to
+    /// When the platform must give up, computed once at acceptance so that a retry does not live longer.
+    ///
+    /// Nil leaves it to
     /// the platform.
     public var expiration: Expiration?
 

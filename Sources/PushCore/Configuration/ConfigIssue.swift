@@ -4,7 +4,9 @@ public struct ConfigIssue: Sendable, Hashable, CustomStringConvertible {
     public var path: String
     /// Where it stands.
     public var origin: ConfigOrigin
-    /// What is wrong. Never a secret's value.
+    /// What is wrong.
+    ///
+    /// Never a secret's value.
     public var problem: String
     /// What to write instead; nil when the problem says it.
     public var fix: String?

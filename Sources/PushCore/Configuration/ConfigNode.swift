@@ -1,6 +1,8 @@
 /// A value of a configuration file with the place it came from: what a loader makes of YAML or JSON.
 public struct ConfigNode: Sendable, Hashable {
-    /// The value. Scalars stay text until a reader asks for a type, so that `app_id: 1001` can be a string.
+    /// The value.
+    ///
+    /// Scalars stay text until a reader asks for a type, so that `app_id: 1001` can be a string.
     public indirect enum Value: Sendable, Hashable {
         /// Nothing, or `null`.
         case null
@@ -49,7 +51,9 @@ public struct ConfigOrigin: Sendable, Hashable, CustomStringConvertible {
     public var line: Int
     /// The column, from 1; 0 when unknown.
     public var column: Int
-    /// What stood in the file instead of the value: `env HMS_SECRET`, `file /run/secrets/x`. Nil when the value itself did.
+    /// What stood in the file instead of the value: `env HMS_SECRET`, `file /run/secrets/x`.
+    ///
+    /// Nil when the value itself did.
     public var via: String?
 
     /// Makes an origin.

@@ -36,7 +36,8 @@ public final class ConfigSection {
     public func reject(_ key: String, _ problem: String, fix: String? = nil) {
         let entry = entries.first { $0.key == key }
         report.add(
-            ConfigIssue(path: join(key), origin: entry?.node.origin ?? origin, problem: problem, fix: fix))
+            ConfigIssue(path: join(key), origin: entry?.node.origin ?? origin, problem: problem, fix: fix)
+        )
     }
 
     /// Whether the key stands in the file with a value.
@@ -69,7 +70,9 @@ public final class ConfigSection {
         return text
     }
 
-    /// A secret, nil when the key is absent or blank. Its value never reaches a report.
+    /// A secret, nil when the key is absent or blank.
+    ///
+    /// Its value never reaches a report.
     public func secret(_ key: String) -> Secret? {
         guard let (text, origin) = scalar(key) else { return nil }
         report.note(join(key), nil, origin)
@@ -96,7 +99,11 @@ public final class ConfigSection {
 
     /// A whole number within a range, nil when the key is absent.
     public func integer(_ key: String, in range: ClosedRange<Int>) -> Int? {
-        has(key) ? integer(key, in: range, default: range.lowerBound) : { _ = scalar(key); return nil }()
+        has(key)
+            ? integer(key, in: range, default: range.lowerBound)
+            : {
+                _ = scalar(key); return nil
+            }()
     }
 
     /// A span in seconds, fractions allowed, within a range of seconds.
@@ -157,13 +164,19 @@ public final class ConfigSection {
     public func endpoint(_ key: String) -> HTTPEndpoint? {
         guard let text = string(key) else { return nil }
         guard let endpoint = HTTPEndpoint(url: text) else {
-            reject(key, "\"\(text)\" is not an address", fix: "Write https://host or https://host:port, without a path.")
+            reject(
+                key,
+                "\"\(text)\" is not an address",
+                fix: "Write https://host or https://host:port, without a path."
+            )
             return nil
         }
         return endpoint
     }
 
-    /// The bytes of the file that the key names, relative to the configuration's folder. Nil when absent or unreadable.
+    /// The bytes of the file that the key names, relative to the configuration's folder.
+    ///
+    /// Nil when absent or unreadable.
     public func file(_ key: String) -> [UInt8]? {
         guard let name = string(key) else { return nil }
         do {
@@ -174,7 +187,9 @@ public final class ConfigSection {
         }
     }
 
-    /// A list of texts; a single text counts as a list of one. Nil when the key is absent.
+    /// A list of texts; a single text counts as a list of one.
+    ///
+    /// Nil when the key is absent.
     public func strings(_ key: String) -> [String]? {
         guard let node = node(key) else { return nil }
         let nodes: [ConfigNode]
@@ -214,9 +229,13 @@ public final class ConfigSection {
             let nearest = Suggestion.nearest(to: entry.key, among: known.sorted())
             report.add(
                 ConfigIssue(
-                    path: join(entry.key), origin: entry.keyOrigin, problem: "unknown key",
+                    path: join(entry.key),
+                    origin: entry.keyOrigin,
+                    problem: "unknown key",
                     fix: nearest.map { "Did you mean \"\($0)\"?" }
-                        ?? "Known keys: \(known.sorted().joined(separator: ", "))."))
+                        ?? "Known keys: \(known.sorted().joined(separator: ", "))."
+                )
+            )
         }
     }
 

@@ -1,6 +1,10 @@
-/// One header field of a call or an answer. Names are lower case, as HTTP/2 has them on the wire.
+/// One header field of a call or an answer.
+///
+/// Names are lower case, as HTTP/2 has them on the wire.
 public struct HTTPHeader: Hashable, Sendable {
-    /// How an HTTP/2 encoder treats the field. HTTP/1.1 ignores it.
+    /// How an HTTP/2 encoder treats the field.
+    ///
+    /// HTTP/1.1 ignores it.
     public enum Indexing: Sendable {
         /// Constant on a connection: kept in the compression table.
         case indexed
@@ -29,7 +33,9 @@ public final class HTTPCallTemplate: Sendable {
     public let method: String
     /// The fields every call of this template carries.
     public let headers: [HTTPHeader]
-    /// How long a call may take, from hand-over to the last byte of the answer. Nil means the pool's own.
+    /// How long a call may take, from hand-over to the last byte of the answer.
+    ///
+    /// Nil means the pool's own.
     public let deadline: Duration?
 
     /// Makes a template.

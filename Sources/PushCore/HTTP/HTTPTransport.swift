@@ -1,4 +1,6 @@
-/// Makes connection pools for plugins. `PushHTTP` holds the one real implementation.
+/// Makes connection pools for plugins.
+///
+/// `PushHTTP` holds the one real implementation.
 ///
 /// A plugin asks for a pool for each endpoint and credential it uses and never sees a socket.
 public protocol HTTPTransport: Sendable {
@@ -8,7 +10,9 @@ public protocol HTTPTransport: Sendable {
 
 /// A pool's configuration cannot work: a certificate that cannot be read, a proxy address that is none.
 public struct HTTPPoolError: Error, Sendable, Hashable, CustomStringConvertible {
-    /// What is wrong and how to mend it. Never holds key material.
+    /// What is wrong and how to mend it.
+    ///
+    /// Never holds key material.
     public let description: String
 
     /// Makes an error.
@@ -110,7 +114,9 @@ public struct HTTPPoolConfiguration: Sendable {
     public var endpoint: HTTPEndpoint
     /// The protocol of the connections.
     public var version: Version
-    /// Certificates to trust beside the system's, PEM. For a private CA or a simulator.
+    /// Certificates to trust beside the system's, PEM.
+    ///
+    /// For a private CA or a simulator.
     public var extraTrustPEM: String?
     /// The certificate the client shows, for mutual TLS.
     public var clientCertificate: ClientCertificate?

@@ -22,7 +22,9 @@ public struct JSONWriter: Sendable {
     /// Ends an array.
     public mutating func endArray() { close(UInt8(ascii: "]")) }
 
-    /// Writes a member's name, to be followed by its value. Constant names need no escaping, which makes them cheap.
+    /// Writes a member's name, to be followed by its value.
+    ///
+    /// Constant names need no escaping, which makes them cheap.
     public mutating func name(_ name: StaticString) {
         separate()
         bytes.append(UInt8(ascii: "\""))

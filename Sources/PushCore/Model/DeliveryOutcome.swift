@@ -1,6 +1,8 @@
 public import Foundation
 
-/// What became of one recipient of one attempt. Never a bare truth value, never one error for a whole batch.
+/// What became of one recipient of one attempt.
+///
+/// Never a bare truth value, never one error for a whole batch.
 public enum DeliveryOutcome: Sendable, Hashable {
     /// The platform took the message. It does not say that a device showed it.
     case accepted(Acceptance)
@@ -12,7 +14,9 @@ public enum DeliveryOutcome: Sendable, Hashable {
 
 /// A platform's yes.
 public struct Acceptance: Sendable, Hashable {
-    /// The platform's id of the message: `apns-id`, an FCM message name. Nil when it gave none.
+    /// The platform's id of the message: `apns-id`, an FCM message name.
+    ///
+    /// Nil when it gave none.
     public var platformID: String?
     /// A second id that some platforms give, such as `apns-unique-id` of Apple's development host.
     public var trackingID: String?
@@ -45,7 +49,9 @@ public struct Acceptance: Sendable, Hashable {
 
 /// A platform's no: whose fault it is, the platform's word for it, and what to do next.
 public struct Refusal: Sendable, Hashable {
-    /// Whose fault a refusal is. Decides who must act: the device's owner, the caller, the operator, or nobody.
+    /// Whose fault a refusal is.
+    ///
+    /// Decides who must act: the device's owner, the caller, the operator, or nobody.
     public enum Kind: String, Sendable, CaseIterable {
         /// The device token: it is dead, malformed or of another app, or the device gets too much.
         case token
@@ -74,9 +80,12 @@ public struct Refusal: Sendable, Hashable {
     /// A device token that the platform declared dead.
     public struct Invalidation: Sendable, Hashable {
         /// Since when the token is dead: the platform's time, or the start of the request when it gave none.
+        ///
         /// A registration younger than this stays valid.
         public var asOf: Date
-        /// Whether the platform's word suffices. False for reasons that a wrong configuration causes as well
+        /// Whether the platform's word suffices.
+        ///
+        /// False for reasons that a wrong configuration causes as well
         /// (APNs `BadDeviceToken`): those are held back when they come in numbers (specs: APNs section 6.4).
         public var isCertain: Bool
 
@@ -90,9 +99,12 @@ public struct Refusal: Sendable, Hashable {
     /// Whose fault it is.
     public var kind: Kind
     /// The platform's own word (`Unregistered`), or Chapar's when the platform did not speak (`connect_failed`).
+    ///
     /// Of bounded variety, fit for a metric label; never holds a token.
     public var reason: String
-    /// A sentence for people with the likely fix. Never a token, key or payload.
+    /// A sentence for people with the likely fix.
+    ///
+    /// Never a token, key or payload.
     public var detail: String?
     /// The HTTP status, when there was one.
     public var status: Int?
@@ -121,7 +133,9 @@ public struct Refusal: Sendable, Hashable {
 
 /// No usable answer after something was sent.
 public struct UnknownOutcome: Sendable, Hashable {
-    /// What happened instead of an answer: `deadline`, `connection_lost`, `stream_reset`. Bounded variety.
+    /// What happened instead of an answer: `deadline`, `connection_lost`, `stream_reset`.
+    ///
+    /// Bounded variety.
     public var reason: String
     /// A sentence for people.
     public var detail: String?

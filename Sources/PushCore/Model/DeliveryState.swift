@@ -1,4 +1,6 @@
-/// Where a delivery stands. One closed list for API, events, metrics and dashboard; counts over it always add up.
+/// Where a delivery stands.
+///
+/// One closed list for API, events, metrics and dashboard; counts over it always add up.
 public enum DeliveryState: String, Sendable, CaseIterable {
     /// Waits for its turn.
     case queued

@@ -21,7 +21,9 @@ public struct MessageID: Hashable, Sendable, CustomStringConvertible {
         )
     }
 
-    /// The canonical form: 36 characters, lower case. Written by hand, since it happens once for each message.
+    /// The canonical form: 36 characters, lower case.
+    ///
+    /// Written by hand, since it happens once for each message.
     public var description: String {
         String(unsafeUninitializedCapacity: 36) { text in
             var place = 0

@@ -5,7 +5,9 @@ public import Foundation
 /// The API reads it from JSON, code builds it directly, a plugin turns it into its platform's payload. It says nothing
 /// about whom it goes to: that is ``Recipient``.
 public struct PushNotification: Sendable, Hashable {
-    /// The heading. Shown in bold by most platforms.
+    /// The heading.
+    ///
+    /// Shown in bold by most platforms.
     public var title: LocalizedText?
     /// A second heading; platforms without one drop it with a warning.
     public var subtitle: LocalizedText?
@@ -13,7 +15,9 @@ public struct PushNotification: Sendable, Hashable {
     public var body: LocalizedText?
     /// The address of a picture, `https` only.
     public var image: String?
-    /// The name of a sound in the app, or `default`. Nil is silent.
+    /// The name of a sound in the app, or `default`.
+    ///
+    /// Nil is silent.
     public var sound: String?
     /// The number on the app's icon; 0 removes it, nil leaves it as it is.
     public var badge: Int?
@@ -23,14 +27,20 @@ public struct PushNotification: Sendable, Hashable {
     public var clickURL: String?
     /// Buttons.
     public var actions: [Action]
-    /// The app's own values. Platforms that know strings only get each value as JSON text.
+    /// The app's own values.
+    ///
+    /// Platforms that know strings only get each value as JSON text.
     public var data: JSONObject
 
-    /// How long the platforms may try to deliver, counted from acceptance. Whole seconds, 0 to 28 days; 0 is "now or never".
+    /// How long the platforms may try to deliver, counted from acceptance.
+    ///
+    /// Whole seconds, 0 to 28 days; 0 is "now or never".
     public var timeToLive: Duration?
     /// How urgent it is.
     public var priority: Priority
-    /// A newer message with the same id replaces this one, on the device and in the queue. At most 64 bytes for APNs.
+    /// A newer message with the same id replaces this one, on the device and in the queue.
+    ///
+    /// At most 64 bytes for APNs.
     public var collapseID: String?
     /// When to send; nil or a past time is at once.
     public var sendAt: Date?
@@ -38,7 +48,9 @@ public struct PushNotification: Sendable, Hashable {
     public var isSilent: Bool
     /// Goes the whole way but for the delivery: the platform is asked to validate where it can, else nothing is sent.
     public var isDryRun: Bool
-    /// What only one kind of backend understands, laid over what the plugin makes of the rest. Keyed by ``BackendKind``.
+    /// What only one kind of backend understands, laid over what the plugin makes of the rest.
+    ///
+    /// Keyed by ``BackendKind``.
     public var overrides: [String: JSONObject]
 
     /// How urgent a message is.

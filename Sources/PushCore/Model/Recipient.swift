@@ -1,4 +1,6 @@
-/// A service that hands out device tokens. A token is worth something at its own service only.
+/// A service that hands out device tokens.
+///
+/// A token is worth something at its own service only.
 public struct TokenService: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
     /// The name in the API and in configuration files.
     public let rawValue: String

@@ -12,7 +12,9 @@ public struct DeliveryPlan: Sendable, Hashable {
         case next
     }
 
-    /// The backends' names, in order. Never empty.
+    /// The backends' names, in order.
+    ///
+    /// Never empty.
     public var backends: [String]
     /// What is done when no answer came; nil leaves it to the backend: stop where a repeat does harm, else retry.
     public var onUnknown: UnknownRule?
@@ -23,7 +25,9 @@ public struct DeliveryPlan: Sendable, Hashable {
         self.onUnknown = onUnknown
     }
 
-    /// One line of text that ``init(storedForm:)`` reads back. Backend names never hold `>` or `|`.
+    /// One line of text that ``init(storedForm:)`` reads back.
+    ///
+    /// Backend names never hold `>` or `|`.
     public var storedForm: String {
         backends.joined(separator: ">") + (onUnknown.map { "|" + $0.rawValue } ?? "")
     }
@@ -58,7 +62,9 @@ public struct NewNotification: Sendable {
     public var notification: PushNotification
     /// The content in the form that is stored and given back by a later claim.
     public var content: [UInt8]
-    /// Who gets it; never empty. The delivery at place `i` gets the number `id.rawValue + i`.
+    /// Who gets it; never empty.
+    ///
+    /// The delivery at place `i` gets the number `id.rawValue + i`.
     public var recipients: [Recipient]
     /// Which backends it goes through, from the first on.
     public var plan: DeliveryPlan
@@ -274,7 +280,9 @@ public struct StoredNotification: Sendable {
     public var dueAt: Date?
     /// When trying ends.
     public var expiresAt: Date
-    /// How many deliveries stand in each state; they add up to the recipients. States without any are left out.
+    /// How many deliveries stand in each state; they add up to the recipients.
+    ///
+    /// States without any are left out.
     public var counts: [DeliveryState: Int]
 
     /// Makes a notification.

@@ -1,6 +1,8 @@
 /// A call to a platform, other than a send, gave no usable answer.
 public struct PushError: Error, Sendable, CustomStringConvertible {
-    /// What the caller can do next. A struct, so that a new code breaks no plugin.
+    /// What the caller can do next.
+    ///
+    /// A struct, so that a new code breaks no plugin.
     public struct Code: Hashable, Sendable {
         /// The word that ends problem `type` addresses.
         public let rawValue: String
@@ -22,7 +24,9 @@ public struct PushError: Error, Sendable, CustomStringConvertible {
 
     /// What the caller can do next.
     public let code: Code
-    /// A sentence for people. Never a token, key or payload.
+    /// A sentence for people.
+    ///
+    /// Never a token, key or payload.
     public let message: String
     /// The platform's own word, when it gave one.
     public let reason: String?

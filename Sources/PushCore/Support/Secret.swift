@@ -5,7 +5,9 @@ public struct Secret: Sendable, Hashable, CustomStringConvertible, CustomDebugSt
     /// Wraps a value.
     public init(_ value: String) { self.value = value }
 
-    /// The value itself. Call it only where the secret is used, never to build a message.
+    /// The value itself.
+    ///
+    /// Call it only where the secret is used, never to build a message.
     public func reveal() -> String { value }
 
     /// Whether the value is empty or white space only.

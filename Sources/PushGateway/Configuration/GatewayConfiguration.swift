@@ -12,7 +12,9 @@ public struct GatewayConfiguration: Sendable {
     public var queue = Queue()
     /// The section `routes`, in the order of the file.
     public var routes: [Route] = []
-    /// The section `auth`: who may call. Empty means that the gateway listens on loopback only.
+    /// The section `auth`: who may call.
+    ///
+    /// Empty means that the gateway listens on loopback only.
     public var apiKeys: [APIKey] = []
     /// The section `log`.
     public var log = Log()
@@ -22,13 +24,17 @@ public struct GatewayConfiguration: Sendable {
 
     /// Where and how the API listens.
     public struct Server: Sendable, Hashable {
-        /// `host`, default `127.0.0.1`. Another address than a loopback one needs API keys.
+        /// `host`, default `127.0.0.1`.
+        ///
+        /// Another address than a loopback one needs API keys.
         public var host = "127.0.0.1"
         /// `port`, default 8080; 0 takes a free one.
         public var port = 8080
         /// `max_body_bytes`: the largest request, default 8 MiB.
         public var maximumBodyBytes = 8 << 20
-        /// `max_requests`: requests handled at a time; further ones get 503. Default 10,000.
+        /// `max_requests`: requests handled at a time; further ones get 503.
+        ///
+        /// Default 10,000.
         public var maximumRequests = 10_000
         /// Makes the defaults.
         public init() {}
@@ -38,13 +44,21 @@ public struct GatewayConfiguration: Sendable {
     public struct Store: Sendable, Hashable {
         /// `kind`, default `sqlite`.
         public var kind = "sqlite"
-        /// `path`: the database file, relative to the configuration's folder. Default `./chapar.db`.
+        /// `path`: the database file, relative to the configuration's folder.
+        ///
+        /// Default `./chapar.db`.
         public var path = "./chapar.db"
-        /// `durability`: `full` survives a power loss, `normal` a crash of the process only. Default full.
+        /// `durability`: `full` survives a power loss, `normal` a crash of the process only.
+        ///
+        /// Default full.
         public var durability = Durability.full
-        /// `min_free_bytes`: with less free space new work is refused. Default 256 MiB.
+        /// `min_free_bytes`: with less free space new work is refused.
+        ///
+        /// Default 256 MiB.
         public var minimumFreeBytes: Int64 = 256 << 20
-        /// `max_waiting`: with more waiting deliveries new work is refused. Default 5,000,000.
+        /// `max_waiting`: with more waiting deliveries new work is refused.
+        ///
+        /// Default 5,000,000.
         public var maximumWaiting = 5_000_000
         /// `retention`: how long a finished notification can be looked up, default 7 days.
         public var retention = Duration.seconds(7 * 86400)
@@ -64,11 +78,15 @@ public struct GatewayConfiguration: Sendable {
     public struct Queue: Sendable, Hashable {
         /// `default_ttl`: how long a notification without a TTL is tried, default 24 h.
         public var defaultTimeToLive = Duration.seconds(86400)
-        /// `first_retry`: the upper bound of the first wait, doubled with each attempt; the wait is drawn at random below it. Default 10 s.
+        /// `first_retry`: the upper bound of the first wait, doubled with each attempt; the wait is drawn at random below it.
+        ///
+        /// Default 10 s.
         public var firstRetry = Duration.seconds(10)
         /// `max_retry`: the upper bound's own bound, default 15 min.
         public var maximumRetry = Duration.seconds(900)
-        /// `max_attempts`: then it fails. Default 50.
+        /// `max_attempts`: then it fails.
+        ///
+        /// Default 50.
         public var maximumAttempts = 50
         /// `lease`: how long a claim holds without a word of its owner, default 120 s.
         public var lease = Duration.seconds(120)
@@ -143,7 +161,9 @@ public struct GatewayConfiguration: Sendable {
     public struct Log: Sendable, Hashable {
         /// `level`, default `info`.
         public var level = "info"
-        /// `format`: `text` or `json`. Default text.
+        /// `format`: `text` or `json`.
+        ///
+        /// Default text.
         public var format = Format.text
         /// Makes the defaults.
         public init() {}

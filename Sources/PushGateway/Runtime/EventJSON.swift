@@ -95,7 +95,8 @@ public enum EventJSON {
     }
 
     /// A backend's lane stopped or went on: `backend.parked`, `backend.paused`, `backend.resumed`.
-    public static func backend(_ what: String, _ name: String, reason: String?, until: Date?, at time: Date) -> [UInt8] {
+    public static func backend(_ what: String, _ name: String, reason: String?, until: Date?, at time: Date) -> [UInt8]
+    {
         var writer = JSONWriter(capacity: 192)
         writer.beginObject()
         begin(&writer, "backend." + what, time)

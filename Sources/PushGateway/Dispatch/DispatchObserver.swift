@@ -1,0 +1,33 @@
+public import PushCore
+
+/// What the dispatcher tells to whoever counts: metrics in the gateway, nothing in a test.
+///
+/// Called from event loops with groups of deliveries: it must return at once. Labels are of bounded variety.
+public protocol DispatchObserver: Sendable {
+    /// Attempts ended alike.
+    func attempted(backend: String, kind: BackendKind, outcome: String, reason: String, count: Int)
+    /// Answers came so long after their messages were handed to the backend.
+    func answered(backend: String, kind: BackendKind, after duration: Duration, count: Int)
+    /// A delivery will be tried again in the same lane.
+    func retried(backend: String, reason: String)
+    /// A delivery went on to another backend.
+    func fellBack(from: String, to: String, reason: String)
+    /// A platform declared a token dead.
+    func invalidatedToken(backend: String, reason: String)
+}
+
+/// Counts nothing.
+public struct SilentObserver: DispatchObserver {
+    /// Makes it.
+    public init() {}
+    /// Does nothing.
+    public func attempted(backend: String, kind: BackendKind, outcome: String, reason: String, count: Int) {}
+    /// Does nothing.
+    public func answered(backend: String, kind: BackendKind, after duration: Duration, count: Int) {}
+    /// Does nothing.
+    public func retried(backend: String, reason: String) {}
+    /// Does nothing.
+    public func fellBack(from: String, to: String, reason: String) {}
+    /// Does nothing.
+    public func invalidatedToken(backend: String, reason: String) {}
+}

@@ -1,0 +1,154 @@
+public import Logging
+public import PushCore
+internal import Synchronization
+
+/// Runs a lane for each backend, ends what has expired, and forgets what is old.
+///
+/// A reload replaces every lane: the old ones take nothing more, end what they have, and go.
+public final class Dispatcher: LaneObserver, Sendable {
+    private enum Command: Sendable {
+        case install(GatewaySnapshot)
+        case stop
+    }
+
+    private struct Lanes {
+        var current: [Lane] = []
+        var leaving: [Lane] = []
+    }
+
+    private let store: any NotificationStore
+    private let time: any TimeSource
+    private let observer: any DispatchObserver
+    private let logger: Logger
+    private let decode: @Sendable ([UInt8]) throws -> PushNotification
+    private let recorder: Recorder
+    private let lanesGuarded = Mutex(Lanes())
+    private let commands: AsyncStream<Command>
+    private let commander: AsyncStream<Command>.Continuation
+
+    /// Makes a dispatcher; nothing happens before ``run(_:)``.
+    ///
+    /// - Parameter decode: Turns stored content back into a notification.
+    public init(
+        store: any NotificationStore,
+        time: any TimeSource,
+        observer: any DispatchObserver = SilentObserver(),
+        logger: Logger,
+        decode: @escaping @Sendable ([UInt8]) throws -> PushNotification
+    ) {
+        self.store = store
+        self.time = time
+        self.observer = observer
+        self.logger = logger
+        self.decode = decode
+        recorder = Recorder(store: store, time: time, logger: logger)
+        (commands, commander) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(16))
+    }
+
+    /// How every lane is doing.
+    public var lanes: [LaneStatus] { lanesGuarded.withLock { $0.current }.map(\.status) }
+
+    /// Works until ``stop()`` or cancellation, then drains: what is under way gets `queue.drain` to end.
+    public func run(_ snapshot: GatewaySnapshot) async throws(StoreError) {
+        let instance = try await instanceNumber()
+        commander.yield(.install(snapshot))
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { [recorder] in await recorder.run() }
+            await withTaskCancellationHandler {
+                await self.runLanes(instance)
+            } onCancel: {
+                commander.yield(.stop)
+            }
+            recorder.finish()
+            await group.waitForAll()
+        }
+    }
+
+    /// Puts other backends in the place of those that run.
+    public func install(_ snapshot: GatewaySnapshot) { commander.yield(.install(snapshot)) }
+
+    /// Claims nothing more and lets ``run(_:)`` end.
+    public func stop() { commander.yield(.stop) }
+
+    private func runLanes(_ instance: UInt64) async {
+        await withTaskGroup(of: Void.self) { group in
+            var drain = Duration.seconds(25)
+            var retention = Duration.seconds(7 * 86400)
+            var upkeep: Upkeep?
+            for await command in commands {
+                guard case .install(let snapshot) = command else { break }
+                drain = snapshot.configuration.queue.drain
+                retention = snapshot.configuration.store.retention
+                for lane in replaceLanes(snapshot, instance) {
+                    group.addTask {
+                        await lane.run()
+                        self.forget(lane)
+                    }
+                }
+                if let upkeep {
+                    upkeep.retention = retention
+                } else {
+                    let new = Upkeep(store: store, recorder: recorder, time: time, logger: logger, retention: retention)
+                    upkeep = new
+                    group.addTask { await new.run() }
+                }
+            }
+            upkeep?.stop()
+            let leaving = lanesGuarded.withLock { $0.current + $0.leaving }
+            for lane in leaving { lane.stop() }
+            await self.drain(&group, leaving, within: drain)
+        }
+    }
+
+    /// Waits for the lanes; those that do not end in time are made to.
+    private func drain(_ group: inout TaskGroup<Void>, _ lanes: [Lane], within span: Duration) async {
+        await withTaskGroup(of: Void.self) { deadline in
+            deadline.addTask { [time] in
+                do {
+                    try await time.sleep(for: span)
+                } catch {
+                    return  // Everything ended in time.
+                }
+                for lane in lanes { await lane.abandon() }
+            }
+            await group.waitForAll()
+            deadline.cancelAll()
+        }
+    }
+
+    private func replaceLanes(_ snapshot: GatewaySnapshot, _ instance: UInt64) -> [Lane] {
+        let around = Lane.Surroundings(
+            store: store,
+            recorder: recorder,
+            time: time,
+            observer: observer,
+            logger: logger,
+            decode: decode,
+            instance: instance
+        )
+        let new = snapshot.backends.map { Lane($0, queue: snapshot.configuration.queue, around) }
+        let old = lanesGuarded.withLock { lanes in
+            let old = lanes.current
+            lanes.leaving += old
+            lanes.current = new
+            return old
+        }
+        for lane in old { lane.stop() }
+        return new
+    }
+
+    private func forget(_ lane: Lane) {
+        lanesGuarded.withLock { $0.leaving.removeAll { $0 === lane } }
+    }
+
+    /// The number that marks this gateway's message ids, made once and kept in the store.
+    private func instanceNumber() async throws(StoreError) -> UInt64 {
+        let name = "gateway.instance"
+        if let kept = try await store.loadState(name), let number = UInt64(String(decoding: kept, as: UTF8.self)) {
+            return number
+        }
+        let number = UInt64.random(in: 1 ... .max)
+        try await store.saveState(name, Array(String(number).utf8))
+        return number
+    }
+}

@@ -66,8 +66,12 @@ public struct NewNotification: Sendable {
     ///
     /// The delivery at place `i` gets the number `id.rawValue + i`.
     public var recipients: [Recipient]
-    /// Which backends it goes through, from the first on.
+    /// Which backends it goes through, from the first on: every recipient, unless ``planOf`` says otherwise.
     public var plan: DeliveryPlan
+    /// Further plans, for recipients that ``plan`` cannot address: at most 255, since there are few token services.
+    public var otherPlans: [DeliveryPlan] = []
+    /// Which plan each recipient has: 0 is ``plan``, `n` is `otherPlans[n - 1]`. Empty when all have ``plan``.
+    public var planOf: [UInt8] = []
     /// Who sent it: the API key's name, empty without one.
     public var caller: String
     /// When it was accepted.
@@ -110,6 +114,12 @@ public struct NewNotification: Sendable {
         self.collapseID = collapseID
         self.event = event
         self.replacementEvent = replacementEvent
+    }
+
+    /// The plan of the recipient at a place in ``recipients``.
+    public func plan(ofRecipient place: Int) -> DeliveryPlan {
+        guard !planOf.isEmpty, planOf[place] > 0 else { return plan }
+        return otherPlans[Int(planOf[place]) - 1]
     }
 }
 

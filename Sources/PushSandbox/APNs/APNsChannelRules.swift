@@ -1,0 +1,134 @@
+internal import Foundation
+internal import PushCore
+
+/// What channel management answers: a status, the channel it concerns, a body.
+struct APNsManagementAnswer {
+    var status: Int
+    var channelID: String?
+    var body: [UInt8] = []
+}
+
+/// Channel management and broadcast, as specs section 12 lays them out. Apple documents no order of checks here; this one
+/// follows that of device sends.
+extension APNsRules {
+    /// Judges a call to a management listener, and carries it out.
+    func manage(
+        _ request: APNsRequest,
+        now: Date,
+        connection: inout APNsConnectionState,
+        world: inout APNsWorld
+    ) throws(APNsRefusal) -> APNsManagementAnswer {
+        if let id = request.requestID, !UUIDText.isValid(id) { throw .badMessageID }
+        let parts = request.path.split(separator: "/", omittingEmptySubsequences: false)
+        guard parts.count == 5, parts[0].isEmpty, parts[1] == "1", parts[2] == "apps", !parts[3].isEmpty else {
+            throw .badPath
+        }
+        let isList = parts[4] == "all-channels"
+        guard isList || parts[4] == "channels" else { throw .badPath }
+        guard (isList ? ["GET"] : ["POST", "GET", "DELETE"]).contains(request.method) else { throw .methodNotAllowed }
+        if request.hasDuplicate { throw .duplicateHeaders }
+        let bundleID = String(parts[3])
+        try authenticate(request, bundleID: bundleID, now: now, connection: &connection, world: &world)
+        if isList { return list(bundleID, world) }
+        if request.method == "POST" { return try create(request, bundleID, world: &world) }
+        let (id, channel) = try existingChannel(request, bundleID, world)
+        if request.method == "GET" {
+            let body: JSONValue = [
+                "message-storage-policy": .integer(channel.storagePolicy), "push-type": "LiveActivity",
+            ]
+            return APNsManagementAnswer(status: 200, channelID: id, body: body.bytes)
+        }
+        world.channels[environment, bundleID, id] = nil
+        return APNsManagementAnswer(status: 204, channelID: id)
+    }
+
+    /// Judges a broadcast on a send listener.
+    func judgeBroadcast(
+        _ request: APNsRequest,
+        now: Date,
+        connection: inout APNsConnectionState,
+        world: inout APNsWorld
+    ) throws(APNsRefusal) -> APNsPush {
+        for id in [request.apnsID, request.requestID] {
+            if let id, !UUIDText.isValid(id) { throw .badMessageID }
+        }
+        guard request.method == "POST" else { throw .methodNotAllowed }
+        if request.hasDuplicate { throw .duplicateHeaders }
+        let parts = request.path.split(separator: "/", omittingEmptySubsequences: false)
+        guard parts.count == 5, parts[3] == "apps", !parts[4].isEmpty else { throw .badPath }
+        let bundleID = String(parts[4])
+        if let priority = request.priority, !["1", "5", "10"].contains(priority) { throw .badPriority }
+        try Self.checkExpiration(request)
+        guard let type = request.pushType else { throw .missingPushType }
+        guard type.lowercased() == APNsPushType.liveactivity.rawValue else { throw .invalidPushType }
+        try authenticate(request, bundleID: bundleID, now: now, connection: &connection, world: &world)
+        let (_, channel) = try existingChannel(request, bundleID, world)
+        if channel.storagePolicy == 0, let expiration = request.expiration, Int64(expiration) != 0 {
+            throw .badExpirationDate
+        }
+        try checkPayload(request, limit: 5120)
+        if options.isStrict, let payload = try? JSONValue(parsing: request.body) {
+            // A broadcast updates and ends activities; it cannot start one.
+            if payload["aps"]?["event"]?.stringValue == "start" { throw .badRequestPayload }
+        }
+        return APNsPush(token: "", topic: bundleID + (APNsPushType.liveactivity.topicSuffix ?? ""), pushType: type)
+    }
+
+    private func authenticate(
+        _ request: APNsRequest,
+        bundleID: String,
+        now: Date,
+        connection: inout APNsConnectionState,
+        world: inout APNsWorld
+    ) throws(APNsRefusal) {
+        let token = world.providerToken(request.authorization, connection: &connection, isStrict: options.isStrict)
+        if let certificate = connection.certificate {
+            guard certificate.topics.contains(bundleID) else { throw .topicMismatch }
+        }
+        try authenticate(request, token, now: now, connection: &connection, world: world)
+        if connection.certificate == nil, let token, let key = world.keys[token.keyID] {
+            guard key.topics.allows(bundleID, bundleID: bundleID) else { throw .topicDisallowed }
+        }
+        if let enabled = options.broadcastBundleIDs, !enabled.contains(bundleID) { throw .featureNotEnabled }
+    }
+
+    private func list(_ bundleID: String, _ world: APNsWorld) -> APNsManagementAnswer {
+        let ids = world.channels.ids(environment, bundleID).map(JSONValue.string)
+        let body: JSONValue = ["channels": .array(ids)]
+        return APNsManagementAnswer(status: 200, body: body.bytes)
+    }
+
+    private func create(
+        _ request: APNsRequest,
+        _ bundleID: String,
+        world: inout APNsWorld
+    ) throws(APNsRefusal) -> APNsManagementAnswer {
+        if request.body.isEmpty { throw .payloadEmpty }
+        if request.body.count > 4096 { throw .payloadTooLarge }
+        guard let body = try? JSONValue(parsing: request.body), body.objectValue != nil else {
+            throw .badRequestPayload
+        }
+        guard let type = body["push-type"] else { throw .missingPushType }
+        guard type.stringValue == "LiveActivity" else { throw .invalidPushType }
+        guard let policy = body["message-storage-policy"]?.integerValue, policy == 0 || policy == 1 else {
+            throw .badRequestParameters
+        }
+        guard world.channels.count(environment, bundleID) < options.maximumChannels else { throw .cannotCreateChannel }
+        var bytes: [UInt8] = []
+        for _ in 0..<2 { withUnsafeBytes(of: world.random.next()) { bytes += $0 } }
+        let id = Data(bytes).base64EncodedString()
+        world.channels[environment, bundleID, id] = APNsChannels.Channel(storagePolicy: policy)
+        return APNsManagementAnswer(status: 201, channelID: id)
+    }
+
+    private func existingChannel(
+        _ request: APNsRequest,
+        _ bundleID: String,
+        _ world: APNsWorld
+    ) throws(APNsRefusal) -> (String, APNsChannels.Channel) {
+        guard let id = request.channelID, !id.isEmpty else { throw .missingChannelID }
+        guard Data(base64Encoded: id) != nil else { throw .badChannelID }
+        guard let channel = world.channels[environment, bundleID, id] else { throw .channelNotRegistered }
+        return (id, channel)
+    }
+}

@@ -1,0 +1,160 @@
+public import Foundation
+public import PushCore
+
+/// A push that the simulator accepted.
+public struct APNsDelivery: Sendable {
+    /// What the device made of it.
+    public enum Presentation: String, Sendable, Hashable {
+        /// It reached the device.
+        case shown
+        /// It reached the device, and a later one with the same collapse id took its place.
+        case replaced
+        /// The device is offline: the push waits, as the only one of its app.
+        case stored
+        /// It never reached the device: it must not be stored, or a later one took the place in the store.
+        case discarded
+    }
+
+    /// Its number, from 0, in the order of acceptance; the cursor of the inbox.
+    public let number: Int
+    /// The environment.
+    public let environment: APNsEnvironment
+    /// The `apns-id` of the answer.
+    public let apnsID: String
+    /// The device token in lower case; empty for a broadcast.
+    public let token: String
+    /// The topic.
+    public let topic: String
+    /// All header fields, the authorization left out.
+    public let headers: [HTTPHeader]
+    /// The payload as it was sent.
+    public let payload: [UInt8]
+    /// When it was accepted, by the simulator's clock.
+    public let acceptedAt: Date
+    /// The connection it came on.
+    public let connection: Int
+    /// The stream it came on.
+    public let stream: Int32
+    /// Whether the same `apns-id` had been accepted before.
+    public let isDuplicateID: Bool
+    /// Whether the same payload had been accepted for the same device before.
+    public let isDuplicateContent: Bool
+    /// What the device made of it.
+    public internal(set) var presentation: Presentation
+
+    /// The value of a header field, nil when it was absent.
+    public func header(_ name: String) -> String? { headers.first { $0.name == name }?.value }
+}
+
+/// The pushes that were accepted, the newest up to a limit, with what each device shows of them.
+struct APNsInbox: Sendable {
+    /// A push on its way in.
+    struct Arrival {
+        var environment: APNsEnvironment
+        var apnsID: String
+        var push: APNsPush
+        var request: APNsRequest
+        var connection: Int
+        var stream: Int32
+        var isOnline: Bool
+        var isBroadcast = false
+    }
+
+    /// What an arrival turned out to be.
+    struct Findings {
+        var isDuplicateID = false
+        var isDuplicateContent = false
+        var hasCollapsed = false
+    }
+
+    private struct Place: Hashable, Sendable {
+        let token: String
+        let key: String
+    }
+
+    let limit: Int
+    /// The pushes that are kept; the oldest are dropped, a quarter of the limit at a time.
+    private(set) var deliveries: [APNsDelivery] = []
+    private(set) var total = 0
+    private var seenIDs = BoundedSet<UInt128>(limit: 500_000)
+    private var seenContents = BoundedSet<Int>(limit: 500_000)
+    private var newestByCollapseID: [Place: Int] = [:]
+    private var storedByApp: [Place: Int] = [:]
+
+    init(limit: Int) { self.limit = limit }
+
+    mutating func add(_ arrival: Arrival, at now: Date) -> Findings {
+        var findings = Findings()
+        let request = arrival.request
+        let number = total
+        total += 1
+        if let id = UUIDText.parse(arrival.apnsID) { findings.isDuplicateID = !seenIDs.insert(id) }
+        var hasher = Hasher()
+        hasher.combine(arrival.push.token)
+        hasher.combine(request.channelID)
+        request.body.withUnsafeBytes { hasher.combine(bytes: $0) }
+        findings.isDuplicateContent = !seenContents.insert(hasher.finalize())
+        if let collapseID = request.collapseID, !arrival.isBroadcast {
+            forgetPlacesIfMany()
+            let place = Place(token: arrival.push.token, key: collapseID)
+            if let earlier = newestByCollapseID.updateValue(number, forKey: place) {
+                findings.hasCollapsed = true
+                present(earlier, as: .replaced)
+            }
+        }
+        guard limit > 0 else { return findings }
+        if deliveries.count >= limit { deliveries.removeFirst(max(1, limit / 4)) }
+        deliveries.append(
+            APNsDelivery(
+                number: number,
+                environment: arrival.environment,
+                apnsID: arrival.apnsID,
+                token: arrival.push.token,
+                topic: arrival.push.topic,
+                headers: request.headers.filter { $0.name != "authorization" },
+                payload: request.body,
+                acceptedAt: now,
+                connection: arrival.connection,
+                stream: arrival.stream,
+                isDuplicateID: findings.isDuplicateID,
+                isDuplicateContent: findings.isDuplicateContent,
+                presentation: .shown
+            )
+        )
+        if !arrival.isOnline { store(number, arrival) }
+        return findings
+    }
+
+    /// The device came back: what was stored for it is shown.
+    mutating func deliverStored(to token: String) {
+        for (place, number) in storedByApp where place.token == token {
+            present(number, as: .shown)
+            storedByApp[place] = nil
+        }
+    }
+
+    /// At most `limit` pushes from number `first` on.
+    func page(from first: Int, limit: Int) -> ArraySlice<APNsDelivery> {
+        let start = min(max(0, first - (deliveries.first?.number ?? 0)), deliveries.count)
+        return deliveries[start..<min(deliveries.count, start + max(0, limit))]
+    }
+
+    private mutating func store(_ number: Int, _ arrival: Arrival) {
+        if arrival.request.expiration.flatMap({ Int64($0) }) == 0 { return present(number, as: .discarded) }
+        let place = Place(token: arrival.push.token, key: APNsPushType.bundleID(of: arrival.push.topic))
+        if let earlier = storedByApp.updateValue(number, forKey: place) { present(earlier, as: .discarded) }
+        present(number, as: .stored)
+    }
+
+    private mutating func present(_ number: Int, as presentation: APNsDelivery.Presentation) {
+        let index = number - (deliveries.first?.number ?? 0)
+        guard deliveries.indices.contains(index) else { return }
+        // What never reached the device cannot be replaced there.
+        if presentation == .replaced, deliveries[index].presentation != .shown { return }
+        deliveries[index].presentation = presentation
+    }
+
+    private mutating func forgetPlacesIfMany() {
+        if newestByCollapseID.count > 500_000 { newestByCollapseID.removeAll() }
+    }
+}

@@ -1,0 +1,240 @@
+internal import Foundation
+internal import NIOCore
+internal import PushCore
+
+/// One connection to the APNs simulator: asks the rules, lays faults over their verdict, keeps the connection's limits.
+///
+/// Lives on the connection's event loop.
+final class APNsPeer: SandboxHTTP2Peer {
+    private let number: Int
+    private let listener: APNsListener
+    private let state: APNsServiceState
+    private let rules: APNsRules
+    private var connection: APNsConnectionState
+    private var streamLimit: Int
+    private var badDeviceTokens: [Date] = []
+    private var lastPing: NIODeadline?
+
+    init(number: Int, listener: APNsListener, state: APNsServiceState, connection: APNsConnectionState) {
+        self.number = number
+        self.listener = listener
+        self.state = state
+        self.connection = connection
+        rules = APNsRules(environment: listener.environment, options: state.configuration.rules)
+        let streams = state.configuration.streams
+        // The one stream is the price of an unproven provider token; a certificate is proven by the handshake.
+        let isProven = connection.certificate != nil || listener.isManagement
+        streamLimit = isProven ? streams.afterFirstPush : streams.beforeFirstPush
+    }
+
+    /// What APNs has been seen to open with (specs section 8.1).
+    var openingSettings: [HTTP2ServerSession.Setting] {
+        [
+            .init(id: 1, value: 4096), .maximumStreams(streamLimit), .initialWindow(65535), .init(id: 5, value: 16384),
+            .init(id: 6, value: UInt32(APNsAnswers.maximumHeaderList)),
+        ]
+    }
+
+    func began(_ stream: HTTP2Stream, on connection: SandboxHTTP2Connection) -> [SandboxStep] {
+        let now = state.now
+        return state.withWorld { world in
+            guard world.faults.isArmed(at: .requestHeaders) else { return [] }
+            let subject = subject(of: APNsRequest(stream))
+            let steps = world.faults.steps(at: .requestHeaders, for: subject, now: now, random: &world.random)
+            if !steps.isEmpty { world.counters.faultsInjected += 1 }
+            return steps.compactMap(\.wireStep)
+        }
+    }
+
+    func received(_ stream: HTTP2Stream, on connection: SandboxHTTP2Connection) -> SandboxReply {
+        let request = APNsRequest(stream)
+        let now = state.now
+        // The lock is held on the event loop of the one simulator it belongs to, for a few microseconds.
+        var draft = Draft()
+        state.withWorld { world in
+            world.counters.requests += 1
+            let faults = collectFaults(for: request, now: now, world: &world)
+            if let answer = faults.answer {
+                draft = Draft(refusal: answer.refusal(now: now), apnsID: request.apnsID ?? world.random.uuid())
+                draft.fault = answer
+            } else if stream.headerListSize > APNsAnswers.maximumHeaderList {
+                draft = Draft(refusal: APNsRefusal(431, ""), apnsID: world.random.uuid())
+            } else if !faults.skipsRules {
+                draft = decide(request, stream: stream.id, now: now, world: &world)
+            }
+            draft.faults = faults
+            if let refusal = draft.refusal { world.counters.refused[refusal.reason, default: 0] += 1 }
+        }
+        return reply(draft, now: now)
+    }
+
+    func pinged(on connection: SandboxHTTP2Connection) -> [SandboxStep] {
+        state.withWorld { $0.counters.pings += 1 }
+        let now = NIODeadline.now()
+        defer { lastPing = now }
+        guard let interval = state.configuration.minimumPingInterval, let lastPing else { return [] }
+        guard now - lastPing < TimeAmount(interval) else { return [] }
+        return [.goAway(SandboxGoAway(code: 11, debugData: Array("too_many_pings".utf8)))]  // ENHANCE_YOUR_CALM
+    }
+
+    func refusedStream() { state.withWorld { $0.counters.streamsRefused += 1 } }
+
+    func idled() -> [SandboxStep] { [.goAway(SandboxGoAway(reason: "IdleTimeout"))] }
+
+    func sentGoAway() { state.withWorld { $0.counters.goAways += 1 } }
+
+    // MARK: One request
+
+    /// An answer in the making.
+    struct Draft {
+        var refusal: APNsRefusal?
+        var apnsID: String?
+        var management: APNsManagementAnswer?
+        var requestID: String?
+        var uniqueID: String?
+        var delay: Duration = .zero
+        var fault: FaultAnswer?
+        var faults = RequestFaults()
+    }
+
+    /// The faults that hit one request, by when they strike.
+    struct RequestFaults {
+        var before: [SandboxStep] = []
+        var answer: FaultAnswer?
+        var distortions: [FaultDistortion] = []
+        var isSilent = false
+        /// The request never reaches the rules: it must not count as accepted.
+        var skipsRules = false
+        var afterHeaders: [SandboxStep] = []
+        var after: [SandboxStep] = []
+    }
+
+    private func decide(_ request: APNsRequest, stream: Int32, now: Date, world: inout APNsWorld) -> Draft {
+        var draft = Draft(requestID: request.requestID)
+        let hasUsableID = request.apnsID.map(UUIDText.isValid) ?? false
+        draft.apnsID = hasUsableID ? request.apnsID : world.random.uuid()
+        do throws(APNsRefusal) {
+            if listener.isManagement {
+                draft.management = try rules.manage(request, now: now, connection: &connection, world: &world)
+                return draft
+            }
+            let isBroadcast = request.path.hasPrefix("/4/broadcasts/")
+            let push =
+                isBroadcast
+                ? try rules.judgeBroadcast(request, now: now, connection: &connection, world: &world)
+                : try rules.judge(request, now: now, connection: &connection, world: &world)
+            draft.delay = push.delay
+            if listener.environment == .development { draft.uniqueID = world.random.uuid() }
+            let arrival = APNsInbox.Arrival(
+                environment: listener.environment,
+                apnsID: draft.apnsID ?? "",
+                push: push,
+                request: request,
+                connection: number,
+                stream: stream,
+                isOnline: world.devices[listener.environment]?[push.token]?.isOnline ?? true,
+                isBroadcast: isBroadcast
+            )
+            world.record(arrival, at: now)
+        } catch {
+            draft.refusal = error
+        }
+        return draft
+    }
+
+    private func collectFaults(for request: APNsRequest, now: Date, world: inout APNsWorld) -> RequestFaults {
+        var faults = RequestFaults()
+        for point in [FaultRule.Point.request, .answerHeaders, .answered] where world.faults.isArmed(at: point) {
+            let steps = world.faults.steps(at: point, for: subject(of: request), now: now, random: &world.random)
+            if !steps.isEmpty { world.counters.faultsInjected += 1 }
+            switch point {
+            case .answerHeaders: faults.afterHeaders = steps.compactMap(\.wireStep)
+            case .answered: faults.after = steps.compactMap(\.wireStep)
+            case .connect, .requestHeaders, .request: add(steps, to: &faults)
+            }
+        }
+        return faults
+    }
+
+    private func add(_ steps: [FaultStep], to faults: inout RequestFaults) {
+        for step in steps {
+            switch step {
+            case .answer(let answer): faults.answer = answer
+            case .distort(let distortion): faults.distortions.append(distortion)
+            case .silence: faults.isSilent = true
+            case .wedgeAfterExpiry: connection.wedgesAfterExpiry = true
+            case .resetStream, .end, .blackHole:
+                faults.skipsRules = true
+                if let wire = step.wireStep { faults.before.append(wire) }
+            default:
+                if let wire = step.wireStep { faults.before.append(wire) }
+            }
+        }
+    }
+
+    private func subject(of request: APNsRequest) -> FaultEngine.Subject {
+        FaultEngine.Subject(
+            listener: listener,
+            token: request.deviceToken.map { $0.lowercased() },
+            topic: request.topic,
+            path: request.path,
+            connection: number
+        )
+    }
+
+    // MARK: The reply and the connection's limits
+
+    private func reply(_ draft: Draft, now: Date) -> SandboxReply {
+        var reply = SandboxReply(before: draft.faults.before, afterHeaders: draft.faults.afterHeaders)
+        if draft.delay > .zero { reply.before.append(.delay(draft.delay)) }
+        if !draft.faults.isSilent, !draft.faults.skipsRules {
+            reply.answer = APNsAnswers.make(draft, rules: rules.options)
+        }
+        reply.after = limits(after: draft, now: now) + draft.faults.after
+        return reply
+    }
+
+    /// The stream limit rises with the first accepted push and falls with refusals; too many bad tokens end it all.
+    private func limits(after draft: Draft, now: Date) -> [SandboxStep] {
+        guard draft.fault == nil, !draft.faults.skipsRules, !listener.isManagement else { return [] }
+        let streams = state.configuration.streams
+        guard let refusal = draft.refusal else {
+            return streamLimit == streams.afterFirstPush ? [] : changeLimit(to: streams.afterFirstPush)
+        }
+        var steps: [SandboxStep] = []
+        if streams.isStrictFlow, (400..<500).contains(refusal.status), refusal.status != 410,
+            streamLimit != streams.beforeFirstPush
+        {
+            steps = changeLimit(to: streams.beforeFirstPush)
+        }
+        if refusal == .badDeviceToken, let limit = state.configuration.badDeviceTokenLimit {
+            badDeviceTokens.removeAll { now.timeIntervalSince($0) >= 60 }
+            badDeviceTokens.append(now)
+            if badDeviceTokens.count >= limit {
+                badDeviceTokens.removeAll()
+                steps.append(.goAway(SandboxGoAway(reason: refusal.reason)))
+            }
+        }
+        return steps
+    }
+
+    private func changeLimit(to limit: Int) -> [SandboxStep] {
+        streamLimit = limit
+        return [.settings([.maximumStreams(limit)])]
+    }
+}
+
+extension APNsWorld {
+    /// Puts an accepted push into the inbox and counts it.
+    mutating func record(_ arrival: APNsInbox.Arrival, at now: Date) {
+        let findings = inbox.add(arrival, at: now)
+        counters.accepted += 1
+        if arrival.isBroadcast { counters.broadcasts += 1 }
+        if findings.isDuplicateID { counters.duplicateIDs += 1 }
+        if findings.hasCollapsed { counters.collapsed += 1 }
+        if findings.isDuplicateContent {
+            counters.duplicateContents += 1
+            if arrival.request.collapseID == nil { counters.doubledOnDevice += 1 }
+        }
+    }
+}

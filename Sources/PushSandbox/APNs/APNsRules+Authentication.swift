@@ -1,0 +1,65 @@
+internal import Foundation
+internal import PushCore
+
+extension APNsRules {
+    /// Step 6: who sends, and whether this connection may speak for them.
+    func authenticate(
+        _ request: APNsRequest,
+        _ token: APNsProviderToken?,
+        now: Date,
+        connection: inout APNsConnectionState,
+        world: APNsWorld
+    ) throws(APNsRefusal) {
+        if let certificate = connection.certificate {
+            // With a certificate the header is ignored (specs section 2.1).
+            guard certificate.environments.contains(environment) else { throw .badCertificateEnvironment }
+            let type = request.pushType.flatMap(APNsPushType.init(rawValue:))
+            // Apple names no reason for this; `Forbidden` is its word for an action that is not allowed.
+            if type?.needsProviderToken == true { throw .forbidden }
+            return
+        }
+        guard request.authorization != nil else {
+            throw connection.hasForeignCertificate ? .badCertificate : .missingProviderToken
+        }
+        if connection.isWedged { throw .expiredProviderToken }
+        guard let token, let key = world.keys[token.keyID] else { throw .invalidProviderToken }
+        try checkAge(of: token, now: now, connection: &connection)
+        if let bound = connection.bound {
+            guard bound.teamID == token.teamID else { throw .invalidProviderToken }
+            guard bound.keyID == token.keyID || Self.areRelated(bound.keyID, token.keyID, world) else {
+                throw .unrelatedKey
+            }
+        }
+        guard key.environments.contains(environment) else { throw .wrongEnvironmentKey }
+        try checkUpdate(to: token, now: now, connection: &connection)
+    }
+
+    private func checkAge(
+        of token: APNsProviderToken,
+        now: Date,
+        connection: inout APNsConnectionState
+    ) throws(APNsRefusal) {
+        let age = now.timeIntervalSince1970 - Double(token.issuedAt)
+        if age > options.maximumTokenAge.inSeconds {
+            connection.isWedged = connection.wedgesAfterExpiry
+            throw .expiredProviderToken
+        }
+        if -age > options.clockTolerance.inSeconds { throw .invalidProviderToken }
+    }
+
+    private func checkUpdate(
+        to token: APNsProviderToken,
+        now: Date,
+        connection: inout APNsConnectionState
+    ) throws(APNsRefusal) {
+        if let current = connection.token {
+            if current.issuedAt == token.issuedAt { return }
+            if now.timeIntervalSince(current.since) < options.tokenUpdateWindow.inSeconds { throw .tooManyTokenUpdates }
+        }
+        connection.token = (token.issuedAt, now)
+    }
+
+    private static func areRelated(_ one: String, _ other: String, _ world: APNsWorld) -> Bool {
+        world.keys[one]?.relatedKeyID == other || world.keys[other]?.relatedKeyID == one
+    }
+}

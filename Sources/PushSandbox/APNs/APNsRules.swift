@@ -1,0 +1,194 @@
+internal import Foundation
+internal import PushCore
+
+/// What a connection has shown so far, as far as the rules care.
+struct APNsConnectionState {
+    /// The client's certificate, once TLS has checked it.
+    var certificate: APNsProviderCertificate?
+    /// A certificate was shown, but it is no provider certificate.
+    var hasForeignCertificate = false
+    /// The key that the first accepted push bound the connection to, with the topics it had then.
+    var bound: (teamID: String, keyID: String, topics: APNsTopics)?
+    /// The provider token in use, and since when.
+    var token: (issuedAt: Int64, since: Date)?
+    /// After one expired provider token every later request is refused likewise.
+    var wedgesAfterExpiry = false
+    /// The connection refuses everything as expired.
+    var isWedged = false
+    /// The last `authorization` value and what it turned out to be: a connection seldom changes it.
+    var lastAuthorization: (text: String, generation: Int, token: APNsProviderToken?)?
+}
+
+/// A push that the rules let through.
+struct APNsPush {
+    var token: String
+    var topic: String
+    var pushType: String?
+    /// How long the answer is held back, for a magic slow token.
+    var delay: Duration = .zero
+}
+
+/// Decides what APNs would answer to a device send, in the order of specs section 15.2.
+///
+/// A pure value: time comes as a parameter, what is known about the world and the connection as `inout` state, the
+/// verdict goes out as a push or a thrown refusal. It sends nothing and counts nothing.
+struct APNsRules {
+    let environment: APNsEnvironment
+    var options = APNsRuleOptions()
+
+    /// Judges one request.
+    func judge(
+        _ request: APNsRequest,
+        now: Date,
+        connection: inout APNsConnectionState,
+        world: inout APNsWorld
+    ) throws(APNsRefusal) -> APNsPush {
+        // 1 and 2: the envelope.
+        if let id = request.apnsID, !UUIDText.isValid(id) { throw .badMessageID }
+        guard request.method == "POST" else { throw .methodNotAllowed }
+        if request.hasDuplicate { throw .duplicateHeaders }
+        // 3 to 5: what the headers and the path say by themselves.
+        let token = world.providerToken(request.authorization, connection: &connection, isStrict: options.isStrict)
+        let topic = try checkedTopic(request, token: token, connection: connection, world: world)
+        try checkHeaders(request)
+        let device = try checkedDeviceToken(request)
+        // 6: who sends.
+        try authenticate(request, token, now: now, connection: &connection, world: world)
+        // 7: to whom.
+        var push = APNsPush(token: device, topic: topic, pushType: request.pushType)
+        push.delay = try checkDevice(device, topic: topic, now: now, world: &world)
+        // 8: what.
+        try checkPayload(request, limit: request.pushType == "voip" ? 5120 : 4096)
+        if connection.bound == nil, let token, connection.certificate == nil, let key = world.keys[token.keyID] {
+            connection.bound = (token.teamID, token.keyID, key.topics)
+        }
+        return push
+    }
+
+    // MARK: 3. The topic
+
+    private func checkedTopic(
+        _ request: APNsRequest,
+        token: APNsProviderToken?,
+        connection: APNsConnectionState,
+        world: APNsWorld
+    ) throws(APNsRefusal) -> String {
+        let soleTopic = connection.certificate.flatMap { $0.topics.count == 1 ? $0.topics[0] : nil }
+        guard let topic = request.topic ?? soleTopic, !topic.isEmpty else { throw .missingTopic }
+        let bundleID = APNsPushType.bundleID(of: topic)
+        if let certificate = connection.certificate {
+            guard certificate.topics.contains(topic) || certificate.topics.contains(bundleID) else {
+                throw .topicDisallowed
+            }
+        } else if let token {
+            // A connection goes on with the topics its key had at the first accepted push (specs section 2.2).
+            let bound = connection.bound.flatMap { $0.keyID == token.keyID ? $0.topics : nil }
+            let topics = bound ?? world.keys[token.keyID]?.topics ?? .all
+            guard topics.allows(topic, bundleID: bundleID) else { throw .topicDisallowed }
+        }
+        guard Self.isWellFormed(topic: topic) else { throw .badTopic }
+        if let type = request.pushType.flatMap(APNsPushType.init(rawValue:)) {
+            guard type.accepts(topic: topic, bundleID: bundleID) else { throw .badTopic }
+        }
+        return topic
+    }
+
+    static func isWellFormed(topic: String) -> Bool {
+        var previous = UInt8(ascii: ".")  // A dot must not begin, end or follow another.
+        for byte in topic.utf8 {
+            switch byte {
+            case UInt8(ascii: "."):
+                if previous == byte { return false }
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"):
+                break
+            default: return false
+            }
+            previous = byte
+        }
+        return previous != UInt8(ascii: ".") && topic.utf8.count <= 255
+    }
+
+    // MARK: 4. The other headers
+
+    /// A header that is absent is not judged, since Apple documents a default for each.
+    private func checkHeaders(_ request: APNsRequest) throws(APNsRefusal) {
+        if let id = request.collapseID, id.utf8.count > 64 { throw .badCollapseID }
+        if let priority = request.priority, !["1", "5", "10"].contains(priority) { throw .badPriority }
+        try Self.checkExpiration(request)
+        guard let name = request.pushType else { return }
+        guard let type = APNsPushType(rawValue: name) else { throw .invalidPushType }
+        switch type {
+        case .background:
+            if request.priority == "10" { throw .badPriority }
+        case .pushtotalk:
+            if let priority = request.priority, priority != "10" { throw .badPriority }
+            if let expiration = request.expiration, Int64(expiration) != 0 { throw .badExpirationDate }
+        default: break
+        }
+    }
+
+    static func checkExpiration(_ request: APNsRequest) throws(APNsRefusal) {
+        guard let expiration = request.expiration else { return }
+        guard let seconds = Int64(expiration), seconds >= 0 else { throw .badExpirationDate }
+    }
+
+    // MARK: 5. The path
+
+    /// The device token in lower case.
+    private func checkedDeviceToken(_ request: APNsRequest) throws(APNsRefusal) -> String {
+        guard let token = request.deviceToken else { throw .badPath }
+        if token.isEmpty { throw .missingDeviceToken }
+        guard let normal = HexText.normalised(token) else { throw .badDeviceToken }
+        return normal
+    }
+
+    // MARK: 7. The device
+
+    private func checkDevice(
+        _ token: String,
+        topic: String,
+        now: Date,
+        world: inout APNsWorld
+    ) throws(APNsRefusal) -> Duration {
+        var delay = Duration.zero
+        var isKnown = false
+        if options.honoursMagicTokens, let magic = APNsMagicToken(token) {
+            delay = try world.answer(to: magic, token: token, now: now, options: options)
+            isKnown = true
+        }
+        if let device = world.devices[environment]?[token] {
+            if let wanted = device.topic, wanted != topic, wanted != APNsPushType.bundleID(of: topic) {
+                throw .deviceTokenNotForTopic
+            }
+            switch device.state {
+            case .registered: break
+            case .unregistered(let since): throw .unregistered(since: since)
+            case .expired(let since): throw .expiredToken(since: since)
+            }
+        } else if !isKnown {
+            let isElsewhere = APNsEnvironment.allCases.contains { world.devices[$0]?[token] != nil }
+            guard options.acceptsAnyToken, !isElsewhere else { throw .badDeviceToken }
+        }
+        if let limit = options.pushesPerDevicePerMinute {
+            guard world.countPush(to: token, now: now) <= limit else { throw .tooManyRequests }
+        }
+        return delay
+    }
+
+    // MARK: 8. The payload
+
+    func checkPayload(_ request: APNsRequest, limit: Int) throws(APNsRefusal) {
+        if request.body.isEmpty { throw .payloadEmpty }
+        if request.body.count > limit { throw .payloadTooLarge }
+        guard options.isStrict else { return }
+        do {
+            try JSONScanner.scan(request.body) { (scanner) throws(JSONSyntaxError) in
+                guard try scanner.peek() == .object else { throw scanner.error("an object") }
+                try scanner.skip()
+            }
+        } catch {
+            throw .badRequestPayload
+        }
+    }
+}

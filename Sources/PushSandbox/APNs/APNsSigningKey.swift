@@ -1,0 +1,139 @@
+public import Foundation
+internal import Crypto
+internal import PushCore
+
+/// A `.p8` key as Apple hands it out, made up for tests and demonstrations, with what the simulator knows about it.
+///
+/// It can also sign provider tokens, so that a test can send what a broken client would.
+public struct APNsSigningKey: Sendable {
+    /// The team that owns the key, 10 characters.
+    public let teamID: String
+    /// The key's id, 10 characters.
+    public let keyID: String
+    /// The environments in which it is valid: both for an older team-scoped key.
+    public let environments: Set<APNsEnvironment>
+    /// The topics it may push to.
+    public let topics: APNsTopics
+    /// The id of the one key that may be used on the same connection; nil when there is none.
+    public let relatedKeyID: String?
+    let privateKey: P256.Signing.PrivateKey
+
+    /// Makes a new key pair.
+    public init(
+        teamID: String = "CHAPARTEAM",
+        keyID: String = "CHAPARKEY1",
+        environments: Set<APNsEnvironment> = [.development, .production],
+        topics: APNsTopics = .all,
+        relatedKeyID: String? = nil
+    ) {
+        self.teamID = teamID
+        self.keyID = keyID
+        self.environments = environments
+        self.topics = topics
+        self.relatedKeyID = relatedKeyID
+        privateKey = P256.Signing.PrivateKey()
+    }
+
+    /// The private key as the content of a `.p8` file: PKCS#8 in PEM.
+    public var pem: String { privateKey.pemRepresentation }
+
+    /// The public key in PEM, to register the key with another simulator.
+    public var publicKeyPEM: String { privateKey.publicKey.pemRepresentation }
+
+    /// The file name that Apple gives such a key.
+    public var fileName: String { "AuthKey_\(keyID).p8" }
+
+    /// What the simulator is told about the key.
+    public var registration: APNsKeyRegistration {
+        APNsKeyRegistration(
+            teamID: teamID,
+            keyID: keyID,
+            publicKey: privateKey.publicKey,
+            environments: environments,
+            topics: topics,
+            relatedKeyID: relatedKeyID
+        )
+    }
+
+    /// Signs a provider token in the strict form: `alg`, `kid`, `iss`, `iat`, raw signature, no padding.
+    public func providerToken(issuedAt: Date) throws -> String {
+        try providerToken(
+            header: #"{"alg":"ES256","kid":"\#(keyID)"}"#,
+            claims: #"{"iss":"\#(teamID)","iat":\#(Int64(issuedAt.timeIntervalSince1970))}"#
+        )
+    }
+
+    /// Signs any header and claims, to make tokens that must be refused.
+    public func providerToken(header: String, claims: String) throws -> String {
+        let content = Base64URL.encode(Array(header.utf8)) + "." + Base64URL.encode(Array(claims.utf8))
+        let signature = try privateKey.signature(for: Data(content.utf8))
+        return content + "." + Base64URL.encode(Array(signature.rawRepresentation))
+    }
+}
+
+/// What the simulator knows about a key: everything but the private half.
+public struct APNsKeyRegistration: Sendable {
+    /// The team that owns the key.
+    public let teamID: String
+    /// The key's id.
+    public let keyID: String
+    /// The environments in which it is valid.
+    public let environments: Set<APNsEnvironment>
+    /// The topics it may push to.
+    public let topics: APNsTopics
+    /// The id of the one key that may be used on the same connection.
+    public let relatedKeyID: String?
+    let publicKey: P256.Signing.PublicKey
+
+    init(
+        teamID: String,
+        keyID: String,
+        publicKey: P256.Signing.PublicKey,
+        environments: Set<APNsEnvironment>,
+        topics: APNsTopics,
+        relatedKeyID: String?
+    ) {
+        self.teamID = teamID
+        self.keyID = keyID
+        self.publicKey = publicKey
+        self.environments = environments
+        self.topics = topics
+        self.relatedKeyID = relatedKeyID
+    }
+
+    /// Makes a registration from a public key in PEM (`BEGIN PUBLIC KEY`); throws when it is no P-256 key.
+    public init(
+        teamID: String,
+        keyID: String,
+        publicKeyPEM: String,
+        environments: Set<APNsEnvironment> = [.development, .production],
+        topics: APNsTopics = .all,
+        relatedKeyID: String? = nil
+    ) throws {
+        self.init(
+            teamID: teamID,
+            keyID: keyID,
+            publicKey: try P256.Signing.PublicKey(pemRepresentation: publicKeyPEM),
+            environments: environments,
+            topics: topics,
+            relatedKeyID: relatedKeyID
+        )
+    }
+}
+
+/// Base64 in the alphabet of RFC 4648, section 5.
+enum Base64URL {
+    static func encode(_ bytes: [UInt8]) -> String {
+        let text = Data(bytes).base64EncodedString()
+        return text.replacing("=", with: "").replacing("+", with: "-").replacing("/", with: "_")
+    }
+
+    /// Decodes; with `isStrict` neither padding nor the standard alphabet is taken.
+    static func decode(_ text: Substring, isStrict: Bool) -> [UInt8]? {
+        if isStrict, text.utf8.contains(where: { $0 == 61 || $0 == 43 || $0 == 47 }) { return nil }
+        var standard: String = String(text).replacing("-", with: "+").replacing("_", with: "/")
+        while standard.last == "=" { standard.removeLast() }
+        standard += String(repeating: "=", count: (4 - standard.utf8.count % 4) % 4)
+        return Data(base64Encoded: standard).map([UInt8].init)
+    }
+}

@@ -1,0 +1,292 @@
+public import Foundation
+internal import NIOCore
+internal import NIOPosix
+internal import NIOSSL
+public import PushCore
+internal import Synchronization
+
+/// The simulator could not start.
+public struct SandboxError: Error, Sendable, CustomStringConvertible {
+    /// What is wrong and how to mend it.
+    public let description: String
+}
+
+/// Apple Push Notification service on this machine: real TLS, real HTTP/2, Apple's rules, no account.
+///
+/// Four listeners: device sends and broadcasts for development and production, and channel management for each. A client
+/// needs ``authority``'s certificate, the address of ``url(_:)`` and ``key``. Tests register devices, send, and look at
+/// ``inbox`` and ``counters``; ``add(_:)`` makes things go wrong.
+///
+/// All of it runs on one event loop. The properties can be read from any thread at any time.
+public final class APNsSimulator: Sendable {
+    /// The authority that clients must trust.
+    public let authority: SandboxCertificateAuthority
+    /// The first of the configured keys, for the client that is tested.
+    public let key: APNsSigningKey
+    /// The seed of everything random in this run: the same seed and the same requests give the same answers.
+    public var seed: UInt64 { state.seed }
+
+    private struct Running {
+        var group: MultiThreadedEventLoopGroup
+        var servers: [APNsListener: SandboxHTTP2Server]
+    }
+
+    let state: APNsServiceState
+    private let running = Mutex<Running?>(nil)
+
+    /// Makes a simulator that listens nowhere yet. Without an authority it makes one of its own.
+    public init(
+        _ configuration: APNsSimulatorConfiguration = APNsSimulatorConfiguration(),
+        authority: SandboxCertificateAuthority? = nil,
+        time: any TimeSource = SystemTime()
+    ) throws {
+        guard let key = configuration.keys.first else { throw SandboxError(description: "configure at least one key") }
+        self.key = key
+        self.authority = try authority ?? SandboxCertificateAuthority()
+        state = APNsServiceState(configuration: configuration, time: time)
+    }
+
+    /// Starts a simulator, runs `body`, and shuts the simulator down whatever happens.
+    public static func run<Value>(
+        _ configuration: APNsSimulatorConfiguration = APNsSimulatorConfiguration(),
+        time: any TimeSource = SystemTime(),
+        isolation: isolated (any Actor)? = #isolation,
+        _ body: (APNsSimulator) async throws -> Value
+    ) async throws -> Value {
+        let simulator = try APNsSimulator(configuration, time: time)
+        try await simulator.start()
+        do {
+            let value = try await body(simulator)
+            await simulator.shutdown()
+            return value
+        } catch {
+            await simulator.shutdown()
+            throw error
+        }
+    }
+
+    /// Starts the listeners. Throws when a port is taken.
+    public func start() async throws {
+        let tls = try makeTLS()
+        let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
+        var servers: [APNsListener: SandboxHTTP2Server] = [:]
+        do {
+            for listener in APNsListener.allCases {
+                servers[listener] = try await listen(listener, tls: tls, on: group.next())
+            }
+        } catch {
+            for server in servers.values { await server.shutdown() }
+            try? await group.shutdownGracefully()
+            throw error
+        }
+        let started = Running(group: group, servers: servers)
+        running.withLock { $0 = started }
+    }
+
+    /// Closes all connections and listeners. Doing it twice is no mistake.
+    public func shutdown() async {
+        let stopped = running.withLock { current in
+            defer { current = nil }
+            return current
+        }
+        guard let stopped else { return }
+        for server in stopped.servers.values { await server.shutdown() }
+        // The group fails to shut down only when that has been done already.
+        try? await stopped.group.shutdownGracefully()
+    }
+
+    /// The port of a listener, 0 while the simulator does not run.
+    public func port(_ listener: APNsListener) -> Int {
+        running.withLock { $0?.servers[listener]?.port } ?? 0
+    }
+
+    /// The base URL of a listener.
+    public func url(_ listener: APNsListener) -> String {
+        "https://\(state.configuration.host):\(port(listener))"
+    }
+
+    // MARK: What it knows
+
+    /// Makes keys valid, or changes what is known about them.
+    public func register(_ keys: APNsKeyRegistration...) {
+        state.withWorld { world in
+            for key in keys { world.register(key) }
+        }
+    }
+
+    /// Makes a key unknown.
+    public func revokeKey(id: String) { state.withWorld { $0.revoke(keyID: id) } }
+
+    /// Makes device tokens known.
+    public func register(
+        tokens: some Sequence<String>,
+        topic: String? = nil,
+        environment: APNsEnvironment = .production
+    ) {
+        let devices = tokens.map { ($0.lowercased(), APNsDevice(topic: topic)) }
+        state.withWorld { world in
+            for (token, device) in devices { world.devices[environment, default: [:]][token] = device }
+        }
+    }
+
+    /// Sets what is known about one device token; nil makes it unknown.
+    public func setDevice(_ device: APNsDevice?, token: String, environment: APNsEnvironment = .production) {
+        let token = token.lowercased()
+        state.withWorld { $0.devices[environment, default: [:]][token] = device }
+    }
+
+    /// The app was removed: the token answers 410 `Unregistered` from now on, with this time in it.
+    public func unregister(token: String, at time: Date? = nil, environment: APNsEnvironment = .production) {
+        changeDevice(token, environment) { $0.state = .unregistered(since: time ?? self.state.now) }
+    }
+
+    /// The token ended: it answers 410 `ExpiredToken` from now on, with this time in it.
+    public func expire(token: String, at time: Date? = nil, environment: APNsEnvironment = .production) {
+        changeDevice(token, environment) { $0.state = .expired(since: time ?? self.state.now) }
+    }
+
+    /// Takes a device off the network, or brings it back and shows what was stored for it.
+    public func setOnline(_ isOnline: Bool, token: String, environment: APNsEnvironment = .production) {
+        changeDevice(token, environment) { $0.isOnline = isOnline }
+        let token = token.lowercased()
+        if isOnline { state.withWorld { $0.inbox.deliverStored(to: token) } }
+    }
+
+    /// The server's clock compared with the time source: positive is ahead.
+    public var clockOffset: Duration {
+        get { state.clockOffset }
+        set { state.clockOffset = newValue }
+    }
+
+    // MARK: What happened
+
+    /// What the simulator has seen.
+    public var counters: APNsCounters { state.withWorld { $0.counters } }
+
+    /// The pushes that were accepted, oldest first, as far as they are kept.
+    public var inbox: [APNsDelivery] { state.withWorld { $0.inbox.deliveries } }
+
+    /// At most `limit` pushes from number `first` on.
+    public func inbox(from first: Int, limit: Int) -> [APNsDelivery] {
+        state.withWorld { Array($0.inbox.page(from: first, limit: limit)) }
+    }
+
+    /// Waits until the counters satisfy a condition; false when they did not within `limit`.
+    public func wait(
+        atMost limit: Duration = .seconds(10),
+        until condition: (APNsCounters) -> Bool,
+        isolation: isolated (any Actor)? = #isolation
+    ) async -> Bool {
+        let deadline = ContinuousClock.now + limit
+        while !condition(counters) {
+            guard ContinuousClock.now < deadline, !Task.isCancelled else { return false }
+            // Cancellation shows in the guard above.
+            try? await Task.sleep(for: .milliseconds(2))
+        }
+        return true
+    }
+
+    /// Forgets the inbox, the counters and the faults. Keys, devices and channels stay, and so do connections.
+    public func reset() { state.withWorld { $0.reset() } }
+
+    // MARK: What goes wrong
+
+    /// Adds fault rules behind those that are there.
+    public func add(_ rules: FaultRule...) { add(rules) }
+
+    /// Adds fault rules behind those that are there.
+    public func add(_ rules: [FaultRule]) {
+        let now = state.now
+        state.withWorld { world in
+            for rule in rules { world.faults.add(rule, at: now) }
+        }
+    }
+
+    /// Removes the fault rules with this name, all of them when nil, and says how many there were.
+    @discardableResult
+    public func removeRules(named name: String? = nil) -> Int {
+        state.withWorld { $0.faults.remove(named: name) }
+    }
+
+    /// The fault rules with how often each has applied.
+    public var rules: [(rule: FaultRule, fired: Int)] { state.withWorld { $0.faults.rules } }
+
+    /// Sends `GOAWAY` on open connections: all, or those of one listener, or one.
+    public func goAway(_ frame: SandboxGoAway, listener: APNsListener? = nil, connection: Int? = nil) {
+        perform([.goAway(frame)], listener: listener, connection: connection)
+    }
+
+    /// Changes how many streams open connections may have, also to 0.
+    public func setMaximumStreams(_ count: Int, listener: APNsListener? = nil, connection: Int? = nil) {
+        perform([.settings([.maximumStreams(count)])], listener: listener, connection: connection)
+    }
+
+    /// Ends open connections.
+    public func end(_ end: SandboxConnectionEnd, listener: APNsListener? = nil, connection: Int? = nil) {
+        perform([.end(end)], listener: listener, connection: connection)
+    }
+
+    /// Makes open connections take bytes and send none.
+    public func becomeBlackHole(listener: APNsListener? = nil, connection: Int? = nil) {
+        perform([.blackHole], listener: listener, connection: connection)
+    }
+
+    func perform(_ steps: [SandboxStep], listener: APNsListener?, connection: Int?) {
+        let servers = running.withLock { $0?.servers ?? [:] }
+        for (name, server) in servers where listener == nil || listener == name {
+            server.perform(steps, on: connection.map { [$0] })
+        }
+    }
+
+    private func changeDevice(_ token: String, _ environment: APNsEnvironment, _ change: (inout APNsDevice) -> Void) {
+        let token = token.lowercased()
+        state.withWorld { world in
+            var device = world.devices[environment]?[token] ?? APNsDevice()
+            change(&device)
+            world.devices[environment, default: [:]][token] = device
+        }
+    }
+
+    private func listen(
+        _ listener: APNsListener,
+        tls: NIOSSLContext,
+        on loop: any EventLoop
+    ) async throws -> SandboxHTTP2Server {
+        let configuration = state.configuration
+        let port = configuration.ports[listener] ?? 0
+        do {
+            return try await SandboxHTTP2Server.start(
+                on: loop,
+                host: configuration.host,
+                port: port,
+                tls: tls,
+                options: SandboxHTTP2Options(
+                    requiresALPN: configuration.usesALPN,
+                    idleLimit: configuration.idleTimeout
+                ),
+                service: APNsService(listener: listener, state: state)
+            )
+        } catch {
+            throw SandboxError(
+                description: "cannot listen on \(configuration.host):\(port) for \(listener.rawValue): \(error)"
+            )
+        }
+    }
+
+    private func makeTLS() throws -> NIOSSLContext {
+        let identity = try authority.serverIdentity(state.configuration.serverCertificate)
+        let chain = try NIOSSLCertificate.fromPEMBytes(Array(identity.certificatePEM.utf8))
+        let key = try NIOSSLPrivateKey(bytes: Array(identity.privateKeyPEM.utf8), format: .pem)
+        var tls = TLSConfiguration.makeServerConfiguration(
+            certificateChain: chain.map { .certificate($0) },
+            privateKey: .privateKey(key)
+        )
+        tls.minimumTLSVersion = .tlsv12
+        tls.applicationProtocols = state.configuration.usesALPN ? ["h2"] : []
+        if state.configuration.asksForClientCertificate {
+            tls.certificateVerification = .optionalVerification
+            tls.trustRoots = .certificates(try NIOSSLCertificate.fromPEMBytes(Array(authority.certificatePEM.utf8)))
+        }
+        return try NIOSSLContext(configuration: tls)
+    }
+}

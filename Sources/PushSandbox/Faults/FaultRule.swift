@@ -1,0 +1,206 @@
+/// What shall go wrong, for which requests or connections, and how.
+///
+/// Rules are tried in the order they were added; the first one that matches decides. Each keeps its own counts.
+public struct FaultRule: Sendable, Hashable {
+    /// When the steps are done.
+    public enum Point: String, Sendable, Hashable, CaseIterable {
+        /// A client connects; TLS has not begun. Only matches on the listener, count, share and time apply.
+        case connect
+        /// The request's header block is there; its body is still to come.
+        case requestHeaders = "request_headers"
+        /// The request is complete and not answered yet.
+        case request
+        /// The answer's headers are out; its body is not.
+        case answerHeaders = "answer_headers"
+        /// The answer is out.
+        case answered
+    }
+
+    /// A name for people, and for removing the rule.
+    public var name: String
+    /// When the steps are done.
+    public var point: Point
+    /// Which requests or connections it is for.
+    public var match: FaultMatch
+    /// What happens, in order.
+    public var steps: [FaultStep]
+
+    /// Makes a rule that applies to everything.
+    public init(name: String = "", at point: Point = .request, match: FaultMatch = FaultMatch(), _ steps: [FaultStep]) {
+        self.name = name
+        self.point = point
+        self.match = match
+        self.steps = steps
+    }
+
+    /// Makes a rule with one step.
+    public init(name: String = "", at point: Point = .request, match: FaultMatch = FaultMatch(), _ step: FaultStep) {
+        self.init(name: name, at: point, match: match, [step])
+    }
+
+    /// Refuses all connections, or as many as `count`, with a TCP reset right after they were made.
+    public static func refuseConnections(
+        listener: APNsListener? = nil,
+        for duration: Duration? = nil,
+        count: Int? = nil
+    ) -> FaultRule {
+        let match = FaultMatch(listener: listener, from: .zero, until: duration, count: count)
+        return FaultRule(name: "refuse-connections", at: .connect, match: match, .end(.reset))
+    }
+
+    /// Answers 503 `Shutdown` and announces the end of the connection.
+    public static func shutdown(match: FaultMatch = FaultMatch(count: 1)) -> [FaultRule] {
+        [
+            FaultRule(
+                name: "shutdown",
+                match: match,
+                [
+                    .goAway(SandboxGoAway(reason: "Shutdown", ending: .afterAnswers)),
+                    .answer(FaultAnswer(503, "Shutdown")),
+                ]
+            )
+        ]
+    }
+}
+
+/// Which requests a fault is for: all conditions that are set must hold.
+public struct FaultMatch: Sendable, Hashable {
+    /// Only on this listener.
+    public var listener: APNsListener?
+    /// Only for device tokens that begin so, in lower case.
+    public var tokenPrefix: String?
+    /// Only for this topic.
+    public var topic: String?
+    /// Only for paths that begin so.
+    public var pathPrefix: String?
+    /// Only on this connection.
+    public var connection: Int?
+    /// Only from this to that of the requests that meet the conditions above, counted from 1.
+    public var requests: ClosedRange<Int>?
+    /// Only every so many of those requests.
+    public var every: Int?
+    /// Only this share of those requests, 0 to 1, drawn from the simulator's seed.
+    public var share: Double?
+    /// Only from so long after the rule was added, by the simulator's clock.
+    public var from: Duration
+    /// Only until so long after the rule was added, by the simulator's clock; nil for ever.
+    public var until: Duration?
+    /// Only so many times; nil for ever.
+    public var count: Int?
+
+    /// Makes conditions; those that are not given always hold.
+    public init(
+        listener: APNsListener? = nil,
+        tokenPrefix: String? = nil,
+        topic: String? = nil,
+        pathPrefix: String? = nil,
+        connection: Int? = nil,
+        requests: ClosedRange<Int>? = nil,
+        every: Int? = nil,
+        share: Double? = nil,
+        from: Duration = .zero,
+        until: Duration? = nil,
+        count: Int? = nil
+    ) {
+        self.listener = listener
+        self.tokenPrefix = tokenPrefix
+        self.topic = topic
+        self.pathPrefix = pathPrefix
+        self.connection = connection
+        self.requests = requests
+        self.every = every
+        self.share = share
+        self.from = from
+        self.until = until
+        self.count = count
+    }
+}
+
+/// One thing that goes wrong.
+public enum FaultStep: Sendable, Hashable {
+    /// Waits before the next step. At ``FaultRule/Point/connect`` it holds up the TLS handshake.
+    case delay(Duration)
+    /// Holds up the server's first SETTINGS. At ``FaultRule/Point/connect`` only.
+    case delaySettings(Duration)
+    /// Gives this answer and not the one the rules would give. At ``FaultRule/Point/request`` only.
+    case answer(FaultAnswer)
+    /// Gives the rules' answer, bent. At ``FaultRule/Point/request`` only.
+    case distort(FaultDistortion)
+    /// Gives no answer to this request; the stream stays open.
+    case silence
+    /// Resets the stream with an HTTP/2 error code.
+    case resetStream(code: UInt32)
+    /// Announces the end of the connection.
+    case goAway(SandboxGoAway)
+    /// Changes how many streams the client may have open, also to 0.
+    case maximumStreams(Int)
+    /// Changes the flow-control window of each stream.
+    case initialWindow(Int)
+    /// Ends the connection.
+    case end(SandboxConnectionEnd)
+    /// From now on takes bytes on this connection and sends none.
+    case blackHole
+    /// From now on leaves pings on this connection unanswered.
+    case ignorePings
+    /// From now on sends at most so many bytes a second on this connection.
+    case throttle(bytesPerSecond: Int)
+    /// From now on the first expired provider token makes this connection refuse everything as expired.
+    case wedgeAfterExpiry
+}
+
+/// An answer that a fault gives in place of the real one.
+public struct FaultAnswer: Sendable, Hashable {
+    /// Which time stands in a 410.
+    public enum Timestamp: Sendable, Hashable {
+        /// None.
+        case missing
+        /// The simulator's time, moved by so much: negative is the past.
+        case now(offset: Duration)
+        /// This one, in milliseconds since 1970.
+        case milliseconds(Int64)
+    }
+
+    /// The HTTP status.
+    public var status: Int
+    /// The reason in the body; nil for an empty body.
+    public var reason: String?
+    /// The time in the body.
+    public var timestamp: Timestamp
+    /// The value of `Retry-After`, in seconds.
+    public var retryAfter: Int?
+    /// A body in place of the JSON object: HTML from a middlebox, broken JSON.
+    public var body: [UInt8]?
+
+    /// Makes an answer.
+    public init(
+        _ status: Int,
+        _ reason: String? = nil,
+        timestamp: Timestamp = .missing,
+        retryAfter: Int? = nil,
+        body: [UInt8]? = nil
+    ) {
+        self.status = status
+        self.reason = reason
+        self.timestamp = timestamp
+        self.retryAfter = retryAfter
+        self.body = body
+    }
+
+    /// What a proxy in the way says: 502 with a page of HTML.
+    public static let htmlPage = FaultAnswer(
+        502,
+        body: Array("<html><body><h1>502 Bad Gateway</h1></body></html>".utf8)
+    )
+}
+
+/// How an answer is bent.
+public enum FaultDistortion: String, Sendable, Hashable, CaseIterable {
+    /// The field `apns-id` is left out.
+    case withoutID = "without_id"
+    /// `apns-id` comes in upper case.
+    case upperCaseID = "upper_case_id"
+    /// The body is left out.
+    case emptyBody = "empty_body"
+    /// The body breaks off in the middle.
+    case truncatedBody = "truncated_body"
+}

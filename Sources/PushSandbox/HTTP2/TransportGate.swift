@@ -1,0 +1,109 @@
+internal import Foundation
+internal import NIOCore
+
+/// Stands between the socket and TLS, and does what only a broken network does: holding, dropping, dribbling, cutting.
+final class TransportGate: ChannelDuplexHandler {
+    typealias InboundIn = ByteBuffer
+    typealias InboundOut = ByteBuffer
+    typealias OutboundIn = ByteBuffer
+    typealias OutboundOut = ByteBuffer
+
+    /// More than this is never held back for a slow connection.
+    private static let maximumHeld = 16 << 20
+    private static let ticksPerSecond = 50
+
+    private var context: ChannelHandlerContext?
+    private var isHoldingInput = false
+    private var heldInput: [ByteBuffer] = []
+    private var isBlackHole = false
+    private var bytesPerSecond: Int?
+    private var heldOutput = ByteBuffer()
+    private var isTicking = false
+
+    func handlerAdded(context: ChannelHandlerContext) { self.context = context }
+
+    func handlerRemoved(context: ChannelHandlerContext) { self.context = nil }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        if isBlackHole { return }
+        if isHoldingInput {
+            heldInput.append(unwrapInboundIn(data))
+        } else {
+            context.fireChannelRead(data)
+        }
+    }
+
+    func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+        if isBlackHole {
+            promise?.succeed()
+        } else if bytesPerSecond != nil {
+            var bytes = unwrapOutboundIn(data)
+            heldOutput.writeBuffer(&bytes)
+            promise?.succeed()
+            if heldOutput.readableBytes > Self.maximumHeld { reset() } else { tick() }
+        } else {
+            context.write(data, promise: promise)
+        }
+    }
+
+    /// Keeps the client's bytes from TLS for a while.
+    func holdInput(for delay: Duration) {
+        guard let context, delay > .zero else { return }
+        isHoldingInput = true
+        context.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(delay)) { self.releaseInput() }
+    }
+
+    /// From now on nothing comes in and nothing goes out, and the socket stays open.
+    func becomeBlackHole() { isBlackHole = true }
+
+    /// From now on at most so many bytes go out in a second.
+    func throttle(to bytesPerSecond: Int) { self.bytesPerSecond = max(1, bytesPerSecond) }
+
+    /// Cuts the connection with a TCP reset.
+    func reset() {
+        guard let context else { return }
+        isBlackHole = true
+        // Lingering for zero seconds makes the kernel send RST instead of FIN.
+        if let socket = context.channel as? any SocketOptionProvider {
+            _ = socket.setSoLinger(linger(l_onoff: 1, l_linger: 0))
+        }
+        context.close(promise: nil)
+    }
+
+    /// Closes the sending side of the socket; with `keepsReading` false the rest follows at once after it.
+    func finish(keepsReading: Bool) {
+        guard let context else { return }
+        context.close(mode: .output, promise: nil)
+        isBlackHole = !keepsReading
+        bytesPerSecond = nil
+        if !keepsReading {
+            // Unread bytes would turn the close into a reset, so the client gets a moment to see the FIN.
+            context.eventLoop.assumeIsolated().scheduleTask(in: .milliseconds(100)) {
+                self.context?.close(promise: nil)
+            }
+        }
+    }
+
+    private func releaseInput() {
+        isHoldingInput = false
+        guard let context, !heldInput.isEmpty else { return }
+        for bytes in heldInput { context.fireChannelRead(wrapInboundOut(bytes)) }
+        heldInput.removeAll()
+        context.fireChannelReadComplete()
+    }
+
+    private func tick() {
+        guard let context, let bytesPerSecond, !isTicking, heldOutput.readableBytes > 0 else { return }
+        let share = min(heldOutput.readableBytes, max(1, bytesPerSecond / Self.ticksPerSecond))
+        if let part = heldOutput.readSlice(length: share) {
+            context.writeAndFlush(wrapOutboundOut(part), promise: nil)
+        }
+        isTicking = true
+        let pause = TimeAmount.nanoseconds(Int64(share) * 1_000_000_000 / Int64(bytesPerSecond))
+        context.eventLoop.assumeIsolated().scheduleTask(in: pause) {
+            self.isTicking = false
+            self.heldOutput.discardReadBytes()
+            self.tick()
+        }
+    }
+}

@@ -28,7 +28,7 @@ public final class Dispatcher: LaneObserver, Sendable {
 
     /// Makes a dispatcher; nothing happens before ``run(_:)``.
     ///
-    /// - Parameter decode: Turns stored content back into a notification.
+    /// `decode` turns stored content back into a notification.
     public init(
         store: any NotificationStore,
         time: any TimeSource,

@@ -34,9 +34,7 @@ struct OutcomeRules: Sendable {
     /// How long a backend is left alone that asks for a pause without saying how long.
     var defaultPause = Duration.seconds(5)
 
-    /// Decides.
-    ///
-    /// - Parameter random: A number from 0 to 1, drawn anew for each decision.
+    /// Decides what follows; `random` is a number from 0 to 1, drawn anew for each decision.
     func decide(_ claim: ClaimedDelivery, _ outcome: DeliveryOutcome, at now: Date, random: Double) -> Decision {
         switch outcome {
         case .accepted:

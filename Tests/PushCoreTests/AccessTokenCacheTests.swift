@@ -1,0 +1,95 @@
+import PushCore
+import Synchronization
+import Testing
+
+@Suite("Access token cache", .timeLimit(.minutes(1)))
+struct AccessTokenCacheTests {
+    /// Counts fetches and lets a test decide when they end and how.
+    private final class Endpoint: Sendable {
+        let fetches = Mutex(0)
+        let offset = Mutex(Duration.zero)
+        let failure = Mutex<PushError?>(nil)
+        private let start = ContinuousClock.now
+
+        var now: ContinuousClock.Instant { start + offset.withLock { $0 } }
+
+        func advance(_ span: Duration) { offset.withLock { $0 += span } }
+
+        func fetch() async throws(PushError) -> AccessToken {
+            let number = fetches.withLock { count in
+                count += 1
+                return count
+            }
+            await Task.yield()
+            if let failure = failure.withLock({ $0 }) { throw failure }
+            return AccessToken(Secret("token-\(number)"), lifetime: .seconds(3600))
+        }
+
+        func cache() -> AccessTokenCache {
+            AccessTokenCache(now: { self.now }, fetch: { () async throws(PushError) in try await self.fetch() })
+        }
+    }
+
+    @Test("A thousand callers cause one fetch")
+    func singleFlight() async throws {
+        let endpoint = Endpoint()
+        let cache = endpoint.cache()
+        try await withThrowingTaskGroup(of: UInt64.self) { group in
+            for _ in 0..<1000 { group.addTask { try await cache.token().generation } }
+            for try await generation in group { #expect(generation == 1) }
+        }
+        #expect(endpoint.fetches.withLock { $0 } == 1)
+    }
+
+    @Test("A thousand refusals of one token cause one refresh")
+    func refusals() async throws {
+        let endpoint = Endpoint()
+        let cache = endpoint.cache()
+        let first = try await cache.token()
+        try await withThrowingTaskGroup(of: UInt64.self) { group in
+            for _ in 0..<1000 {
+                group.addTask {
+                    await cache.invalidate(generation: first.generation)
+                    return try await cache.token().generation
+                }
+            }
+            for try await generation in group { #expect(generation == 2) }
+        }
+        #expect(endpoint.fetches.withLock { $0 } == 2)
+    }
+
+    @Test("A token is replaced before it ends, counted from before it was asked for")
+    func leeway() async throws {
+        let endpoint = Endpoint()
+        let cache = endpoint.cache()
+        #expect(try await cache.token().generation == 1)
+        endpoint.advance(.seconds(3539))
+        #expect(try await cache.token().generation == 1)
+        endpoint.advance(.seconds(1))
+        #expect(try await cache.token().generation == 2)
+    }
+
+    @Test("A failure reaches those who wait, is not asked for again at once, and is not kept")
+    func failure() async throws {
+        let endpoint = Endpoint()
+        let cache = endpoint.cache()
+        endpoint.failure.withLock { $0 = PushError(.unavailable, "down") }
+        await #expect(throws: PushError.self) { try await cache.token() }
+        await #expect(throws: PushError.self) { try await cache.token() }
+        #expect(endpoint.fetches.withLock { $0 } == 1)
+        endpoint.failure.withLock { $0 = nil }
+        endpoint.advance(.seconds(1))
+        #expect(try await cache.token().generation == 1)
+    }
+
+    @Test("Cancelling one caller does not end the fetch of the others")
+    func cancellation() async throws {
+        let endpoint = Endpoint()
+        let cache = endpoint.cache()
+        let impatient = Task { try await cache.token() }
+        let patient = Task { try await cache.token() }
+        impatient.cancel()
+        #expect(try await patient.value.generation == 1)
+        _ = await impatient.result
+    }
+}

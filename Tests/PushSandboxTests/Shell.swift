@@ -7,7 +7,9 @@ enum Shell {
         let output: String
     }
 
-    /// Runs a program to its end, standard output and error together. It is killed after half a minute.
+    /// Runs a program to its end, standard output and error together.
+    ///
+    /// It is killed after half a minute.
     static func run(_ arguments: [String]) async throws -> Outcome {
         let process = Process()
         process.executableURL = URL(fileURLWithPath: "/usr/bin/env")

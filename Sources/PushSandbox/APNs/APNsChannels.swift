@@ -4,7 +4,9 @@ internal import PushCore
 struct APNsChannels: Sendable {
     /// A channel's configuration, fixed when it is made.
     struct Channel: Sendable, Hashable {
-        /// 0: nothing is stored. 1: the newest message is kept.
+        /// 0: nothing is stored.
+        ///
+        /// 1: the newest message is kept.
         let storagePolicy: Int64
     }
 

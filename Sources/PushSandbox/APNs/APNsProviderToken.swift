@@ -10,7 +10,9 @@ struct APNsProviderToken: Sendable {
     let issuedAt: Int64
 
     /// Reads the value of an `authorization` field and checks form and signature; nil for anything APNs would call
-    /// invalid. Whether it is too old, or for another environment, is not judged here.
+    /// invalid.
+    ///
+    /// Whether it is too old, or for another environment, is not judged here.
     ///
     /// The strict form is that of specs section 2.1; `typ` in the header is let through, since every JWT library writes
     /// it. The lenient form adds what the real service has been seen to accept: `Bearer` in any case, padded or standard

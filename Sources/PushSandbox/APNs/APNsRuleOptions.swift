@@ -1,9 +1,12 @@
 /// How strictly the simulator judges, and which of its numbers a test may shrink.
 public struct APNsRuleOptions: Sendable, Hashable {
-    /// Whether provider tokens must have the documented form, and payloads must be JSON objects. The lenient form takes
-    /// what the real service has been seen to take.
+    /// Whether provider tokens must have the documented form, and payloads must be JSON objects.
+    ///
+    /// The lenient form takes what the real service has been seen to take.
     public var isStrict = true
-    /// Whether any well-formed device token is taken for a registered one. Tokens that are registered keep their state.
+    /// Whether any well-formed device token is taken for a registered one.
+    ///
+    /// Tokens that are registered keep their state.
     public var acceptsAnyToken = false
     /// Whether device tokens with the prefixes of ``APNsMagicToken`` bring their own answer.
     public var honoursMagicTokens = false

@@ -34,7 +34,9 @@ public final class APNsSimulator: Sendable {
     let state: APNsServiceState
     private let running = Mutex<Running?>(nil)
 
-    /// Makes a simulator that listens nowhere yet. Without an authority it makes one of its own.
+    /// Makes a simulator that listens nowhere yet.
+    ///
+    /// Without an authority it makes one of its own.
     public init(
         _ configuration: APNsSimulatorConfiguration = APNsSimulatorConfiguration(),
         authority: SandboxCertificateAuthority? = nil,
@@ -65,7 +67,9 @@ public final class APNsSimulator: Sendable {
         }
     }
 
-    /// Starts the listeners. Throws when a port is taken.
+    /// Starts the listeners.
+    ///
+    /// Throws when a port is taken.
     public func start() async throws {
         let tls = try makeTLS()
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
@@ -83,7 +87,9 @@ public final class APNsSimulator: Sendable {
         running.withLock { $0 = started }
     }
 
-    /// Closes all connections and listeners. Doing it twice is no mistake.
+    /// Closes all connections and listeners.
+    ///
+    /// Doing it twice is no mistake.
     public func shutdown() async {
         let stopped = running.withLock { current in
             defer { current = nil }
@@ -186,7 +192,9 @@ public final class APNsSimulator: Sendable {
         return true
     }
 
-    /// Forgets the inbox, the counters and the faults. Keys, devices and channels stay, and so do connections.
+    /// Forgets the inbox, the counters and the faults.
+    ///
+    /// Keys, devices and channels stay, and so do connections.
     public func reset() { state.withWorld { $0.reset() } }
 
     // MARK: What goes wrong

@@ -1,4 +1,6 @@
-/// How an APNs simulator is set up. The defaults suit tests: free ports, one key for everything, strict rules.
+/// How an APNs simulator is set up.
+///
+/// The defaults suit tests: free ports, one key for everything, strict rules.
 public struct APNsSimulatorConfiguration: Sendable {
     /// How many streams a connection may have open.
     public struct Streams: Sendable, Hashable {
@@ -17,7 +19,9 @@ public struct APNsSimulatorConfiguration: Sendable {
     public var host = "127.0.0.1"
     /// The ports; a listener without an entry gets a free one.
     public var ports: [APNsListener: Int] = [:]
-    /// The keys that are registered from the start. ``APNsSimulator/key`` is the first of them.
+    /// The keys that are registered from the start.
+    ///
+    /// ``APNsSimulator/key`` is the first of them.
     public var keys: [APNsSigningKey] = [APNsSigningKey()]
     /// What the rules ask.
     public var rules = APNsRuleOptions()
@@ -31,11 +35,15 @@ public struct APNsSimulatorConfiguration: Sendable {
     public var minimumPingInterval: Duration? = .seconds(1)
     /// The server's clock, compared with the given time source: positive is ahead.
     public var clockOffset: Duration = .zero
-    /// Whether ALPN is asked for. Without it the listeners speak HTTP/2 to whoever connects.
+    /// Whether ALPN is asked for.
+    ///
+    /// Without it the listeners speak HTTP/2 to whoever connects.
     public var usesALPN = true
     /// The kind of certificate that the listeners show.
     public var serverCertificate = SandboxCertificateAuthority.ServerCertificate.valid
-    /// Whether clients are asked for a certificate. They need not have one.
+    /// Whether clients are asked for a certificate.
+    ///
+    /// They need not have one.
     public var asksForClientCertificate = false
     /// The most pushes that the inbox keeps.
     public var inboxLimit = 100_000

@@ -13,11 +13,15 @@ public struct APNsDevice: Sendable, Hashable {
         case expired(since: Date)
     }
 
-    /// The topic the token was made for: a bundle id, which covers its suffixes, or a whole topic. Nil for any.
+    /// The topic the token was made for: a bundle id, which covers its suffixes, or a whole topic.
+    ///
+    /// Nil for any.
     public var topic: String?
     /// What became of the app.
     public var state: State
-    /// Whether the device can be reached now. Pushes to a device that cannot are stored, the newest only.
+    /// Whether the device can be reached now.
+    ///
+    /// Pushes to a device that cannot are stored, the newest only.
     public var isOnline: Bool
 
     /// Makes a device.
@@ -58,7 +62,9 @@ struct APNsWorld: Sendable {
         forgetTokens()
     }
 
-    /// The provider token of an `authorization` value, nil when it is invalid. Each text is verified once.
+    /// The provider token of an `authorization` value, nil when it is invalid.
+    ///
+    /// Each text is verified once.
     mutating func providerToken(
         _ authorization: String?,
         connection: inout APNsConnectionState,

@@ -67,7 +67,7 @@ enum HexText {
     }
 }
 
-/// Random numbers from a seed, the same on every machine (SplitMix64, Steele et al. 2014).
+/// Random numbers from a seed, the same on every machine: SplitMix64 (Steele, Lea, Flood: OOPSLA 2014).
 struct SeededGenerator: RandomNumberGenerator, Sendable {
     private var state: UInt64
 

@@ -75,8 +75,10 @@ final class HTTP2ServerSession {
 
     deinit { nghttp2_session_del(session) }
 
-    /// Takes bytes from the client; the events they complete, in order. Nil when the client broke the protocol beyond
-    /// repair: what remains to be sent says so, then the connection must end.
+    /// Takes bytes from the client; the events they complete, in order.
+    ///
+    /// Nil when the client broke the protocol beyond repair: what remains to be sent says so, then the connection must
+    /// end.
     func receive(_ bytes: UnsafeRawBufferPointer) -> [Event]? {
         let taken = nghttp2_session_mem_recv(session, bytes.bindMemory(to: UInt8.self).baseAddress, bytes.count)
         guard taken == bytes.count else { return nil }
@@ -101,7 +103,9 @@ final class HTTP2ServerSession {
         }
     }
 
-    /// Sends settings. A stream limit holds at once, also for a client that has not seen it yet.
+    /// Sends settings.
+    ///
+    /// A stream limit holds at once, also for a client that has not seen it yet.
     func submit(_ settings: [Setting]) {
         var entries: [nghttp2_settings_entry] = []
         for setting in settings {
@@ -112,7 +116,9 @@ final class HTTP2ServerSession {
         nghttp2_submit_settings(session, 0, entries, entries.count)
     }
 
-    /// Answers a stream. With `holdsBody` only the headers go out until ``releaseBody(of:)``.
+    /// Answers a stream.
+    ///
+    /// With `holdsBody` only the headers go out until ``releaseBody(of:)``.
     func answer(_ stream: HTTP2Stream, status: Int, headers: [HTTPHeader], body: [UInt8], holdsBody: Bool) {
         guard !stream.isAbandoned, !stream.isAnswered, streams[stream.id] != nil else { return }
         stream.isAnswered = true
@@ -159,7 +165,9 @@ final class HTTP2ServerSession {
         }
     }
 
-    /// Announces the end. Streams above `last` get no answer any more; those opened later are passed over in silence.
+    /// Announces the end.
+    ///
+    /// Streams above `last` get no answer any more; those opened later are passed over in silence.
     func goAway(last: Int32, code: UInt32, debugData: [UInt8]) {
         let served = min(last, lastServedStream ?? .max)
         lastServedStream = served

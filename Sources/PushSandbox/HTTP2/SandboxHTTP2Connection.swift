@@ -176,7 +176,9 @@ final class SandboxHTTP2Connection: ChannelInboundHandler {
         }
     }
 
-    /// Does the steps in order, then `next`. A step that ends the connection or the stream makes the rest void.
+    /// Does the steps in order, then `next`.
+    ///
+    /// A step that ends the connection or the stream makes the rest void.
     private func perform(_ steps: ArraySlice<SandboxStep>, on stream: HTTP2Stream?, then next: @escaping () -> Void) {
         var rest = steps
         while let step = rest.popFirst() {

@@ -38,7 +38,9 @@ final class SandboxHTTP2Server: Sendable {
         self.connections = connections
     }
 
-    /// Listens. Throws when the address cannot be bound.
+    /// Listens.
+    ///
+    /// Throws when the address cannot be bound.
     static func start(
         on loop: any EventLoop,
         host: String,

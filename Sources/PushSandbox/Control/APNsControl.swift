@@ -1,0 +1,183 @@
+internal import Foundation
+internal import PushCore
+
+/// The control API of the APNs simulator: what tests in other languages, and people with curl, steer it by.
+///
+/// | call | does |
+/// | --- | --- |
+/// | `GET /` | says where everything listens, the seed, the magic tokens |
+/// | `GET /inbox?from=0&limit=100` | accepted pushes, oldest first; `next` is the next `from` |
+/// | `GET /counters` | what happened |
+/// | `GET, POST, DELETE /rules` | fault rules: one object or a list; `DELETE /rules?name=…` removes by name |
+/// | `POST /tokens` | makes device tokens known, unregistered, expired, offline or unknown |
+/// | `POST /goaway` | announces the end of open connections |
+/// | `POST /settings` | stream limit of open connections, offset of the server's clock |
+/// | `POST /end` | ends open connections: reset, fin, half_close, close |
+/// | `POST /reset` | forgets inbox, counters and rules |
+struct APNsControl: Sendable {
+    let simulator: APNsSimulator
+
+    func answer(_ request: ControlRequest) -> ControlAnswer {
+        do throws(ControlError) {
+            return ControlAnswer(body: try route(request))
+        } catch {
+            return ControlAnswer(status: error.status, body: ["error": .string(error.message)])
+        }
+    }
+
+    private func route(_ request: ControlRequest) throws(ControlError) -> JSONValue {
+        switch (request.method, request.path) {
+        case ("GET", "/"): return overview
+        case ("GET", "/inbox"): return inbox(request)
+        case ("GET", "/counters"): return simulator.counters.json
+        case ("GET", "/rules"): return rules
+        case ("POST", "/rules"): return try addRules(try json(request))
+        case ("DELETE", "/rules"):
+            return ["removed": .integer(Int64(simulator.removeRules(named: request.query["name"])))]
+        case ("POST", "/tokens"): return try setTokens(try json(request))
+        case ("POST", "/goaway"): return try goAway(try json(request))
+        case ("POST", "/settings"): return try changeSettings(try json(request))
+        case ("POST", "/end"): return try end(try json(request))
+        case ("POST", "/reset"):
+            simulator.reset()
+            return [:]
+        default: throw ControlError("no such call: \(request.method) \(request.path)", status: 404)
+        }
+    }
+
+    private func json(_ request: ControlRequest) throws(ControlError) -> JSONValue {
+        if request.body.isEmpty { return [:] }
+        do {
+            return try JSONValue(parsing: request.body)
+        } catch {
+            throw ControlError("\(error)")
+        }
+    }
+
+    private var overview: JSONValue {
+        var listeners = JSONObject()
+        for listener in APNsListener.allCases { listeners[listener.rawValue] = .string(simulator.url(listener)) }
+        return [
+            "seed": .string("\(simulator.seed)"), "listeners": .object(listeners),
+            "magic_tokens": .array(APNsMagicToken.allCases.map { .string($0.rawValue) }),
+        ]
+    }
+
+    private func inbox(_ request: ControlRequest) -> JSONValue {
+        let from = request.query["from"].flatMap { Int($0) } ?? 0
+        let limit = min(1000, max(1, request.query["limit"].flatMap { Int($0) } ?? 100))
+        let items = simulator.inbox(from: from, limit: limit)
+        let next = items.last.map { $0.number + 1 } ?? from
+        return ["items": .array(items.map(\.json)), "next": .integer(Int64(next))]
+    }
+
+    private var rules: JSONValue {
+        let list = simulator.rules.map { entry -> JSONValue in
+            [
+                "name": .string(entry.rule.name), "at": .string(entry.rule.point.rawValue),
+                "steps": .integer(Int64(entry.rule.steps.count)), "fired": .integer(Int64(entry.fired)),
+            ]
+        }
+        return ["rules": .array(list)]
+    }
+
+    private func addRules(_ json: JSONValue) throws(ControlError) -> JSONValue {
+        var rules: [FaultRule] = []
+        for value in json.arrayValue ?? [json] { rules.append(try FaultRule(value)) }
+        simulator.add(rules)
+        return ["added": .integer(Int64(rules.count))]
+    }
+
+    private func setTokens(_ json: JSONValue) throws(ControlError) -> JSONValue {
+        var fields = try ControlFields(json, in: "tokens")
+        let environment = try fields.choice("environment", APNsEnvironment.self) ?? .production
+        let topic = try fields.string("topic")
+        let state = try fields.string("state") ?? "registered"
+        let time = try fields.integer("at").map { Date(millisecondsSince1970: Int64($0)) } ?? simulator.state.now
+        let isOnline = try fields.bool("online") ?? true
+        guard let tokens = fields.take("tokens")?.arrayValue else { throw fields.wrong("tokens", "a list of strings") }
+        try fields.finish()
+        let device: APNsDevice? =
+            switch state {
+            case "registered": APNsDevice(topic: topic, isOnline: isOnline)
+            case "unregistered": APNsDevice(topic: topic, state: .unregistered(since: time), isOnline: isOnline)
+            case "expired": APNsDevice(topic: topic, state: .expired(since: time), isOnline: isOnline)
+            case "unknown": nil
+            default: throw fields.wrong("state", "registered, unregistered, expired or unknown")
+            }
+        for token in tokens {
+            guard let token = token.stringValue else { throw fields.wrong("tokens", "a list of strings") }
+            simulator.setDevice(device, token: token, environment: environment)
+            if isOnline { simulator.setOnline(true, token: token, environment: environment) }
+        }
+        return ["changed": .integer(Int64(tokens.count))]
+    }
+
+    private func goAway(_ json: JSONValue) throws(ControlError) -> JSONValue {
+        var fields = try ControlFields(json, in: "goaway")
+        let listener = try fields.choice("listener", APNsListener.self)
+        let connection = try fields.integer("connection")
+        let frame = try SandboxGoAway(&fields)
+        try fields.finish()
+        simulator.goAway(frame, listener: listener, connection: connection)
+        return [:]
+    }
+
+    private func changeSettings(_ json: JSONValue) throws(ControlError) -> JSONValue {
+        var fields = try ControlFields(json, in: "settings")
+        let listener = try fields.choice("listener", APNsListener.self)
+        let connection = try fields.integer("connection")
+        let streams = try fields.integer("maximum_streams")
+        let offset = try fields.seconds("clock_offset")
+        try fields.finish()
+        if let streams { simulator.setMaximumStreams(streams, listener: listener, connection: connection) }
+        if let offset { simulator.clockOffset = offset }
+        return [:]
+    }
+
+    private func end(_ json: JSONValue) throws(ControlError) -> JSONValue {
+        var fields = try ControlFields(json, in: "end")
+        let listener = try fields.choice("listener", APNsListener.self)
+        let connection = try fields.integer("connection")
+        let how = try fields.choice("how", SandboxConnectionEnd.self) ?? .close
+        try fields.finish()
+        simulator.end(how, listener: listener, connection: connection)
+        return [:]
+    }
+}
+
+extension APNsDelivery {
+    /// The push as the control API shows it.
+    var json: JSONValue {
+        var fields = JSONObject()
+        for header in headers { fields[header.name] = .string(header.value) }
+        return [
+            "number": .integer(Int64(number)), "environment": .string(environment.rawValue),
+            "apns_id": .string(apnsID), "token": .string(token), "topic": .string(topic), "headers": .object(fields),
+            "payload": .string(String(decoding: payload, as: UTF8.self)),
+            "accepted_at": .integer(acceptedAt.millisecondsSince1970), "connection": .integer(Int64(connection)),
+            "stream": .integer(Int64(stream)), "is_duplicate_id": .bool(isDuplicateID),
+            "is_duplicate_content": .bool(isDuplicateContent), "presentation": .string(presentation.rawValue),
+        ]
+    }
+}
+
+extension APNsCounters {
+    /// The counters as the control API shows them.
+    var json: JSONValue {
+        var reasons = JSONObject()
+        for (reason, count) in refused.sorted(by: { $0.key < $1.key }) { reasons[reason] = .integer(Int64(count)) }
+        let numbers: [(String, Int)] = [
+            ("connection_attempts", connectionAttempts), ("connections_turned_away", connectionsTurnedAway),
+            ("connections_opened", connectionsOpened), ("connections_open", connectionsOpen), ("requests", requests),
+            ("accepted", accepted), ("streams_refused", streamsRefused), ("faults_injected", faultsInjected),
+            ("go_aways", goAways), ("pings", pings), ("duplicate_ids", duplicateIDs),
+            ("duplicate_contents", duplicateContents), ("doubled_on_device", doubledOnDevice), ("collapsed", collapsed),
+            ("broadcasts", broadcasts),
+        ]
+        var object = JSONObject()
+        for (name, value) in numbers { object[name] = .integer(Int64(value)) }
+        object["refused"] = .object(reasons)
+        return .object(object)
+    }
+}

@@ -1,0 +1,65 @@
+import PushCore
+import Testing
+
+@testable import PushGateway
+
+@Suite("Finding the backends of a recipient", .timeLimit(.minutes(1)))
+struct RoutingTableTests {
+    private struct Stand: PushBackend {
+        let kind: BackendKind = "stand"
+        let audience: BackendAudience
+        func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {}
+    }
+
+    private static let backends = [
+        BackendRegistry.ConfiguredBackend(name: "ios", backend: Stand(audience: BackendAudience(services: [.iOSAPNs]))),
+        BackendRegistry.ConfiguredBackend(
+            name: "fcm",
+            backend: Stand(audience: BackendAudience(services: [.androidFirebase], forms: [.topic]))
+        ),
+        BackendRegistry.ConfiguredBackend(
+            name: "crm",
+            backend: Stand(audience: BackendAudience(services: [.iOSAPNs, .androidFirebase]))
+        ),
+    ]
+    private static let apple = Recipient.token(DeviceToken("aa", service: .iOSAPNs))
+    private static let android = Recipient.token(DeviceToken("bb", service: .androidFirebase))
+    private let table = RoutingTable(
+        routes: [
+            GatewayConfiguration.Route(platform: "ios", plan: DeliveryPlan(["fcm", "ios", "crm"], onUnknown: .next)),
+            GatewayConfiguration.Route(name: "crm-only", service: .androidFirebase, plan: DeliveryPlan(["crm"])),
+        ],
+        backends: backends
+    )
+
+    @Test("A route's backends are tried in its order, without those that cannot address the recipient")
+    func matching() throws {
+        #expect(try table.plan(for: Self.apple, .automatic) == DeliveryPlan(["ios", "crm"], onUnknown: .next))
+        #expect(try table.plan(for: Self.android, .automatic) == DeliveryPlan(["crm"]))
+    }
+
+    @Test("Without a route that matches, the first backend that takes the recipient has it")
+    func automatic() throws {
+        let bare = RoutingTable(routes: [], backends: Self.backends)
+        #expect(try bare.plan(for: Self.android, .automatic) == DeliveryPlan(["fcm"]))
+        #expect(try bare.plan(for: .topic("news"), .route("default")) == DeliveryPlan(["fcm"]))
+    }
+
+    @Test("A name that does not exist is answered with the nearest that does")
+    func names() {
+        #expect(throws: RoutingTable.Failure.unknownBackend(nearest: "ios")) {
+            try table.plan(for: Self.apple, .backend("iso"))
+        }
+        #expect(throws: RoutingTable.Failure.unknownRoute(nearest: "crm-only")) {
+            try table.plan(for: Self.apple, .route("crm-onyl"))
+        }
+    }
+
+    @Test("A backend is never handed a token of another service")
+    func addressing() {
+        #expect(throws: RoutingTable.Failure.notAddressable(backend: "ios")) {
+            try table.plan(for: Self.android, .backend("ios"))
+        }
+        #expect(throws: RoutingTable.Failure.noBackend) { try table.plan(for: .everyone, .automatic) }
+    }
+}

@@ -138,10 +138,15 @@ let package = Package(
         .testTarget(
             name: "PushHTTPTests",
             dependencies: [
-                "PushHTTP", "PushCore", "PushTesting", "PushSandbox",
+                "PushHTTP", "PushCore",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOSSL", package: "swift-nio-ssl"),
+                .product(name: "SwiftASN1", package: "swift-asn1"),
+                .product(name: "X509", package: "swift-certificates"),
             ],
             swiftSettings: strict
         ),

@@ -1,0 +1,41 @@
+import NIOCore
+import PushCore
+import Synchronization
+
+/// The calls of one `send`, with what has become of them so far.
+///
+/// A call is at any time in exactly one place: the pool's submissions, its waiting queue, a connection's stream table,
+/// or reported. That is what makes "each exactly once" true.
+///
+/// Sendable without the compiler's proof: `calls`, `start` and `report` never change, `cancelled` is atomic, and the
+/// rest is set before the batch is handed to the pool (through its mutex) and used on the pool's event loop only.
+final class Batch: @unchecked Sendable {
+    let calls: [HTTPCall]
+    let start: NIODeadline
+    let report: @Sendable ([HTTPReply]) -> Void
+    private let cancelled = Atomic(false)
+
+    /// Resumed after the last report.
+    var continuation: CheckedContinuation<Void, Never>?
+    /// Replies of this turn of the event loop, not yet handed over.
+    var pending: [HTTPReply] = []
+    /// Calls whose reply has not been handed over.
+    var unreported: Int
+
+    init(_ calls: [HTTPCall], report: @escaping @Sendable ([HTTPReply]) -> Void) {
+        self.calls = calls
+        self.start = .now()
+        self.report = report
+        self.unreported = calls.count
+    }
+
+    /// Whether the caller gave up; calls that are not written yet then fail.
+    var isCancelled: Bool { cancelled.load(ordering: .relaxed) }
+
+    func cancel() { cancelled.store(true, ordering: .relaxed) }
+
+    /// When the call must have its answer.
+    func deadline(of index: Int, default timeout: TimeAmount) -> NIODeadline {
+        start + (calls[index].template.deadline.map { TimeAmount($0) } ?? timeout)
+    }
+}

@@ -1,0 +1,110 @@
+import NIOCore
+import PushCore
+
+/// One call that left the queue, or came back to it.
+struct QueuedCall {
+    let batch: Batch
+    let index: Int
+    /// How often it was sent before and surely not processed.
+    var tries: Int
+}
+
+/// The calls of a pool that wait for a stream, in order.
+///
+/// It holds ranges of batches, so that a thousand calls cost one entry. Not more than that: deadlines and limits are
+/// applied by the pool, through these methods.
+struct WaitingQueue {
+    private struct Span {
+        let batch: Batch
+        var next: Int
+        var end: Int
+        var tries: Int
+        /// The earliest deadline within, once the pool has looked for it.
+        var earliest: NIODeadline?
+
+        var count: Int { end - next }
+    }
+
+    private var spans = CircularBuffer<Span>()
+    /// The number of calls that wait.
+    private(set) var count = 0
+
+    var isEmpty: Bool { count == 0 }
+
+    /// Adds a whole batch at the end.
+    mutating func append(_ batch: Batch) {
+        spans.append(Span(batch: batch, next: 0, end: batch.calls.count, tries: 0))
+        count += batch.calls.count
+    }
+
+    /// Puts a call back to the front: it has waited longest.
+    mutating func putBack(_ call: QueuedCall) {
+        spans.prepend(Span(batch: call.batch, next: call.index, end: call.index + 1, tries: call.tries))
+        count += 1
+    }
+
+    /// Takes the first call.
+    mutating func popFirst() -> QueuedCall? {
+        guard !spans.isEmpty else { return nil }
+        let place = spans.startIndex
+        let call = QueuedCall(batch: spans[place].batch, index: spans[place].next, tries: spans[place].tries)
+        spans[place].next += 1
+        count -= 1
+        if spans[place].next == spans[place].end { spans.removeFirst() }
+        return call
+    }
+
+    /// Takes calls off the end until at most `limit` remain.
+    mutating func trim(to limit: Int) -> [QueuedCall] {
+        var removed: [QueuedCall] = []
+        while count > limit, var span = spans.popLast() {
+            let excess = min(count - limit, span.count)
+            span.end -= excess
+            removed += (span.end..<span.end + excess).map {
+                QueuedCall(batch: span.batch, index: $0, tries: span.tries)
+            }
+            count -= excess
+            if span.count > 0 { spans.append(span) }
+        }
+        return removed
+    }
+
+    /// Takes out every call of a batch, or every call at all.
+    mutating func removeAll(of batch: Batch? = nil) -> [QueuedCall] {
+        removeAll { span, _ in batch == nil || span === batch }
+    }
+
+    /// Takes out the calls whose deadline is at or before `now`.
+    mutating func removeExpired(_ now: NIODeadline, default timeout: TimeAmount) -> [QueuedCall] {
+        for place in spans.indices where spans[place].earliest == nil {
+            let span = spans[place]
+            spans[place].earliest = (span.next..<span.end).map { span.batch.deadline(of: $0, default: timeout) }.min()
+        }
+        guard spans.contains(where: { $0.earliest.map { $0 <= now } ?? false }) else { return [] }
+        return removeAll { batch, index in batch.deadline(of: index, default: timeout) <= now }
+    }
+
+    /// Takes out what matches; what stays keeps its order.
+    private mutating func removeAll(where matches: (Batch, Int) -> Bool) -> [QueuedCall] {
+        var removed: [QueuedCall] = []
+        var kept = CircularBuffer<Span>()
+        for span in spans {
+            var open: Span?
+            for index in span.next..<span.end {
+                if matches(span.batch, index) {
+                    removed.append(QueuedCall(batch: span.batch, index: index, tries: span.tries))
+                    if let done = open { kept.append(done) }
+                    open = nil
+                } else if open == nil {
+                    open = Span(batch: span.batch, next: index, end: index + 1, tries: span.tries)
+                } else {
+                    open?.end = index + 1
+                }
+            }
+            if let done = open { kept.append(done) }
+        }
+        spans = kept
+        count -= removed.count
+        return removed
+    }
+}

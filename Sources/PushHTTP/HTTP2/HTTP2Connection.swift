@@ -1,0 +1,309 @@
+import NIOCore
+import NIOSSL
+import NIOTLS
+import PushCore
+import Synchronization
+
+/// One HTTP/2 connection of a pool, from TCP's first byte to its end: the last handler in its channel's pipeline.
+///
+/// It moves bytes between the channel and an `HTTP2Session`, writes once for each turn of the event loop, and tells its
+/// pool when it is ready, when it stops taking calls and when it has ended. Which calls it gets is the pool's business.
+/// Event loop only.
+final class HTTP2Connection: ChannelInboundHandler {
+    typealias InboundIn = ByteBuffer
+    typealias OutboundOut = ByteBuffer
+
+    /// Where a connection is in its life.
+    enum Phase {
+        /// TCP, tunnel and TLS.
+        case connecting
+        /// HTTP/2 has begun; the peer's SETTINGS have not come.
+        case greeting
+        /// It takes calls.
+        case open
+        /// It takes no new calls; open ones end.
+        case draining
+        case closed
+    }
+
+    private static let nextID = Atomic<UInt64>(1)
+    /// Bytes that are collected before they are handed to the socket, four full TLS records.
+    private static let writeSize = 64 * 1024
+    /// Calls that are framed together; their fields stay in memory until then.
+    private static let fillSize = 64
+
+    let id = HTTP2Connection.nextID.wrappingAdd(1, ordering: .relaxed).oldValue
+    private let endpoint: HTTPEndpoint
+    private let session: HTTP2Session
+    /// Set when this connection is the one its pool waits for; nil for the loser of a race between addresses.
+    private(set) var engine: HTTP2Engine?
+    private(set) var phase = Phase.connecting
+    private var context: ChannelHandlerContext?
+    private var output = ByteBuffer()
+    private var reason: HTTPFailure?
+    private var isClosing = false
+
+    /// When the connection was ready for calls.
+    private var info: HTTPConnectionInfo?
+    private var fieldsAskedAt: NIODeadline?
+    private var credentialsFailure: HTTPFailure?
+    private var lastSign = NIODeadline.now()
+    private var pingSentAt: NIODeadline?
+    /// Since when no stream has been open.
+    private(set) var idleSince = NIODeadline.now()
+    /// Answers with a status below 300.
+    private(set) var successes = 0
+
+    init?(endpoint: HTTPEndpoint, configuration: HTTPPoolConfiguration, tuning: HTTP2Tuning) {
+        self.endpoint = endpoint
+        let session = HTTP2Session(
+            endpoint: endpoint, maximumAnswerBytes: configuration.maximumAnswerBytes,
+            firstStreamID: tuning.firstStreamID)
+        guard let session else { return nil }
+        self.session = session
+    }
+
+    // MARK: What the pool asks
+
+    var openStreams: Int { session.openStreams }
+    var streamLimit: Int { session.streamLimit }
+    /// Why the connection ended or must end.
+    var ending: HTTPFailure? { reason }
+
+    /// Whether a call can go out now.
+    var hasRoom: Bool {
+        phase == .open && session.openStreams < session.streamLimit && session.hasWindow
+            && (context?.channel.isWritable ?? false)
+    }
+
+    /// Makes the pool hear of this connection, also of what has already happened.
+    func adopt(by engine: HTTP2Engine) {
+        self.engine = engine
+        switch phase {
+        case .open: engine.connectionIsReady(self)
+        case .closed: engine.connectionDidClose(self)
+        case .connecting, .greeting, .draining: break
+        }
+    }
+
+    /// Sends waiting calls for as long as there are some and there is room.
+    func fill(_ now: NIODeadline) {
+        guard let engine else { return }
+        while hasRoom, !engine.waiting.isEmpty {
+            guard refreshFields(now) else { return }
+            var count = 0
+            while count < Self.fillSize, session.openStreams < session.streamLimit, !session.isExhausted,
+                let call = engine.nextCall(now)
+            {
+                count += 1
+                if session.openStreams == 0 { lastSign = now }
+                let deadline = engine.deadline(of: call)
+                guard let failure = session.open(call, deadline: deadline) else { continue }
+                if session.isExhausted {
+                    engine.waiting.putBack(call)
+                } else {
+                    engine.report(call, .failure(failure), connection: 0)
+                }
+            }
+            if session.isExhausted { retire() }
+            frame()
+        }
+        flush()
+    }
+
+    /// Writes what the codec wants to write.
+    func flush() {
+        if phase != .closed, session.wantsWrite { frame() }
+        writeOutput()
+    }
+
+    /// Gives up what is too late, asks for a sign of life after silence, and ends a connection that gave none.
+    func check(_ now: NIODeadline, _ configuration: HTTPPoolConfiguration) {
+        guard phase == .open || phase == .draining else { return }
+        session.expire(now)
+        collect()
+        if let pingSentAt {
+            if now - pingSentAt >= TimeAmount(configuration.pingTimeout) {
+                abort(HTTPFailure(.unknown, .connectionLost, "no sign of life from \(endpoint), not even to a ping"))
+            }
+        } else if session.openStreams > 0, now - lastSign >= TimeAmount(configuration.pingAfterSilence) {
+            pingSentAt = now
+            session.ping()
+        }
+    }
+
+    /// Takes the connection out of use; open streams end in peace.
+    ///
+    /// `asFailure` when the peer or an answer made it necessary: without a success before, the pool then backs off.
+    func retire(asFailure: Bool = false) {
+        guard phase == .open else { return }
+        phase = .draining
+        engine?.connectionStopped(self, asFailure: asFailure)
+    }
+
+    /// Closes the connection when it is out of use and nothing is open on it any more.
+    func closeIfDone() {
+        guard phase == .draining, session.openStreams == 0, !isClosing, let context else { return }
+        isClosing = true
+        session.terminate()
+        frame()
+        writeOutput()
+        context.close(promise: nil)
+    }
+
+    /// Ends the connection at once; calls on it end with `failure`.
+    func abort(_ failure: HTTPFailure) {
+        guard phase != .closed else { return }
+        reason = reason ?? failure
+        end()
+        context?.close(promise: nil)
+    }
+
+    // MARK: The channel's events
+
+    func handlerAdded(context: ChannelHandlerContext) { self.context = context }
+
+    func handlerRemoved(context: ChannelHandlerContext) {
+        end()
+        self.context = nil
+    }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        if case TLSUserEvent.handshakeCompleted(let negotiated)? = event as? TLSUserEvent, phase == .connecting {
+            if negotiated == "h2" {
+                phase = .greeting
+                flush()
+            } else {
+                abort(.noHTTP2(endpoint))
+            }
+        }
+        context.fireUserInboundEventTriggered(event)
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        guard phase != .connecting, phase != .closed else { return }
+        let isSound = unwrapInboundIn(data).withUnsafeReadableBytes { session.receive($0) }
+        if !isSound { abort(HTTPFailure(.unknown, .connectionLost, "\(endpoint): \(session.complaint ?? "bad bytes")")) }
+    }
+
+    func channelReadComplete(context: ChannelHandlerContext) {
+        guard phase != .connecting, phase != .closed else { return }
+        lastSign = .now()
+        pingSentAt = nil
+        if let goAway = session.goAway {
+            reason = HTTPFailure(.unknown, .connectionLost, "\(endpoint) said \(goAway.text)")
+            if phase == .greeting { return abort(HTTPFailure(.notProcessed, .goAway, goAway.text)) }
+            retire(asFailure: true)
+        }
+        if phase == .greeting, session.hasSettings { becomeOpen() }
+        collect()
+        engine?.settle(lastSign, reading: self)
+        if phase != .closed, session.isFinished { context.close(promise: nil) }
+    }
+
+    func channelWritabilityChanged(context: ChannelHandlerContext) {
+        if context.channel.isWritable, phase == .open || phase == .draining { engine?.settle(.now(), reading: self) }
+        context.fireChannelWritabilityChanged()
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        // A close without TLS's goodbye is nothing but a close; the peer's own words come first.
+        if reason == nil, error as? NIOSSLError != .uncleanShutdown {
+            reason =
+                phase == .connecting || phase == .greeting
+                ? HTTPFailure(connecting: error, to: endpoint)
+                : HTTPFailure(.unknown, .connectionLost, "\(endpoint): \(error)")
+        }
+        context.close(promise: nil)
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        end()
+        context.fireChannelInactive()
+    }
+
+    // MARK: Inside
+
+    private func becomeOpen() {
+        let info = HTTPConnectionInfo(id: id, openedAt: .now)
+        self.info = info
+        phase = .open
+        guard refreshFields(lastSign) else {
+            return abort(credentialsFailure ?? HTTPFailure(.notProcessed, .credentials, "no credentials"))
+        }
+        engine?.connectionIsReady(self)
+    }
+
+    /// Asks the policy for the connection's fields, at most once a second; false when it has none to give.
+    private func refreshFields(_ now: NIODeadline) -> Bool {
+        guard let engine, let policy = engine.configuration.policy, let info else { return true }
+        if fieldsAskedAt.map({ now - $0 >= .seconds(1) }) ?? true {
+            fieldsAskedAt = now
+            do throws(HTTPFailure) {
+                session.setFields(try policy.headers(for: info))
+                credentialsFailure = nil
+            } catch {
+                credentialsFailure = error
+            }
+        }
+        guard let credentialsFailure else { return true }
+        if phase == .open { engine.failWaiting(credentialsFailure) }
+        return false
+    }
+
+    /// Hands ended calls to the pool.
+    private func collect() {
+        guard let engine, !session.ended.isEmpty else { return }
+        for ended in session.ended {
+            switch ended.result {
+            case .success(let answer):
+                if (200..<300).contains(answer.status) {
+                    successes += 1
+                } else if let info, engine.configuration.policy?.verdict(on: answer, from: info) == .retire {
+                    retire(asFailure: true)
+                }
+                engine.report(ended.call, ended.result, connection: id)
+            case .failure(let failure):
+                engine.callFailed(ended.call, failure, connection: id)
+            }
+        }
+        session.ended.removeAll(keepingCapacity: true)
+        if session.openStreams == 0 { idleSince = .now() }
+    }
+
+    private func frame() {
+        guard let context else { return }
+        while phase != .closed, context.channel.isWritable {
+            switch session.makeFrames(into: &output, limit: Self.writeSize) {
+            case .done: return
+            case .more: writeOutput()
+            case .failed: return abort(HTTPFailure(.unknown, .connectionLost, "the HTTP/2 codec failed"))
+            }
+        }
+    }
+
+    /// Hands the output to the socket. The buffer is swapped out first, because writing can come back here.
+    private func writeOutput() {
+        guard output.readableBytes > 0, let context else { return }
+        var full = ByteBuffer()
+        swap(&full, &output)
+        context.writeAndFlush(wrapOutboundOut(full), promise: nil)
+        full.clear()  // TLS has made its own bytes of it by now, so this keeps the memory.
+        if output.readableBytes == 0 { swap(&full, &output) }
+    }
+
+    private func end() {
+        guard phase != .closed else { return }
+        let wasReady = info != nil
+        phase = .closed
+        let failure =
+            reason
+            ?? HTTPFailure(
+                wasReady ? .unknown : .notProcessed, wasReady ? .connectionLost : .connect,
+                "\(endpoint) closed the connection")
+        reason = failure
+        session.failAll(HTTPFailure(.unknown, failure.cause, failure.detail))
+        collect()
+        engine?.connectionDidClose(self)
+    }
+}

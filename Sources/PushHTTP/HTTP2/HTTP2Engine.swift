@@ -1,0 +1,224 @@
+import Logging
+import NIOCore
+import PushCore
+
+/// The event-loop side of an HTTP/2 pool: what waits, which connections there are, and who gets what.
+///
+/// Every event (calls handed over, bytes read, a connection opened or lost, the clock's tick) changes some state and
+/// then ends in `settle`, which brings calls to connections, opens connections, reports and publishes the status.
+///
+/// Sendable without the compiler's proof: `mailbox` is made for it, the `let`s are immutable, and everything else is touched
+/// on `loop` only, which the entry points from other threads reach through `loop.execute`.
+final class HTTP2Engine: @unchecked Sendable {
+    /// A connection attempt under way.
+    struct Attempt {
+        let id: Int
+        let giveUpAt: NIODeadline
+        var connection: HTTP2Connection?
+        var channel: (any Channel)?
+    }
+
+    let loop: any EventLoop
+    let configuration: HTTPPoolConfiguration
+    let tuning: HTTP2Tuning
+    let logger: Logger
+    let connector: Connector
+    let requestTimeout: TimeAmount
+    private let mailbox = Mailbox()
+    private let replies = ReplyCollector()
+
+    var waiting = WaitingQueue()
+    /// Connections that take calls.
+    var connections: [HTTP2Connection] = []
+    /// Connections whose open calls are ending.
+    var draining: [HTTP2Connection] = []
+    var attempt: Attempt?
+    var attempts = 0
+    var opened = 0
+    var backoff: Backoff
+    var lastConnectFailure: HTTPFailure?
+    /// Since when calls wait although connections are open.
+    var fullSince: NIODeadline?
+    var isEnding = false
+    var graceEnds: NIODeadline?
+    var endWaiters: [CheckedContinuation<Void, Never>] = []
+
+    private var isSettling = false
+    private var mustSettleAgain = false
+    private var tick: Scheduled<Void>?
+
+    init(
+        _ configuration: HTTPPoolConfiguration, connector: Connector, loop: any EventLoop, tuning: HTTP2Tuning,
+        logger: Logger
+    ) {
+        self.configuration = configuration
+        self.connector = connector
+        self.loop = loop
+        self.tuning = tuning
+        self.logger = logger
+        requestTimeout = TimeAmount(configuration.requestTimeout)
+        backoff = Backoff(configuration.reconnectBackoff)
+    }
+
+    // MARK: From other threads
+
+    /// Takes a batch over; one wake-up serves all that come before the loop turns.
+    func submit(_ batch: Batch) {
+        if mailbox.put(batch) { loop.execute { self.takeSubmissions() } }
+    }
+
+    /// Fails what of the batch still waits.
+    func cancel(_ batch: Batch) {
+        batch.cancel()
+        loop.execute {
+            let calls = self.waiting.removeAll(of: batch)
+            guard !calls.isEmpty else { return }  // Not handed over yet, or all on the wire.
+            self.fail(calls, HTTPFailure(.notProcessed, .cancelled, "the caller was cancelled"))
+            self.settle(.now())
+        }
+    }
+
+    var status: HTTPPoolStatus { mailbox.status }
+
+    // MARK: Calls
+
+    private func takeSubmissions() {
+        for batch in mailbox.take() {
+            if isEnding || batch.isCancelled {
+                let text = isEnding ? "the pool was shut down" : "the caller was cancelled"
+                let calls = batch.calls.indices.map { QueuedCall(batch: batch, index: $0, tries: 0) }
+                fail(calls, HTTPFailure(.notProcessed, .cancelled, text))
+            } else {
+                waiting.append(batch)
+            }
+        }
+        settle(.now())
+    }
+
+    /// The next call that is not too late.
+    func nextCall(_ now: NIODeadline) -> QueuedCall? {
+        while let call = waiting.popFirst() {
+            if deadline(of: call) > now { return call }
+            fail([call], lateFailure)
+        }
+        return nil
+    }
+
+    func deadline(of call: QueuedCall) -> NIODeadline {
+        call.batch.deadline(of: call.index, default: requestTimeout)
+    }
+
+    /// A call on the wire failed: it is sent again when that is safe and there is time, otherwise reported.
+    func callFailed(_ call: QueuedCall, _ failure: HTTPFailure, connection: UInt64) {
+        let canRepeat = failure.cause == .refusedStream || failure.cause == .goAway
+        guard failure.stage == .notProcessed, canRepeat, call.tries + 1 < tuning.maximumTries, !isEnding,
+            !call.batch.isCancelled
+        else { return report(call, .failure(failure), connection: connection) }
+        var again = call
+        again.tries += 1
+        waiting.putBack(again)
+    }
+
+    /// Fails everything that waits.
+    func failWaiting(_ failure: HTTPFailure) { fail(waiting.removeAll(), failure) }
+
+    func fail(_ calls: [QueuedCall], _ failure: HTTPFailure) {
+        for call in calls { report(call, .failure(failure), connection: 0) }
+    }
+
+    /// Notes a reply; the batch's owner gets it at the end of this turn, together with others.
+    func report(_ call: QueuedCall, _ result: Result<HTTPAnswer, HTTPFailure>, connection: UInt64) {
+        replies.note(call, result, connection: connection)
+    }
+
+    /// What a call is told whose deadline passed while it waited: why there was no connection, when that is the reason.
+    var lateFailure: HTTPFailure {
+        guard let lastConnectFailure, connections.isEmpty else {
+            return HTTPFailure(.notProcessed, .deadline, "the deadline passed while the call waited for a stream")
+        }
+        return HTTPFailure(
+            .notProcessed, lastConnectFailure.cause,
+            "no connection before the deadline; the last attempt: \(lastConnectFailure.detail)")
+    }
+
+    // MARK: The end of every event
+
+    /// Brings everything into order after an event. May be entered again from a write; then it runs once more.
+    func settle(_ now: NIODeadline, reading: HTTP2Connection? = nil) {
+        guard !isSettling else {
+            mustSettleAgain = true
+            return
+        }
+        isSettling = true
+        repeat {
+            mustSettleAgain = false
+            dispatch(now)
+            reading?.flush()
+            for connection in draining { connection.closeIfDone() }
+            connectIfNeeded(now)
+        } while mustSettleAgain
+        isSettling = false
+        finishEndIfDone()
+        publish()
+        scheduleTick()
+        replies.handOver()
+    }
+
+    private func dispatch(_ now: NIODeadline) {
+        while !waiting.isEmpty, let connection = connections.first(where: \.hasRoom) { connection.fill(now) }
+        let excess = waiting.trim(to: configuration.maximumWaiting)
+        if !excess.isEmpty {
+            let text = "\(configuration.maximumWaiting) calls wait already"
+            fail(excess, HTTPFailure(.notProcessed, .queueFull, text))
+        }
+        if waiting.isEmpty || connections.isEmpty {
+            fullSince = nil
+        } else if fullSince == nil {
+            fullSince = now
+        }
+    }
+
+    private func publish() {
+        var status = HTTPPoolStatus()
+        status.connections = connections.count
+        for connection in connections {
+            status.openStreams += connection.openStreams
+            status.streamLimit += connection.streamLimit
+        }
+        for connection in draining { status.openStreams += connection.openStreams }
+        status.waiting = waiting.count
+        status.connectionsOpened = opened
+        status.lastConnectFailure = lastConnectFailure
+        mailbox.publish(status)
+    }
+
+    // MARK: The clock
+
+    /// Looks at the clock again soon while anything can become late, and not at all in a pool at rest.
+    private func scheduleTick() {
+        guard tick == nil else { return }
+        let isBusy =
+            !waiting.isEmpty || attempt != nil || !draining.isEmpty || isEnding
+            || connections.contains { $0.openStreams > 0 }
+        guard isBusy || connections.count > 1 else { return }
+        if isEnding, connections.isEmpty, draining.isEmpty, attempt == nil { return }
+        let pause = isBusy ? tuning.tick : max(tuning.tick, min(.seconds(1), TimeAmount(configuration.idleTimeout)))
+        tick = loop.scheduleTask(in: pause) { self.onTick() }
+    }
+
+    private func onTick() {
+        tick = nil
+        let now = NIODeadline.now()
+        for connection in connections + draining { connection.check(now, configuration) }
+        fail(waiting.removeExpired(now, default: requestTimeout), lateFailure)
+        checkAttempt(now)
+        growIfFull(now)
+        closeIdle(now)
+        if let graceEnds, graceEnds <= now {
+            let failure = HTTPFailure(.unknown, .cancelled, "the pool was shut down before the answer came")
+            for connection in connections + draining { connection.abort(failure) }
+        }
+        for connection in connections + draining { connection.flush() }
+        settle(now)
+    }
+}

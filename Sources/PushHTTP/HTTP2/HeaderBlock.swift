@@ -1,0 +1,104 @@
+import CNghttp2
+import PushCore
+
+/// Flags for fields whose bytes stay where they are until the frame has been made.
+private let inPlace = UInt8(NGHTTP2_NV_FLAG_NO_COPY_NAME.rawValue | NGHTTP2_NV_FLAG_NO_COPY_VALUE.rawValue)
+private let inPlaceLiteral = inPlace | UInt8(NGHTTP2_NV_FLAG_NO_INDEX.rawValue)
+
+/// Memory for the bytes of header fields that stays put until `reset`.
+struct FieldArena {
+    private var blocks: [UnsafeMutableRawBufferPointer] = []
+    private var block = 0
+    private var offset = 0
+
+    /// Room for `count` bytes.
+    mutating func room(_ count: Int) -> UnsafeMutablePointer<UInt8> {
+        while block < blocks.count, blocks[block].count - offset < count {
+            block += 1
+            offset = 0
+        }
+        if block == blocks.count {
+            blocks.append(.allocate(byteCount: max(count, 32 * 1024), alignment: 16))
+            offset = 0
+        }
+        defer { offset += count }
+        // Blocks are never empty, so they have a base address.
+        return (blocks[block].baseAddress.unsafelyUnwrapped + offset).assumingMemoryBound(to: UInt8.self)
+    }
+
+    /// Copies the UTF-8 bytes of a string.
+    mutating func copy(_ text: String) -> UnsafeMutableBufferPointer<UInt8> {
+        let count = text.utf8.count
+        let target = room(count)
+        let isDone: Void? = text.utf8.withContiguousStorageIfAvailable { source in
+            if let base = source.baseAddress { target.update(from: base, count: count) }
+        }
+        if isDone == nil {
+            for (place, byte) in text.utf8.enumerated() { target[place] = byte }
+        }
+        return UnsafeMutableBufferPointer(start: target, count: count)
+    }
+
+    /// Makes the memory free for use again; larger growth is given back.
+    mutating func reset() {
+        while blocks.count > 8 { blocks.removeLast().deallocate() }
+        block = 0
+        offset = 0
+    }
+
+    /// Gives all memory back.
+    mutating func deallocate() {
+        for block in blocks { block.deallocate() }
+        blocks = []
+        reset()
+    }
+}
+
+extension HTTPHeader {
+    /// The field for the codec, nil when HTTP forbids its name or value.
+    func field(in arena: inout FieldArena) -> nghttp2_nv? {
+        let name = arena.copy(name)
+        let value = arena.copy(value)
+        guard nghttp2_check_header_name(name.baseAddress, name.count) != 0,
+            nghttp2_check_header_value(value.baseAddress, value.count) != 0
+        else { return nil }
+        return nghttp2_nv(
+            name: name.baseAddress, value: value.baseAddress, namelen: name.count, valuelen: value.count,
+            flags: indexing == .literal ? inPlaceLiteral : inPlace)
+    }
+}
+
+/// The fields that all calls of one template have on one connection, in the form the codec takes.
+final class HeaderBlock {
+    /// Where `:path` is; its value is each call's own.
+    static let pathIndex = 3
+
+    let fields: [nghttp2_nv]
+    private var arena = FieldArena()
+
+    /// Nil when a name or value is one that HTTP forbids.
+    init?(_ template: HTTPCallTemplate, scheme: String, authority: String, extra: [HTTPHeader]) {
+        var fields: [nghttp2_nv] = []
+        let pseudo = [(":method", template.method), (":scheme", scheme), (":authority", authority), (":path", "/")]
+        for (name, value) in pseudo {
+            let name = arena.copy(name)
+            let value = arena.copy(value)
+            fields.append(
+                nghttp2_nv(
+                    name: name.baseAddress, value: value.baseAddress, namelen: name.count, valuelen: value.count,
+                    flags: inPlace))
+        }
+        var isValid = template.method.utf8.allSatisfy { (65...90).contains($0) }
+        for header in extra + template.headers {
+            guard let field = header.field(in: &arena) else {
+                isValid = false
+                break
+            }
+            fields.append(field)
+        }
+        self.fields = fields
+        if !isValid { return nil }
+    }
+
+    deinit { arena.deallocate() }
+}

@@ -30,7 +30,8 @@ extension HTTPFailure {
             self = .noHTTP2(endpoint)
         } else if text.contains("CERTIFICATE_VERIFY_FAILED") {
             self.init(
-                .notProcessed, .tls,
+                .notProcessed,
+                .tls,
                 "\(endpoint): the peer's certificate is not trusted: unknown authority, expired or not yet valid"
             )
         } else {

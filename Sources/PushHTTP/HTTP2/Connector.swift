@@ -17,7 +17,8 @@ struct Connector: Sendable {
             .channelOption(.socketOption(.tcp_nodelay), value: 1)
             .channelOption(.maxMessagesPerRead, value: 8)
             .channelOption(
-                .recvAllocator, value: AdaptiveRecvByteBufferAllocator(minimum: 4096, initial: 65_536, maximum: 262_144)
+                .recvAllocator,
+                value: AdaptiveRecvByteBufferAllocator(minimum: 4096, initial: 65_536, maximum: 262_144)
             )
             .channelOption(.writeBufferWaterMark, value: .init(low: 64 * 1024, high: 256 * 1024))
             .channelInitializer { channel in
@@ -28,7 +29,10 @@ struct Connector: Sendable {
 
     private func prepare(_ pipeline: ChannelPipeline.SynchronousOperations) throws {
         let connection = HTTP2Connection(
-            endpoint: configuration.endpoint, configuration: configuration, tuning: tuning)
+            endpoint: configuration.endpoint,
+            configuration: configuration,
+            tuning: tuning
+        )
         guard let connection else {
             throw HTTPFailure(.notProcessed, .connect, "there is no memory for an HTTP/2 session")
         }

@@ -57,8 +57,10 @@ final class HTTP2Connection: ChannelInboundHandler {
     init?(endpoint: HTTPEndpoint, configuration: HTTPPoolConfiguration, tuning: HTTP2Tuning) {
         self.endpoint = endpoint
         let session = HTTP2Session(
-            endpoint: endpoint, maximumAnswerBytes: configuration.maximumAnswerBytes,
-            firstStreamID: tuning.firstStreamID)
+            endpoint: endpoint,
+            maximumAnswerBytes: configuration.maximumAnswerBytes,
+            firstStreamID: tuning.firstStreamID
+        )
         guard let session else { return nil }
         self.session = session
     }
@@ -183,7 +185,9 @@ final class HTTP2Connection: ChannelInboundHandler {
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         guard phase != .connecting, phase != .closed else { return }
         let isSound = unwrapInboundIn(data).withUnsafeReadableBytes { session.receive($0) }
-        if !isSound { abort(HTTPFailure(.unknown, .connectionLost, "\(endpoint): \(session.complaint ?? "bad bytes")")) }
+        if !isSound {
+            abort(HTTPFailure(.unknown, .connectionLost, "\(endpoint): \(session.complaint ?? "bad bytes")"))
+        }
     }
 
     func channelReadComplete(context: ChannelHandlerContext) {
@@ -299,8 +303,10 @@ final class HTTP2Connection: ChannelInboundHandler {
         let failure =
             reason
             ?? HTTPFailure(
-                wasReady ? .unknown : .notProcessed, wasReady ? .connectionLost : .connect,
-                "\(endpoint) closed the connection")
+                wasReady ? .unknown : .notProcessed,
+                wasReady ? .connectionLost : .connect,
+                "\(endpoint) closed the connection"
+            )
         reason = failure
         session.failAll(HTTPFailure(.unknown, failure.cause, failure.detail))
         collect()

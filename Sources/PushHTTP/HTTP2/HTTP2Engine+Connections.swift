@@ -46,7 +46,8 @@ extension HTTP2Engine {
             // The handler is gone when the channel failed before this callback.
             guard attempt?.id == id else { return }
             attemptFailed(
-                HTTPFailure(.notProcessed, .connect, "\(configuration.endpoint) closed the connection at once"))
+                HTTPFailure(.notProcessed, .connect, "\(configuration.endpoint) closed the connection at once")
+            )
             return settle(.now())
         }
         attempt?.connection = connection
@@ -78,7 +79,8 @@ extension HTTP2Engine {
         backoff.fail(.now(), random: .random(in: 0...1))
         logger.debug(
             "push connection failed",
-            metadata: ["http.endpoint": "\(configuration.endpoint)", "http.failure": "\(failure)"])
+            metadata: ["http.endpoint": "\(configuration.endpoint)", "http.failure": "\(failure)"]
+        )
         if failure.isLasting, connections.isEmpty { failWaiting(failure) }
     }
 
@@ -89,7 +91,8 @@ extension HTTP2Engine {
         lastConnectFailure = nil
         logger.debug(
             "push connection open",
-            metadata: ["http.endpoint": "\(configuration.endpoint)", "http.connection": "\(connection.id)"])
+            metadata: ["http.endpoint": "\(configuration.endpoint)", "http.connection": "\(connection.id)"]
+        )
         connections.append(connection)
         if isEnding { connection.retire() }
         settle(.now())
@@ -116,7 +119,8 @@ extension HTTP2Engine {
         draining.removeAll { $0 === connection }
         logger.debug(
             "push connection closed",
-            metadata: ["http.connection": "\(connection.id)", "http.failure": "\(failure)"])
+            metadata: ["http.connection": "\(connection.id)", "http.failure": "\(failure)"]
+        )
         settle(.now())
     }
 

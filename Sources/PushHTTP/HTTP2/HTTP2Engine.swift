@@ -48,7 +48,10 @@ final class HTTP2Engine: @unchecked Sendable {
     private var tick: Scheduled<Void>?
 
     init(
-        _ configuration: HTTPPoolConfiguration, connector: Connector, loop: any EventLoop, tuning: HTTP2Tuning,
+        _ configuration: HTTPPoolConfiguration,
+        connector: Connector,
+        loop: any EventLoop,
+        tuning: HTTP2Tuning,
         logger: Logger
     ) {
         self.configuration = configuration
@@ -137,8 +140,10 @@ final class HTTP2Engine: @unchecked Sendable {
             return HTTPFailure(.notProcessed, .deadline, "the deadline passed while the call waited for a stream")
         }
         return HTTPFailure(
-            .notProcessed, lastConnectFailure.cause,
-            "no connection before the deadline; the last attempt: \(lastConnectFailure.detail)")
+            .notProcessed,
+            lastConnectFailure.cause,
+            "no connection before the deadline; the last attempt: \(lastConnectFailure.detail)"
+        )
     }
 
     // MARK: The end of every event

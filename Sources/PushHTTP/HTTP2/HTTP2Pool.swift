@@ -10,8 +10,11 @@ final class HTTP2Pool: HTTPPool {
     private let onEnd: @Sendable (ObjectIdentifier) -> Void
 
     init(
-        _ configuration: HTTPPoolConfiguration, loop: any EventLoop, tuning: HTTP2Tuning = HTTP2Tuning(),
-        logger: Logger, onEnd: @escaping @Sendable (ObjectIdentifier) -> Void = { _ in }
+        _ configuration: HTTPPoolConfiguration,
+        loop: any EventLoop,
+        tuning: HTTP2Tuning = HTTP2Tuning(),
+        logger: Logger,
+        onEnd: @escaping @Sendable (ObjectIdentifier) -> Void = { _ in }
     ) throws(HTTPPoolError) {
         guard configuration.endpoint.scheme == .https else {
             throw HTTPPoolError("HTTP/2 needs TLS: \(configuration.endpoint) must begin with https://")

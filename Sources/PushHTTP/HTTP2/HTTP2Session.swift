@@ -67,7 +67,8 @@ final class HTTP2Session {
             nghttp2_settings_entry(settings_id: Int32(NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE.rawValue), value: window),
             nghttp2_settings_entry(
                 settings_id: Int32(NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE.rawValue),
-                value: UInt32(Self.maximumHeaderBytes)),
+                value: UInt32(Self.maximumHeaderBytes)
+            ),
         ]
         let noFlags = UInt8(NGHTTP2_FLAG_NONE.rawValue)
         guard nghttp2_submit_settings(codec, noFlags, settings, settings.count) == 0,
@@ -221,7 +222,8 @@ extension HTTP2Session {
             return 0
         }
         stream.pointee.headers.append(
-            HTTPHeader(String(decoding: name, as: UTF8.self), String(decoding: value, as: UTF8.self)))
+            HTTPHeader(String(decoding: name, as: UTF8.self), String(decoding: value, as: UTF8.self))
+        )
         return 0
     }
 
@@ -255,8 +257,10 @@ extension HTTP2Session {
             let bytes = UnsafeBufferPointer(start: content.opaque_data, count: min(content.opaque_data_len, 256))
             let printable = bytes.filter { (32..<127).contains($0) }
             goAway = GoAway(
-                lastStreamID: content.last_stream_id, code: content.error_code,
-                debug: String(decoding: printable, as: UTF8.self))
+                lastStreamID: content.last_stream_id,
+                code: content.error_code,
+                debug: String(decoding: printable, as: UTF8.self)
+            )
         default: break
         }
     }
@@ -268,7 +272,11 @@ extension HTTP2Session {
         stream.pointee.isComplete = true
         if stream.pointee.sent < batch.calls[stream.pointee.index].body.count {
             nghttp2_submit_rst_stream(
-                codec, UInt8(NGHTTP2_FLAG_NONE.rawValue), stream.pointee.id, NGHTTP2_CANCEL.rawValue)
+                codec,
+                UInt8(NGHTTP2_FLAG_NONE.rawValue),
+                stream.pointee.id,
+                NGHTTP2_CANCEL.rawValue
+            )
         }
     }
 
@@ -300,7 +308,8 @@ extension HTTP2Session {
         }
         if stream.pointee.isComplete {
             return .success(
-                HTTPAnswer(status: stream.pointee.status, headers: stream.pointee.headers, body: stream.pointee.body))
+                HTTPAnswer(status: stream.pointee.status, headers: stream.pointee.headers, body: stream.pointee.body)
+            )
         }
         if let goAway, stream.pointee.id > goAway.lastStreamID {
             return .failure(HTTPFailure(.notProcessed, .goAway, goAway.text))
@@ -312,7 +321,10 @@ extension HTTP2Session {
     }
 
     func readBody(
-        slot: Int, into target: UnsafeMutablePointer<UInt8>, room: Int, flags: UnsafeMutablePointer<UInt32>
+        slot: Int,
+        into target: UnsafeMutablePointer<UInt8>,
+        room: Int,
+        flags: UnsafeMutablePointer<UInt32>
     ) -> Int {
         let stream = streams.at(slot)
         guard let batch = stream.pointee.batch else { return Int(NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue) }

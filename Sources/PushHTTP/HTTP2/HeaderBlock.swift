@@ -63,8 +63,12 @@ extension HTTPHeader {
             nghttp2_check_header_value(value.baseAddress, value.count) != 0
         else { return nil }
         return nghttp2_nv(
-            name: name.baseAddress, value: value.baseAddress, namelen: name.count, valuelen: value.count,
-            flags: indexing == .literal ? inPlaceLiteral : inPlace)
+            name: name.baseAddress,
+            value: value.baseAddress,
+            namelen: name.count,
+            valuelen: value.count,
+            flags: indexing == .literal ? inPlaceLiteral : inPlace
+        )
     }
 }
 
@@ -85,8 +89,13 @@ final class HeaderBlock {
             let value = arena.copy(value)
             fields.append(
                 nghttp2_nv(
-                    name: name.baseAddress, value: value.baseAddress, namelen: name.count, valuelen: value.count,
-                    flags: inPlace))
+                    name: name.baseAddress,
+                    value: value.baseAddress,
+                    namelen: name.count,
+                    valuelen: value.count,
+                    flags: inPlace
+                )
+            )
         }
         var isValid = template.method.utf8.allSatisfy { (65...90).contains($0) }
         for header in extra + template.headers {

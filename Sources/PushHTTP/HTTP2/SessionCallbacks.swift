@@ -22,7 +22,8 @@ enum SessionCallbacks {
             guard let session = SessionCallbacks.session(user) else { return 0 }
             return session.header(
                 UnsafeBufferPointer(start: name, count: nameLength),
-                UnsafeBufferPointer(start: value, count: valueLength))
+                UnsafeBufferPointer(start: value, count: valueLength)
+            )
         }
         nghttp2_session_callbacks_set_on_data_chunk_recv_callback(table) { _, _, id, bytes, count, user in
             SessionCallbacks.session(user)?.data(id, UnsafeBufferPointer(start: bytes, count: count))

@@ -11,7 +11,7 @@ struct RealPeerTests {
     func nghttpd() async throws {
         let folder = try TestFolder()
         try folder.write("index.html", "hello")
-        let identity = TestAuthority.shared.identity()
+        let identity = try TestAuthority.shared.identity()
         let key = try folder.write("key.pem", identity.keyPEM)
         let certificate = try folder.write("certificate.pem", identity.certificatePEM)
         let peer = try await PeerProcess.start("nghttpd", in: folder) { port in

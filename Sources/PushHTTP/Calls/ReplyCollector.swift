@@ -1,6 +1,8 @@
 import PushCore
 
-/// Collects the replies of one turn of the event loop, so that a batch gets all of its own in one call. Loop only.
+/// Collects the replies of one turn of the event loop, so that a batch gets all of its own in one call.
+///
+/// Event loop only.
 final class ReplyCollector {
     private var touched: [Batch] = []
     private var handover: [HTTPReply] = []
@@ -11,7 +13,9 @@ final class ReplyCollector {
         call.batch.pending.append(HTTPReply(index: call.index, result: result, connection: connection))
     }
 
-    /// Gives every batch its replies and wakes the callers whose batch is done. The array's memory goes round.
+    /// Gives every batch its replies and wakes the callers whose batch is done.
+    ///
+    /// The array's memory goes round.
     func handOver() {
         guard !touched.isEmpty else { return }
         var batches: [Batch] = []

@@ -9,7 +9,9 @@ struct Connector: Sendable {
     let tls: NIOSSLContext
     let tuning: HTTP2Tuning
 
-    /// Starts an attempt. The connection at the end of the returned channel's pipeline has begun its TLS handshake.
+    /// Starts an attempt.
+    ///
+    /// The connection at the end of the returned channel's pipeline has begun its TLS handshake.
     func connect(on loop: any EventLoop) -> EventLoopFuture<any Channel> {
         let server = configuration.proxy ?? configuration.endpoint
         return ClientBootstrap(group: loop)

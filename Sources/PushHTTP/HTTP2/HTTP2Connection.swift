@@ -286,7 +286,9 @@ final class HTTP2Connection: ChannelInboundHandler {
         }
     }
 
-    /// Hands the output to the socket. The buffer is swapped out first, because writing can come back here.
+    /// Hands the output to the socket.
+    ///
+    /// The buffer is swapped out first, because writing can come back here.
     private func writeOutput() {
         guard output.readableBytes > 0, let context else { return }
         var full = ByteBuffer()

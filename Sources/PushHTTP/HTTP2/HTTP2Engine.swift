@@ -148,7 +148,9 @@ final class HTTP2Engine: @unchecked Sendable {
 
     // MARK: The end of every event
 
-    /// Brings everything into order after an event. May be entered again from a write; then it runs once more.
+    /// Brings everything into order after an event.
+    ///
+    /// May be entered again from a write; then it runs once more.
     func settle(_ now: NIODeadline, reading: HTTP2Connection? = nil) {
         guard !isSettling else {
             mustSettleAgain = true

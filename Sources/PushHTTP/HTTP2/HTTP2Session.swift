@@ -265,7 +265,9 @@ extension HTTP2Session {
         }
     }
 
-    /// The peer ended its side. When ours is not written yet, nobody wants the rest (RFC 9113, section 8.1).
+    /// The peer ended its side.
+    ///
+    /// When ours is not written yet, nobody wants the rest (RFC 9113, section 8.1).
     private func complete(_ slot: Int) {
         let stream = streams.at(slot)
         guard let batch = stream.pointee.batch else { return }

@@ -1,6 +1,8 @@
 import NIOCore
 
-/// What the HTTP/2 pool decides by itself. Tests change it to reach in milliseconds what takes hours.
+/// What the HTTP/2 pool decides by itself.
+///
+/// Tests change it to reach in milliseconds what takes hours.
 struct HTTP2Tuning: Sendable {
     /// How often deadlines, silence and idleness are looked at: so much later than its deadline a call may end.
     var tick = TimeAmount.milliseconds(50)

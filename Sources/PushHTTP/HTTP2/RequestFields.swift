@@ -38,7 +38,7 @@ final class RequestFields {
         forgetBlocks()
     }
 
-    /// The fields of a call, valid until `reset`; nil when HTTP forbids one of them. `count` tells how many.
+    /// The fields of a call, valid until `reset`, as many as `count` says; nil when HTTP forbids one of them.
     func make(_ call: HTTPCall) -> UnsafePointer<nghttp2_nv>? {
         guard let block = block(for: call.template) else { return nil }
         let path = arena.copy(call.path)

@@ -4,7 +4,9 @@ import CNghttp2
 ///
 /// Each looks up the session behind the user-data pointer, which lives as long as the codec does, and passes on.
 enum SessionCallbacks {
-    /// The table, made once and never freed. Immutable after creation, and the library only reads it.
+    /// The table, made once and never freed.
+    ///
+    /// `nonisolated(unsafe)` because it is immutable after creation, and the library only reads it.
     nonisolated(unsafe) static let table: OpaquePointer? = makeTable()
 
     private static func session(_ user: UnsafeMutableRawPointer?) -> HTTP2Session? {

@@ -4,7 +4,9 @@ import PushCore
 /// What is known of one open stream.
 struct Stream {
     var id: Int32 = 0
-    /// The call, until it is reported. A stream that was given up keeps its place until the codec has closed it,
+    /// The call, until it is reported.
+    ///
+    /// A stream that was given up keeps its place until the codec has closed it,
     /// because the peer counts it too.
     var batch: Batch?
     var index = 0

@@ -55,7 +55,9 @@ final class PeerProcess: @unchecked Sendable {
         return port
     }
 
-    /// Ends the child at once. Children of dispatch threads have SIGTERM blocked, and waiting here would spin.
+    /// Ends the child at once.
+    ///
+    /// Children of dispatch threads have SIGTERM blocked, and waiting here would spin.
     func stop() { kill(process.processIdentifier, SIGKILL) }
 }
 

@@ -32,7 +32,7 @@ func makePool(
     _ change: (inout HTTPPoolConfiguration) -> Void = { _ in }
 ) throws -> HTTP2Pool {
     var configuration = HTTPPoolConfiguration(endpoint: HTTPEndpoint(host: host, port: port), version: .http2)
-    configuration.extraTrustPEM = TestAuthority.shared.certificatePEM
+    configuration.extraTrustPEM = try TestAuthority.shared.certificatePEM
     configuration.requestTimeout = .seconds(20)
     change(&configuration)
     let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }

@@ -13,17 +13,20 @@ struct TestAuthority: Sendable {
         let keyPEM: String
     }
 
-    static let shared = TestAuthority(name: "Chapar test CA")
+    static var shared: TestAuthority { get throws { try made.get() } }
     /// Nobody trusts this one.
-    static let stranger = TestAuthority(name: "Stranger CA")
+    static var stranger: TestAuthority { get throws { try madeStranger.get() } }
+
+    private static let made = Result { try TestAuthority(name: "Chapar test CA") }
+    private static let madeStranger = Result { try TestAuthority(name: "Stranger CA") }
 
     let certificatePEM: String
     private let key = P256.Signing.PrivateKey()
     private let name: DistinguishedName
 
-    init(name: String) {
-        self.name = try! DistinguishedName { CommonName(name) }
-        let certificate = try! Certificate(
+    init(name: String) throws {
+        self.name = try DistinguishedName { CommonName(name) }
+        let certificate = try Certificate(
             version: .v3,
             serialNumber: .init(),
             publicKey: .init(key.publicKey),
@@ -38,7 +41,7 @@ struct TestAuthority: Sendable {
             },
             issuerPrivateKey: .init(key)
         )
-        certificatePEM = try! certificate.serializeAsPEM().pemString
+        certificatePEM = try certificate.serializeAsPEM().pemString
     }
 
     /// Signs a certificate for the given DNS names and 127.0.0.1.
@@ -47,28 +50,28 @@ struct TestAuthority: Sendable {
         withAddress: Bool = true,
         notValidAfter: Date = .now + 86_400,
         isClient: Bool = false
-    ) -> Identity {
+    ) throws -> Identity {
         let leafKey = P256.Signing.PrivateKey()
         var subjects = names.map { GeneralName.dnsName($0) }
         if withAddress { subjects.append(.ipAddress(ASN1OctetString(contentBytes: [127, 0, 0, 1]))) }
-        let certificate = try! Certificate(
+        let certificate = try Certificate(
             version: .v3,
             serialNumber: .init(),
             publicKey: .init(leafKey.publicKey),
             notValidBefore: .now - 2 * 86_400,
             notValidAfter: notValidAfter,
             issuer: name,
-            subject: try! DistinguishedName { CommonName(names.first ?? "test") },
+            subject: try DistinguishedName { CommonName(names.first ?? "test") },
             signatureAlgorithm: .ecdsaWithSHA256,
             extensions: Certificate.Extensions {
                 Critical(BasicConstraints.notCertificateAuthority)
                 SubjectAlternativeNames(subjects)
-                try! ExtendedKeyUsage([isClient ? .clientAuth : .serverAuth])
+                try ExtendedKeyUsage([isClient ? .clientAuth : .serverAuth])
             },
             issuerPrivateKey: .init(key)
         )
         return Identity(
-            certificatePEM: try! certificate.serializeAsPEM().pemString,
+            certificatePEM: try certificate.serializeAsPEM().pemString,
             keyPEM: leafKey.pemRepresentation
         )
     }

@@ -38,6 +38,12 @@ public protocol PushBackend: Sendable {
     /// Called before a notification is accepted, so it must be cheap for a small message.
     func check(_ notification: PushNotification, for recipient: Recipient.Form) -> PayloadCheck
 
+    /// Whether a second copy of the notification does harm (a call that rings twice).
+    ///
+    /// Asked when a gateway starts again and an earlier attempt may have been delivered; the same rule as
+    /// ``UnknownOutcome/isRepeatHarmful``.
+    func isRepeatHarmful(_ notification: PushNotification) -> Bool
+
     /// How many messages may usefully be under way now; it follows the peer's stream limit. Nil when there is no such limit.
     var window: Int? { get }
 
@@ -69,6 +75,8 @@ extension PushBackend {
     public func check(_ notification: PushNotification, for recipient: Recipient.Form) -> PayloadCheck {
         PayloadCheck()
     }
+    /// A second copy is a nuisance, no more.
+    public func isRepeatHarmful(_ notification: PushNotification) -> Bool { false }
     /// No limit known.
     public var window: Int? { nil }
     /// Nothing known to be wrong.

@@ -70,7 +70,9 @@ public struct NewNotification: Sendable {
     public var plan: DeliveryPlan
     /// Further plans, for recipients that ``plan`` cannot address: at most 255, since there are few token services.
     public var otherPlans: [DeliveryPlan] = []
-    /// Which plan each recipient has: 0 is ``plan``, `n` is `otherPlans[n - 1]`. Empty when all have ``plan``.
+    /// Which plan each recipient has: 0 is ``plan``, `n` is `otherPlans[n - 1]`.
+    ///
+    /// Empty when all have ``plan``.
     public var planOf: [UInt8] = []
     /// Who sent it: the API key's name, empty without one.
     public var caller: String

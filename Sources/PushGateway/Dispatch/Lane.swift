@@ -169,7 +169,11 @@ final class Lane: Sendable {
 
     private func deliver(_ claims: [ClaimedDelivery]) async {
         let batch = LaneBatch(claims, decode: around.decode, instance: around.instance) { self.settle($0) }
-        let due = batch.select(at: around.time.now) { self.hold($0, at: $1) }
+        let due = batch.select(at: around.time.now) {
+            self.hold($0, at: $1)
+        } mayRepeat: {
+            self.mayRepeat($0, $1)
+        }
         guard !due.isEmpty else { return }
         let started = ContinuousClock.now
         await backend.send(due) { reports in
@@ -188,16 +192,26 @@ final class Lane: Sendable {
     private func hold(_ claim: ClaimedDelivery, at now: Date) -> Resolution? {
         if now >= claim.expiresAt {
             let event = EventJSON.delivery(claim, state: .expired, at: now, reason: "ttl_ended")
-            return Resolution(delivery: claim.id, transition: .end(.expired), event: event)
-        }
-        if claim.isRecovered, claim.plan.onUnknown == .stop {
-            let event = EventJSON.delivery(claim, state: .unknown, at: now, reason: "gateway_restarted")
-            return Resolution(delivery: claim.id, transition: .end(.unknown), mayHaveBeenSent: true, event: event)
+            return Resolution(
+                delivery: claim.id,
+                transition: .end(.expired),
+                attempt: EventJSON.ending("ttl_ended", at: now),
+                event: event
+            )
         }
         if let until = pauses.withLock({ $0.isEmpty ? nil : $0.pause(of: claim.recipient, at: now) }) {
             return Resolution(delivery: claim.id, transition: .retry(at: until, step: claim.step))
         }
         return nil
+    }
+
+    /// Whether a delivery whose last owner died may be sent again: by the plan's rule, else unless a second copy does harm.
+    private func mayRepeat(_ claim: ClaimedDelivery, _ notification: PushNotification) -> Bool {
+        switch claim.plan.onUnknown {
+        case .retry?, .next?: true
+        case .stop?: false
+        case nil: !backend.isRepeatHarmful(notification)
+        }
     }
 
     /// Gives back deliveries that were not handed to the backend.

@@ -26,7 +26,11 @@ final class LaneBatch: Sendable {
     /// The requests to send: recipients of one notification side by side share one, so that its payload is encoded once.
     ///
     /// Claims that `hold` gives a resolution for are settled at once, as are those whose content cannot be read.
-    func select(at now: Date, hold: (ClaimedDelivery, Date) -> Resolution?) -> [PushRequest] {
+    func select(
+        at now: Date,
+        hold: (ClaimedDelivery, Date) -> Resolution?,
+        mayRepeat: (ClaimedDelivery, PushNotification) -> Bool
+    ) -> [PushRequest] {
         var requests: [PushRequest] = []
         requests.reserveCapacity(claims.count)
         var rows: [[Int]] = []
@@ -39,14 +43,18 @@ final class LaneBatch: Sendable {
                 isReported[index] = true
                 continue
             }
-            if claim.notificationID == last {
+            if claim.notificationID == last, !claim.isRecovered {
                 rows[rows.count - 1].append(index)
                 requests[requests.count - 1].recipients.append(addressee(claim))
                 continue
             }
             guard let notification = notification(of: claim) else {
-                let event = EventJSON.delivery(claim, state: .failed, at: now, reason: "content_unreadable")
-                settled.append(Resolution(delivery: claim.id, transition: .end(.failed), event: event))
+                settled.append(Self.end(claim, .failed, "content_unreadable", at: now))
+                isReported[index] = true
+                continue
+            }
+            if claim.isRecovered, !mayRepeat(claim, notification) {
+                settled.append(Self.end(claim, .unknown, "gateway_restarted", at: now))
                 isReported[index] = true
                 continue
             }
@@ -81,6 +89,19 @@ final class LaneBatch: Sendable {
                 return (claims[index], .unknown(UnknownOutcome(reason: "not_reported")))
             }
         }
+    }
+
+    private static func end(_ claim: ClaimedDelivery, _ state: DeliveryState, _ reason: String, at now: Date)
+        -> Resolution
+    {
+        let event = EventJSON.delivery(claim, state: state, at: now, reason: reason)
+        return Resolution(
+            delivery: claim.id,
+            transition: .end(state),
+            attempt: EventJSON.ending(reason, at: now),
+            mayHaveBeenSent: state == .unknown,
+            event: event
+        )
     }
 
     private func notification(of claim: ClaimedDelivery) -> PushNotification? {

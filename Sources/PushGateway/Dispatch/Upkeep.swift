@@ -67,7 +67,12 @@ final class Upkeep: Sendable {
             recorder.append(
                 claims.map { claim in
                     let event = EventJSON.delivery(claim, state: .expired, at: now, reason: "ttl_ended")
-                    return Resolution(delivery: claim.id, transition: .end(.expired), event: event)
+                    return Resolution(
+                        delivery: claim.id,
+                        transition: .end(.expired),
+                        attempt: EventJSON.ending("ttl_ended", at: now),
+                        event: event
+                    )
                 }
             )
             guard claims.count == Self.batch else { return }

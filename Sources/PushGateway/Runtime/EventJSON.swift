@@ -145,6 +145,20 @@ public enum EventJSON {
         return writer.bytes
     }
 
+    /// An end without an attempt, as it stands in the story of a delivery: the time to live ended, the gateway restarted.
+    public static func ending(_ reason: String, at time: Date) -> [UInt8] {
+        var writer = JSONWriter(capacity: 96)
+        writer.beginObject()
+        writer.name("at")
+        RFC3339.write(time, to: &writer)
+        writer.name("outcome")
+        writer.string("none")
+        writer.name("reason")
+        writer.string(reason)
+        writer.endObject()
+        return writer.bytes
+    }
+
     private static func begin(_ writer: inout JSONWriter, _ type: String, _ time: Date) {
         writer.name("type")
         writer.string(type)

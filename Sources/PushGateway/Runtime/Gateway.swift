@@ -1,0 +1,68 @@
+public import Logging
+internal import PushCore
+public import ServiceLifecycle
+
+/// A running gateway: the API in front, the store behind it, the dispatcher between store and platforms.
+///
+/// As a service it starts everything and, at a graceful shutdown, ends in the order that loses nothing: no new requests,
+/// then no new claims, then what is under way, then the store.
+public final class Gateway: Service {
+    /// What every part shares.
+    public let state: GatewayState
+    private let dispatcher: Dispatcher
+    private let front: any Service
+    private let logger: Logger
+
+    /// Puts a gateway together; nothing happens before ``run()``.
+    ///
+    /// `front` serves the API and ends by itself at a graceful shutdown.
+    public init(state: GatewayState, dispatcher: Dispatcher, front: any Service, logger: Logger) {
+        self.state = state
+        self.dispatcher = dispatcher
+        self.front = front
+        self.logger = logger
+    }
+
+    /// Runs until a graceful shutdown or cancellation, or until a part fails.
+    public func run() async throws {
+        let result = await withTaskGroup(of: Result<Void, any Error>.self) { group in
+            group.addTask { [dispatcher, state] in
+                do {
+                    try await dispatcher.run(state.snapshot)
+                    return .success(())
+                } catch {
+                    return .failure(error)
+                }
+            }
+            group.addTask { [front, state] in
+                do {
+                    try await withGracefulShutdownHandler {
+                        try await front.run()
+                    } onGracefulShutdown: {
+                        state.beginDraining()
+                    }
+                    return .success(())
+                } catch {
+                    return .failure(error)
+                }
+            }
+            // Whichever ends first takes the other along: the front at a shutdown, either at a failure.
+            let first = await group.next() ?? .success(())
+            state.beginDraining()
+            dispatcher.stop()
+            if case .failure = first { group.cancelAll() }
+            let second = await group.next() ?? .success(())
+            if case .failure = first { return first }
+            return second
+        }
+        await state.store.close()
+        try result.get()
+    }
+
+    /// Puts another configuration in force: requests from now on use it, and lanes are replaced without losing a message.
+    public func reload(_ snapshot: GatewaySnapshot) {
+        state.replace(snapshot)
+        dispatcher.install(snapshot)
+        logger.notice("configuration reloaded", metadata: ["backends": "\(snapshot.backends.map(\.name))"])
+    }
+}

@@ -19,10 +19,10 @@ public struct ConfigIssue: Sendable, Hashable, CustomStringConvertible {
         self.fix = fix
     }
 
-    /// One line: place, path, problem, fix.
+    /// One line: place, path, problem, fix. An issue of the file as a whole has an empty path.
     public var description: String {
         let place = origin.file.isEmpty ? "" : "\(origin): "
-        return "\(place)\(path): \(problem)" + (fix.map { ". \($0)" } ?? "")
+        return "\(place)\(path.isEmpty ? "" : path + ": ")\(problem)" + (fix.map { ". \($0)" } ?? "")
     }
 }
 

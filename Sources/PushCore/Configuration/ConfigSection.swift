@@ -43,6 +43,11 @@ public final class ConfigSection {
     /// Whether the key stands in the file with a value.
     public func has(_ key: String) -> Bool { entries.contains { $0.key == key && $0.node.value != .null } }
 
+    /// Whether the key stands in the file with a map, for keys that take a text or a map.
+    public func holdsMap(_ key: String) -> Bool {
+        if case .map = entries.first(where: { $0.key == key })?.node.value { true } else { false }
+    }
+
     /// A text, nil when the key is absent.
     public func string(_ key: String) -> String? {
         guard let (text, origin) = scalar(key) else { return nil }

@@ -1,0 +1,153 @@
+internal import PushCore
+internal import Yams
+
+/// Turns YAML, and JSON as the part of it that it is, into values with places: the only user of the YAML parser.
+///
+/// Merge keys (`<<`) work. What an alias stands for is counted each time it is used, so a small file cannot become a large
+/// one. Messages never quote the file: a secret may stand beside the mistake.
+struct ConfigDocument {
+    /// The most values a file may hold, aliases expanded.
+    static let maximumValues = 20_000
+    /// How deep values may nest.
+    static let maximumDepth = 32
+
+    /// What was read into the values, for messages about them.
+    private(set) var interpolation: Interpolation
+    /// What is wrong with single values.
+    private(set) var issues: [ConfigIssue] = []
+    private let name: String
+    private var values = 0
+
+    init(name: String, interpolation: Interpolation) {
+        self.name = name
+        self.interpolation = interpolation
+    }
+
+    /// Reads a whole document.
+    ///
+    /// - Throws: What is wrong, when it cannot be read as YAML at all.
+    mutating func read(_ text: [UInt8]) throws(UnreadableDocument) -> ConfigNode {
+        guard let text = String(validating: text, as: UTF8.self) else {
+            throw fault("is not text in UTF-8", nil)
+        }
+        let root: Node?
+        do {
+            root = try Yams.compose(yaml: text)
+        } catch {
+            throw fault(error)
+        }
+        guard let root else { return ConfigNode(.null, origin: ConfigOrigin(file: name, line: 1, column: 1)) }
+        return try convert(root, path: "", depth: 0)
+    }
+
+    private mutating func convert(_ node: Node, path: String, depth: Int) throws(UnreadableDocument) -> ConfigNode {
+        let origin = origin(of: node)
+        values += 1
+        guard values <= Self.maximumValues else {
+            let problem = "the file holds more than \(Self.maximumValues) values, aliases included"
+            throw UnreadableDocument(issue: ConfigIssue(path: path, origin: origin, problem: problem))
+        }
+        guard depth <= Self.maximumDepth else {
+            let problem = "nests deeper than \(Self.maximumDepth) levels"
+            throw UnreadableDocument(issue: ConfigIssue(path: path, origin: origin, problem: problem))
+        }
+        switch node {
+        case .scalar(let scalar):
+            return convert(scalar, path: path, origin: origin)
+        case .sequence(let sequence):
+            var elements: [ConfigNode] = []
+            for (place, element) in sequence.enumerated() {
+                elements.append(try convert(element, path: "\(path)[\(place)]", depth: depth + 1))
+            }
+            return ConfigNode(.list(elements), origin: origin)
+        case .mapping(let mapping):
+            return ConfigNode(.map(try entries(of: mapping, path: path, depth: depth)), origin: origin)
+        case .alias:
+            let problem = "the alias stands for nothing"
+            throw UnreadableDocument(issue: ConfigIssue(path: path, origin: origin, problem: problem))
+        }
+    }
+
+    private mutating func entries(
+        of mapping: Node.Mapping,
+        path: String,
+        depth: Int
+    ) throws(UnreadableDocument) -> [ConfigNode.Entry] {
+        var own: [ConfigNode.Entry] = []
+        var merged: [ConfigNode.Entry] = []
+        for (keyNode, valueNode) in mapping {
+            let keyOrigin = origin(of: keyNode)
+            guard let key = keyNode.scalar?.string else {
+                issues.append(ConfigIssue(path: path, origin: keyOrigin, problem: "a key must be a single word"))
+                continue
+            }
+            let value = try convert(
+                valueNode, path: key == "<<" ? path : path.isEmpty ? key : "\(path).\(key)", depth: depth + 1)
+            guard key == "<<" else {
+                own.append(ConfigNode.Entry(key: key, keyOrigin: keyOrigin, node: value))
+                continue
+            }
+            switch value.value {
+            case .map(let entries): merged += entries
+            case .list(let maps):
+                for case .map(let entries) in maps.map(\.value) { merged += entries }
+            default: issues.append(ConfigIssue(path: path, origin: keyOrigin, problem: "\"<<\" must name a map"))
+            }
+        }
+        for entry in merged where !own.contains(where: { $0.key == entry.key }) { own.append(entry) }
+        return own
+    }
+
+    private mutating func convert(_ scalar: Node.Scalar, path: String, origin: ConfigOrigin) -> ConfigNode {
+        let tag = scalar.tag.rawValue
+        if !tag.isEmpty, tag != "!", !tag.hasPrefix("tag:yaml.org,2002:") {
+            issues.append(
+                ConfigIssue(
+                    path: path, origin: origin, problem: "the tag \(tag) means nothing here",
+                    fix: "Write ${NAME} for a variable, ${file:/path} for a file."))
+        }
+        if scalar.style == .plain, tag.isEmpty, ["", "~", "null", "Null", "NULL"].contains(scalar.string) {
+            return ConfigNode(.null, origin: origin)
+        }
+        let result = interpolation.resolve(scalar.string)
+        var origin = origin
+        origin.via = result.via
+        if !result.problems.isEmpty { interpolation.failed(at: origin) }
+        for (problem, fix) in result.problems {
+            issues.append(
+                ConfigIssue(path: path, origin: origin, problem: Interpolation.mark + problem, fix: fix))
+        }
+        return ConfigNode(.scalar(result.text), origin: origin)
+    }
+
+    private func origin(of node: Node) -> ConfigOrigin {
+        ConfigOrigin(file: name, line: node.mark?.line ?? 0, column: node.mark?.column ?? 0)
+    }
+
+    private func fault(_ error: any Error) -> UnreadableDocument {
+        switch error as? YamlError {
+        case .scanner(let context, let problem, let mark, _), .parser(let context, let problem, let mark, _):
+            let opening = context.map { " (\($0.text) in line \($0.mark.line))" } ?? ""
+            return fault("is not valid YAML: \(problem)\(opening)", mark)
+        case .composer(_, let problem, let mark, _):
+            return fault("is not valid YAML: \(problem)", mark)
+        case .reader(let problem, _, _, _):
+            return fault("is not valid YAML: \(problem)", nil)
+        case .duplicatedKeysInMapping(let keys, let context):
+            let words = keys.map { "\"\($0)\"" }.joined(separator: ", ")
+            return fault("\(words): the key stands twice in one map. Keep one of them", context.mark)
+        default:
+            return fault("is not valid YAML", nil)
+        }
+    }
+
+    private func fault(_ problem: String, _ mark: Mark?) -> UnreadableDocument {
+        let origin = ConfigOrigin(file: name, line: mark?.line ?? 0, column: mark?.column ?? 0)
+        return UnreadableDocument(issue: ConfigIssue(path: "", origin: origin, problem: problem))
+    }
+}
+
+/// The document as a whole cannot be read.
+struct UnreadableDocument: Error {
+    let issue: ConfigIssue
+}

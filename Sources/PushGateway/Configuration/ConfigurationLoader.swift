@@ -1,0 +1,128 @@
+public import Foundation
+public import PushCore
+
+/// Reads a configuration file and builds what it names: settings, routes and backends.
+///
+/// Reading never stops at the first mistake: every one is in the error, with its place and the nearest thing that exists.
+/// Nothing is opened but the file itself and the files that it names. Used at start, at a reload, and by `chapar check`.
+public struct ConfigurationLoader {
+    /// The largest configuration file, and the largest file it may name, in bytes.
+    public static let maximumBytes = 1 << 20
+
+    private let registry: BackendRegistry
+    private let environment: [String: String]
+
+    /// Makes a loader.
+    ///
+    /// - Parameters:
+    ///   - registry: The kinds of backends that the file can choose.
+    ///   - environment: What `${NAME}` is replaced with.
+    public init(registry: BackendRegistry, environment: [String: String] = ProcessInfo.processInfo.environment) {
+        self.registry = registry
+        self.environment = environment
+    }
+
+    /// Reads the file at `path`, YAML or JSON.
+    ///
+    /// - Parameters:
+    ///   - path: The file. Paths in it are relative to its folder.
+    ///   - context: Gives what a backend of a name is built with.
+    /// - Throws: Every mistake at once.
+    public func load(
+        _ path: String,
+        context: (String) -> BackendContext
+    ) throws(ConfigurationError) -> LoadedConfiguration {
+        let folder = (path as NSString).deletingLastPathComponent
+        let files = FolderFiles(folder: folder)
+        let bytes: [UInt8]
+        do {
+            bytes = try files.contents(of: (path as NSString).lastPathComponent)
+        } catch {
+            let fix = "Give the file with --config, or write one: chapar sandbox --dir DIR makes a working example."
+            throw ConfigurationError([ConfigIssue(path: "", origin: .builtIn, problem: "\(error)", fix: fix)])
+        }
+        return try load(text: bytes, name: path, folder: folder, context: context)
+    }
+
+    /// Reads a configuration from memory.
+    ///
+    /// - Parameters:
+    ///   - text: The text, YAML or JSON in UTF-8.
+    ///   - name: What places in it are called by.
+    ///   - folder: What relative paths in it are relative to.
+    ///   - context: Gives what a backend of a name is built with.
+    /// - Throws: Every mistake at once.
+    public func load(
+        text: [UInt8],
+        name: String,
+        folder: String,
+        context: (String) -> BackendContext
+    ) throws(ConfigurationError) -> LoadedConfiguration {
+        let files = FolderFiles(folder: folder)
+        let report = ConfigReport()
+        var interpolation = Interpolation(environment: environment, files: files)
+        let root: ConfigNode
+        do throws(UnreadableDocument) {
+            var document = ConfigDocument(name: name, interpolation: interpolation)
+            root = try document.read(text)
+            interpolation = document.interpolation
+            for issue in document.issues { report.add(issue) }
+        } catch {
+            throw ConfigurationError([error.issue])
+        }
+        let reader = ConfigurationReader(
+            root: ConfigSection(root, report: report, files: files), files: files, registry: registry)
+        let (configuration, backends) = reader.read(context: context)
+        let issues = interpolation.presentable(report.issues)
+        guard issues.isEmpty else { throw ConfigurationError(issues) }
+        return LoadedConfiguration(
+            configuration: configuration, backends: backends,
+            settings: report.settings.map(interpolation.presentable))
+    }
+}
+
+/// What a configuration file came to.
+public struct LoadedConfiguration: Sendable {
+    /// The settings.
+    public let configuration: GatewayConfiguration
+    /// The backends, in the order of the file.
+    public let backends: [BackendRegistry.ConfiguredBackend]
+    /// Every value in force with its origin, defaults included; secrets without their value.
+    public let settings: [ConfigReport.Setting]
+}
+
+/// Reads the files that a configuration names, relative to its folder.
+struct FolderFiles: ConfigFileReader {
+    let folder: String
+
+    func contents(of path: String) throws -> [UInt8] {
+        let full = Self.resolve(path, in: folder)
+        guard let handle = fopen(full, "rb") else { throw Unreadable("cannot read \(full): \(Self.reason)") }
+        defer { fclose(handle) }
+        let limit = ConfigurationLoader.maximumBytes
+        var bytes = [UInt8](repeating: 0, count: limit + 1)
+        let count = fread(&bytes, 1, limit + 1, handle)
+        guard ferror(handle) == 0 else { throw Unreadable("cannot read \(full): \(Self.reason)") }
+        guard count <= limit else { throw Unreadable("\(full) is larger than \(limit) bytes") }
+        bytes.removeLast(bytes.count - count)
+        return bytes
+    }
+
+    /// The path, beginning at the folder unless it is absolute.
+    static func resolve(_ path: String, in folder: String) -> String {
+        if path.hasPrefix("/") || folder.isEmpty { return path }
+        let tail = path.hasPrefix("./") ? String(path.dropFirst(2)) : path
+        return folder.hasSuffix("/") ? folder + tail : folder + "/" + tail
+    }
+
+    private static var reason: String {
+        let words = String(cString: strerror(errno))
+        return words.prefix(1).lowercased() + words.dropFirst()
+    }
+
+    /// Why a file cannot be read.
+    struct Unreadable: Error, CustomStringConvertible {
+        let description: String
+        init(_ description: String) { self.description = description }
+    }
+}

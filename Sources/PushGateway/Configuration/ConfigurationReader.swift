@@ -1,0 +1,167 @@
+internal import PushCore
+
+/// Reads the sections of a configuration into settings and backends: the one place that knows the keys of the file.
+struct ConfigurationReader {
+    let root: ConfigSection
+    let files: FolderFiles
+    let registry: BackendRegistry
+
+    /// Reads everything; what is wrong is in the report afterwards.
+    func read(
+        context: (String) -> BackendContext
+    ) -> (GatewayConfiguration, [BackendRegistry.ConfiguredBackend]) {
+        var configuration = GatewayConfiguration()
+        _ = root.integer("version", in: 1...1, default: 1)
+        configuration.log = log(section("log"))
+        configuration.store = store(section("store"))
+        configuration.store.path = FolderFiles.resolve(configuration.store.path, in: files.folder)
+        configuration.queue = queue(section("queue"))
+        let backends = backends(context)
+        let names = root.section("backends")?.keys ?? []  // A backend with a mistake is still one that a route may name.
+        configuration.routes = RouteReader(names: names).read(root.sections("routes"))
+        let auth = root.section("auth")
+        configuration.apiKeys = auth.map(keys) ?? []
+        let hasKeys = auth?.has("api_keys") ?? false
+        configuration.server = server(section("server"), hasKeys: hasKeys)
+        root.finish()
+        return (configuration, backends)
+    }
+
+    /// A section; an absent one reads as an empty one, so that its defaults are noted.
+    private func section(_ key: String) -> ConfigSection {
+        root.section(key)
+            ?? ConfigSection(ConfigNode(.null, origin: .builtIn), path: key, report: root.report, files: files)
+    }
+
+    private func backends(_ context: (String) -> BackendContext) -> [BackendRegistry.ConfiguredBackend] {
+        let kinds = registry.factories.map(\.kind.rawValue).joined(separator: ", ")
+        guard let section = root.section("backends") else {
+            root.missing("backends", "a map of names, each with its kind (\(kinds)) and keys")
+            return []
+        }
+        if section.keys.isEmpty {
+            root.reject("backends", "names no backend", fix: "Write at least one: NAME: { kind: … }, of \(kinds).")
+        }
+        return registry.backends(in: section, context: context)
+    }
+
+    private func server(_ section: ConfigSection, hasKeys: Bool) -> GatewayConfiguration.Server {
+        var server = GatewayConfiguration.Server()
+        server.host = section.string("host", default: server.host)
+        server.port = section.integer("port", in: 0...65535, default: server.port)
+        server.maximumBodyBytes = section.integer(
+            "max_body_bytes", in: 1024 ... 256 << 20, default: server.maximumBodyBytes)
+        server.maximumRequests = section.integer("max_requests", in: 1...1_000_000, default: server.maximumRequests)
+        if server.host.isEmpty {
+            section.reject("host", "is empty", fix: "Write 127.0.0.1, or 0.0.0.0 to listen on every address.")
+        } else if !Self.isLoopback(server.host), !hasKeys {
+            section.reject(
+                "host", "listening beyond this machine needs API keys",
+                fix: "Make one with \"chapar keys create\" and write it under auth.api_keys, or use 127.0.0.1.")
+        }
+        section.finish()
+        return server
+    }
+
+    private func store(_ section: ConfigSection) -> GatewayConfiguration.Store {
+        var store = GatewayConfiguration.Store()
+        store.kind = section.choice("kind", default: StoreKind.sqlite).rawValue
+        store.path = section.string("path", default: store.path)
+        if store.path.isEmpty { section.reject("path", "is empty", fix: "Write the database file, such as ./chapar.db.") }
+        store.durability = section.choice("durability", default: store.durability)
+        store.minimumFreeBytes = Int64(
+            section.integer("min_free_bytes", in: 0 ... 1 << 50, default: Int(store.minimumFreeBytes)))
+        store.maximumWaiting = section.integer("max_waiting", in: 1...1_000_000_000, default: store.maximumWaiting)
+        store.retention = section.seconds("retention", in: 60...366 * 86400, default: store.retention)
+        section.finish()
+        return store
+    }
+
+    /// The stores there are.
+    private enum StoreKind: String, CaseIterable {
+        case sqlite
+    }
+
+    private func queue(_ section: ConfigSection) -> GatewayConfiguration.Queue {
+        var queue = GatewayConfiguration.Queue()
+        queue.defaultTimeToLive = section.seconds("default_ttl", in: 0...28 * 86400, default: queue.defaultTimeToLive)
+        queue.firstRetry = section.seconds("first_retry", in: 0.01...86400, default: queue.firstRetry)
+        queue.maximumRetry = section.seconds("max_retry", in: 0.01...86400, default: queue.maximumRetry)
+        queue.maximumAttempts = section.integer("max_attempts", in: 1...10000, default: queue.maximumAttempts)
+        queue.lease = section.seconds("lease", in: 5...86400, default: queue.lease)
+        queue.drain = section.seconds("drain", in: 0...3600, default: queue.drain)
+        queue.idempotencyWindow = section.seconds(
+            "idempotency_window", in: 86400...30 * 86400, default: queue.idempotencyWindow)
+        queue.payloadCheck = section.choice("payload_check", default: queue.payloadCheck)
+        if queue.maximumRetry < queue.firstRetry {
+            section.reject("max_retry", "is shorter than first_retry", fix: "Write at least as many seconds.")
+        }
+        section.finish()
+        return queue
+    }
+
+    private func log(_ section: ConfigSection) -> GatewayConfiguration.Log {
+        var log = GatewayConfiguration.Log()
+        log.level = section.choice("level", default: LogLevel.info).rawValue
+        log.format = section.choice("format", default: log.format)
+        section.finish()
+        return log
+    }
+
+    /// The levels of swift-log, the most talkative first.
+    private enum LogLevel: String, CaseIterable {
+        case trace, debug, info, notice, warning, error, critical
+    }
+
+    private func keys(_ auth: ConfigSection) -> [GatewayConfiguration.APIKey] {
+        var keys: [GatewayConfiguration.APIKey] = []
+        for section in auth.sections("api_keys") {
+            let name = section.requiredString("name", "a name for logs, such as shop")
+            if let name, !BackendRegistry.isName(name) {
+                section.reject("name", "is not a name", fix: "Use letters, digits, - and _, at most 64.")
+            }
+            if let name, keys.contains(where: { $0.name == name }) {
+                section.reject("name", "another key has the name \"\(name)\"", fix: "Give each key a name of its own.")
+            }
+            let hash = section.requiredString("hash", "the line that \"chapar keys create\" prints")
+            let digits = hash.flatMap { Self.digits($0) }
+            if hash != nil, digits == nil {
+                section.reject(
+                    "hash", "is not sha256: and 64 hexadecimal digits",
+                    fix: "Write the line that \"chapar keys create\" prints, never the key itself.")
+            }
+            let scopes = scopes(section)
+            section.finish()
+            if let name, let digits { keys.append(.init(name: name, sha256: digits, scopes: scopes)) }
+        }
+        auth.finish()
+        return keys
+    }
+
+    private func scopes(_ section: ConfigSection) -> Set<GatewayConfiguration.APIKey.Scope> {
+        let allowed = GatewayConfiguration.APIKey.Scope.allCases.map(\.rawValue)
+        guard let words = section.strings("scopes") else {
+            if !section.has("scopes") { section.missing("scopes", "a list of \(allowed.joined(separator: ", "))") }
+            return []
+        }
+        if words.isEmpty { section.reject("scopes", "is empty", fix: "Allowed: \(allowed.joined(separator: ", ")).") }
+        return Set(
+            words.compactMap { word in
+                let scope = GatewayConfiguration.APIKey.Scope(rawValue: word)
+                if scope == nil { section.rejectWord("scopes", word, allowed) }
+                return scope
+            })
+    }
+
+    private static func digits(_ hash: String) -> String? {
+        guard hash.hasPrefix("sha256:") else { return nil }
+        let digits = hash.dropFirst(7).lowercased()
+        return digits.count == 64 && digits.allSatisfy { $0.isASCII && $0.isHexDigit } ? digits : nil
+    }
+
+    static func isLoopback(_ host: String) -> Bool {
+        if host == "localhost" || host == "::1" { return true }
+        let parts = host.split(separator: ".", omittingEmptySubsequences: false)
+        return parts.count == 4 && parts[0] == "127" && parts.allSatisfy { UInt8($0) != nil }
+    }
+}

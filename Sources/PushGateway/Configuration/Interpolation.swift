@@ -1,0 +1,156 @@
+internal import Foundation
+internal import PushCore
+
+/// Replaces `${NAME}`, `${NAME:-default}` and `${file:/path}` in values, and keeps what came in by them out of messages.
+///
+/// `$${` stands for `${`. What is put in is taken as it is: it is neither replaced again nor read as YAML. One line break at
+/// the end of a file is dropped, since editors and secret stores add one.
+struct Interpolation {
+    /// What a value came to.
+    struct Result {
+        /// The value with everything replaced.
+        var text: String
+        /// What stood in the file instead: `env NAME`, `file /path`. Nil when nothing was replaced.
+        var via: String?
+        /// What could not be replaced, a sentence each with its fix.
+        var problems: [(problem: String, fix: String)] = []
+    }
+
+    private let environment: [String: String]
+    private let files: FolderFiles
+    /// What was put in, with where it came from, longest first when it is used.
+    private var inserted: [(value: String, via: String)] = []
+    /// Where something could not be replaced; follow-on mistakes at such a place are noise.
+    private var failures: Set<ConfigOrigin> = []
+
+    init(environment: [String: String], files: FolderFiles) {
+        self.environment = environment
+        self.files = files
+    }
+
+    /// Replaces what a text names.
+    mutating func resolve(_ text: String) -> Result {
+        guard text.contains("${") else { return Result(text: text) }
+        var result = Result(text: "")
+        var rest = text[...]
+        while let dollar = rest.firstRange(of: "${") {
+            if dollar.lowerBound > rest.startIndex, rest[rest.index(before: dollar.lowerBound)] == "$" {
+                result.text += rest[..<rest.index(before: dollar.lowerBound)] + "${"
+                rest = rest[dollar.upperBound...]
+                continue
+            }
+            result.text += rest[..<dollar.lowerBound]
+            guard let close = rest[dollar.upperBound...].firstIndex(of: "}") else {
+                result.problems.append(("\"${\" has no \"}\"", "Write ${NAME}, or $${ for the characters themselves."))
+                return result
+            }
+            insert(String(rest[dollar.upperBound..<close]), into: &result)
+            rest = rest[rest.index(after: close)...]
+        }
+        result.text += rest
+        return result
+    }
+
+    /// Remembers that the value at a place could not be made.
+    mutating func failed(at origin: ConfigOrigin) { failures.insert(origin) }
+
+    /// The mistakes in the order of the file, without those that only follow from a failed replacement, and with every value
+    /// that came from the environment or a file replaced by its name.
+    func presentable(_ issues: [ConfigIssue]) -> [ConfigIssue] {
+        var seen: Set<ConfigIssue> = []
+        return issues.filter { !failures.contains($0.origin) || $0.problem.hasPrefix(Self.mark) }
+            .map { issue in
+                var issue = issue
+                if issue.problem.hasPrefix(Self.mark) { issue.problem.removeFirst(Self.mark.count) }
+                issue.problem = masked(issue.problem)
+                issue.fix = issue.fix.map(masked)
+                return issue
+            }
+            .filter { seen.insert($0).inserted }
+            .enumerated()
+            .sorted {
+                ($0.element.origin.line, $0.element.origin.column, $0.offset)
+                    < ($1.element.origin.line, $1.element.origin.column, $1.offset)
+            }
+            .map(\.element)
+    }
+
+    /// A setting as it may be shown: what came from a file is not, nor what came into a backend or a key from outside.
+    func presentable(_ setting: ConfigReport.Setting) -> ConfigReport.Setting {
+        guard let via = setting.origin.via else { return setting }
+        let isPrivate = setting.path.hasPrefix("backends.") || setting.path.hasPrefix("auth.")
+        var setting = setting
+        if isPrivate || via.contains("file ") { setting.value = nil }
+        return setting
+    }
+
+    /// Marks the issues that say why a replacement failed, while they are in the report.
+    static let mark = "\u{1}"
+
+    private func masked(_ text: String) -> String {
+        var text = text
+        for (value, via) in inserted.sorted(by: { $0.value.count > $1.value.count }) {
+            text = text.replacingOccurrences(of: "\"\(value)\"", with: "the value of \(via)")
+            if value.count >= 8 { text = text.replacingOccurrences(of: value, with: "<\(via)>") }
+        }
+        return text
+    }
+
+    private mutating func insert(_ name: String, into result: inout Result) {
+        let (value, via): (String, String)
+        if name.hasPrefix("file:") {
+            let path = String(name.dropFirst(5))
+            via = "file \(path)"
+            do {
+                let bytes = try files.contents(of: path)
+                guard let text = String(validating: bytes, as: UTF8.self) else {
+                    result.problems.append(("the file \(path) is not text in UTF-8", "Name a text file."))
+                    return
+                }
+                value = Self.withoutLineBreak(text)
+            } catch {
+                result.problems.append(("\(error)", "Mend the path or the permissions of the file in ${\(name)}."))
+                return
+            }
+        } else {
+            let parts = name.firstRange(of: ":-")
+            let variable = parts.map { String(name[..<$0.lowerBound]) } ?? name
+            guard Self.isVariable(variable) else {
+                result.problems.append(
+                    ("\"${\(name)}\" names no variable", "Write ${NAME}, ${NAME:-default} or ${file:/path}."))
+                return
+            }
+            via = "env \(variable)"
+            if let found = environment[variable], parts == nil || !found.isEmpty {
+                value = found
+            } else if let parts {
+                result.text += name[parts.upperBound...]
+                return
+            } else {
+                result.problems.append(
+                    ("the environment variable \(variable) is not set", "Set it, or write ${\(variable):-default}."))
+                return
+            }
+        }
+        result.text += value
+        result.via = result.via.map { "\($0), \(via)" } ?? via
+        if !value.isEmpty { inserted.append((value, via)) }
+    }
+
+    private static func withoutLineBreak(_ text: String) -> String {
+        guard text.last?.isNewline ?? false else { return text }
+        return String(text.dropLast())  // "\r\n" is one character.
+    }
+
+    private static func isVariable(_ name: String) -> Bool {
+        guard let first = name.utf8.first, !(UInt8(ascii: "0")...UInt8(ascii: "9")).contains(first) else { return false }
+        return name.utf8.allSatisfy {
+            switch $0 {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"):
+                true
+            default: false
+            }
+        }
+    }
+}

@@ -175,7 +175,10 @@ let package = Package(
             dependencies: [
                 "PushGateway", "PushCore", "PushTesting", "PushStoreSQLite",
                 .product(name: "HummingbirdTesting", package: "hummingbird"),
+                .product(name: "HTTPTypes", package: "swift-http-types"),
+                .product(name: "Logging", package: "swift-log"),
             ],
+            exclude: ["Configuration/Fixtures"],
             swiftSettings: strict
         ),
         .testTarget(

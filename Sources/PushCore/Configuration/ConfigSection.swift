@@ -12,6 +12,7 @@ public final class ConfigSection {
     public let report: ConfigReport
     private let files: any ConfigFileReader
     private let entries: [ConfigNode.Entry]
+    private let isMap: Bool
     private var known: Set<String> = []
 
     /// Makes a section of a map; anything but a map is an issue, and reads as an empty one.
@@ -21,10 +22,10 @@ public final class ConfigSection {
         self.report = report
         self.files = files
         switch node.value {
-        case .map(let entries): self.entries = entries
-        case .null: entries = []
+        case .map(let entries): (self.entries, isMap) = (entries, true)
+        case .null: (entries, isMap) = ([], true)
         default:
-            entries = []
+            (entries, isMap) = ([], false)
             report.add(ConfigIssue(path: path, origin: node.origin, problem: "must be a map of keys and values"))
         }
     }
@@ -244,9 +245,10 @@ public final class ConfigSection {
         }
     }
 
-    /// Says that a required key is missing; a misspelt one among the unknown keys is named.
+    /// Says that a required key is missing, unless the section is no map at all, which is said already.
     public func missing(_ key: String, _ meaning: String) {
         known.insert(key)
+        guard isMap else { return }
         report.add(ConfigIssue(path: join(key), origin: origin, problem: "is missing", fix: "Write \(meaning)."))
     }
 

@@ -82,7 +82,10 @@ struct ConfigDocument {
                 continue
             }
             let value = try convert(
-                valueNode, path: key == "<<" ? path : path.isEmpty ? key : "\(path).\(key)", depth: depth + 1)
+                valueNode,
+                path: key == "<<" ? path : path.isEmpty ? key : "\(path).\(key)",
+                depth: depth + 1
+            )
             guard key == "<<" else {
                 own.append(ConfigNode.Entry(key: key, keyOrigin: keyOrigin, node: value))
                 continue
@@ -103,8 +106,12 @@ struct ConfigDocument {
         if !tag.isEmpty, tag != "!", !tag.hasPrefix("tag:yaml.org,2002:") {
             issues.append(
                 ConfigIssue(
-                    path: path, origin: origin, problem: "the tag \(tag) means nothing here",
-                    fix: "Write ${NAME} for a variable, ${file:/path} for a file."))
+                    path: path,
+                    origin: origin,
+                    problem: "the tag \(tag) means nothing here",
+                    fix: "Write ${NAME} for a variable, ${file:/path} for a file."
+                )
+            )
         }
         if scalar.style == .plain, tag.isEmpty, ["", "~", "null", "Null", "NULL"].contains(scalar.string) {
             return ConfigNode(.null, origin: origin)
@@ -115,7 +122,8 @@ struct ConfigDocument {
         if !result.problems.isEmpty { interpolation.failed(at: origin) }
         for (problem, fix) in result.problems {
             issues.append(
-                ConfigIssue(path: path, origin: origin, problem: Interpolation.mark + problem, fix: fix))
+                ConfigIssue(path: path, origin: origin, problem: Interpolation.mark + problem, fix: fix)
+            )
         }
         return ConfigNode(.scalar(result.text), origin: origin)
     }

@@ -71,13 +71,18 @@ public struct ConfigurationLoader {
             throw ConfigurationError([error.issue])
         }
         let reader = ConfigurationReader(
-            root: ConfigSection(root, report: report, files: files), files: files, registry: registry)
+            root: ConfigSection(root, report: report, files: files),
+            files: files,
+            registry: registry
+        )
         let (configuration, backends) = reader.read(context: context)
         let issues = interpolation.presentable(report.issues)
         guard issues.isEmpty else { throw ConfigurationError(issues) }
         return LoadedConfiguration(
-            configuration: configuration, backends: backends,
-            settings: report.settings.map(interpolation.presentable))
+            configuration: configuration,
+            backends: backends,
+            settings: report.settings.map(interpolation.presentable)
+        )
     }
 }
 

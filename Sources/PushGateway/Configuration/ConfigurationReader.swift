@@ -39,7 +39,7 @@ struct ConfigurationReader {
             root.missing("backends", "a map of names, each with its kind (\(kinds)) and keys")
             return []
         }
-        if section.keys.isEmpty {
+        if root.holdsMap("backends"), section.keys.isEmpty {
             root.reject("backends", "names no backend", fix: "Write at least one: NAME: { kind: … }, of \(kinds).")
         }
         return registry.backends(in: section, context: context)
@@ -50,14 +50,19 @@ struct ConfigurationReader {
         server.host = section.string("host", default: server.host)
         server.port = section.integer("port", in: 0...65535, default: server.port)
         server.maximumBodyBytes = section.integer(
-            "max_body_bytes", in: 1024 ... 256 << 20, default: server.maximumBodyBytes)
+            "max_body_bytes",
+            in: 1024...256 << 20,
+            default: server.maximumBodyBytes
+        )
         server.maximumRequests = section.integer("max_requests", in: 1...1_000_000, default: server.maximumRequests)
         if server.host.isEmpty {
             section.reject("host", "is empty", fix: "Write 127.0.0.1, or 0.0.0.0 to listen on every address.")
         } else if !Self.isLoopback(server.host), !hasKeys {
             section.reject(
-                "host", "listening beyond this machine needs API keys",
-                fix: "Make one with \"chapar keys create\" and write it under auth.api_keys, or use 127.0.0.1.")
+                "host",
+                "listening beyond this machine needs API keys",
+                fix: "Make one with \"chapar keys create\" and write it under auth.api_keys, or use 127.0.0.1."
+            )
         }
         section.finish()
         return server
@@ -67,10 +72,13 @@ struct ConfigurationReader {
         var store = GatewayConfiguration.Store()
         store.kind = section.choice("kind", default: StoreKind.sqlite).rawValue
         store.path = section.string("path", default: store.path)
-        if store.path.isEmpty { section.reject("path", "is empty", fix: "Write the database file, such as ./chapar.db.") }
+        if store.path.isEmpty {
+            section.reject("path", "is empty", fix: "Write the database file, such as ./chapar.db.")
+        }
         store.durability = section.choice("durability", default: store.durability)
         store.minimumFreeBytes = Int64(
-            section.integer("min_free_bytes", in: 0 ... 1 << 50, default: Int(store.minimumFreeBytes)))
+            section.integer("min_free_bytes", in: 0...1 << 50, default: Int(store.minimumFreeBytes))
+        )
         store.maximumWaiting = section.integer("max_waiting", in: 1...1_000_000_000, default: store.maximumWaiting)
         store.retention = section.seconds("retention", in: 60...366 * 86400, default: store.retention)
         section.finish()
@@ -91,7 +99,10 @@ struct ConfigurationReader {
         queue.lease = section.seconds("lease", in: 5...86400, default: queue.lease)
         queue.drain = section.seconds("drain", in: 0...3600, default: queue.drain)
         queue.idempotencyWindow = section.seconds(
-            "idempotency_window", in: 86400...30 * 86400, default: queue.idempotencyWindow)
+            "idempotency_window",
+            in: 86400...30 * 86400,
+            default: queue.idempotencyWindow
+        )
         queue.payloadCheck = section.choice("payload_check", default: queue.payloadCheck)
         if queue.maximumRetry < queue.firstRetry {
             section.reject("max_retry", "is shorter than first_retry", fix: "Write at least as many seconds.")
@@ -115,20 +126,23 @@ struct ConfigurationReader {
 
     private func keys(_ auth: ConfigSection) -> [GatewayConfiguration.APIKey] {
         var keys: [GatewayConfiguration.APIKey] = []
+        var names: Set<String> = []
         for section in auth.sections("api_keys") {
             let name = section.requiredString("name", "a name for logs, such as shop")
             if let name, !BackendRegistry.isName(name) {
                 section.reject("name", "is not a name", fix: "Use letters, digits, - and _, at most 64.")
             }
-            if let name, keys.contains(where: { $0.name == name }) {
+            if let name, !names.insert(name).inserted {
                 section.reject("name", "another key has the name \"\(name)\"", fix: "Give each key a name of its own.")
             }
             let hash = section.requiredString("hash", "the line that \"chapar keys create\" prints")
             let digits = hash.flatMap { Self.digits($0) }
             if hash != nil, digits == nil {
                 section.reject(
-                    "hash", "is not sha256: and 64 hexadecimal digits",
-                    fix: "Write the line that \"chapar keys create\" prints, never the key itself.")
+                    "hash",
+                    "is not sha256: and 64 hexadecimal digits",
+                    fix: "Write the line that \"chapar keys create\" prints, never the key itself."
+                )
             }
             let scopes = scopes(section)
             section.finish()
@@ -150,7 +164,8 @@ struct ConfigurationReader {
                 let scope = GatewayConfiguration.APIKey.Scope(rawValue: word)
                 if scope == nil { section.rejectWord("scopes", word, allowed) }
                 return scope
-            })
+            }
+        )
     }
 
     private static func digits(_ hash: String) -> String? {

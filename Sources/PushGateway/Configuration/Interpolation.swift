@@ -117,7 +117,8 @@ struct Interpolation {
             let variable = parts.map { String(name[..<$0.lowerBound]) } ?? name
             guard Self.isVariable(variable) else {
                 result.problems.append(
-                    ("\"${\(name)}\" names no variable", "Write ${NAME}, ${NAME:-default} or ${file:/path}."))
+                    ("\"${\(name)}\" names no variable", "Write ${NAME}, ${NAME:-default} or ${file:/path}.")
+                )
                 return
             }
             via = "env \(variable)"
@@ -128,7 +129,8 @@ struct Interpolation {
                 return
             } else {
                 result.problems.append(
-                    ("the environment variable \(variable) is not set", "Set it, or write ${\(variable):-default}."))
+                    ("the environment variable \(variable) is not set", "Set it, or write ${\(variable):-default}.")
+                )
                 return
             }
         }
@@ -143,7 +145,9 @@ struct Interpolation {
     }
 
     private static func isVariable(_ name: String) -> Bool {
-        guard let first = name.utf8.first, !(UInt8(ascii: "0")...UInt8(ascii: "9")).contains(first) else { return false }
+        guard let first = name.utf8.first, !(UInt8(ascii: "0")...UInt8(ascii: "9")).contains(first) else {
+            return false
+        }
         return name.utf8.allSatisfy {
             switch $0 {
             case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),

@@ -7,13 +7,18 @@ struct RouteReader {
 
     func read(_ sections: [ConfigSection]) -> [GatewayConfiguration.Route] {
         var routes: [GatewayConfiguration.Route] = []
+        var taken: Set<String> = []
         for section in sections {
             let name = section.string("name")
             if let name {
                 if !BackendRegistry.isName(name) {
                     section.reject("name", "is not a name", fix: "Use letters, digits, - and _, at most 64.")
-                } else if routes.contains(where: { $0.name == name }) {
-                    section.reject("name", "another route has the name \"\(name)\"", fix: "Give each a name of its own.")
+                } else if !taken.insert(name).inserted {
+                    section.reject(
+                        "name",
+                        "another route has the name \"\(name)\"",
+                        fix: "Give each a name of its own."
+                    )
                 }
             }
             let (platform, service) = match(section)
@@ -39,7 +44,10 @@ struct RouteReader {
         }
         if let platform, let service, service.platform != platform {
             match.reject(
-                "service", "\(service) tokens are never of the platform \(platform)", fix: "Leave one of the two out.")
+                "service",
+                "\(service) tokens are never of the platform \(platform)",
+                fix: "Leave one of the two out."
+            )
         }
         match.finish()
         return (platform, service)

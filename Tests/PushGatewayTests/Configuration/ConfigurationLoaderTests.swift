@@ -1,0 +1,130 @@
+import Foundation
+import PushCore
+import PushGateway
+import Testing
+
+@Suite("Loading a configuration", .timeLimit(.minutes(1)))
+struct ConfigurationLoaderTests {
+    private static let fixtures = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "Fixtures")
+
+    private static let broken = [
+        "many-mistakes", "duplicate-key", "not-yaml", "interpolation", "keys", "wrong-shapes", "empty", "routes",
+    ]
+
+    @Test("Every mistake of a broken file is named, with its place and the nearest name", arguments: broken)
+    func golden(name: String) throws {
+        let text = try Data(contentsOf: Self.fixtures.appending(path: "\(name).yaml"))
+        let expected = try String(contentsOf: Self.fixtures.appending(path: "\(name).expected"), encoding: .utf8)
+        let error = #expect(throws: ConfigurationError.self) {
+            try ConfigurationLoader.sample().load(text: Array(text), name: "\(name).yaml", folder: "/nowhere") {
+                .sample($0)
+            }
+        }
+        #expect((error?.description ?? "") + "\n" == expected)
+    }
+
+    @Test("Defaults stand when the file says nothing but a backend")
+    func defaults() throws {
+        let loaded = try ConfigurationLoader.sample().load("backends: { ios: { kind: sample, token: x } }")
+        #expect(loaded.configuration.server == .init())
+        #expect(loaded.configuration.queue == .init())
+        #expect(loaded.configuration.log == .init())
+        #expect(loaded.configuration.store == .init())
+        #expect(loaded.backends.map(\.name) == ["ios"])
+        let origins = Set(loaded.settings.filter { $0.path.hasPrefix("queue.") }.map(\.origin))
+        #expect(origins == [.builtIn])
+    }
+
+    @Test("Every key reaches the setting it is named after")
+    func everyKey() throws {
+        let hash = String(repeating: "0a", count: 32)
+        let loaded = try ConfigurationLoader.sample().load(
+            """
+            version: 1
+            server: { host: 0.0.0.0, port: 0, max_body_bytes: 2048, max_requests: 7 }
+            store: { kind: sqlite, path: data/x.db, durability: normal, min_free_bytes: 5, max_waiting: 6, retention: 3600 }
+            queue:
+              default_ttl: 60
+              first_retry: 0.5
+              max_retry: 4
+              max_attempts: 3
+              lease: 30
+              drain: 2
+              idempotency_window: 90000
+              payload_check: strict
+            backends:
+              ios: { kind: sample, token: x, max_in_flight: 9, rate_limit: 11 }
+              two: { kind: sample, token: y }
+            routes:
+              - { name: main, match: { platform: ios }, use: { fallback: [ios, two], on_unknown: next } }
+              - { match: { service: ios-apns }, use: two }
+            auth: { api_keys: [ { name: shop, hash: "sha256:\(hash.uppercased())", scopes: [send, read] } ] }
+            log: { level: debug, format: json }
+            """,
+            folder: "/srv/push"
+        )
+        let configuration = loaded.configuration
+        #expect(configuration.server.host == "0.0.0.0")
+        #expect(configuration.server.port == 0)
+        #expect(configuration.server.maximumBodyBytes == 2048)
+        #expect(configuration.server.maximumRequests == 7)
+        #expect(configuration.store.path == "/srv/push/data/x.db")
+        #expect(configuration.store.durability == .normal)
+        #expect(configuration.store.minimumFreeBytes == 5)
+        #expect(configuration.store.maximumWaiting == 6)
+        #expect(configuration.store.retention == .seconds(3600))
+        #expect(configuration.queue.defaultTimeToLive == .seconds(60))
+        #expect(configuration.queue.firstRetry == .milliseconds(500))
+        #expect(configuration.queue.maximumRetry == .seconds(4))
+        #expect(configuration.queue.maximumAttempts == 3)
+        #expect(configuration.queue.lease == .seconds(30))
+        #expect(configuration.queue.drain == .seconds(2))
+        #expect(configuration.queue.idempotencyWindow == .seconds(90000))
+        #expect(configuration.queue.payloadCheck == .strict)
+        #expect(configuration.routes.count == 2)
+        #expect(configuration.routes.first?.name == "main")
+        #expect(configuration.routes.first?.platform == "ios")
+        #expect(configuration.routes.first?.plan == DeliveryPlan(["ios", "two"], onUnknown: .next))
+        #expect(configuration.routes.last?.service == .iOSAPNs)
+        #expect(configuration.apiKeys == [.init(name: "shop", sha256: hash, scopes: [.send, .read])])
+        #expect(configuration.log.level == "debug")
+        #expect(configuration.log.format == .json)
+        #expect(loaded.backends.map(\.maximumInFlight) == [9, nil])
+        #expect(loaded.backends.map(\.rateLimit) == [11, nil])
+    }
+
+    @Test("JSON is read like YAML")
+    func json() throws {
+        let loaded = try ConfigurationLoader.sample().load(
+            "{\n\t\"server\": {\"port\": 81},\n\t\"backends\": {\"ios\": {\"kind\": \"sample\", \"token\": \"x\"}}\n}"
+        )
+        #expect(loaded.configuration.server.port == 81)
+    }
+
+    @Test("A file that is not there is one mistake that says what to do")
+    func missingFile() throws {
+        let error = #expect(throws: ConfigurationError.self) {
+            try ConfigurationLoader.sample().load("/nowhere/chapar.yaml") { .sample($0) }
+        }
+        let text = error?.description ?? ""
+        #expect(text.hasPrefix("cannot read /nowhere/chapar.yaml: no such file or directory. "))
+        #expect(text.contains("--config"))
+    }
+
+    @Test(
+        "Listening beyond this machine needs keys",
+        arguments: [
+            ("127.0.0.1", true), ("127.8.9.10", true), ("localhost", true), ("::1", true), ("0.0.0.0", false),
+            ("::", false), ("127.0.0.1.example.com", false), ("10.0.0.1", false),
+        ]
+    )
+    func loopback(host: String, isFine: Bool) throws {
+        let text = "server: { host: \"\(host)\" }\nbackends: { ios: { kind: sample, token: x } }"
+        let loader = try ConfigurationLoader.sample()
+        if isFine {
+            #expect(try loader.load(text).configuration.server.host == host)
+        } else {
+            #expect(throws: ConfigurationError.self) { try loader.load(text) }
+        }
+    }
+}

@@ -1,0 +1,238 @@
+import Foundation
+import Logging
+public import PushCore
+import Synchronization
+
+/// Apple Push Notification service: one (team, key or certificate, environment), over HTTP/2.
+///
+/// The dispatcher, or a caller's own code, sends through it; everything Apple's rules ask for on the way (provider tokens,
+/// push types, limits, the meaning of refusals) happens here. It does not queue and does not retry, with one exception: a
+/// message refused because a credential had just run out is sent once more on a new connection within the same `send`.
+/// Source of all rules: Apple's "Sending notification requests to APNs" and the pages around it, read 2026-08.
+public final class APNsBackend: PushBackend {
+    /// The word after `kind:` in configuration files.
+    public static let kind: BackendKind = "apns"
+
+    /// `apns`.
+    public var kind: BackendKind { Self.kind }
+    /// Apple's device tokens, and broadcast channels by their id.
+    public let audience: BackendAudience
+    /// The broadcast channels of the app; nil with a client certificate, or when their address is not known.
+    public let channels: APNsChannels?
+
+    let options: APNsOptions
+    let pool: any HTTPPool
+    let tokens: ProviderTokenSource?
+    private let broadcastPool: any HTTPPool
+    private let templates: APNsTemplates
+    private let time: any TimeSource
+    private let logger: Logger
+    private let unknownReasons = Mutex<Set<String>>([])
+    private let isShutDown = Mutex(false)
+
+    /// Makes a backend; nothing is opened before the first send.
+    ///
+    /// Throws when a certificate or proxy of the options cannot work; the options' own rules are checked before.
+    public init(options: APNsOptions, context: BackendContext) throws(HTTPPoolError) {
+        self.options = options
+        time = context.time
+        logger = context.logger
+        templates = APNsTemplates(topic: options.topic)
+        switch options.credential {
+        case .key(let key, let keyID, let teamID):
+            tokens = ProviderTokenSource(
+                key: key,
+                keyID: keyID,
+                teamID: teamID,
+                time: context.time,
+                store: context.state,
+                logger: context.logger
+            )
+            audience = BackendAudience(services: [.iOSAPNs], forms: [.platformID])
+        case .certificate:
+            tokens = nil
+            audience = BackendAudience(services: [.iOSAPNs])
+        }
+        let policy = APNsConnectionPolicy(tokens: tokens)
+        func pool(_ endpoint: HTTPEndpoint) throws(HTTPPoolError) -> any HTTPPool {
+            try context.http.pool(options.pool(endpoint, policy: policy))
+        }
+        self.pool = try pool(options.endpoint)
+        broadcastPool = try options.broadcastEndpoint.map(pool) ?? self.pool
+        if let tokens, let endpoint = options.managementEndpoint {
+            channels = APNsChannels(pool: try pool(endpoint), tokens: tokens, bundleID: options.topic, time: context.time)
+        } else {
+            channels = nil
+        }
+    }
+
+    // MARK: Sending
+
+    /// Sends every message once and reports each answer as it comes.
+    public func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
+        await tokens?.prepare()
+        var batch = APNsBatch(started: time.now, templates: templates, options: options, channels: channels)
+        for index in requests.indices { batch.add(requests[index], at: index) }
+        if !batch.refused.isEmpty { report(batch.refused) }
+        await run(batch.deviceCalls, on: pool, started: batch.started, report: report)
+        await run(batch.channelCalls, on: broadcastPool, started: batch.started, report: report)
+    }
+
+    private func run(
+        _ batch: APNsBatch.Calls,
+        on pool: any HTTPPool,
+        started: Date,
+        report: @escaping @Sendable ([DeliveryReport]) -> Void
+    ) async {
+        guard !batch.calls.isEmpty else { return }
+        let replays = Mutex<[(index: Int, otherwise: DeliveryOutcome)]>([])
+        let slots = batch.slots
+        await pool.send(batch.calls) { replies in
+            var reports: [DeliveryReport] = []
+            reports.reserveCapacity(replies.count)
+            for reply in replies {
+                let slot = slots[reply.index]
+                switch self.verdict(on: reply.result, slot, started: started, isSecondTry: false) {
+                case .final(let outcome): reports.append(slot.report(outcome))
+                case .replay(let otherwise): replays.withLock { $0.append((reply.index, otherwise)) }
+                }
+            }
+            if !reports.isEmpty { report(reports) }
+        }
+        await replay(replays.withLock { $0 }, of: batch, on: pool, started: started, report: report)
+    }
+
+    /// Sends what was refused for its credential once more: its connection is retired, so it goes out on another, with the
+    /// newest token. A second refusal is final.
+    private func replay(
+        _ refused: [(index: Int, otherwise: DeliveryOutcome)],
+        of batch: APNsBatch.Calls,
+        on pool: any HTTPPool,
+        started: Date,
+        report: @escaping @Sendable ([DeliveryReport]) -> Void
+    ) async {
+        guard !refused.isEmpty else { return }
+        guard !Task.isCancelled else {
+            report(refused.map { batch.slots[$0.index].report($0.otherwise) })
+            return
+        }
+        await tokens?.prepare()  // Keeps a token that the refusal made.
+        let slots = batch.slots
+        await pool.send(refused.map { batch.calls[$0.index] }) { replies in
+            report(
+                replies.map { reply in
+                    let (index, otherwise) = refused[reply.index]
+                    switch self.verdict(on: reply.result, slots[index], started: started, isSecondTry: true) {
+                    case .final(let outcome):
+                        if case .success(let answer) = reply.result, answer.status == 200 { self.tokens?.confirm() }
+                        return slots[index].report(outcome)
+                    case .replay: return slots[index].report(otherwise)
+                    }
+                }
+            )
+        }
+    }
+
+    private func verdict(
+        on result: Result<HTTPAnswer, HTTPFailure>,
+        _ slot: APNsBatch.Slot,
+        started: Date,
+        isSecondTry: Bool
+    ) -> APNsRejections.Verdict {
+        switch result {
+        case .success(let answer) where answer.status == 200 && answer.body.isEmpty:
+            return .final(.accepted(acceptance(answer, slot)))
+        case .success(let answer):
+            if answer.status == 200, !APNsAnswer(answer).isForeign {
+                return .final(.accepted(acceptance(answer, slot)))
+            }
+            note(answer)
+            let context = APNsRejections.Context(
+                started: started,
+                isOwnTopic: slot.isOwnTopic,
+                isBroadcast: slot.isBroadcast,
+                isSecondTry: isSecondTry
+            )
+            return APNsRejections.verdict(on: answer, context)
+        case .failure(let failure):
+            return .final(APNsRejections.outcome(of: failure, isRepeatHarmful: slot.isRepeatHarmful))
+        }
+    }
+
+    private func acceptance(_ answer: HTTPAnswer, _ slot: APNsBatch.Slot) -> Acceptance {
+        var acceptance = Acceptance(isForAudience: slot.isBroadcast, status: 200)
+        for header in answer.headers {
+            switch header.name {
+            case "apns-id": acceptance.platformID = header.value
+            case "apns-unique-id": acceptance.trackingID = header.value
+            default: break
+            }
+        }
+        if acceptance.platformID == nil, !slot.isBroadcast {
+            logger.debug("APNs accepted a message without apns-id")
+        }
+        return acceptance
+    }
+
+    /// Logs a reason that nobody knows, once.
+    private func note(_ answer: HTTPAnswer) {
+        guard let reason = APNsAnswer(answer).reason, !APNsRejections.isKnown(reason) else { return }
+        let isNew = unknownReasons.withLock { $0.count < 100 && $0.insert(reason).inserted }
+        guard isNew else { return }
+        logger.debug("APNs gave an unknown reason", metadata: ["reason": "\(reason)", "status": "\(answer.status)"])
+    }
+
+    // MARK: What it says about itself
+
+    /// Finds what Apple would refuse; the exact size is counted only when it may matter.
+    public func check(_ notification: PushNotification, for recipient: Recipient.Form) -> PayloadCheck {
+        let overrides = notification.overrides[Self.kind.rawValue].map { APNsOverrides($0) }
+        let headers = APNsHeaders(
+            notification,
+            overrides: overrides,
+            form: recipient,
+            topic: options.topic,
+            hasProviderToken: tokens != nil
+        )
+        return APNsCheck.examine(notification, headers: headers, overrides: overrides, form: recipient)
+    }
+
+    /// The sum of the stream limits that Apple grants now; at least 1, so that a first message opens a connection.
+    public var window: Int? { max(1, pool.status.streamLimit) }
+
+    /// Connections, credential, and what Apple complained about.
+    public var health: BackendHealth {
+        let status = pool.status
+        var health = BackendHealth(connections: status.connections, inFlight: status.openStreams)
+        if case .certificate(let certificate) = options.credential {
+            health.credentialExpiries["client_certificate"] = certificate.notAfter
+            let diagnosis = certificate.validity(at: time.now)
+            if diagnosis.verdict != .ok {
+                health.status = diagnosis.verdict == .failure ? .down : .degraded
+                health.detail = diagnosis.fix.map { "\(diagnosis.finding) \($0)" } ?? diagnosis.finding
+            }
+        }
+        if let alert = tokens?.alert {
+            health.status = .degraded
+            health.detail = alert
+        }
+        if status.connections == 0, let failure = status.lastConnectFailure {
+            health.status = .down
+            health.detail = failure.detail
+        }
+        return health
+    }
+
+    /// Ends the backend: open streams get until `grace`.
+    public func shutdown(grace: Duration) async {
+        let isFirst = isShutDown.withLock { isShutDown in
+            defer { isShutDown = true }
+            return !isShutDown
+        }
+        guard isFirst else { return }
+        await tokens?.prepare()
+        await pool.shutdown(grace: grace)
+        if options.broadcastEndpoint != nil { await broadcastPool.shutdown(grace: grace) }
+        await channels?.pool.shutdown(grace: grace)
+    }
+}

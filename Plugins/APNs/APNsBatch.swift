@@ -1,0 +1,290 @@
+import Foundation
+import PushCore
+
+/// Builds the calls of one `send`: encodes each request once, and adds to each recipient's call what is its own.
+///
+/// What can be told to be wrong without Apple never leaves: it is refused here. Nothing of it waits.
+struct APNsBatch {
+    /// Where a call's outcome belongs, and what decides its meaning.
+    struct Slot: Sendable {
+        var request: Int32
+        var recipient: Int32
+        var isOwnTopic: Bool
+        var isBroadcast = false
+        var isRepeatHarmful: Bool
+
+        func report(_ outcome: DeliveryOutcome) -> DeliveryReport {
+            DeliveryReport(request: Int(request), recipient: Int(recipient), outcome: outcome)
+        }
+    }
+
+    /// Calls with their slots, at the same places.
+    struct Calls {
+        var calls: [HTTPCall] = []
+        var slots: [Slot] = []
+
+        mutating func append(_ call: HTTPCall, _ slot: Slot) {
+            calls.append(call)
+            slots.append(slot)
+        }
+    }
+
+    let started: Date
+    private(set) var deviceCalls = Calls()
+    private(set) var channelCalls = Calls()
+    /// What was refused, and the dry runs, which end here.
+    private(set) var refused: [DeliveryReport] = []
+    private let templates: APNsTemplates
+    private let options: APNsOptions
+    private let channels: APNsChannels?
+    private let now: Int64
+
+    init(started: Date, templates: APNsTemplates, options: APNsOptions, channels: APNsChannels?) {
+        self.started = started
+        self.templates = templates
+        self.options = options
+        self.channels = channels
+        now = Int64(started.timeIntervalSince1970)
+    }
+
+    /// What all recipients of a request share.
+    private struct Shared {
+        let headers: APNsHeaders
+        let overrides: APNsOverrides?
+        let template: HTTPCallTemplate
+        let expiration: HTTPHeader?
+        let collapseID: HTTPHeader?
+        let isRepeatHarmful: Bool
+    }
+
+    /// Adds the calls of a request.
+    mutating func add(_ request: PushRequest, at index: Int) {
+        let notification = request.notification
+        let overrides =
+            notification.overrides.isEmpty
+            ? nil : notification.overrides[APNsBackend.kind.rawValue].map { APNsOverrides($0) }
+        var payloads = PayloadCache()
+        var shared: [Recipient.Form: Result<Shared, Fault>] = [:]
+        var device: Result<Shared, Fault>?
+        for (place, addressee) in request.recipients.enumerated() {
+            let form = addressee.recipient.form
+            let common: Result<Shared, Fault>
+            if form == .token, let device {
+                common = device
+            } else {
+                common = shared[form] ?? share(request, overrides, form)
+                if form == .token { device = common } else { shared[form] = common }
+            }
+            switch common {
+            case .failure(let fault): refuse(index, place, fault.refusal)
+            case .success(let shared): add(addressee, index, place, notification, shared, &payloads)
+            }
+        }
+    }
+
+    private mutating func add(
+        _ addressee: Addressee,
+        _ index: Int,
+        _ place: Int,
+        _ notification: PushNotification,
+        _ shared: Shared,
+        _ payloads: inout PayloadCache
+    ) {
+        let form = addressee.recipient.form
+        let body = payloads.payload(notification, addressee.language, shared.headers.pushType, shared.overrides)
+        if let fault = APNsCheck.tooLarge(body.count, shared.headers, form) {
+            return refuse(index, place, Fault(fault).refusal)
+        }
+        var slot = Slot(
+            request: Int32(index),
+            recipient: Int32(place),
+            isOwnTopic: shared.headers.isOwnTopic,
+            isRepeatHarmful: shared.isRepeatHarmful
+        )
+        switch addressee.recipient {
+        case .token(let token) where token.service == .iOSAPNs:
+            guard let path = APNsPath.device(token.value) else { return refuse(index, place, Self.malformed(started)) }
+            if notification.isDryRun { return dryRun(slot) }
+            let id = addressee.messageID.description
+            deviceCalls.append(
+                HTTPCall(shared.template, path: path, headers: fields(id, shared), body: body),
+                slot
+            )
+        case .platformID(let channel) where options.hasProviderToken:
+            guard APNsPath.isChannel(channel) else { return refuse(index, place, Self.malformedChannel) }
+            if notification.isDryRun { return dryRun(slot) }
+            slot.isBroadcast = true
+            slot.isOwnTopic = true
+            channelCalls.append(
+                HTTPCall(
+                    shared.template,
+                    path: "/4/broadcasts/apps/\(options.topic)",
+                    headers: channelFields(channel, shared),
+                    body: body
+                ),
+                slot
+            )
+        default:
+            refuse(index, place, Self.unsupported(addressee.recipient))
+        }
+    }
+
+    /// The fields of one call to a device.
+    ///
+    /// A message that shows something always has a collapse id, by default its own: should it go out twice, the second copy
+    /// takes the place of the first on the screen (specs: APNs section 9.2), which works only if the first had it too.
+    private func fields(_ id: String, _ shared: Shared) -> [HTTPHeader] {
+        var fields: [HTTPHeader] = []
+        fields.reserveCapacity(3)
+        fields.append(HTTPHeader("apns-id", id, .literal))
+        if let expiration = shared.expiration { fields.append(expiration) }
+        if let collapseID = shared.collapseID {
+            fields.append(collapseID)
+        } else if shared.headers.pushType.showsSomething {
+            fields.append(HTTPHeader("apns-collapse-id", id, .literal))
+        }
+        return fields
+    }
+
+    private func channelFields(_ channel: String, _ shared: Shared) -> [HTTPHeader] {
+        // A channel that stores nothing takes expiration 0 only, and 0 is always allowed.
+        let storesNothing = channels?.knownStorage(of: channel) == APNsChannels.MessageStorage.none
+        let expiration = storesNothing ? nil : shared.expiration
+        return [
+            HTTPHeader("apns-channel-id", channel, .literal),
+            expiration ?? HTTPHeader("apns-expiration", "0", .literal),
+        ]
+    }
+
+    private func share(
+        _ request: PushRequest,
+        _ overrides: APNsOverrides?,
+        _ form: Recipient.Form
+    ) -> Result<Shared, Fault> {
+        let headers = APNsHeaders(
+            request.notification,
+            overrides: overrides,
+            form: form,
+            topic: options.topic,
+            hasProviderToken: options.hasProviderToken
+        )
+        let faults = APNsCheck.faults(request.notification, headers: headers, overrides: overrides, form: form)
+        if let fault = faults.first { return .failure(Fault(fault)) }
+        let expiration = headers.expiration ?? APNsHeaders.expiration(of: request, now: now)
+        let isStart =
+            headers.pushType == .liveactivity && overrides?.payload?["aps"]?["event"] == "start"
+        return .success(
+            Shared(
+                headers: headers,
+                overrides: overrides,
+                template: form == .platformID ? templates.broadcast(for: headers) : templates.template(for: headers),
+                expiration: expiration.map { HTTPHeader("apns-expiration", $0, .literal) },
+                collapseID: headers.collapseID.map { HTTPHeader("apns-collapse-id", $0, .literal) },
+                isRepeatHarmful: headers.pushType.isRepeatHarmful || isStart
+            )
+        )
+    }
+
+    // MARK: What never leaves
+
+    /// A fault as an error, and as the refusal it becomes.
+    private struct Fault: Error {
+        let fault: PushWarning
+
+        init(_ fault: PushWarning) { self.fault = fault }
+
+        var refusal: Refusal { Refusal(.message, reason: fault.code, detail: fault.detail, advice: .never) }
+    }
+
+    private mutating func refuse(_ index: Int, _ place: Int, _ refusal: Refusal) {
+        refused.append(DeliveryReport(request: index, recipient: place, outcome: .refused(refusal)))
+    }
+
+    private mutating func dryRun(_ slot: Slot) {
+        refused.append(slot.report(.accepted(Acceptance(isForAudience: slot.isBroadcast, isDryRun: true))))
+    }
+
+    private static func malformed(_ started: Date) -> Refusal {
+        Refusal(
+            .token,
+            reason: "malformed_token",
+            detail: "Not an APNs token: it must be hexadecimal, with an even number of digits, 2 to 400.",
+            advice: .never,
+            invalidation: .init(asOf: started, isCertain: false)
+        )
+    }
+
+    private static let malformedChannel = Refusal(
+        .message,
+        reason: "malformed_channel",
+        detail: "Not a channel id: it is base64, as Apple gave it.",
+        advice: .never
+    )
+
+    private static func unsupported(_ recipient: Recipient) -> Refusal {
+        Refusal(
+            .message,
+            reason: "unsupported_recipient",
+            detail: "APNs takes tokens of the service ios-apns and, with a key, channel ids: not \(recipient.form.rawValue)"
+                + (recipient.form == .token ? " of another service." : "."),
+            advice: .never
+        )
+    }
+}
+
+/// Encodes a payload for each language that differs, once.
+private struct PayloadCache {
+    private var only: [UInt8]?
+    private var byLanguage: [String?: [UInt8]] = [:]
+
+    mutating func payload(
+        _ notification: PushNotification,
+        _ language: String?,
+        _ pushType: APNsPushType,
+        _ overrides: APNsOverrides?
+    ) -> [UInt8] {
+        if let only { return only }
+        if let known = byLanguage[language] { return known }
+        let isLocalized = APNsPayload.isLocalized(notification)
+        let bytes = APNsPayload.encode(notification, language: language, pushType: pushType, overrides: overrides)
+        if isLocalized { byLanguage[language] = bytes } else { only = bytes }
+        return bytes
+    }
+}
+
+/// The paths of sends.
+enum APNsPath {
+    private static let prefix: StaticString = "/3/device/"
+
+    /// The path of a token; nil when the token is not hexadecimal with an even number of digits, 2 to 400.
+    static func device(_ token: String) -> String? {
+        var token = token
+        return token.withUTF8 { digits -> String? in
+            guard (2...400).contains(digits.count), digits.count % 2 == 0 else { return nil }
+            for digit in digits where !isHexadecimal(digit) { return nil }
+            return String(unsafeUninitializedCapacity: 10 + digits.count) { path in
+                prefix.withUTF8Buffer { _ = path.update(fromContentsOf: $0) }
+                _ = UnsafeMutableBufferPointer(rebasing: path[10...]).update(fromContentsOf: digits)
+                return 10 + digits.count
+            }
+        }
+    }
+
+    /// Whether a text can be a channel id: base64, of a length that fits a header.
+    static func isChannel(_ text: String) -> Bool {
+        (1...1000).contains(text.utf8.count)
+            && text.utf8.allSatisfy {
+                isAlphanumeric($0) || $0 == UInt8(ascii: "+") || $0 == UInt8(ascii: "/") || $0 == UInt8(ascii: "=")
+                    || $0 == UInt8(ascii: "-") || $0 == UInt8(ascii: "_")
+            }
+    }
+
+    @inline(__always)
+    private static func isHexadecimal(_ byte: UInt8) -> Bool {
+        byte &- UInt8(ascii: "0") < 10 || (byte | 0x20) &- UInt8(ascii: "a") < 6
+    }
+
+    private static func isAlphanumeric(_ byte: UInt8) -> Bool {
+        byte &- UInt8(ascii: "0") < 10 || (byte | 0x20) &- UInt8(ascii: "a") < 26
+    }
+}

@@ -1,0 +1,188 @@
+import PushCore
+
+/// What is wrong with a notification, found without Apple: run before acceptance, and for its faults again before sending.
+enum APNsCheck {
+    /// Faults and warnings of a notification whose headers are known.
+    static func examine(
+        _ notification: PushNotification,
+        headers: APNsHeaders,
+        overrides: APNsOverrides?,
+        form: Recipient.Form
+    ) -> PayloadCheck {
+        var check = PayloadCheck(faults: faults(notification, headers: headers, overrides: overrides, form: form))
+        check.warnings = warnings(notification, headers: headers)
+        let limit = limit(headers, form)
+        if APNsPayload.upperBound(notification, overrides: overrides) > limit {
+            for language in APNsPayload.languages(of: notification) {
+                let bytes = APNsPayload.encode(
+                    notification,
+                    language: language,
+                    pushType: headers.pushType,
+                    overrides: overrides
+                )
+                guard let fault = tooLarge(bytes.count, headers, form) else { continue }
+                check.faults.append(fault)
+                break
+            }
+        }
+        return check
+    }
+
+    /// The largest payload, in bytes.
+    static func limit(_ headers: APNsHeaders, _ form: Recipient.Form) -> Int {
+        form == .platformID ? 5120 : headers.pushType.payloadLimit
+    }
+
+    static func tooLarge(_ count: Int, _ headers: APNsHeaders, _ form: Recipient.Form) -> PushWarning? {
+        let limit = limit(headers, form)
+        guard count > limit else { return nil }
+        let what = form == .platformID ? "a broadcast" : "a push of type \(headers.pushType.rawValue)"
+        return PushWarning(
+            pointer: "#/content",
+            code: "payload_too_large",
+            detail: "The payload has \(count) bytes after encoding; \(what) takes \(limit)."
+        )
+    }
+
+    /// Everything that Apple would refuse, but for the size.
+    static func faults(
+        _ notification: PushNotification,
+        headers: APNsHeaders,
+        overrides: APNsOverrides?,
+        form: Recipient.Form
+    ) -> [PushWarning] {
+        var faults = headers.faults
+        if let overrides { faults += overrides.faults }
+        if !notification.data.isEmpty {
+            for name in ["aps", "chapar"] where notification.data[name] != nil {
+                faults.append(
+                    PushWarning(
+                        pointer: "#/content/data/\(name)",
+                        code: "reserved_key",
+                        detail: "\"\(name)\" is reserved; Apple's own keys go under overrides.apns.payload.aps."
+                    )
+                )
+            }
+        }
+        if let aps = overrides?.payload?["aps"], aps.objectValue == nil {
+            faults.append(fault("/aps", "not_an_object", "aps must be an object."))
+        }
+        let aps = overrides?.payload?["aps"]?.objectValue
+        switch headers.pushType {
+        case .alert:
+            let shows =
+                notification.title != nil || notification.subtitle != nil || notification.body != nil
+                || notification.badge != nil || notification.sound != nil
+                || aps.map { $0["alert"] != nil || $0["badge"] != nil || $0["sound"] != nil } ?? false
+            if !shows {
+                faults.append(
+                    PushWarning(
+                        pointer: "#/content",
+                        code: "nothing_to_show",
+                        detail: "There is no text, sound or badge: Apple drops it. Set options.silent to wake the app."
+                    )
+                )
+            }
+        case .background: faults += backgroundFaults(aps)
+        case .liveactivity:
+            let hasText = notification.title != nil || notification.body != nil
+            faults += liveActivityFaults(aps, form: form, hasText: hasText)
+        case .widgets:
+            if let changed = aps?["content-changed"], changed != true {
+                faults.append(fault("/aps/content-changed", "wrong_combination", "A widget push has it true."))
+            }
+        default: break
+        }
+        return faults
+    }
+
+    private static func backgroundFaults(_ aps: JSONObject?) -> [PushWarning] {
+        guard let aps else { return [] }
+        var faults: [PushWarning] = []
+        for name in ["alert", "sound", "badge"] where aps[name] != nil {
+            faults.append(
+                fault("/aps/\(name)", "wrong_combination", "A background push must not hold \(name).")
+            )
+        }
+        if let available = aps["content-available"], available != 1 {
+            faults.append(fault("/aps/content-available", "wrong_combination", "A background push has it 1."))
+        }
+        return faults
+    }
+
+    private static func liveActivityFaults(
+        _ aps: JSONObject?,
+        form: Recipient.Form,
+        hasText: Bool
+    ) -> [PushWarning] {
+        guard let aps else {
+            return [
+                fault("/aps", "missing", "A Live Activity push needs timestamp, event and content-state in its payload.")
+            ]
+        }
+        var faults: [PushWarning] = []
+        func need(_ name: String, _ meaning: String, _ isRight: (JSONValue) -> Bool) {
+            if aps[name].map(isRight) ?? false { return }
+            faults.append(fault("/aps/\(name)", aps[name] == nil ? "missing" : "wrong_type", "\(name) must be \(meaning)."))
+        }
+        func forbid(_ names: [String], _ event: String) {
+            for name in names where aps[name] != nil {
+                faults.append(
+                    fault("/aps/\(name)", "wrong_combination", "\(name) does not go with the event \(event).")
+                )
+            }
+        }
+        need("timestamp", "whole seconds since 1970") { $0.integerValue != nil }
+        let event = aps["event"]?.stringValue
+        switch event {
+        case "start"?:
+            if form == .platformID {
+                faults.append(fault("/aps/event", "wrong_combination", "A broadcast updates and ends, it cannot start."))
+            }
+            need("content-state", "an object") { $0.objectValue != nil }
+            need("attributes-type", "the name of the app's attributes type") { $0.stringValue != nil }
+            need("attributes", "an object") { $0.objectValue != nil }
+            if !hasText { need("alert", "there, or content.title and body: a start shows something") { $0 != .null } }
+            forbid(["dismissal-date"], "start")
+        case "update"?:
+            need("content-state", "an object") { $0.objectValue != nil }
+            forbid(["attributes-type", "attributes", "dismissal-date"], "update")
+        case "end"?:
+            forbid(["attributes-type", "attributes"], "end")
+        default:
+            faults.append(fault("/aps/event", "bad_event", "event must be start, update or end."))
+        }
+        return faults
+    }
+
+    private static func fault(_ place: String, _ code: String, _ detail: String) -> PushWarning {
+        PushWarning(pointer: "#/overrides/apns/payload\(place)", code: code, detail: detail)
+    }
+
+    private static func warnings(_ notification: PushNotification, headers: APNsHeaders) -> [PushWarning] {
+        var warnings: [PushWarning] = []
+        func warn(_ field: String, _ code: String, _ detail: String) {
+            warnings.append(PushWarning(pointer: "#/content/\(field)", code: code, detail: detail))
+        }
+        if headers.pushType == .background {
+            let dropped = [
+                ("title", notification.title != nil), ("subtitle", notification.subtitle != nil),
+                ("body", notification.body != nil), ("sound", notification.sound != nil),
+                ("badge", notification.badge != nil), ("image", notification.image != nil),
+                ("click_url", notification.clickURL != nil), ("actions", !notification.actions.isEmpty),
+                ("category", notification.category != nil),
+            ]
+            for (field, isSet) in dropped where isSet {
+                warn(field, "dropped_when_silent", "A silent push shows nothing: \(field) is left out.")
+            }
+            return warnings
+        }
+        if notification.image != nil {
+            warn("image", "needs_extension", "iOS shows a picture only if the app's notification extension loads it.")
+        }
+        if !notification.actions.isEmpty {
+            warn("actions", "needs_extension", "iOS takes buttons from the app: by category, or by its extension.")
+        }
+        return warnings
+    }
+}

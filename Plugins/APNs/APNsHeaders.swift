@@ -1,0 +1,196 @@
+import PushCore
+import Synchronization
+
+/// The header fields of one request: what all its recipients share, after every rule of Apple's was checked.
+///
+/// Made in `check` before a notification is accepted, and again before it is sent.
+struct APNsHeaders {
+    var pushType: APNsPushType
+    var topic: String
+    var priority: String
+    /// Whether the topic is the configured one, so that a refusal of it is the operator's business.
+    var isOwnTopic: Bool
+    var collapseID: String?
+    /// What the caller wants instead of the request's own expiration.
+    var expiration: String?
+    var faults: [PushWarning] = []
+
+    /// Finds the fields of a notification.
+    init(
+        _ notification: PushNotification,
+        overrides: APNsOverrides?,
+        form: Recipient.Form,
+        topic base: String,
+        hasProviderToken: Bool
+    ) {
+        pushType = overrides?.pushType ?? (notification.isSilent ? .background : .alert)
+        priority =
+            overrides?.priority
+            ?? (pushType == .background || notification.priority == .normal && pushType != .pushtotalk ? "5" : "10")
+        collapseID = overrides?.collapseID ?? notification.collapseID
+        expiration = overrides?.expiration ?? (pushType == .pushtotalk ? "0" : nil)
+        let suffix = pushType.topicSuffix
+        topic = suffix.isEmpty ? base : base + suffix
+        isOwnTopic = suffix.isEmpty
+        guard overrides != nil || collapseID != nil || form == .platformID else { return }  // The usual case is valid.
+        if let own = overrides?.topic { override(topic: own, base: base) }
+        validate(hasProviderToken: hasProviderToken, form: form, isOverridden: overrides?.collapseID != nil)
+    }
+
+    private mutating func override(topic own: String, base: String) {
+        let suffix = pushType.topicSuffix
+        if let written = APNsPushType.suffix(of: own), written != suffix {
+            fault(
+                "topic",
+                "wrong_topic_suffix",
+                "A push of type \(pushType.rawValue) goes to \(suffix.isEmpty ? "the bare bundle id" : "…\(suffix)")."
+            )
+            return
+        }
+        guard Self.isTopic(own) else {
+            fault("topic", "bad_topic", "A topic is a bundle id, such as com.example.app.")
+            return
+        }
+        topic = own.hasSuffix(suffix) ? own : own + suffix
+        isOwnTopic = topic == base
+    }
+
+    private mutating func validate(hasProviderToken: Bool, form: Recipient.Form, isOverridden: Bool) {
+        if pushType == .background, priority == "10" {
+            fault("priority", "bad_priority", "A background push has priority 5 (or 1): Apple refuses 10.")
+        }
+        if pushType == .pushtotalk, priority != "10" || expiration != "0" {
+            fault("priority", "bad_priority", "A Push-to-Talk push has priority 10 and expiration 0.")
+        }
+        if pushType.needsProviderToken, !hasProviderToken {
+            fault(
+                "push-type",
+                "needs_provider_token",
+                "A push of type \(pushType.rawValue) needs a provider token: a client certificate is not enough."
+            )
+        }
+        if form == .platformID, pushType != .liveactivity {
+            fault("push-type", "wrong_push_type", "A channel takes Live Activity updates only: set it to liveactivity.")
+        }
+        if let collapseID, let problem = Self.problem(ofCollapseID: collapseID) {
+            let pointer = isOverridden ? "#/overrides/apns/headers/apns-collapse-id" : "#/options/collapse_id"
+            faults.append(PushWarning(pointer: pointer, code: "bad_collapse_id", detail: problem))
+        }
+    }
+
+    private mutating func fault(_ header: String, _ code: String, _ detail: String) {
+        faults.append(
+            PushWarning(pointer: "#/overrides/apns/headers/apns-\(header)", code: code, detail: detail)
+        )
+    }
+
+    private static func problem(ofCollapseID id: String) -> String? {
+        let count = id.utf8.count
+        if count > 64 { return "The collapse id has \(count) bytes; APNs takes 64." }
+        if count == 0 { return "The collapse id is empty: leave it out instead." }
+        let isClean = id.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F }
+        if !isClean || id.utf8.first == 0x20 || id.utf8.last == 0x20 {
+            return "The collapse id goes into a header: it must not hold control characters or begin or end with a space."
+        }
+        return nil
+    }
+
+    /// Whether a text has the form of a bundle id: at least two parts of letters, digits and hyphens.
+    static func isTopic(_ text: String) -> Bool {
+        let parts = text.split(separator: ".", omittingEmptySubsequences: false)
+        return parts.count >= 2 && text.utf8.count <= 155
+            && parts.allSatisfy { part in
+                !part.isEmpty
+                    && part.utf8.allSatisfy {
+                        switch $0 {
+                        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"):
+                            true
+                        default: false
+                        }
+                    }
+            }
+    }
+
+    /// The value of `apns-expiration`, nil when Apple may decide.
+    static func expiration(of request: PushRequest, now: Int64) -> String? {
+        switch request.expiration {
+        case .immediately: return "0"
+        case .at(let seconds): return String(seconds)
+        case nil: break
+        }
+        // Without a gateway the span counts from this send.
+        guard let timeToLive = request.notification.timeToLive else { return nil }
+        return timeToLive <= .zero ? "0" : String(now + timeToLive.components.seconds)
+    }
+}
+
+/// Keeps the templates of calls, one for each distinct set of constant fields, so that the transport can compress them once.
+final class APNsTemplates: Sendable {
+    private struct Key: Hashable {
+        let pushType: APNsPushType
+        let topic: String
+        let priority: String
+    }
+
+    private static let limit = 64
+    private let topic: String
+    private let alert: HTTPCallTemplate
+    private let quietAlert: HTTPCallTemplate
+    private let background: HTTPCallTemplate
+    private let others = Mutex<[Key: HTTPCallTemplate]>([:])
+
+    init(topic: String) {
+        self.topic = topic
+        alert = Self.make(.alert, topic, "10")
+        quietAlert = Self.make(.alert, topic, "5")
+        background = Self.make(.background, topic, "5")
+    }
+
+    func template(for headers: APNsHeaders) -> HTTPCallTemplate {
+        if headers.topic == topic {
+            switch (headers.pushType, headers.priority) {
+            case (.alert, "10"): return alert
+            case (.alert, "5"): return quietAlert
+            case (.background, "5"): return background
+            default: break
+            }
+        }
+        let key = Key(pushType: headers.pushType, topic: headers.topic, priority: headers.priority)
+        return others.withLock { others in
+            if let template = others[key] { return template }
+            if others.count >= Self.limit { others.removeAll() }  // Callers' own topics must not fill the memory.
+            let template = Self.make(key.pushType, key.topic, key.priority)
+            others[key] = template
+            return template
+        }
+    }
+
+    /// The template of a broadcast, whose topic is in the path.
+    func broadcast(for headers: APNsHeaders) -> HTTPCallTemplate {
+        let key = Key(pushType: headers.pushType, topic: "", priority: headers.priority)
+        return others.withLock { others in
+            if let template = others[key] { return template }
+            let template = HTTPCallTemplate(
+                method: "POST",
+                headers: [
+                    HTTPHeader("apns-push-type", headers.pushType.rawValue),
+                    HTTPHeader("apns-priority", headers.priority),
+                ]
+            )
+            others[key] = template
+            return template
+        }
+    }
+
+    private static func make(_ pushType: APNsPushType, _ topic: String, _ priority: String) -> HTTPCallTemplate {
+        HTTPCallTemplate(
+            method: "POST",
+            headers: [
+                HTTPHeader("apns-topic", topic),
+                HTTPHeader("apns-push-type", pushType.rawValue),
+                HTTPHeader("apns-priority", priority),
+            ]
+        )
+    }
+}

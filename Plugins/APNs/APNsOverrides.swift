@@ -1,0 +1,79 @@
+import PushCore
+
+/// What a caller wrote under `overrides.apns`: `payload`, laid over the payload, and `headers`, which replace ours.
+///
+/// Read only when present; every mistake becomes a fault with its place.
+struct APNsOverrides {
+    var payload: JSONObject?
+    var pushType: APNsPushType?
+    var priority: String?
+    var expiration: String?
+    var collapseID: String?
+    var topic: String?
+    var faults: [PushWarning] = []
+
+    private static let place = "#/overrides/apns"
+    private static let headerNames = [
+        "apns-push-type", "apns-priority", "apns-expiration", "apns-collapse-id", "apns-topic",
+    ]
+
+    init(_ object: JSONObject) {
+        for (name, value) in object {
+            switch (name, value) {
+            case ("payload", .object(let payload)): self.payload = payload
+            case ("headers", .object(let headers)): read(headers)
+            case ("payload", _), ("headers", _):
+                fault(name, "not_an_object", "\(name) must be an object.")
+            default:
+                let nearest = Suggestion.nearest(to: name, among: ["payload", "headers"])
+                let fix = nearest.map { " Did you mean \"\($0)\"?" } ?? ""
+                fault(name, "unknown_override", "Only payload and headers are known here.\(fix)")
+            }
+        }
+    }
+
+    private mutating func read(_ headers: JSONObject) {
+        for (name, value) in headers {
+            let place = "headers/\(name)"
+            let text: String
+            switch value {
+            case .string(let value): text = value
+            case .integer(let value): text = String(value)
+            default:
+                fault(place, "not_a_text", "A header's value is a text or a whole number.")
+                continue
+            }
+            switch name.lowercased() {
+            case "apns-push-type":
+                pushType = APNsPushType(rawValue: text)
+                if pushType == nil {
+                    let types = APNsPushType.allCases.map(\.rawValue)
+                    let nearest = Suggestion.nearest(to: text, among: types).map { "Did you mean \"\($0)\"? " } ?? ""
+                    fault(place, "unknown_push_type", "\(nearest)Allowed: \(types.joined(separator: ", ")).")
+                }
+            case "apns-priority":
+                priority = text
+                if !["1", "5", "10"].contains(text) { fault(place, "bad_priority", "Allowed: 1, 5, 10.") }
+            case "apns-expiration":
+                expiration = text
+                if Int64(text).map({ $0 < 0 }) ?? true {
+                    fault(place, "bad_expiration", "Write whole seconds since 1970, or 0 for \"now or never\".")
+                }
+            case "apns-collapse-id": collapseID = text
+            case "apns-topic": topic = text
+            case "apns-id":
+                fault(place, "header_reserved", "apns-id is the delivery's own id, a UUID that Chapar makes.")
+            case "authorization", "apns-channel-id":
+                fault(place, "header_reserved", "\(name.lowercased()) is set by Chapar.")
+            default:
+                let nearest = Suggestion.nearest(to: name, among: Self.headerNames)
+                let fix = nearest.map { "Did you mean \"\($0)\"? " } ?? ""
+                fault(place, "unknown_header", "\(fix)Allowed: \(Self.headerNames.joined(separator: ", ")).")
+            }
+        }
+    }
+
+    private mutating func fault(_ name: String, _ code: String, _ detail: String) {
+        faults.append(PushWarning(pointer: "\(Self.place)/\(name)", code: code, detail: detail))
+    }
+}

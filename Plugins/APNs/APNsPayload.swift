@@ -1,0 +1,183 @@
+import PushCore
+
+/// Turns the neutral notification into Apple's JSON: straight into bytes, once for each text variant of a request.
+///
+/// The texts are under `aps.alert`, the caller's `data` beside `aps`. What Apple has no field for and only an extension of
+/// the app can use (picture, tap address, buttons) is under `chapar`. Overrides are laid over the result when there are any.
+enum APNsPayload {
+    /// The payload for recipients with this language.
+    static func encode(
+        _ notification: PushNotification,
+        language: String?,
+        pushType: APNsPushType,
+        overrides: APNsOverrides?
+    ) -> [UInt8] {
+        var writer = JSONWriter(capacity: 256)
+        writer.beginObject()
+        if pushType != .mdm { aps(notification, language, pushType, &writer) }
+        if pushType != .background { extras(notification, &writer) }
+        for (name, value) in notification.data {
+            writer.name(name)
+            writer.value(value)
+        }
+        writer.endObject()
+        guard let changes = overrides?.payload else { return writer.bytes }
+        guard case .object(let object)? = try? JSONValue(parsing: writer.bytes) else { return writer.bytes }
+        return JSONValue.object(object.merging(changes)).bytes
+    }
+
+    private static func aps(
+        _ notification: PushNotification,
+        _ language: String?,
+        _ pushType: APNsPushType,
+        _ writer: inout JSONWriter
+    ) {
+        writer.name("aps")
+        writer.beginObject()
+        switch pushType {
+        case .background:
+            writer.name("content-available")
+            writer.integer(1)
+        case .widgets:
+            writer.name("content-changed")
+            writer.bool(true)
+        default:
+            alert(notification, language, &writer)
+            if let badge = notification.badge {
+                writer.name("badge")
+                writer.integer(badge)
+            }
+            if let sound = notification.sound {
+                writer.name("sound")
+                writer.string(sound)
+            }
+            if let category = notification.category {
+                writer.name("category")
+                writer.string(category)
+            }
+            if needsExtension(notification), pushType == .alert {
+                writer.name("mutable-content")
+                writer.integer(1)
+            }
+            if notification.isSilent {
+                writer.name("content-available")
+                writer.integer(1)
+            }
+        }
+        writer.endObject()
+    }
+
+    private static func alert(_ notification: PushNotification, _ language: String?, _ writer: inout JSONWriter) {
+        guard notification.title != nil || notification.subtitle != nil || notification.body != nil else { return }
+        writer.name("alert")
+        writer.beginObject()
+        if let title = notification.title {
+            writer.name("title")
+            writer.string(title.resolved(for: language))
+        }
+        if let subtitle = notification.subtitle {
+            writer.name("subtitle")
+            writer.string(subtitle.resolved(for: language))
+        }
+        if let body = notification.body {
+            writer.name("body")
+            writer.string(body.resolved(for: language))
+        }
+        writer.endObject()
+    }
+
+    /// Whether the app must have a notification service extension to make use of all parts.
+    static func needsExtension(_ notification: PushNotification) -> Bool {
+        notification.image != nil || !notification.actions.isEmpty
+    }
+
+    private static func extras(_ notification: PushNotification, _ writer: inout JSONWriter) {
+        guard notification.image != nil || notification.clickURL != nil || !notification.actions.isEmpty else { return }
+        writer.name("chapar")
+        writer.beginObject()
+        if let image = notification.image {
+            writer.name("image")
+            writer.string(image)
+        }
+        if let clickURL = notification.clickURL {
+            writer.name("click_url")
+            writer.string(clickURL)
+        }
+        if !notification.actions.isEmpty {
+            writer.name("actions")
+            writer.beginArray()
+            for action in notification.actions {
+                writer.beginObject()
+                writer.name("id")
+                writer.string(action.id)
+                writer.name("title")
+                writer.string(action.title)
+                if let url = action.url {
+                    writer.name("url")
+                    writer.string(url)
+                }
+                writer.endObject()
+            }
+            writer.endArray()
+        }
+        writer.endObject()
+    }
+
+    // MARK: Languages and sizes
+
+    /// Whether the payload depends on the recipient's language.
+    static func isLocalized(_ notification: PushNotification) -> Bool {
+        for text in [notification.title, notification.subtitle, notification.body] {
+            if case .localized? = text { return true }
+        }
+        return false
+    }
+
+    /// Every language that some text has, and nil for the default.
+    static func languages(of notification: PushNotification) -> [String?] {
+        var tags: Set<String> = []
+        for text in [notification.title, notification.subtitle, notification.body] {
+            if case .localized(_, let languages)? = text { tags.formUnion(languages.keys) }
+        }
+        return [nil] + tags.sorted()
+    }
+
+    /// A number of bytes that the payload surely does not exceed: cheap, since most messages are far below the limit.
+    static func upperBound(_ notification: PushNotification, overrides: APNsOverrides?) -> Int {
+        var texts = 0
+        for text in [notification.title, notification.subtitle, notification.body] {
+            switch text {
+            case nil: break
+            case .plain(let text): texts += text.utf8.count
+            case .localized(let fallback, let languages):
+                texts += max(fallback.utf8.count, languages.values.map(\.utf8.count).max() ?? 0)
+            }
+        }
+        for text in [notification.sound, notification.category, notification.image, notification.clickURL] {
+            texts += text?.utf8.count ?? 0
+        }
+        for action in notification.actions {
+            texts += 40 + action.id.utf8.count + action.title.utf8.count + (action.url?.utf8.count ?? 0)
+        }
+        var bound = 300 + 6 * texts  // A byte takes six at worst, as \u00XX.
+        bound += upperBound(notification.data)
+        if let payload = overrides?.payload { bound += upperBound(payload) }
+        return bound
+    }
+
+    private static func upperBound(_ object: JSONObject) -> Int {
+        var bound = 2
+        for (name, value) in object { bound += 4 + 6 * name.utf8.count + upperBound(value) }
+        return bound
+    }
+
+    private static func upperBound(_ value: JSONValue) -> Int {
+        switch value {
+        case .null, .bool: 6
+        case .integer, .double: 32
+        case .string(let text): 3 + 6 * text.utf8.count
+        case .array(let values): values.reduce(2) { $0 + 1 + upperBound($1) }
+        case .object(let object): upperBound(object)
+        }
+    }
+}

@@ -1,0 +1,84 @@
+import Foundation
+import PushCore
+
+/// A provider token: the signed statement "this request comes from team X, by key Y", good for an hour.
+///
+/// Header and claims hold what Apple asks for and nothing more; the signature is raw, everything is base64url without padding.
+struct APNsProviderToken: Sendable, Hashable {
+    /// The token.
+    let jwt: Secret
+    /// Its `iat` claim, seconds since 1970.
+    let issuedAt: Int64
+    /// Rises with each token of a source.
+    let generation: UInt64
+    /// The field that carries it, made once.
+    let header: HTTPHeader
+
+    init(jwt: Secret, issuedAt: Int64, generation: UInt64) {
+        self.jwt = jwt
+        self.issuedAt = issuedAt
+        self.generation = generation
+        header = HTTPHeader("authorization", "bearer \(jwt.reveal())", .indexed)
+    }
+
+    /// Signs a new token.
+    static func mint(
+        key: APNsSigningKey,
+        keyID: String,
+        teamID: String,
+        issuedAt: Int64,
+        generation: UInt64
+    ) throws -> APNsProviderToken {
+        let signed = signedPart(keyID: keyID, teamID: teamID, issuedAt: issuedAt)
+        let signature = try key.signature(of: Array(signed.utf8))
+        return APNsProviderToken(
+            jwt: Secret("\(signed).\(Base64URL.encode(signature))"),
+            issuedAt: issuedAt,
+            generation: generation
+        )
+    }
+
+    /// Whether the token is one that this key, key id and team make: a stored token of a replaced key is not.
+    func isMade(by key: APNsSigningKey, keyID: String, teamID: String) -> Bool {
+        let text = jwt.reveal()
+        guard let dot = text.lastIndex(of: "."),
+            text[..<dot] == Self.signedPart(keyID: keyID, teamID: teamID, issuedAt: issuedAt),
+            let signature = Base64URL.decode(text[text.index(after: dot)...])
+        else { return false }
+        return key.isValid(signature, of: Array(text[..<dot].utf8))
+    }
+
+    private static func signedPart(keyID: String, teamID: String, issuedAt: Int64) -> String {
+        var header = JSONWriter(capacity: 64)
+        header.beginObject()
+        header.name("alg")
+        header.string("ES256")
+        header.name("kid")
+        header.string(keyID)
+        header.endObject()
+        var claims = JSONWriter(capacity: 64)
+        claims.beginObject()
+        claims.name("iss")
+        claims.string(teamID)
+        claims.name("iat")
+        claims.integer(issuedAt)
+        claims.endObject()
+        return "\(Base64URL.encode(header.bytes)).\(Base64URL.encode(claims.bytes))"
+    }
+}
+
+/// Base64 with the URL alphabet and without padding (RFC 4648 section 5).
+enum Base64URL {
+    static func encode(_ bytes: [UInt8]) -> String {
+        Data(bytes).base64EncodedString()
+            .replacingOccurrences(of: "+", with: "-")
+            .replacingOccurrences(of: "/", with: "_")
+            .replacingOccurrences(of: "=", with: "")
+    }
+
+    static func decode(_ text: some StringProtocol) -> [UInt8]? {
+        let standard = text.replacingOccurrences(of: "-", with: "+").replacingOccurrences(of: "_", with: "/")
+        let padding = String(repeating: "=", count: (4 - standard.count % 4) % 4)
+        return Data(base64Encoded: standard + padding).map(Array.init)
+    }
+}

@@ -70,6 +70,8 @@ let package = Package(
             dependencies: [
                 "PushCore",
                 .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "SwiftASN1", package: "swift-asn1"),
                 .product(name: "X509", package: "swift-certificates"),
             ],
             path: "Plugins/APNs",
@@ -155,6 +157,7 @@ let package = Package(
             dependencies: [
                 "PushAPNs", "PushHTTP", "PushCore", "PushTesting", "PushSandbox",
                 .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: strict
         ),

@@ -1,5 +1,5 @@
 import Foundation
-import Logging
+internal import Logging
 public import PushCore
 import Synchronization
 
@@ -25,7 +25,7 @@ public final class APNsBackend: PushBackend {
     let tokens: ProviderTokenSource?
     private let broadcastPool: any HTTPPool
     private let templates: APNsTemplates
-    private let time: any TimeSource
+    let time: any TimeSource
     private let logger: Logger
     private let unknownReasons = Mutex<Set<String>>([])
     private let isShutDown = Mutex(false)
@@ -60,7 +60,12 @@ public final class APNsBackend: PushBackend {
         self.pool = try pool(options.endpoint)
         broadcastPool = try options.broadcastEndpoint.map(pool) ?? self.pool
         if let tokens, let endpoint = options.managementEndpoint {
-            channels = APNsChannels(pool: try pool(endpoint), tokens: tokens, bundleID: options.topic, time: context.time)
+            channels = APNsChannels(
+                pool: try pool(endpoint),
+                tokens: tokens,
+                bundleID: options.topic,
+                time: context.time
+            )
         } else {
             channels = nil
         }

@@ -225,7 +225,8 @@ struct APNsBatch {
         Refusal(
             .message,
             reason: "unsupported_recipient",
-            detail: "APNs takes tokens of the service ios-apns and, with a key, channel ids: not \(recipient.form.rawValue)"
+            detail:
+                "APNs takes tokens of the service ios-apns and, with a key, channel ids: not \(recipient.form.rawValue)"
                 + (recipient.form == .token ? " of another service." : "."),
             advice: .never
         )

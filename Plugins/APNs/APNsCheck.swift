@@ -117,13 +117,19 @@ enum APNsCheck {
     ) -> [PushWarning] {
         guard let aps else {
             return [
-                fault("/aps", "missing", "A Live Activity push needs timestamp, event and content-state in its payload.")
+                fault(
+                    "/aps",
+                    "missing",
+                    "A Live Activity push needs timestamp, event and content-state in its payload."
+                )
             ]
         }
         var faults: [PushWarning] = []
         func need(_ name: String, _ meaning: String, _ isRight: (JSONValue) -> Bool) {
             if aps[name].map(isRight) ?? false { return }
-            faults.append(fault("/aps/\(name)", aps[name] == nil ? "missing" : "wrong_type", "\(name) must be \(meaning)."))
+            faults.append(
+                fault("/aps/\(name)", aps[name] == nil ? "missing" : "wrong_type", "\(name) must be \(meaning).")
+            )
         }
         func forbid(_ names: [String], _ event: String) {
             for name in names where aps[name] != nil {
@@ -137,7 +143,9 @@ enum APNsCheck {
         switch event {
         case "start"?:
             if form == .platformID {
-                faults.append(fault("/aps/event", "wrong_combination", "A broadcast updates and ends, it cannot start."))
+                faults.append(
+                    fault("/aps/event", "wrong_combination", "A broadcast updates and ends, it cannot start.")
+                )
             }
             need("content-state", "an object") { $0.objectValue != nil }
             need("attributes-type", "the name of the app's attributes type") { $0.stringValue != nil }

@@ -90,7 +90,8 @@ struct APNsHeaders {
         if count == 0 { return "The collapse id is empty: leave it out instead." }
         let isClean = id.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F }
         if !isClean || id.utf8.first == 0x20 || id.utf8.last == 0x20 {
-            return "The collapse id goes into a header: it must not hold control characters or begin or end with a space."
+            return
+                "The collapse id goes into a header: it must not hold control characters or begin or end with a space."
         }
         return nil
     }

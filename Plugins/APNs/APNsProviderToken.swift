@@ -23,7 +23,7 @@ struct APNsProviderToken: Sendable, Hashable {
 
     /// Signs a new token.
     static func mint(
-        key: APNsSigningKey,
+        key: APNsAuthKey,
         keyID: String,
         teamID: String,
         issuedAt: Int64,
@@ -39,7 +39,7 @@ struct APNsProviderToken: Sendable, Hashable {
     }
 
     /// Whether the token is one that this key, key id and team make: a stored token of a replaced key is not.
-    func isMade(by key: APNsSigningKey, keyID: String, teamID: String) -> Bool {
+    func isMade(by key: APNsAuthKey, keyID: String, teamID: String) -> Bool {
         let text = jwt.reveal()
         guard let dot = text.lastIndex(of: "."),
             text[..<dot] == Self.signedPart(keyID: keyID, teamID: teamID, issuedAt: issuedAt),

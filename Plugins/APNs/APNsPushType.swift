@@ -1,7 +1,7 @@
 /// What a push is for: the values of `apns-push-type`, with the rules Apple ties to each.
 ///
 /// Source: Apple, "Sending notification requests to APNs", read 2026-08.
-public enum APNsPushType: String, Sendable, CaseIterable {
+enum APNsPushType: String, Sendable, CaseIterable {
     /// Shows, sounds or badges.
     case alert
     /// Wakes the app without showing anything.

@@ -68,7 +68,10 @@ enum APNsRejections {
             .invalidToken,
             "Not a token of this environment: tokens of builds run from Xcode belong to development, all others to production."
         ),
-        "BadExpirationDate": Rule(.drop, "The expiration is not an epoch time, or not 0 on a channel that stores nothing."),
+        "BadExpirationDate": Rule(
+            .drop,
+            "The expiration is not an epoch time, or not 0 on a channel that stores nothing."
+        ),
         "BadMessageId": Rule(.drop, "The apns-id is not a UUID. \(gatewayFault)"),
         "BadPriority": Rule(.drop, "The priority is not 1, 5 or 10, or does not go with the push type."),
         "BadTopic": Rule(.topic, "The topic is malformed: write the app's bundle id, without a suffix."),
@@ -160,7 +163,13 @@ extension APNsRejections {
             let detail = "Something other than APNs answered: a proxy, a captive portal or a wrong base_url."
             return .final(
                 .refused(
-                    Refusal(.account, reason: "foreign_answer", detail: detail, status: answer.status, advice: .parkBackend)
+                    Refusal(
+                        .account,
+                        reason: "foreign_answer",
+                        detail: detail,
+                        status: answer.status,
+                        advice: .parkBackend
+                    )
                 )
             )
         }

@@ -1,5 +1,5 @@
 import Foundation
-internal import Logging
+public import Logging
 public import PushCore
 import Synchronization
 
@@ -44,7 +44,7 @@ public final class ProviderTokenSource: Sendable {
         var isUnsaved = false
     }
 
-    let key: APNsSigningKey
+    let key: APNsAuthKey
     let keyID: String
     let teamID: String
     let state = Mutex(State())
@@ -54,7 +54,7 @@ public final class ProviderTokenSource: Sendable {
 
     /// Makes a source; nothing is minted before the first use.
     public init(
-        key: APNsSigningKey,
+        key: APNsAuthKey,
         keyID: String,
         teamID: String,
         time: any TimeSource = SystemTime(),

@@ -5,7 +5,7 @@ public import PushCore
 /// The `.p8` key of a team: a P-256 key in PEM form, which signs provider tokens.
 ///
 /// Every way in which an operator can hand over the wrong thing has its own message.
-public struct APNsSigningKey: Sendable {
+public struct APNsAuthKey: Sendable {
     let key: P256.Signing.PrivateKey
 
     /// A text that is not a usable key: what it is instead, and what to do.

@@ -1,0 +1,175 @@
+public import Foundation
+public import PushCore
+import SwiftASN1
+import X509
+
+/// A client certificate for APNs with its key: what it may send to, and until when.
+///
+/// Read when the configuration is, so that a wrong topic or an expired certificate is found before Apple finds it.
+public struct APNsCertificate: Sendable {
+    /// The topics it names, in its order.
+    public let topics: [String]
+    /// From when it is good.
+    public let notBefore: Date
+    /// Until when it is good.
+    public let notAfter: Date
+    /// Whether it is good for the production host.
+    public let isForProduction: Bool
+    /// Whether it is good for the development host.
+    public let isForDevelopment: Bool
+    /// The pair as the connection pool wants it.
+    public let pair: HTTPPoolConfiguration.ClientCertificate
+
+    /// What is wrong with a certificate or its key.
+    public struct Mistake: Error, Sendable, Hashable {
+        /// Which of the two is wrong.
+        public enum Part: Sendable {
+            /// The certificate.
+            case certificate
+            /// The private key.
+            case key
+        }
+
+        /// Which of the two is wrong.
+        public let part: Part
+        /// What is wrong. Never holds key material.
+        public let problem: String
+        /// What to give instead.
+        public let fix: String
+    }
+
+    private static let userID: ASN1ObjectIdentifier = [0, 9, 2342, 19_200_300, 100, 1, 1]
+    private static let development: ASN1ObjectIdentifier = [1, 2, 840, 113635, 100, 6, 3, 1]
+    private static let production: ASN1ObjectIdentifier = [1, 2, 840, 113635, 100, 6, 3, 2]
+    private static let voip: ASN1ObjectIdentifier = [1, 2, 840, 113635, 100, 6, 3, 4]
+    private static let topicList: ASN1ObjectIdentifier = [1, 2, 840, 113635, 100, 6, 3, 6]
+    private static let export =
+        "Export both from the keychain, or: openssl pkcs12 -in FILE.p12 -clcerts -nokeys (-nocerts -nodes for the key)."
+
+    /// Reads a certificate (with its intermediates, if any) and its key, both PEM.
+    public init(chainPEM: String, keyPEM: Secret) throws(Mistake) {
+        let certificate = try Self.certificate(in: chainPEM)
+        try Self.check(keyPEM.reveal(), fits: certificate)
+        pair = .init(chainPEM: chainPEM, keyPEM: keyPEM)
+        topics = Self.topics(of: certificate)
+        notBefore = certificate.notValidBefore
+        notAfter = certificate.notValidAfter
+        // Without either mark it says nothing about the host; Apple will.
+        let isMarkedDevelopment = certificate.extensions[oid: Self.development] != nil
+        let isMarkedProduction = certificate.extensions[oid: Self.production] != nil
+        isForDevelopment = isMarkedDevelopment || !isMarkedProduction
+        isForProduction = isMarkedProduction || !isMarkedDevelopment
+    }
+
+    /// Whether it may send to the app's topic, or to nothing that it tells.
+    func allows(_ topic: String) -> Bool { topics.isEmpty || topics.contains(topic) }
+
+    /// How it stands with its dates.
+    func validity(at now: Date) -> Diagnosis {
+        let until = RFC3339.string(notAfter).prefix(10)
+        let renew = "Renew it on Apple's developer site and replace certificate_file."
+        if now >= notAfter {
+            return Diagnosis("certificate", .failure, "The client certificate expired on \(until).", fix: renew)
+        }
+        if now < notBefore {
+            let from = RFC3339.string(notBefore)
+            return Diagnosis(
+                "certificate",
+                .failure,
+                "The client certificate is valid from \(from) only.",
+                fix: "Check this machine's clock."
+            )
+        }
+        let days = Int(notAfter.timeIntervalSince(now) / 86400)
+        if days < 30 {
+            return Diagnosis(
+                "certificate",
+                .warning,
+                "The client certificate ends in \(days) days, on \(until).",
+                fix: renew
+            )
+        }
+        return Diagnosis("certificate", .ok, "The client certificate is valid until \(until).")
+    }
+
+    private static func certificate(in text: String) throws(Mistake) -> Certificate {
+        guard text.contains("-----BEGIN CERTIFICATE-----") else {
+            let isKey = text.contains("PRIVATE KEY-----")
+            throw Mistake(
+                part: .certificate,
+                problem: isKey
+                    ? "is a key, not a certificate"
+                    : "is not a PEM certificate: it has no -----BEGIN CERTIFICATE----- line",
+                fix: isKey ? "A .p8 key goes into key_file, with key_id and team_id. \(export)" : export
+            )
+        }
+        do {
+            let documents = try PEMDocument.parseMultiple(pemString: text)
+            guard let document = documents.first(where: { $0.discriminator == "CERTIFICATE" }) else {
+                throw Mistake(part: .certificate, problem: "is not a PEM certificate", fix: export)
+            }
+            return try Certificate(pemDocument: document)
+        } catch {
+            throw Mistake(part: .certificate, problem: "is a damaged certificate: it cannot be decoded", fix: export)
+        }
+    }
+
+    private static func check(_ key: String, fits certificate: Certificate) throws(Mistake) {
+        if key.contains("-----BEGIN ENCRYPTED PRIVATE KEY-----") || key.contains("Proc-Type: 4,ENCRYPTED") {
+            throw Mistake(
+                part: .key,
+                problem: "is an encrypted key",
+                fix: "Remove its passphrase: openssl pkcs8 -topk8 -nocrypt -in FILE -out plain.pem"
+            )
+        }
+        guard key.contains("PRIVATE KEY-----") else {
+            let isCertificate = key.contains("-----BEGIN CERTIFICATE-----")
+            throw Mistake(
+                part: .key,
+                problem: isCertificate ? "is a certificate, not a key" : "is not a PEM key",
+                fix: export
+            )
+        }
+        let parsed: Certificate.PrivateKey
+        do {
+            let documents = try PEMDocument.parseMultiple(pemString: key)
+            guard let document = documents.first(where: { $0.discriminator.hasSuffix("PRIVATE KEY") }) else {
+                throw Mistake(part: .key, problem: "is not a PEM key", fix: export)
+            }
+            parsed = try Certificate.PrivateKey(pemDocument: document)
+        } catch {
+            throw Mistake(part: .key, problem: "is a damaged key: it cannot be decoded", fix: export)
+        }
+        guard parsed.publicKey == certificate.publicKey else {
+            throw Mistake(
+                part: .key,
+                problem: "does not belong to the certificate",
+                fix: "Export certificate and key together from the keychain in which the request was made."
+            )
+        }
+    }
+
+    /// The topics of a universal certificate stand in an extension, each followed by the name of its kind; older ones have
+    /// their one topic in the subject.
+    private static func topics(of certificate: Certificate) -> [String] {
+        var topics: [String] = []
+        for oid in [topicList, voip] {
+            guard let value = certificate.extensions[oid: oid]?.value, let root = try? DER.parse(value) else {
+                continue
+            }
+            switch root.content {
+            case .primitive(let bytes): topics.append(String(decoding: bytes, as: UTF8.self))
+            case .constructed(let nodes):
+                for node in nodes {
+                    guard case .primitive(let bytes) = node.content else { continue }
+                    topics.append(String(decoding: bytes, as: UTF8.self))
+                }
+            }
+        }
+        for name in certificate.subject {
+            for attribute in name where attribute.type == userID { topics.append(String(describing: attribute.value)) }
+        }
+        var seen: Set<String> = []
+        return topics.filter { APNsHeaders.isTopic($0) && seen.insert($0).inserted }
+    }
+}

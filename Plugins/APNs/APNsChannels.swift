@@ -1,0 +1,149 @@
+import Foundation
+public import PushCore
+import Synchronization
+
+/// The broadcast channels of an app, through which one push updates the Live Activities of many.
+///
+/// Programs create, read, delete and list them here; sending to one is an ordinary send to `Recipient.platformID`.
+/// Source: Apple, "Sending channel management requests to APNs", read 2026-08.
+public final class APNsChannels: Sendable {
+    /// What APNs keeps for devices that are offline; fixed when a channel is made.
+    public enum MessageStorage: Int, Sendable {
+        /// Nothing; pushes must have expiration 0, and more of them are allowed.
+        case none = 0
+        /// The newest message, for 8 hours at most.
+        case newest = 1
+    }
+
+    let pool: any HTTPPool
+    private let tokens: ProviderTokenSource
+    private let bundleID: String
+    private let time: any TimeSource
+    private let storages = Mutex<[String: MessageStorage]>([:])
+
+    init(pool: any HTTPPool, tokens: ProviderTokenSource, bundleID: String, time: any TimeSource) {
+        self.pool = pool
+        self.tokens = tokens
+        self.bundleID = bundleID
+        self.time = time
+    }
+
+    /// Makes a channel and returns its id, which is good in this environment only.
+    public func create(storage: MessageStorage = .newest) async throws(PushError) -> String {
+        var body = JSONWriter(capacity: 64)
+        body.beginObject()
+        body.name("message-storage-policy")
+        body.integer(storage.rawValue)
+        body.name("push-type")
+        body.string("LiveActivity")
+        body.endObject()
+        let answer: HTTPAnswer
+        do throws(PushError) {
+            answer = try await call("POST", "channels", body: body.bytes)
+        } catch  where error.reason == "CannotCreateChannelConfig" {
+            let count = (try? await list().count).map { " (\($0) now)" } ?? ""
+            throw PushError(
+                .invalidRequest,
+                "there are as many channels as Apple allows\(count): delete some",
+                reason: error.reason
+            )
+        }
+        guard let id = answer.header("apns-channel-id") else {
+            throw PushError(.badAnswer, "Apple made a channel but did not tell its id")
+        }
+        remember(id, storage)
+        return id
+    }
+
+    /// How a channel was made; throws ``PushError/Code/invalidRequest`` when there is no such channel.
+    public func read(_ id: String) async throws(PushError) -> MessageStorage {
+        let answer = try await call("GET", "channels", channel: id)
+        guard let value = try? JSONValue(parsing: answer.body),
+            let policy = value["message-storage-policy"]?.integerValue,
+            let storage = MessageStorage(rawValue: Int(policy))
+        else { throw PushError(.badAnswer, "Apple's description of the channel cannot be read") }
+        remember(id, storage)
+        return storage
+    }
+
+    /// Deletes a channel.
+    public func delete(_ id: String) async throws(PushError) {
+        _ = try await call("DELETE", "channels", channel: id)
+        storages.withLock { $0[id] = nil }
+    }
+
+    /// The ids of all channels of the app.
+    public func list() async throws(PushError) -> [String] {
+        let answer = try await call("GET", "all-channels")
+        guard let value = try? JSONValue(parsing: answer.body), let channels = value["channels"]?.arrayValue else {
+            throw PushError(.badAnswer, "Apple's list of channels cannot be read")
+        }
+        return channels.compactMap(\.stringValue)
+    }
+
+    /// How a channel was made, if it was made or read here.
+    func knownStorage(of id: String) -> MessageStorage? { storages.withLock { $0[id] } }
+
+    private func remember(_ id: String, _ storage: MessageStorage) {
+        storages.withLock { storages in
+            if storages.count >= 10_000 { storages.removeAll() }  // As many as Apple allows an app.
+            storages[id] = storage
+        }
+    }
+
+    // MARK: Calls
+
+    private func call(
+        _ method: String,
+        _ path: String,
+        channel: String? = nil,
+        body: [UInt8] = []
+    ) async throws(PushError) -> HTTPAnswer {
+        var headers: [HTTPHeader] = []
+        if let channel {
+            guard APNsPath.isChannel(channel) else {
+                throw PushError(.invalidRequest, "not a channel id: it is base64")
+            }
+            headers.append(HTTPHeader("apns-channel-id", channel, .literal))
+        }
+        headers.append(HTTPHeader("apns-request-id", MessageID.random().description, .literal))
+        let call = HTTPCall(
+            HTTPCallTemplate(method: method),
+            path: "/1/apps/\(bundleID)/\(path)",
+            headers: headers,
+            body: body
+        )
+        for isSecondTry in [false, true] {
+            await tokens.prepare()
+            let answer: HTTPAnswer
+            do throws(HTTPFailure) {
+                answer = try await pool.send(call)
+            } catch {
+                throw PushError(error.cause == .credentials ? .credentialsRefused : .unavailable, error.detail)
+            }
+            if (200..<300).contains(answer.status) { return answer }
+            let context = APNsRejections.Context(
+                started: time.now,
+                isOwnTopic: true,
+                isBroadcast: true,
+                isSecondTry: isSecondTry
+            )
+            if case .final(let outcome) = APNsRejections.verdict(on: answer, context) { throw Self.error(outcome) }
+        }
+        throw PushError(.credentialsRefused, ProviderTokenSource.clockHint)  // The second verdict is always final.
+    }
+
+    private static func error(_ outcome: DeliveryOutcome) -> PushError {
+        guard case .refused(let refusal) = outcome else {
+            return PushError(.badAnswer, "Apple's answer cannot be read")
+        }
+        let message = refusal.detail ?? refusal.reason
+        switch refusal.advice {
+        case .never: return PushError(.invalidRequest, message, reason: refusal.reason)
+        case .parkBackend: return PushError(.credentialsRefused, message, reason: refusal.reason)
+        case .retry(let after): return PushError(.unavailable, message, reason: refusal.reason, retryAfter: after)
+        case .slowRecipient(let after), .slowBackend(let after):
+            return PushError(.rateLimited, message, reason: refusal.reason, retryAfter: after)
+        }
+    }
+}

@@ -1,0 +1,258 @@
+public import Foundation
+public import PushCore
+
+/// Everything an ``APNsBackend`` needs to know, read from its section of a configuration file or set in code.
+public struct APNsOptions: Sendable {
+    /// The two worlds of Apple's tokens: builds run from Xcode have development tokens, all others production tokens.
+    public enum Environment: String, Sendable, CaseIterable {
+        /// App Store, TestFlight, enterprise and ad hoc builds.
+        case production
+        /// Builds run from Xcode.
+        case development
+    }
+
+    /// Who sends.
+    public enum Credential: Sendable {
+        /// A team's key, which signs provider tokens; key id and team id have 10 characters each.
+        case key(APNsAuthKey, keyID: String, teamID: String)
+        /// A client certificate.
+        case certificate(APNsCertificate)
+    }
+
+    /// Who sends.
+    public var credential: Credential
+    /// The app's bundle id.
+    public var topic: String
+    /// Which of Apple's hosts.
+    public var environment: Environment
+    /// 443, or 2197, which speaks the same and exists for firewalls.
+    public var port: Int
+    /// Where broadcasts are sent; nil is where all else is.
+    public var broadcastEndpoint: HTTPEndpoint?
+    /// Where broadcast channels are managed; nil when that is not known, as with a simulator that was not told apart.
+    public var managementEndpoint: HTTPEndpoint?
+    /// What every backend takes: address, trust, deadline, proxy, connections.
+    public var common: CommonBackendOptions?
+
+    /// Makes options in code, for Apple's own hosts.
+    public init(
+        credential: Credential,
+        topic: String,
+        environment: Environment = .production,
+        port: Int = 443
+    ) {
+        self.credential = credential
+        self.topic = topic
+        self.environment = environment
+        self.port = port
+        managementEndpoint = Self.management(environment)
+    }
+
+    /// Whether requests carry a provider token.
+    var hasProviderToken: Bool { if case .key = credential { true } else { false } }
+
+    /// Where pushes go.
+    var endpoint: HTTPEndpoint { common?.baseURL ?? Self.host(environment, port) }
+
+    static func host(_ environment: Environment, _ port: Int) -> HTTPEndpoint {
+        HTTPEndpoint(
+            host: environment == .production ? "api.push.apple.com" : "api.sandbox.push.apple.com",
+            port: port
+        )
+    }
+
+    static func management(_ environment: Environment) -> HTTPEndpoint {
+        environment == .production
+            ? HTTPEndpoint(host: "api-manage-broadcast.push.apple.com", port: 2196)
+            : HTTPEndpoint(host: "api-manage-broadcast.sandbox.push.apple.com", port: 2195)
+    }
+
+    /// The pool for one of the endpoints.
+    func pool(_ endpoint: HTTPEndpoint, policy: any HTTPConnectionPolicy) -> HTTPPoolConfiguration {
+        var pool = HTTPPoolConfiguration(endpoint: endpoint, version: .http2)
+        common?.apply(to: &pool)
+        pool.endpoint = endpoint
+        pool.policy = policy
+        if case .certificate(let certificate) = credential { pool.clientCertificate = certificate.pair }
+        return pool
+    }
+}
+
+extension APNsOptions {
+    /// Reads a section; nil after reporting everything that is wrong with it.
+    public init?(_ section: ConfigSection, now: Date) {
+        let before = section.report.issues.count
+        let environment = Self.environment(section)
+        let port = section.integer("port", in: 1...65535, default: 443)
+        if port != 443, port != 2197 {
+            section.reject("port", "APNs listens on 443 and 2197 only", fix: "For another server set base_url.")
+        }
+        let common = CommonBackendOptions(section)
+        let broadcast = section.endpoint("broadcast_url")
+        let management = section.endpoint("manage_url")
+        for (key, endpoint) in [("base_url", common.baseURL), ("broadcast_url", broadcast), ("manage_url", management)]
+        {
+            if endpoint?.scheme == .http { section.reject(key, "APNs speaks TLS only", fix: "Write https://…") }
+        }
+        let credential = Self.credential(section, now: now)
+        let topic = Self.topic(section, credential)
+        if case .certificate(let certificate)? = credential, !certificate.fits(environment) {
+            section.reject(
+                "certificate_file",
+                "is not good for \(environment.rawValue)",
+                fix: "Change environment, or use a certificate made for \(environment.rawValue)."
+            )
+        }
+        guard let credential, let topic, section.report.issues.count == before else { return nil }
+        self.init(credential: credential, topic: topic, environment: environment, port: port)
+        self.common = common
+        broadcastEndpoint = broadcast
+        // A simulator's user must not manage channels at Apple by accident.
+        managementEndpoint = management ?? (common.baseURL == nil ? Self.management(environment) : nil)
+    }
+
+    private enum Word: String, CaseIterable {
+        case production
+        case development
+        case sandbox
+    }
+
+    private static func environment(_ section: ConfigSection) -> Environment {
+        switch section.choice("environment", default: Word.production) {
+        case .production: .production
+        case .development, .sandbox: .development
+        }
+    }
+
+    // MARK: Credentials
+
+    private static func credential(_ section: ConfigSection, now: Date) -> Credential? {
+        let tokenKeys = ["key_file", "key", "key_id", "team_id"].filter(section.has)
+        let certificateKeys = ["certificate_file", "certificate_key_file"].filter(section.has)
+        // Asked for in any case: a key that is known but out of place is not an unknown one.
+        let wantsCertificate = !certificateKeys.isEmpty && tokenKeys.isEmpty
+        if let first = certificateKeys.first, !tokenKeys.isEmpty {
+            section.reject(
+                first,
+                "cannot be used together with \(tokenKeys.joined(separator: ", "))",
+                fix: "Apple ignores the token when there is a certificate: keep one of the two."
+            )
+        }
+        let certificate = certificate(section, isWanted: wantsCertificate, now: now)
+        let key = key(section, isWanted: !wantsCertificate)
+        return wantsCertificate ? certificate : key
+    }
+
+    private static func key(_ section: ConfigSection, isWanted: Bool) -> Credential? {
+        let pem = section.secret("key")
+        let file = section.file("key_file").map { Secret(String(decoding: $0, as: UTF8.self)) }
+        guard isWanted else {
+            _ = section.string("key_id")
+            _ = section.string("team_id")
+            return nil
+        }
+        if pem != nil, file != nil { section.reject("key", "stands beside key_file", fix: "Keep one of the two.") }
+        if !section.has("key"), !section.has("key_file") {
+            section.missing("key_file", "the path of the AuthKey_….p8 file, or certificate_file for a certificate")
+        }
+        let keyID = id(section, "key_id", "the key's 10-character id: it stands in the name of the AuthKey_….p8 file")
+        let teamID = id(section, "team_id", "the team's 10-character id: developer.apple.com, Membership details")
+        guard let text = file ?? pem else { return nil }
+        do throws(APNsAuthKey.Mistake) {
+            let key = try APNsAuthKey(pem: text)
+            guard let keyID, let teamID else { return nil }
+            return .key(key, keyID: keyID, teamID: teamID)
+        } catch {
+            section.reject(file == nil ? "key" : "key_file", error.problem, fix: error.fix)
+            return nil
+        }
+    }
+
+    private static func id(_ section: ConfigSection, _ key: String, _ meaning: String) -> String? {
+        guard let id = section.requiredString(key, meaning) else { return nil }
+        let isAlphanumeric = id.utf8.allSatisfy {
+            switch $0 {
+            case UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "0")...UInt8(ascii: "9"): true
+            default: false
+            }
+        }
+        guard id.utf8.count == 10, isAlphanumeric else {
+            let problem =
+                id.utf8.count == 10
+                ? "\"\(id)\" must hold capital letters and digits only" : "\"\(id)\" has \(id.count) characters, not 10"
+            section.reject(key, problem, fix: "Write \(meaning).")
+            return nil
+        }
+        return id
+    }
+
+    private static func certificate(_ section: ConfigSection, isWanted: Bool, now: Date) -> Credential? {
+        let chain = section.file("certificate_file").map { String(decoding: $0, as: UTF8.self) }
+        let keyFile = section.file("certificate_key_file").map { String(decoding: $0, as: UTF8.self) }
+        guard isWanted else { return nil }
+        guard section.has("certificate_file") else {
+            section.missing("certificate_file", "the path of the certificate that belongs to certificate_key_file, PEM")
+            return nil
+        }
+        guard let chain else { return nil }
+        // One file may hold both.
+        let key = keyFile ?? (chain.contains("PRIVATE KEY-----") ? chain : nil)
+        if key == nil, !section.has("certificate_key_file") {
+            section.missing("certificate_key_file", "the path of the certificate's private key, PEM")
+        }
+        guard let key else { return nil }
+        do throws(APNsCertificate.Mistake) {
+            let certificate = try APNsCertificate(chainPEM: chain, keyPEM: Secret(key))
+            let validity = certificate.validity(at: now)
+            if validity.verdict == .failure { section.reject("certificate_file", validity.finding, fix: validity.fix) }
+            return .certificate(certificate)
+        } catch {
+            let isKey = error.part == .key && keyFile != nil
+            section.reject(isKey ? "certificate_key_file" : "certificate_file", error.problem, fix: error.fix)
+            return nil
+        }
+    }
+
+    // MARK: Topic
+
+    private static func topic(_ section: ConfigSection, _ credential: Credential?) -> String? {
+        let meaning = "the app's bundle id, such as com.example.app"
+        var certificate: APNsCertificate?
+        if case .certificate(let own)? = credential { certificate = own }
+        if let certificate, !section.has("topic"), certificate.topics.count == 1 {
+            _ = section.string("topic")
+            return certificate.topics.first
+        }
+        guard let topic = section.requiredString("topic", meaning) else { return nil }
+        if let suffix = APNsPushType.suffix(of: topic) {
+            section.reject(
+                "topic",
+                "\"\(topic)\" ends with \(suffix)",
+                fix: "Write the bundle id alone: Chapar adds what a push type needs."
+            )
+            return nil
+        }
+        guard APNsHeaders.isTopic(topic) else {
+            section.reject("topic", "\"\(topic)\" is not a bundle id", fix: "Write \(meaning).")
+            return nil
+        }
+        if let certificate, !certificate.allows(topic) {
+            let topics = certificate.topics
+            let nearest = Suggestion.nearest(to: topic, among: topics).map { "Did you mean \"\($0)\"? " } ?? ""
+            section.reject(
+                "topic",
+                "\"\(topic)\" is not in the certificate",
+                fix: "\(nearest)It holds: \(topics.joined(separator: ", "))."
+            )
+            return nil
+        }
+        return topic
+    }
+}
+
+extension APNsCertificate {
+    /// Whether it is good for an environment's host.
+    func fits(_ environment: APNsOptions.Environment) -> Bool {
+        environment == .production ? isForProduction : isForDevelopment
+    }
+}

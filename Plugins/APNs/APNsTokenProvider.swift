@@ -1,0 +1,134 @@
+public import PushCore
+import Synchronization
+
+/// Gives and checks the device tokens of `ios-apns`, for code that gets them from an app.
+///
+/// An APNs token cannot be deleted, neither by the app nor by a server, so this type is no ``TokenDeleting``: a caller finds
+/// that out by asking, not by failing.
+public struct APNsTokenProvider: TokenProvider {
+    /// `ios-apns`.
+    public var service: TokenService { .iOSAPNs }
+
+    private let deadline: Duration
+    private let fetch: @Sendable () async throws -> [UInt8]?
+
+    /// Makes a provider.
+    ///
+    /// - Parameters:
+    ///   - deadline: How long `fetch` may take.
+    ///   - fetch: Asks the app for the token's bytes; nil or no bytes when there is none for now.
+    public init(deadline: Duration = .seconds(10), fetch: @escaping @Sendable () async throws -> [UInt8]?) {
+        self.deadline = deadline
+        self.fetch = fetch
+    }
+
+    /// The current token in lower-case hexadecimal; nil when the app has none for now.
+    ///
+    /// Throws ``PushError/Code/unavailable`` when the app fails or does not answer within the deadline.
+    public func token() async throws(PushError) -> DeviceToken? {
+        let bytes: [UInt8]?
+        do {
+            bytes = try await Deadline.run(deadline, fetch)
+        } catch is Deadline.Passed {
+            throw PushError(.unavailable, "the app gave no token within \(deadline.inSeconds) s")
+        } catch {
+            throw PushError(.unavailable, "the app could not give its token")
+        }
+        guard let bytes, !bytes.isEmpty else { return nil }
+        guard bytes.count <= 200 else { throw PushError(.badAnswer, "the app gave \(bytes.count) bytes for a token") }
+        return DeviceToken(Self.hexadecimal(bytes), service: service)
+    }
+
+    /// Brings a token to lower-case hexadecimal without the brackets and blanks of older logs.
+    ///
+    /// There is no fixed length: 2 to 400 digits, an even number of them.
+    public func validate(_ text: String) throws(InvalidToken) -> DeviceToken {
+        var digits: [UInt8] = []
+        for byte in text.utf8 {
+            switch byte {
+            case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "f"): digits.append(byte)
+            case UInt8(ascii: "A")...UInt8(ascii: "F"): digits.append(byte | 0x20)
+            case UInt8(ascii: "<"), UInt8(ascii: ">"), 0x20, 0x09, 0x0A, 0x0D: continue
+            default: throw InvalidToken(service, "it holds something other than hexadecimal digits")
+            }
+        }
+        guard !digits.isEmpty else { throw InvalidToken(service, "it is empty") }
+        guard digits.count % 2 == 0 else { throw InvalidToken(service, "it has an odd number of digits") }
+        guard digits.count <= 400 else { throw InvalidToken(service, "it has \(digits.count) digits; 400 is the most") }
+        return DeviceToken(String(decoding: digits, as: UTF8.self), service: service)
+    }
+
+    private static func hexadecimal(_ bytes: [UInt8]) -> String {
+        let digits = Array("0123456789abcdef".utf8)
+        return String(unsafeUninitializedCapacity: bytes.count * 2) { text in
+            for (place, byte) in bytes.enumerated() {
+                text[2 * place] = digits[Int(byte >> 4)]
+                text[2 * place + 1] = digits[Int(byte & 15)]
+            }
+            return bytes.count * 2
+        }
+    }
+}
+
+/// Waits for foreign code no longer than a deadline, even when that code never returns and ignores cancellation.
+enum Deadline {
+    struct Passed: Error {}
+
+    static func run<Value: Sendable>(
+        _ deadline: Duration,
+        _ body: @escaping @Sendable () async throws -> Value
+    ) async throws -> Value {
+        let race = Race<Value>()
+        // Unstructured, since a task group would wait for a body that never ends. Both are cancelled when one has won; the
+        // body's own task can outlive that only if the caller's code ignores cancellation.
+        let work = Task {
+            do { race.finish(.success(try await body())) } catch { race.finish(.failure(error)) }
+        }
+        let timer = Task {
+            do { try await Task.sleep(for: deadline) } catch { return }
+            race.finish(.failure(Passed()))
+        }
+        defer {
+            work.cancel()
+            timer.cancel()
+        }
+        return try await withTaskCancellationHandler {
+            try await race.value()
+        } onCancel: {
+            race.finish(.failure(CancellationError()))
+        }
+    }
+
+    /// The first result wins.
+    private final class Race<Value: Sendable>: Sendable {
+        private enum State {
+            case waiting(CheckedContinuation<Value, any Error>?)
+            case finished(Result<Value, any Error>)
+        }
+
+        private let state = Mutex(State.waiting(nil))
+
+        func finish(_ result: Result<Value, any Error>) {
+            let continuation = state.withLock { state -> CheckedContinuation<Value, any Error>? in
+                guard case .waiting(let continuation) = state else { return nil }
+                state = .finished(result)
+                return continuation
+            }
+            continuation?.resume(with: result)
+        }
+
+        func value() async throws -> Value {
+            try await withCheckedThrowingContinuation { continuation in
+                let result = state.withLock { state -> Result<Value, any Error>? in
+                    switch state {
+                    case .finished(let result): return result
+                    case .waiting:
+                        state = .waiting(continuation)
+                        return nil
+                    }
+                }
+                if let result { continuation.resume(with: result) }
+            }
+        }
+    }
+}

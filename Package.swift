@@ -170,7 +170,14 @@ let package = Package(
         ),
         .testTarget(
             name: "PushSandboxTests",
-            dependencies: ["PushSandbox", "PushHTTP", "PushCore", "PushTesting"],
+            dependencies: [
+                "PushSandbox", "PushHTTP", "PushCore", "PushTesting", "CNghttp2",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOSSL", package: "swift-nio-ssl"),
+            ],
+            exclude: ["Fixtures"],
             swiftSettings: strict
         ),
         .testTarget(

@@ -89,6 +89,7 @@ public final class Sandbox: Sendable {
     ///   - directory: Made when it is not there. Files of the same names are replaced.
     ///   - gatewayPort: The port that the configuration gives the gateway.
     /// - Returns: What listens where, and the files.
+    /// - Throws: When a file cannot be written.
     public func writeFiles(to directory: URL, gatewayPort: Int = 8080) throws -> SandboxDescription {
         let directory = directory.standardizedFileURL
         let files = FileManager.default

@@ -19,7 +19,9 @@ public struct ConfigIssue: Sendable, Hashable, CustomStringConvertible {
         self.fix = fix
     }
 
-    /// One line: place, path, problem, fix. An issue of the file as a whole has an empty path.
+    /// One line: place, path, problem, fix.
+    ///
+    /// An issue of the file as a whole has an empty path.
     public var description: String {
         let place = origin.file.isEmpty ? "" : "\(origin): "
         return "\(place)\(path.isEmpty ? "" : path + ": ")\(problem)" + (fix.map { ". \($0)" } ?? "")

@@ -27,6 +27,7 @@ public struct ConfigurationLoader {
     /// - Parameters:
     ///   - path: The file. Paths in it are relative to its folder.
     ///   - context: Gives what a backend of a name is built with.
+    /// - Returns: The settings, the backends and where every value came from.
     /// - Throws: Every mistake at once.
     public func load(
         _ path: String,
@@ -51,6 +52,7 @@ public struct ConfigurationLoader {
     ///   - name: What places in it are called by.
     ///   - folder: What relative paths in it are relative to.
     ///   - context: Gives what a backend of a name is built with.
+    /// - Returns: The settings, the backends and where every value came from.
     /// - Throws: Every mistake at once.
     public func load(
         text: [UInt8],

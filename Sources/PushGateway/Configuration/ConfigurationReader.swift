@@ -17,7 +17,8 @@ struct ConfigurationReader {
         configuration.store.path = FolderFiles.resolve(configuration.store.path, in: files.folder)
         configuration.queue = queue(section("queue"))
         let backends = backends(context)
-        let names = root.section("backends")?.keys ?? []  // A backend with a mistake is still one that a route may name.
+        // A backend with a mistake is still one that a route may name.
+        let names = root.section("backends")?.keys ?? []
         configuration.routes = RouteReader(names: names).read(root.sections("routes"))
         let auth = root.section("auth")
         configuration.apiKeys = auth.map(keys) ?? []

@@ -10,7 +10,7 @@ struct Interpolation {
     struct Result {
         /// The value with everything replaced.
         var text: String
-        /// What stood in the file instead: `env NAME`, `file /path`. Nil when nothing was replaced.
+        /// What stood in the file instead, such as `env NAME` or `file /path`; nil when nothing was replaced.
         var via: String?
         /// What could not be replaced, a sentence each with its fix.
         var problems: [(problem: String, fix: String)] = []

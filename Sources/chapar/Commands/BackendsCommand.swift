@@ -1,0 +1,90 @@
+import ArgumentParser
+import Foundation
+import PushCore
+import PushGateway
+
+/// `chapar backends`: the kinds this program knows, or what the backends of a configuration can do.
+struct BackendsCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "backends",
+        abstract: "List the kinds of backends, or with --config what each configured one can do."
+    )
+
+    @Option(
+        name: [.customLong("config"), .customShort("c")],
+        help: "A configuration file.",
+        completion: .file(extensions: ["yaml", "yml", "json"])
+    )
+    var config: String?
+
+    @OptionGroup var form: OutputForm
+
+    func run() async throws {
+        if let config {
+            show(try Workbench.offline().load(config).backends)
+        } else {
+            try showKinds()
+        }
+    }
+
+    private func showKinds() throws {
+        var table = TextTable("KIND", "PLATFORM")
+        for factory in try Plugins.registry().factories {
+            table.add(factory.kind.rawValue, factory.summary)
+            if form.isJSON {
+                Shell.print(["kind": .string(factory.kind.rawValue), "summary": .string(factory.summary)])
+            }
+        }
+        if !form.isJSON { table.print() }
+    }
+
+    private func show(_ backends: [BackendRegistry.ConfiguredBackend]) {
+        var table = TextTable("NAME", "KIND", "RECIPIENTS", "CAN ALSO", "HEALTH")
+        for configured in backends {
+            let backend = configured.backend
+            let recipients = backend.audience.names
+            let abilities = backend.abilities
+            let health = backend.health
+            table.add(
+                configured.name,
+                backend.kind.rawValue,
+                recipients.joined(separator: ","),
+                abilities.isEmpty ? "-" : abilities.joined(separator: ","),
+                health.detail.map { "\(health.status.rawValue): \($0)" } ?? health.status.rawValue
+            )
+            guard form.isJSON else { continue }
+            Shell.print([
+                "name": .string(configured.name), "kind": .string(backend.kind.rawValue),
+                "recipients": .array(recipients.map { .string($0) }),
+                "abilities": .array(abilities.map { .string($0) }),
+                "health": [
+                    "status": .string(health.status.rawValue), "detail": health.detail.map { .string($0) } ?? .null,
+                    "credential_expiries": .object(
+                        health.credentialExpiries.sorted { $0.key < $1.key }
+                            .reduce(into: JSONObject()) { $0[$1.key] = .string(RFC3339.string($1.value)) }
+                    ),
+                ],
+            ])
+        }
+        if !form.isJSON { table.print() }
+    }
+}
+
+extension BackendAudience {
+    /// The services and forms, in words of the API.
+    var names: [String] { services.map(\.rawValue).sorted() + forms.map(\.rawValue).sorted() }
+}
+
+extension PushBackend {
+    /// What it can do beside sending, in words.
+    var abilities: [String] {
+        var words: [String] = []
+        if devices != nil { words.append("devices") }
+        if subscriptions != nil { words.append("subscriptions") }
+        if tags != nil { words.append("tags") }
+        if events != nil { words.append("events") }
+        if cancellation != nil { words.append("cancel") }
+        if tracking != nil { words.append("track") }
+        return words
+    }
+}

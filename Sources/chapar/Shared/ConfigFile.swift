@@ -1,0 +1,58 @@
+import ArgumentParser
+import Foundation
+import Logging
+import PushCore
+import PushGateway
+import PushHTTP
+
+/// The flag that names the configuration file.
+struct ConfigFile: ParsableArguments {
+    @Option(
+        name: [.customLong("config"), .customShort("c")],
+        help: "The configuration file, YAML or JSON. Default: $CHAPAR_CONFIG, else chapar.yaml.",
+        completion: .file(extensions: ["yaml", "yml", "json"])
+    )
+    var named: String?
+
+    /// The file that is meant.
+    var path: String {
+        named ?? ProcessInfo.processInfo.environment["CHAPAR_CONFIG"].flatMap { $0.isEmpty ? nil : $0 } ?? "chapar.yaml"
+    }
+}
+
+/// The flag for scripts.
+struct OutputForm: ParsableArguments {
+    @Flag(name: .customLong("json"), help: "Write results as JSON, one value a line.")
+    var isJSON = false
+}
+
+/// What a command builds backends with: the transport and the loggers.
+struct Workbench {
+    let registry: BackendRegistry
+    let transport: any HTTPTransport
+    let state: (any StateStore)?
+    let logger: Logger
+
+    init(transport: any HTTPTransport, state: (any StateStore)? = nil, logger: Logger) throws {
+        registry = try Plugins.registry()
+        self.transport = transport
+        self.state = state
+        self.logger = logger
+    }
+
+    /// For commands that only look: real backends, of which none is asked to send.
+    static func offline() throws -> Workbench {
+        let silent = Logger(label: "chapar") { _ in SwiftLogNoOpLogHandler() }
+        return try Workbench(transport: NIOTransport(logger: silent), logger: silent)
+    }
+
+    /// Reads a configuration file and builds its backends.
+    func load(_ path: String) throws(ConfigurationError) -> LoadedConfiguration {
+        try ConfigurationLoader(registry: registry)
+            .load(path) { name in
+                var logger = logger
+                logger[metadataKey: "backend"] = "\(name)"
+                return BackendContext(name: name, http: transport, state: state, logger: logger)
+            }
+    }
+}

@@ -1,0 +1,84 @@
+import Foundation
+import PushCore
+
+/// What the program writes: results to stdout, everything else to stderr.
+enum Shell {
+    /// Writes a line to stdout.
+    static func print(_ line: String) { write(line + "\n", to: STDOUT_FILENO) }
+
+    /// Writes one JSON value as a line to stdout.
+    static func print(_ value: JSONValue) { print(value.text) }
+
+    /// Writes a line to stderr.
+    static func complain(_ line: String) { write(line + "\n", to: STDERR_FILENO) }
+
+    /// Writes text as it is to stderr, such as a progress bar that is drawn over.
+    static func draw(_ text: String) { write(text, to: STDERR_FILENO) }
+
+    /// Whether stderr is a terminal.
+    static var isErrorTerminal: Bool { isatty(STDERR_FILENO) == 1 }
+
+    /// Whether stdin is a terminal.
+    static var isInputTerminal: Bool { isatty(STDIN_FILENO) == 1 }
+
+    /// Whether stdout may be coloured: a terminal, and no `NO_COLOR` (see no-color.org).
+    static var hasColour: Bool {
+        let environment = ProcessInfo.processInfo.environment
+        return isatty(STDOUT_FILENO) == 1 && (environment["NO_COLOR"] ?? "").isEmpty && environment["TERM"] != "dumb"
+    }
+
+    /// A colour of a terminal.
+    enum Colour: String {
+        case red = "31"
+        case green = "32"
+        case yellow = "33"
+        case bold = "1"
+        case dim = "2"
+    }
+
+    /// The text in a colour, where colours may be.
+    static func paint(_ text: String, _ colour: Colour) -> String {
+        hasColour ? "\u{1B}[\(colour.rawValue)m\(text)\u{1B}[0m" : text
+    }
+
+    /// Writes all of it; a reader that went away is no error, since what it wanted it has.
+    private static func write(_ text: String, to descriptor: Int32) {
+        var rest = Array(text.utf8)[...]
+        while !rest.isEmpty {
+            let count = rest.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
+            if count < 0, errno == EINTR || errno == EAGAIN { continue }
+            guard count > 0 else { return }
+            rest = rest.dropFirst(count)
+        }
+    }
+}
+
+/// Columns of text with a line of headings.
+struct TextTable {
+    private var rows: [[String]]
+
+    init(_ headings: String...) { rows = [headings] }
+
+    mutating func add(_ cells: String...) { rows.append(cells) }
+
+    /// The lines; columns are as wide as their widest cell.
+    var lines: [String] {
+        let count = rows.map(\.count).max() ?? 0
+        let widths = (0..<count).map { column in
+            rows.map { column < $0.count ? $0[column].count : 0 }.max() ?? 0
+        }
+        return rows.map { row in
+            row.enumerated()
+                .map { column, cell in
+                    column == row.count - 1
+                        ? cell : cell + String(repeating: " ", count: widths[column] - cell.count + 2)
+                }
+                .joined()
+        }
+    }
+
+    /// Writes the table to stdout, the headings in bold.
+    func print() {
+        for (place, line) in lines.enumerated() { Shell.print(place == 0 ? Shell.paint(line, .bold) : line) }
+    }
+}

@@ -10,7 +10,9 @@ public struct APNsAuthKey: Sendable {
 
     /// A text that is not a usable key: what it is instead, and what to do.
     public struct Mistake: Error, Sendable, Hashable {
-        /// What is wrong. Never holds key material.
+        /// What is wrong.
+        ///
+        /// Never holds key material.
         public let problem: String
         /// What to give instead.
         public let fix: String

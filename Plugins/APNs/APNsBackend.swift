@@ -107,8 +107,9 @@ public final class APNsBackend: PushBackend {
         await replay(replays.withLock { $0 }, of: batch, on: pool, started: started, report: report)
     }
 
-    /// Sends what was refused for its credential once more: its connection is retired, so it goes out on another, with the
-    /// newest token. A second refusal is final.
+    /// Sends what was refused for its credential once more, on another connection and with the newest token.
+    ///
+    /// The refused connection is retired already. A second refusal is final.
     private func replay(
         _ refused: [(index: Int, otherwise: DeliveryOutcome)],
         of batch: APNsBatch.Calls,
@@ -121,6 +122,8 @@ public final class APNsBackend: PushBackend {
             report(refused.map { batch.slots[$0.index].report($0.otherwise) })
             return
         }
+        // A replay must not meet the refused token again on a sister of the retired connection.
+        if let tokens, tokens.takeReplacement() { pool.replaceConnections() }
         await tokens?.prepare()  // Keeps a token that the refusal made.
         let slots = batch.slots
         await pool.send(refused.map { batch.calls[$0.index] }) { replies in
@@ -200,6 +203,14 @@ public final class APNsBackend: PushBackend {
             hasProviderToken: tokens != nil
         )
         return APNsCheck.examine(notification, headers: headers, overrides: overrides, form: recipient)
+    }
+
+    /// True for calls, Push-to-Talk and the start of a Live Activity.
+    public func isRepeatHarmful(_ notification: PushNotification) -> Bool {
+        guard let overrides = notification.overrides[Self.kind.rawValue].map({ APNsOverrides($0) }) else {
+            return false
+        }
+        return overrides.isRepeatHarmful
     }
 
     /// The sum of the stream limits that Apple grants now; at least 1, so that a first message opens a connection.

@@ -171,8 +171,6 @@ struct APNsBatch {
         let faults = APNsCheck.faults(request.notification, headers: headers, overrides: overrides, form: form)
         if let fault = faults.first { return .failure(Fault(fault)) }
         let expiration = headers.expiration ?? APNsHeaders.expiration(of: request, now: now)
-        let isStart =
-            headers.pushType == .liveactivity && overrides?.payload?["aps"]?["event"] == "start"
         return .success(
             Shared(
                 headers: headers,
@@ -180,7 +178,7 @@ struct APNsBatch {
                 template: form == .platformID ? templates.broadcast(for: headers) : templates.template(for: headers),
                 expiration: expiration.map { HTTPHeader("apns-expiration", $0, .literal) },
                 collapseID: headers.collapseID.map { HTTPHeader("apns-collapse-id", $0, .literal) },
-                isRepeatHarmful: headers.pushType.isRepeatHarmful || isStart
+                isRepeatHarmful: overrides?.isRepeatHarmful ?? false
             )
         )
     }

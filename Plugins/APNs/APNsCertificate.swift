@@ -32,7 +32,9 @@ public struct APNsCertificate: Sendable {
 
         /// Which of the two is wrong.
         public let part: Part
-        /// What is wrong. Never holds key material.
+        /// What is wrong.
+        ///
+        /// Never holds key material.
         public let problem: String
         /// What to give instead.
         public let fix: String

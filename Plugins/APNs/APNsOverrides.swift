@@ -32,6 +32,12 @@ struct APNsOverrides {
         }
     }
 
+    /// Whether a second copy does harm: only types that overrides alone can choose do.
+    var isRepeatHarmful: Bool {
+        guard let pushType else { return false }
+        return pushType.isRepeatHarmful || pushType == .liveactivity && payload?["aps"]?["event"] == "start"
+    }
+
     private mutating func read(_ headers: JSONObject) {
         for (name, value) in headers {
             let place = "headers/\(name)"

@@ -25,7 +25,9 @@ enum APNsPushType: String, Sendable, CaseIterable {
     /// Refreshes widgets.
     case widgets
 
-    /// What the topic must end with, after the bundle id. Callers never type it.
+    /// What the topic must end with, after the bundle id.
+    ///
+    /// Callers never type it.
     var topicSuffix: String {
         switch self {
         case .alert, .background, .mdm: ""

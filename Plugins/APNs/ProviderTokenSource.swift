@@ -30,7 +30,9 @@ public final class ProviderTokenSource: Sendable {
 
     struct State {
         var newest: APNsProviderToken?
-        /// The token each connection began with. Entries go when their token may not be sent any more.
+        /// The token each connection began with.
+        ///
+        /// Entries go when their token may not be sent any more.
         var pins: [UInt64: APNsProviderToken] = [:]
         /// Since when the newest token is under suspicion: a connection opened later that is refused too proves it.
         var suspectSince: ContinuousClock.Instant?
@@ -39,6 +41,8 @@ public final class ProviderTokenSource: Sendable {
         /// Apple said that tokens change too often.
         var noMintBefore: Int64 = 0
         var alert: Alert?
+        /// A token was replaced because it was refused, so no connection that carries it is of use.
+        var mustReplaceConnections = false
         var generation: UInt64 = 0
         var isRestored = false
         var isUnsaved = false
@@ -167,6 +171,7 @@ public final class ProviderTokenSource: Sendable {
             else { return }  // Another refusal has dealt with it: there is a newer token already.
             if abs(now - newest.issuedAt) >= Rule.leastBetweenMints, now >= state.noMintBefore {
                 _ = mint(&state, now)
+                state.mustReplaceConnections = true
                 state.suspectSince = .now  // If the new one is refused too, it is not the token's age.
             } else if let since = state.suspectSince, connection.openedAt > since {
                 let until = max(newest.issuedAt + Rule.leastBetweenMints, state.noMintBefore, now + 60)
@@ -175,6 +180,14 @@ public final class ProviderTokenSource: Sendable {
             } else if state.suspectSince == nil {
                 state.suspectSince = .now  // Perhaps only the connection is wedged; the next one tells.
             }
+        }
+    }
+
+    /// Whether all connections are to be replaced: true once after a refused token was replaced, for whoever asks first.
+    func takeReplacement() -> Bool {
+        state.withLock { state in
+            defer { state.mustReplaceConnections = false }
+            return state.mustReplaceConnections
         }
     }
 

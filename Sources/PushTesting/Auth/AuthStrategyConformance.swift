@@ -1,0 +1,149 @@
+public import PushCore
+
+/// What every ``AuthStrategy`` promises, as checks that a plugin's tests run.
+public enum AuthStrategyConformance {
+    /// A strategy with what the checks need to know about it.
+    public struct Subject: Sendable {
+        /// The strategy, not used yet.
+        public var strategy: any AuthStrategy
+        /// Where credentials are asked for.
+        public var destination: HTTPEndpoint
+        /// How many credentials have been fetched or made so far.
+        public var refreshes: @Sendable () async -> Int
+        /// The refusal that a fresh credential mends; nil when no refusal is, as with an API key.
+        public var curable: (status: Int, reason: String?)?
+        /// A refusal that no credential mends.
+        public var hopeless: (status: Int, reason: String?)
+        /// Lets enough time pass for a refused credential to be replaced, where a platform bounds how often that may be.
+        public var age: @Sendable () async -> Void
+
+        /// Makes a subject.
+        public init(
+            strategy: any AuthStrategy,
+            destination: HTTPEndpoint,
+            refreshes: @escaping @Sendable () async -> Int,
+            curable: (status: Int, reason: String?)?,
+            hopeless: (status: Int, reason: String?),
+            age: @escaping @Sendable () async -> Void = {}
+        ) {
+            self.strategy = strategy
+            self.destination = destination
+            self.refreshes = refreshes
+            self.curable = curable
+            self.hopeless = hopeless
+            self.age = age
+        }
+
+        func credential() async throws -> AuthCredential {
+            try await strategy.credential(for: destination)
+        }
+    }
+
+    /// A check of this kit.
+    public typealias Check = ConformanceCheck<Subject>
+
+    /// All checks.
+    public static let checks: [Check] = [
+        Check("gives a credential that HTTP can carry", run: givesCredential),
+        Check("keeps its credential", run: keepsCredential),
+        Check("shows no secret", run: showsNoSecret),
+        Check("makes one credential for many who ask at once", run: startsOnce),
+        Check("replaces a refused credential", run: replaces),
+        Check("refreshes once for a thousand refusals at once", run: refreshesOnce),
+        Check("does not refresh for a credential that has been replaced", run: ignoresOldRefusals),
+        Check("gives up in words when no credential helps", run: givesUp),
+    ]
+
+    private static func givesCredential(_ subject: Subject) async throws {
+        let credential = try await subject.credential()
+        try expect(!credential.headers.isEmpty, "the credential has no header field")
+        for header in credential.httpHeaders {
+            try expect(header.name == header.name.lowercased(), "the field \(header.name) is not lower case")
+            let isClean = header.value.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F }
+            try expect(isClean && !header.value.isEmpty, "the field \(header.name) has a value that HTTP forbids")
+        }
+    }
+
+    private static func keepsCredential(_ subject: Subject) async throws {
+        let first = try await subject.credential()
+        let second = try await subject.credential()
+        try expect(first == second, "two requests in a row get different credentials")
+    }
+
+    private static func showsNoSecret(_ subject: Subject) async throws {
+        let credential = try await subject.credential()
+        let text = "\(credential)" + String(reflecting: credential)
+        for header in credential.headers {
+            try expect(!text.contains(header.value.reveal()), "printing a credential shows its secret")
+        }
+    }
+
+    private static func startsOnce(_ subject: Subject) async throws {
+        try await withThrowingTaskGroup(of: Void.self) { tasks in
+            for _ in 0..<100 { tasks.addTask { _ = try await subject.credential() } }
+            try await tasks.waitForAll()
+        }
+        let count = await subject.refreshes()
+        try expect(count <= 1, "a hundred first requests made \(count) credentials")
+    }
+
+    private static func replaces(_ subject: Subject) async throws {
+        guard let curable = subject.curable else { return }
+        let old = try await subject.credential()
+        await subject.age()
+        let decision = await subject.strategy.refused(old, status: curable.status, reason: curable.reason)
+        try expect(decision == .retry, "a refusal that a fresh credential mends leads to \(decision)")
+        let new = try await subject.credential()
+        try expect(new.generation > old.generation, "the credential after a refusal is of the same generation")
+        try expect(new.headers != old.headers, "the credential after a refusal is the same")
+    }
+
+    private static func refreshesOnce(_ subject: Subject) async throws {
+        guard let curable = subject.curable else { return }
+        let old = try await subject.credential()
+        await subject.age()
+        let before = await subject.refreshes()
+        try await withThrowingTaskGroup(of: Void.self) { tasks in
+            for _ in 0..<1000 {
+                tasks.addTask {
+                    let decision = await subject.strategy.refused(old, status: curable.status, reason: curable.reason)
+                    try expect(decision == .retry, "one of a thousand refusals leads to \(decision)")
+                    _ = try await subject.credential()
+                }
+            }
+            try await tasks.waitForAll()
+        }
+        let count = await subject.refreshes() - before
+        try expect(count == 1, "a thousand refusals caused \(count) refreshes")
+    }
+
+    private static func ignoresOldRefusals(_ subject: Subject) async throws {
+        guard let curable = subject.curable else { return }
+        let old = try await subject.credential()
+        await subject.age()
+        _ = await subject.strategy.refused(old, status: curable.status, reason: curable.reason)
+        _ = try await subject.credential()
+        let before = await subject.refreshes()
+        let decision = await subject.strategy.refused(old, status: curable.status, reason: curable.reason)
+        try expect(decision == .retry, "a late refusal of the old credential leads to \(decision)")
+        _ = try await subject.credential()
+        let count = await subject.refreshes() - before
+        try expect(count == 0, "a late refusal of the old credential caused \(count) refreshes")
+    }
+
+    private static func givesUp(_ subject: Subject) async throws {
+        let credential = try await subject.credential()
+        let decision = await subject.strategy.refused(
+            credential,
+            status: subject.hopeless.status,
+            reason: subject.hopeless.reason
+        )
+        guard case .giveUp(let sentence) = decision else {
+            throw ConformanceFailure("a refusal that nothing mends leads to \(decision)")
+        }
+        try expect(!sentence.isEmpty, "giving up says nothing to the operator")
+        for header in credential.headers {
+            try expect(!sentence.contains(header.value.reveal()), "giving up shows the secret")
+        }
+    }
+}

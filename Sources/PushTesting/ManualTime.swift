@@ -1,0 +1,79 @@
+public import Foundation
+public import PushCore
+internal import Synchronization
+
+/// A wall clock that stands still until a test moves it.
+///
+/// `sleep(for:)` returns when the clock has been moved past its end, in the order of the ends.
+public final class ManualTime: TimeSource {
+    private struct Sleeper {
+        let id: UInt64
+        let end: Date
+        let continuation: CheckedContinuation<Void, any Error>
+    }
+
+    private struct State {
+        var now: Date
+        var sleepers: [Sleeper] = []
+        var cancelled: Set<UInt64> = []
+        var nextID: UInt64 = 0
+    }
+
+    private let state: Mutex<State>
+
+    /// Makes a clock; 1 January 2026 unless told otherwise.
+    public init(_ now: Date = Date(timeIntervalSince1970: 1_767_225_600)) {
+        state = Mutex(State(now: now))
+    }
+
+    /// The time it was last moved to.
+    public var now: Date { state.withLock { $0.now } }
+
+    /// How many tasks wait on it.
+    public var sleeping: Int { state.withLock { $0.sleepers.count } }
+
+    /// Moves the clock on and wakes who has slept long enough.
+    public func advance(by duration: Duration) {
+        let woken = state.withLock { state -> [Sleeper] in
+            state.now += duration.inSeconds
+            let now = state.now
+            let woken = state.sleepers.filter { $0.end <= now }.sorted { $0.end < $1.end }
+            state.sleepers.removeAll { $0.end <= now }
+            return woken
+        }
+        for sleeper in woken { sleeper.continuation.resume() }
+    }
+
+    /// Sets the clock, also back; nobody is woken by that.
+    public func set(_ now: Date) { state.withLock { $0.now = now } }
+
+    /// Waits until the clock has been moved on by `duration`; throws `CancellationError` when the task is cancelled.
+    public func sleep(for duration: Duration) async throws {
+        let id = state.withLock { state -> UInt64 in
+            state.nextID += 1
+            return state.nextID
+        }
+        try await withTaskCancellationHandler {
+            try await withCheckedThrowingContinuation { continuation in
+                let result = state.withLock { state -> Result<Void, any Error>? in
+                    if state.cancelled.remove(id) != nil { return .failure(CancellationError()) }
+                    if duration <= .zero { return .success(()) }
+                    let end = state.now.addingTimeInterval(duration.inSeconds)
+                    state.sleepers.append(Sleeper(id: id, end: end, continuation: continuation))
+                    return nil
+                }
+                if let result { continuation.resume(with: result) }
+            }
+        } onCancel: {
+            let sleeper = state.withLock { state -> Sleeper? in
+                guard let place = state.sleepers.firstIndex(where: { $0.id == id }) else {
+                    state.cancelled.insert(id)  // It has not gone to sleep yet.
+                    return nil
+                }
+                return state.sleepers.remove(at: place)
+            }
+            sleeper?.continuation.resume(throwing: CancellationError())
+        }
+        state.withLock { _ = $0.cancelled.remove(id) }
+    }
+}

@@ -1,0 +1,120 @@
+public import PushCore
+
+/// What every ``TokenProvider`` promises, as checks that a plugin's tests run.
+public enum TokenProviderConformance {
+    /// A provider in each of the situations that the checks are about.
+    public struct Subject: Sendable {
+        /// A provider that has a token.
+        public var provider: any TokenProvider
+        /// The same kind of provider, whose source has no token for now.
+        public var empty: (any TokenProvider)?
+        /// The same kind of provider, whose source never answers; its deadline must be short.
+        public var hanging: (any TokenProvider)?
+        /// The same kind of provider, whose source fails.
+        public var failing: (any TokenProvider)?
+        /// Texts that cannot be a token of the service.
+        public var invalidTexts: [String]
+
+        /// Makes a subject.
+        public init(
+            provider: any TokenProvider,
+            empty: (any TokenProvider)? = nil,
+            hanging: (any TokenProvider)? = nil,
+            failing: (any TokenProvider)? = nil,
+            invalidTexts: [String]
+        ) {
+            self.provider = provider
+            self.empty = empty
+            self.hanging = hanging
+            self.failing = failing
+            self.invalidTexts = invalidTexts
+        }
+    }
+
+    /// A check of this kit.
+    public typealias Check = ConformanceCheck<Subject>
+
+    /// All checks.
+    public static let checks: [Check] = [
+        Check("is of a service that the API knows", run: hasKnownService),
+        Check("gives tokens of its own service, in the form it wants itself", run: givesValidTokens),
+        Check("gives the same token until it changes", run: isStable),
+        Check("brings a token to its final form at once", run: validatesOnce),
+        Check("refuses texts that cannot be a token, without repeating them", run: refusesTexts),
+        Check("says nil when there is no token", run: saysNil),
+        Check("says that the source failed, and that trying again makes sense", run: saysFailure),
+        Check("gives up on a source that never answers", run: givesUp),
+    ]
+
+    private static func hasKnownService(_ subject: Subject) async throws {
+        let service = subject.provider.service
+        try expect(TokenService.known.contains(service), "the API does not know the service \(service)")
+        try expect(service.rawValue == service.rawValue.lowercased(), "the service's name is not lower case")
+    }
+
+    private static func givesValidTokens(_ subject: Subject) async throws {
+        let token = try await token(of: subject.provider)
+        try expect(token.service == subject.provider.service, "the token is of the service \(token.service)")
+        let valid = try subject.provider.validate(token.value)
+        try expect(valid == token, "validating its own token changes it")
+    }
+
+    private static func isStable(_ subject: Subject) async throws {
+        let first = try await token(of: subject.provider)
+        let second = try await token(of: subject.provider)
+        try expect(first == second, "two fetches in a row gave different tokens")
+    }
+
+    private static func validatesOnce(_ subject: Subject) async throws {
+        let token = try await token(of: subject.provider)
+        let once = try subject.provider.validate("  \(token.value)\n")
+        let twice = try subject.provider.validate(once.value)
+        try expect(once == twice, "validating a validated token changes it")
+        try expect(once == token, "blanks around a token make it another one")
+    }
+
+    private static func refusesTexts(_ subject: Subject) async throws {
+        for text in [""] + subject.invalidTexts {
+            do throws(InvalidToken) {
+                _ = try subject.provider.validate(text)
+            } catch {
+                try expect(!error.problem.isEmpty, "the refusal of a text says nothing")
+                try expect(error.service == subject.provider.service, "a refusal names the service \(error.service)")
+                try expect(text.isEmpty || !error.description.contains(text), "a refusal repeats the text")
+                continue
+            }
+            throw ConformanceFailure("a text of \(text.count) characters passed as a token, and should not")
+        }
+    }
+
+    private static func saysNil(_ subject: Subject) async throws {
+        guard let empty = subject.empty else { return }
+        let token = try await empty.token()
+        try expect(token == nil, "a source without a token gave one")
+    }
+
+    private static func saysFailure(_ subject: Subject) async throws {
+        guard let failing = subject.failing else { return }
+        try await expectUnavailable(failing, "a source that fails")
+    }
+
+    private static func givesUp(_ subject: Subject) async throws {
+        guard let hanging = subject.hanging else { return }
+        try await expectUnavailable(hanging, "a source that never answers")
+    }
+
+    private static func expectUnavailable(_ provider: any TokenProvider, _ what: String) async throws {
+        do throws(PushError) {
+            _ = try await provider.token()
+        } catch {
+            try expect(error.code == .unavailable, "\(what) leads to \(error.code.rawValue)")
+            return
+        }
+        throw ConformanceFailure("\(what) leads to an answer")
+    }
+
+    private static func token(of provider: any TokenProvider) async throws -> DeviceToken {
+        guard let token = try await provider.token() else { throw ConformanceFailure("the provider gave no token") }
+        return token
+    }
+}

@@ -227,8 +227,9 @@ final class Lane: Sendable {
         resolutions.reserveCapacity(outcomes.count)
         var events: [[UInt8]] = []
         var accepted = 0
+        let state = gate.state
         for (claim, outcome) in outcomes {
-            if gate.state.isStopped, outcome.isCancelled {
+            if state.isStopped, outcome.isCancelled {
                 resolutions.append(Resolution(delivery: claim.id, transition: .release))
                 continue
             }
@@ -243,7 +244,12 @@ final class Lane: Sendable {
                     event: EventJSON.delivery(claim, state: decision.state, at: now, attempt: attempt)
                 )
             )
-            if case .accepted = outcome { accepted += 1 } else { note(claim, outcome, decision) }
+            if case .accepted = outcome {
+                accepted += 1
+                if !state.isParked { continue }  // Nothing else follows from the usual case.
+            } else {
+                note(claim, outcome, decision)
+            }
             if let until = decision.recipientPause {
                 pauses.withLock { $0.pause(claim.recipient, until: until, at: now) }
             }
@@ -293,7 +299,7 @@ final class Lane: Sendable {
         case .none:
             return nil
         case .works:
-            guard gate.state.isParked, gate.update({ ($0.works(), wakes: true) }) else { return nil }
+            guard gate.update({ ($0.works(), wakes: true) }) else { return nil }
             around.logger.notice("backend works again", metadata: ["backend": "\(name)"])
             return EventJSON.backend("resumed", name, reason: nil, until: nil, at: now)
         case .pause(let until, let reason):

@@ -34,15 +34,20 @@ struct OutcomeRules: Sendable {
     /// How long a backend is left alone that asks for a pause without saying how long.
     var defaultPause = Duration.seconds(5)
 
-    /// Decides what follows; `random` is a number from 0 to 1, drawn anew for each decision.
-    func decide(_ claim: ClaimedDelivery, _ outcome: DeliveryOutcome, at now: Date, random: Double) -> Decision {
+    /// Decides what follows; `random` draws a number from 0 to 1, and does so only for a wait.
+    func decide(
+        _ claim: ClaimedDelivery,
+        _ outcome: DeliveryOutcome,
+        at now: Date,
+        random: @autoclosure () -> Double
+    ) -> Decision {
         switch outcome {
         case .accepted:
             return Decision(transition: .end(.acceptedByPlatform), state: .acceptedByPlatform, lane: .works)
         case .refused(let refusal):
-            return decide(claim, refusal, at: now, random: random)
+            return decide(claim, refusal, at: now, random: random())
         case .unknown(let unknown):
-            return decide(claim, unknown, at: now, random: random)
+            return decide(claim, unknown, at: now, random: random())
         }
     }
 

@@ -142,7 +142,7 @@ let package = Package(
         .testTarget(
             name: "PushHTTPTests",
             dependencies: [
-                "PushHTTP", "PushCore",
+                "PushHTTP", "PushCore", "CNghttp2",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),

@@ -82,6 +82,15 @@ extension HTTPPool {
         return replies
     }
 
+    /// Sends one call and gives its answer's status, nil when there is none.
+    func status(of call: HTTPCall) async -> Int? {
+        do throws(HTTPFailure) {
+            return try await send(call).status
+        } catch {
+            return nil
+        }
+    }
+
     /// Sends one call and gives the failure it must end with, nil when it succeeds.
     func failure(of call: HTTPCall) async -> HTTPFailure? {
         do throws(HTTPFailure) {

@@ -1,0 +1,111 @@
+import PushCore
+import Testing
+
+@testable import PushHTTP
+
+/// What becomes of answers of every shape.
+@Suite("Answers", .timeLimit(.minutes(1)))
+struct AnswerTests {
+    @Test("Status, fields and body arrive whole; an error's body too")
+    func whole() async throws {
+        let script: @Sendable (ServerConnection, ServerEvent) -> Void = { connection, event in
+            guard case .request(let id) = event else { return }
+            connection.answer(id, status: 410, fields: [("apns-id", "ABC")], body: Array(#"{"reason":"x"}"#.utf8))
+        }
+        try await withServer(script: script) { server in
+            try await withPool(port: server.port) { pool in
+                let answer = try await pool.send(.post(bytes: 10))
+                #expect(answer.status == 410)
+                #expect(answer.header("apns-id") == "ABC")
+                #expect(answer.body == Array(#"{"reason":"x"}"#.utf8))
+            }
+        }
+    }
+
+    @Test("The request arrives as it was asked for")
+    func request() async throws {
+        try await withServer { server in
+            try await withPool(port: server.port) { pool in
+                _ = try await pool.send([HTTPCall].posts(1)[0])
+                let fields = server.requests.first?.fields
+                #expect(fields?[":method"] == "POST")
+                #expect(fields?[":scheme"] == "https")
+                #expect(fields?[":authority"] == "127.0.0.1:\(server.port)")
+                #expect(fields?[":path"] == "/call/0")
+                #expect(fields?["content-type"] == "application/json")
+                #expect(fields?["x-id"] == "0")
+                #expect(server.connections.first?.bodyBytes[1] == 200)
+            }
+        }
+    }
+
+    @Test("Informational answers are passed over; trailers come with the fields")
+    func informational() async throws {
+        let script: @Sendable (ServerConnection, ServerEvent) -> Void = { connection, event in
+            guard case .request(let id) = event else { return }
+            connection.frame(.headers, flags: 4, stream: id, connection.fields([(":status", "103"), ("link", "a")]))
+            connection.frame(.headers, flags: 4, stream: id, connection.fields([(":status", "100")]))
+            connection.frame(.headers, flags: 4, stream: id, connection.fields([(":status", "200"), ("x", "y")]))
+            connection.frame(.data, stream: id, Array("body".utf8))
+            connection.frame(.headers, flags: 5, stream: id, connection.fields([("x-trailer", "z")]))
+        }
+        try await withServer(script: script) { server in
+            try await withPool(port: server.port) { pool in
+                let answer = try await pool.send(.post(bytes: 10))
+                #expect(answer.status == 200)
+                #expect(answer.header("link") == nil)
+                #expect(answer.header("x") == "y")
+                #expect(answer.header("x-trailer") == "z")
+                #expect(answer.body == Array("body".utf8))
+            }
+        }
+    }
+
+    @Test(
+        "A body or fields above the limit fail the call as badAnswer and cancel its stream",
+        arguments: [true, false]
+    )
+    func tooLarge(inBody: Bool) async throws {
+        let script: @Sendable (ServerConnection, ServerEvent) -> Void = { connection, event in
+            guard case .request(let id) = event else { return }
+            if inBody {
+                connection.answer(id, body: [UInt8](repeating: 1, count: 101))
+            } else {
+                let value = String(repeating: "v", count: 8000)
+                let block = connection.fields([(":status", "200")] + (0..<2).map { ("x-\($0)", value) })
+                connection.frame(.headers, flags: 0, stream: id, block)
+                for index in 2..<10 {
+                    let more = connection.fields([("x-\(index)", value)])
+                    connection.frame(.continuation, flags: index == 9 ? 4 : 0, stream: id, more)
+                }
+            }
+        }
+        try await withServer(script: script) { server in
+            try await withPool(port: server.port, { $0.maximumAnswerBytes = 100 }) { pool in
+                let failure = await pool.failure(of: .post(bytes: 10))
+                #expect(failure?.cause == .badAnswer)
+                #expect(failure?.stage == .unknown)
+                #expect(pool.status.connections == 1, "the connection goes on")
+            }
+        }
+    }
+
+    static let forbidden: [(String, [HTTPHeader])] = [
+        ("/a b", []), ("no-slash", []), ("", []), ("/ok", [HTTPHeader("x", "line\r\nbreak")]),
+        ("/ok", [HTTPHeader("Upper", "case")]), ("/ok", [HTTPHeader("", "nameless")]),
+    ]
+
+    @Test("A call that HTTP forbids is refused alone, before anything is sent", arguments: forbidden)
+    func invalid(path: String, headers: [HTTPHeader]) async throws {
+        try await withServer { server in
+            try await withPool(port: server.port) { pool in
+                let bad = HTTPCall(.get, path: path, headers: headers)
+                let replies = await pool.replies(to: [HTTPCall(.get, path: "/1"), bad, HTTPCall(.get, path: "/2")])
+                #expect(replies.statuses == [200, 200])
+                #expect(replies.failures.map(\.cause) == [.invalidCall])
+                #expect(replies.failures.map(\.stage) == [.notProcessed])
+                #expect(server.connections.count == 1)
+            }
+        }
+    }
+}

@@ -46,25 +46,43 @@ final class APNsPeer: SandboxHTTP2Peer {
         }
     }
 
-    func received(_ stream: HTTP2Stream, on connection: SandboxHTTP2Connection) -> SandboxReply {
-        let request = APNsRequest(stream)
+    func received(_ stream: HTTP2Stream, on connection: SandboxHTTP2Connection) -> [SandboxStep] {
         let now = state.now
         // The lock is held on the event loop of the one simulator it belongs to, for a few microseconds.
+        return state.withWorld { world in
+            world.counters.requests += 1
+            guard world.faults.isArmed(at: .request) else { return [] }
+            let faults = collectFaults(at: [.request], for: APNsRequest(stream), now: now, world: &world)
+            stream.attachment = faults
+            return faults.steps
+        }
+    }
+
+    func process(_ stream: HTTP2Stream, on connection: SandboxHTTP2Connection) -> SandboxReply {
+        let request = APNsRequest(stream)
+        let early = stream.attachment as? RequestFaults
+        let now = state.now
         var draft = Draft()
         state.withWorld { world in
-            world.counters.requests += 1
-            let faults = collectFaults(for: request, now: now, world: &world)
-            if let answer = faults.answer {
-                draft = Draft(refusal: answer.refusal(now: now), apnsID: request.apnsID ?? world.random.uuid())
-                draft.fault = answer
+            if early?.isSilent == true { return }
+            if let answer = early?.answer {
+                draft = Draft(fault: answer, apnsID: request.apnsID ?? world.random.uuid(), now: now)
             } else if stream.headerListSize > APNsAnswers.maximumHeaderList {
-                draft = Draft(refusal: APNsRefusal(431, ""), apnsID: world.random.uuid())
-            } else if !faults.skipsRules {
+                draft.refusal = APNsRefusal(431, "")
+            } else {
                 draft = decide(request, stream: stream.id, now: now, world: &world)
             }
-            draft.faults = faults
+            draft.faults = collectFaults(
+                at: [.processed, .answerHeaders, .answered],
+                for: request,
+                now: now,
+                world: &world
+            )
+            if let answer = draft.faults.answer { draft = draft.replaced(by: answer, now: now) }
             if let refusal = draft.refusal { world.counters.refused[refusal.reason, default: 0] += 1 }
         }
+        draft.faults.distortions += early?.distortions ?? []
+        draft.faults.isSilent = draft.faults.isSilent || early?.isSilent == true
         return reply(draft, now: now)
     }
 
@@ -95,16 +113,31 @@ final class APNsPeer: SandboxHTTP2Peer {
         var delay: Duration = .zero
         var fault: FaultAnswer?
         var faults = RequestFaults()
+
+        init(requestID: String? = nil) { self.requestID = requestID }
+
+        init(fault: FaultAnswer, apnsID: String, now: Date) {
+            self.fault = fault
+            self.apnsID = apnsID
+            refusal = fault.refusal(now: now)
+        }
+
+        /// The request was processed, but its sender is told something else.
+        func replaced(by answer: FaultAnswer, now: Date) -> Draft {
+            var draft = self
+            draft.fault = answer
+            draft.refusal = answer.refusal(now: now)
+            return draft
+        }
     }
 
     /// The faults that hit one request, by when they strike.
-    struct RequestFaults {
-        var before: [SandboxStep] = []
+    struct RequestFaults: Sendable {
+        /// Before the answer: before the request is processed, or after.
+        var steps: [SandboxStep] = []
         var answer: FaultAnswer?
         var distortions: [FaultDistortion] = []
         var isSilent = false
-        /// The request never reaches the rules: it must not count as accepted.
-        var skipsRules = false
         var afterHeaders: [SandboxStep] = []
         var after: [SandboxStep] = []
     }
@@ -142,15 +175,20 @@ final class APNsPeer: SandboxHTTP2Peer {
         return draft
     }
 
-    private func collectFaults(for request: APNsRequest, now: Date, world: inout APNsWorld) -> RequestFaults {
+    private func collectFaults(
+        at points: [FaultRule.Point],
+        for request: APNsRequest,
+        now: Date,
+        world: inout APNsWorld
+    ) -> RequestFaults {
         var faults = RequestFaults()
-        for point in [FaultRule.Point.request, .answerHeaders, .answered] where world.faults.isArmed(at: point) {
+        for point in points where world.faults.isArmed(at: point) {
             let steps = world.faults.steps(at: point, for: subject(of: request), now: now, random: &world.random)
             if !steps.isEmpty { world.counters.faultsInjected += 1 }
             switch point {
             case .answerHeaders: faults.afterHeaders = steps.compactMap(\.wireStep)
             case .answered: faults.after = steps.compactMap(\.wireStep)
-            case .connect, .requestHeaders, .request: add(steps, to: &faults)
+            case .connect, .requestHeaders, .request, .processed: add(steps, to: &faults)
             }
         }
         return faults
@@ -163,11 +201,8 @@ final class APNsPeer: SandboxHTTP2Peer {
             case .distort(let distortion): faults.distortions.append(distortion)
             case .silence: faults.isSilent = true
             case .wedgeAfterExpiry: connection.wedgesAfterExpiry = true
-            case .resetStream, .end, .blackHole:
-                faults.skipsRules = true
-                if let wire = step.wireStep { faults.before.append(wire) }
             default:
-                if let wire = step.wireStep { faults.before.append(wire) }
+                if let wire = step.wireStep { faults.steps.append(wire) }
             }
         }
     }
@@ -185,18 +220,16 @@ final class APNsPeer: SandboxHTTP2Peer {
     // MARK: The reply and the connection's limits
 
     private func reply(_ draft: Draft, now: Date) -> SandboxReply {
-        var reply = SandboxReply(before: draft.faults.before, afterHeaders: draft.faults.afterHeaders)
+        var reply = SandboxReply(before: draft.faults.steps, afterHeaders: draft.faults.afterHeaders)
         if draft.delay > .zero { reply.before.append(.delay(draft.delay)) }
-        if !draft.faults.isSilent, !draft.faults.skipsRules {
-            reply.answer = APNsAnswers.make(draft, rules: rules.options)
-        }
+        if !draft.faults.isSilent { reply.answer = APNsAnswers.make(draft, rules: rules.options) }
         reply.after = limits(after: draft, now: now) + draft.faults.after
         return reply
     }
 
     /// The stream limit rises with the first accepted push and falls with refusals; too many bad tokens end it all.
     private func limits(after draft: Draft, now: Date) -> [SandboxStep] {
-        guard draft.fault == nil, !draft.faults.skipsRules, !listener.isManagement else { return [] }
+        guard draft.fault == nil, !draft.faults.isSilent, !listener.isManagement else { return [] }
         let streams = state.configuration.streams
         guard let refusal = draft.refusal else {
             return streamLimit == streams.afterFirstPush ? [] : changeLimit(to: streams.afterFirstPush)

@@ -8,8 +8,10 @@ public struct FaultRule: Sendable, Hashable {
         case connect
         /// The request's header block is there; its body is still to come.
         case requestHeaders = "request_headers"
-        /// The request is complete and not answered yet.
+        /// The request is complete and not processed yet: what happens here happens to a push that was not accepted.
         case request
+        /// The request is processed, and perhaps accepted; its answer is not out.
+        case processed
         /// The answer's headers are out; its body is not.
         case answerHeaders = "answer_headers"
         /// The answer is out.
@@ -122,9 +124,9 @@ public enum FaultStep: Sendable, Hashable {
     case delay(Duration)
     /// Holds up the server's first SETTINGS. At ``FaultRule/Point/connect`` only.
     case delaySettings(Duration)
-    /// Gives this answer and not the one the rules would give. At ``FaultRule/Point/request`` only.
+    /// Gives this answer and not the one the rules would give. Before processing it counts as not accepted.
     case answer(FaultAnswer)
-    /// Gives the rules' answer, bent. At ``FaultRule/Point/request`` only.
+    /// Gives the rules' answer, bent.
     case distort(FaultDistortion)
     /// Gives no answer to this request; the stream stays open.
     case silence

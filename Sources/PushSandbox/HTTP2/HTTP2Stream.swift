@@ -25,6 +25,8 @@ final class HTTP2Stream {
     var isHoldingBody = false
     /// The answer's body.
     var answerBody: [UInt8] = []
+    /// What the service wants to remember between ``SandboxHTTP2Peer/received(_:on:)`` and the answer.
+    var attachment: (any Sendable)?
     private var sentBytes = 0
 
     init(id: Int32) {

@@ -11,8 +11,11 @@ protocol SandboxHTTP2Peer: AnyObject {
     /// The header block of a request is there; the steps are done before its body is looked at.
     func began(_ stream: HTTP2Stream, on connection: SandboxHTTP2Connection) -> [SandboxStep]
 
-    /// A request is complete: what becomes of it.
-    func received(_ stream: HTTP2Stream, on connection: SandboxHTTP2Connection) -> SandboxReply
+    /// A request is complete; the steps are done before it is processed.
+    func received(_ stream: HTTP2Stream, on connection: SandboxHTTP2Connection) -> [SandboxStep]
+
+    /// Processes a request. Not called when the steps before ended its stream or its connection.
+    func process(_ stream: HTTP2Stream, on connection: SandboxHTTP2Connection) -> SandboxReply
 
     /// The client asked for a sign of life; the steps are done after the acknowledgement.
     func pinged(on connection: SandboxHTTP2Connection) -> [SandboxStep]
@@ -46,6 +49,7 @@ final class SandboxHTTP2Connection: ChannelInboundHandler {
     private var context: ChannelHandlerContext?
     private var isOutputHeld = false
     private var ignoresPings = false
+    private var isSilenced = false
     private var isClosing = false
     private var closesAfterAnswers = false
     private var lastRead = NIODeadline.now()
@@ -116,6 +120,9 @@ final class SandboxHTTP2Connection: ChannelInboundHandler {
         flush()
     }
 
+    /// Cuts the connection in whatever state it is.
+    func abort() { gate.reset() }
+
     private func open(_ context: ChannelHandlerContext) {
         // Absent when the client showed none, or when certificates were not asked for.
         let certificate = try? context.channel.pipeline.syncOperations.nioSSL_peerCertificate()
@@ -138,7 +145,9 @@ final class SandboxHTTP2Connection: ChannelInboundHandler {
             if !steps.isEmpty { perform(steps[...], on: stream) {} }
         case .ended(let stream):
             guard !stream.isAbandoned else { return }
-            carryOut(peer.received(stream, on: self), on: stream)
+            let steps = peer.received(stream, on: self)
+            if steps.isEmpty { return process(stream) }
+            perform(steps[...], on: stream) { self.process(stream) }
         case .ping(let data):
             if !ignoresPings { session.acknowledge(ping: data) }
             let steps = peer.pinged(on: self)
@@ -150,7 +159,9 @@ final class SandboxHTTP2Connection: ChannelInboundHandler {
         }
     }
 
-    private func carryOut(_ reply: SandboxReply, on stream: HTTP2Stream) {
+    private func process(_ stream: HTTP2Stream) {
+        guard let peer, !stream.isAbandoned, !isSilenced else { return }
+        let reply = peer.process(stream, on: self)
         if reply.before.isEmpty { return send(reply, on: stream) }
         perform(reply.before[...], on: stream) { self.send(reply, on: stream) }
     }
@@ -194,12 +205,13 @@ final class SandboxHTTP2Connection: ChannelInboundHandler {
             case .end(let end): self.end(end)
             case .blackHole:
                 flush()
+                isSilenced = true
                 gate.becomeBlackHole()
             case .ignorePings: ignoresPings = true
             case .throttle(let bytesPerSecond): gate.throttle(to: bytesPerSecond)
             }
         }
-        guard session != nil, !isClosing else { return }
+        guard session != nil, !isClosing, !isSilenced else { return }
         next()
     }
 
@@ -231,6 +243,7 @@ final class SandboxHTTP2Connection: ChannelInboundHandler {
         case .halfClose: gate.finish(keepsReading: true)
         case .close: context?.close(promise: nil)
         }
+        isSilenced = true
         isClosing = end != .halfClose
     }
 

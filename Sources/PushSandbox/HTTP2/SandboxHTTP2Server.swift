@@ -151,8 +151,7 @@ private final class ConnectionTable: Sendable {
     func closeAll() async {
         for entry in entries.withLock({ Array($0.values) }) {
             // A reset rather than a TLS goodbye: a client that does not read must not hold up the shutdown.
-            entry.execute { $0.perform([.end(.reset)]) }
-            entry.channel.close(promise: nil)
+            entry.execute { $0.abort() }
             try? await entry.channel.closeFuture.get()
         }
     }

@@ -96,7 +96,7 @@ enum SandboxStep: Sendable, Hashable {
 
 /// What becomes of one request.
 struct SandboxReply: Sendable {
-    /// Done before the answer.
+    /// Done between the decision and the answer.
     var before: [SandboxStep] = []
     /// The answer; nil leaves the stream open for ever.
     var answer: SandboxAnswer?

@@ -69,6 +69,7 @@ final class RawClient: Sendable {
             try NIOSSLCertificate.fromPEMBytes(Array(simulator.authority.certificatePEM.utf8))
         )
         tls.applicationProtocols = protocols
+        tls.shutdownTimeout = .milliseconds(100)
         if let identity {
             let chain = try NIOSSLCertificate.fromPEMBytes(Array(identity.certificatePEM.utf8))
             tls.certificateChain = chain.map { .certificate($0) }
@@ -99,7 +100,9 @@ final class RawClient: Sendable {
         write(bytes + frame.payload)
     }
 
-    /// Opens a stream. Fields are literals without indexing, so that no state is needed.
+    /// Opens a stream.
+    ///
+    /// Fields are literals without indexing, so that no state is needed.
     func sendHeaders(_ stream: Int32, _ fields: [(String, String)], isLast: Bool = false) {
         var block: [UInt8] = []
         for (name, value) in fields { block += [0] + Self.literal(name) + Self.literal(value) }
@@ -134,7 +137,9 @@ final class RawClient: Sendable {
         return fields
     }
 
-    /// The first event that is wanted; those before it are dropped. Nil when the connection ended before.
+    /// The first event that is wanted; those before it are dropped.
+    ///
+    /// Nil when the connection ended before.
     func first<Value: Sendable>(_ wanted: @Sendable (Event) -> Value?) async -> Value? {
         for await event in stream {
             if let value = wanted(event) { return value }
@@ -150,7 +155,9 @@ final class RawClient: Sendable {
         }
     }
 
-    /// The answer to a stream: status and body. Nil when the stream was reset or the connection ended.
+    /// The answer to a stream: status and body.
+    ///
+    /// Nil when the stream was reset or the connection ended.
     func answer(_ wanted: Int32) async -> (status: String, headers: [String: String], body: String)? {
         var headers: [String: String] = [:]
         for await event in stream {

@@ -1,0 +1,116 @@
+internal import Foundation
+internal import Hummingbird
+internal import PushCore
+
+/// The backends as `GET /v1/backends` and the dashboard see them: what each is, can do, and how its lane flows.
+struct BackendsAnswer {
+    let backends: [BackendRegistry.ConfiguredBackend]
+    let lanes: [String: LaneStatus]
+    let depths: [String: LaneDepth]
+    let now: Date
+
+    init(_ state: GatewayState, _ lanes: any LaneObserver, depths: [String: LaneDepth]) {
+        backends = state.snapshot.backends
+        self.lanes = Dictionary(lanes.lanes.map { ($0.backend, $0) }) { first, _ in first }
+        self.depths = depths
+        now = state.time.now
+    }
+
+    /// Writes the member `backends`, within an object that the caller has begun.
+    func write(to writer: inout JSONWriter) {
+        writer.name("backends")
+        writer.beginArray()
+        for backend in backends {
+            writer.beginObject()
+            writer.name("name")
+            writer.string(backend.name)
+            writer.name("kind")
+            writer.string(backend.backend.kind.rawValue)
+            write(audience: backend.backend.audience, to: &writer)
+            writer.name("abilities")
+            writer.beginArray()
+            for ability in Self.abilities(of: backend.backend) { writer.string(ability) }
+            writer.endArray()
+            write(health: backend.backend.health, to: &writer)
+            write(lane: backend.name, to: &writer)
+            writer.endObject()
+        }
+        writer.endArray()
+    }
+
+    private static func abilities(of backend: any PushBackend) -> [String] {
+        let further: [(String, Bool)] = [
+            ("devices", backend.devices != nil), ("subscriptions", backend.subscriptions != nil),
+            ("tags", backend.tags != nil), ("events", backend.events != nil),
+            ("cancellation", backend.cancellation != nil), ("tracking", backend.tracking != nil),
+        ]
+        return ["send"] + further.filter(\.1).map(\.0)
+    }
+
+    private func write(audience: BackendAudience, to writer: inout JSONWriter) {
+        writer.name("audience")
+        writer.beginObject()
+        writer.name("services")
+        writer.beginArray()
+        for service in audience.services.map(\.rawValue).sorted() { writer.string(service) }
+        writer.endArray()
+        writer.name("forms")
+        writer.beginArray()
+        for form in audience.forms.map(\.rawValue).sorted() { writer.string(form) }
+        writer.endArray()
+        writer.endObject()
+    }
+
+    private func write(health: BackendHealth, to writer: inout JSONWriter) {
+        writer.name("health")
+        writer.beginObject()
+        writer.name("status")
+        writer.string(health.status.rawValue)
+        if let detail = health.detail {
+            writer.name("detail")
+            writer.string(detail)
+        }
+        writer.name("connections")
+        writer.integer(health.connections)
+        writer.name("credential_expiries")
+        writer.beginObject()
+        for (name, end) in health.credentialExpiries.sorted(by: { $0.key < $1.key }) {
+            writer.name(name)
+            RFC3339.write(end, to: &writer)
+        }
+        writer.endObject()
+        writer.endObject()
+    }
+
+    private func write(lane name: String, to writer: inout JSONWriter) {
+        let lane = lanes[name] ?? LaneStatus(backend: name)
+        let depth = depths[name] ?? LaneDepth()
+        writer.name("lane")
+        writer.beginObject()
+        writer.name("in_flight")
+        writer.integer(lane.inFlight)
+        writer.name("window")
+        writer.integer(lane.window)
+        writer.name("waiting")
+        writer.integer(depth.waiting)
+        writer.name("claimed")
+        writer.integer(depth.claimed)
+        writer.name("oldest_age")
+        if let due = depth.oldestDue {
+            writer.double((max(0, now.timeIntervalSince(due)) * 1000).rounded() / 1000)
+        } else {
+            writer.null()
+        }
+        writer.name("parked")
+        writer.bool(lane.isParked)
+        if let until = lane.pausedUntil {
+            writer.name("paused_until")
+            RFC3339.write(until, to: &writer)
+        }
+        if let reason = lane.pauseReason {
+            writer.name("pause_reason")
+            writer.string(reason)
+        }
+        writer.endObject()
+    }
+}

@@ -1,0 +1,43 @@
+internal import HTTPTypes
+internal import Hummingbird
+internal import NIOCore
+internal import PushCore
+
+extension HTTPField.Name {
+    private static func known(_ name: String) -> HTTPField.Name {
+        guard let name = HTTPField.Name(name) else { preconditionFailure("\(name) is no field name") }
+        return name
+    }
+
+    static let idempotencyKey = known("Idempotency-Key")
+    static let idempotencyReplayed = known("Idempotency-Replayed")
+    static let lastEventID = known("Last-Event-ID")
+    static let referrerPolicy = known("Referrer-Policy")
+    static let secFetchSite = known("Sec-Fetch-Site")
+}
+
+extension ResponseBody {
+    /// A body of bytes.
+    init(bytes: [UInt8]) { self.init(byteBuffer: ByteBuffer(bytes: bytes)) }
+}
+
+extension Response {
+    /// A JSON answer that says how things stand, and so is not kept by anybody on the way.
+    static func json(
+        _ status: HTTPResponse.Status = .ok,
+        capacity: Int = 512,
+        _ write: (inout JSONWriter) throws -> Void
+    ) rethrows -> Response {
+        var writer = JSONWriter(capacity: capacity)
+        writer.beginObject()
+        try write(&writer)
+        writer.endObject()
+        return Response(
+            status: status,
+            headers: [
+                .contentType: "application/json", .cacheControl: "no-store", .xContentTypeOptions: "nosniff",
+            ],
+            body: ResponseBody(bytes: writer.bytes)
+        )
+    }
+}

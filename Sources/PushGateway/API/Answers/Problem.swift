@@ -1,0 +1,210 @@
+internal import HTTPTypes
+internal import Hummingbird
+internal import PushCore
+
+/// What went wrong with a request, as RFC 9457 problem details: the one shape of every error the API answers.
+struct Problem: Error, Sendable {
+    /// The HTTP status.
+    var status: HTTPResponse.Status
+    /// The stable word for programs, which also ends the `type`.
+    var code: String
+    /// What is wrong, in a few words.
+    var title: String
+    /// What to do about it.
+    var detail: String?
+    /// Whether the same request may succeed later.
+    var isRetryable: Bool
+    /// When to try again, for retryable ones.
+    var retryAfter: Duration?
+    /// The wrong fields.
+    var errors: [FieldIssue] = []
+    /// Further header fields, such as `Allow`.
+    var headers: HTTPFields = [:]
+    /// What failed within, for the log; never shown to the caller.
+    var cause: String?
+
+    init(
+        _ status: HTTPResponse.Status,
+        _ code: String,
+        _ title: String,
+        detail: String? = nil,
+        retryAfter: Duration? = nil
+    ) {
+        self.status = status
+        self.code = code
+        self.title = title
+        self.detail = detail
+        self.retryAfter = retryAfter
+        isRetryable = retryAfter != nil
+    }
+
+    /// A notification with wrong fields.
+    init(_ issues: RequestIssues) {
+        let title = issues.count == 1 ? "One field is wrong" : "\(issues.count) fields are wrong"
+        self.init(.unprocessableContent, "invalid_request", title)
+        errors = issues.list
+        if issues.count > issues.list.count { detail = "The first \(issues.list.count) are listed." }
+    }
+
+    /// The members of the problem, within an object that the caller has begun.
+    func write(to writer: inout JSONWriter, instance: String, requestID: String) {
+        writer.name("type")
+        writer.string("urn:chapar:problem:" + code.replacing("_", with: "-"))
+        writer.name("title")
+        writer.string(title)
+        writer.name("status")
+        writer.integer(status.code)
+        writer.name("code")
+        writer.string(code)
+        if let detail {
+            writer.name("detail")
+            writer.string(detail)
+        }
+        writer.name("instance")
+        writer.string(instance)
+        writer.name("request_id")
+        writer.string(requestID)
+        writer.name("retryable")
+        writer.bool(isRetryable)
+        guard !errors.isEmpty else { return }
+        writer.name("errors")
+        writer.beginArray()
+        for error in errors {
+            writer.beginObject()
+            writer.name("pointer")
+            writer.string(error.pointer)
+            writer.name("code")
+            writer.string(error.code)
+            writer.name("detail")
+            writer.string(error.detail)
+            writer.endObject()
+        }
+        writer.endArray()
+    }
+
+    /// The whole answer. `members` may write further members into the problem's object.
+    func response(
+        instance: String,
+        requestID: String,
+        members: (inout JSONWriter) -> Void = { _ in }
+    ) -> Response {
+        var writer = JSONWriter(capacity: 384)
+        writer.beginObject()
+        write(to: &writer, instance: instance, requestID: requestID)
+        members(&writer)
+        writer.endObject()
+        var headers = headers
+        headers[.contentType] = "application/problem+json"
+        headers[.cacheControl] = "no-store"
+        headers[.xContentTypeOptions] = "nosniff"
+        if let retryAfter {
+            headers[.retryAfter] = String(max(1, Int(retryAfter.inSeconds.rounded(.up))))
+        }
+        return Response(status: status, headers: headers, body: ResponseBody(bytes: writer.bytes))
+    }
+}
+
+extension Problem {
+    /// The body is not JSON.
+    static func notJSON(_ error: JSONSyntaxError) -> Problem {
+        Problem(.badRequest, "not_json", "The body is not JSON", detail: "\(error.description).")
+    }
+
+    /// A query parameter or header field is wrong.
+    static func badParameter(_ name: String, _ detail: String) -> Problem {
+        Problem(.badRequest, "invalid_parameter", "A parameter is wrong", detail: "\(name): \(detail)")
+    }
+
+    /// There is nothing under this path, or no such notification.
+    static func notFound(_ detail: String) -> Problem {
+        Problem(.notFound, "not_found", "Not found", detail: detail)
+    }
+
+    /// The method is not one of those the path knows.
+    static func methodNotAllowed(_ allowed: String) -> Problem {
+        var problem = Problem(
+            .methodNotAllowed,
+            "method_not_allowed",
+            "Method not allowed",
+            detail: "Allowed here: \(allowed)."
+        )
+        problem.headers[.allow] = allowed
+        return problem
+    }
+
+    /// The body is larger than the gateway takes.
+    static func tooLarge(_ limit: Int) -> Problem {
+        Problem(
+            .contentTooLarge,
+            "body_too_large",
+            "The body is too large",
+            detail: "At most \(limit) bytes; the operator sets server.max_body_bytes."
+        )
+    }
+
+    /// The body came too slowly.
+    static let bodyTimeout = Problem(
+        .requestTimeout,
+        "body_timeout",
+        "The body did not come in time",
+        retryAfter: .seconds(1)
+    )
+
+    /// The body is of another type than JSON.
+    static let notJSONType = Problem(
+        .unsupportedMediaType,
+        "unsupported_media_type",
+        "The body must be JSON",
+        detail: "Send it with Content-Type: application/json."
+    )
+
+    /// As many requests are in progress as the gateway takes.
+    static let tooBusy = Problem(
+        .serviceUnavailable,
+        "too_busy",
+        "Too many requests are in progress",
+        detail: "Nothing was stored.",
+        retryAfter: .seconds(1)
+    )
+
+    /// As many event streams are open as the gateway takes.
+    static let tooManyStreams = Problem(
+        .serviceUnavailable,
+        "too_many_streams",
+        "Too many event streams are open",
+        retryAfter: .seconds(5)
+    )
+
+    /// The gateway is shutting down.
+    static let draining = Problem(
+        .serviceUnavailable,
+        "draining",
+        "The gateway is shutting down",
+        detail: "Nothing was stored.",
+        retryAfter: .seconds(5)
+    )
+
+    /// The store did not do what it was asked: the one place that picks our status for its errors.
+    init(_ error: StoreError) {
+        switch error {
+        case .full(let reason, let retryAfter):
+            self.init(
+                .serviceUnavailable,
+                "store_full",
+                "No new work is taken for now",
+                detail: "\(reason). Nothing was stored.",
+                retryAfter: retryAfter
+            )
+        case .closed: self = .draining
+        case .failed(let reason):
+            self.init(
+                .serviceUnavailable,
+                "store_failed",
+                "The store failed",
+                detail: "Whether it was stored is not known: repeat it with the same Idempotency-Key.",
+                retryAfter: .seconds(2)
+            )
+            cause = reason
+        }
+    }
+}

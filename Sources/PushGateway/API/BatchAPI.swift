@@ -1,0 +1,197 @@
+internal import Foundation
+internal import HTTPTypes
+internal import Hummingbird
+internal import PushCore
+
+/// `POST /v1/notifications/batch`: accepts up to 1,000 different notifications in one request and one commit.
+///
+/// Each gets an answer of its own; a wrong one does not stop the others. With none right, the whole request is answered
+/// with 422 and uses up no idempotency key.
+struct BatchAPI: Sendable {
+    /// The most notifications of one request.
+    static let maximumNotifications = 1000
+    /// The most recipients of all of them together: they share a commit, which must not keep others waiting.
+    static let maximumRecipients = 100_000
+
+    let state: GatewayState
+    let metrics: GatewayMetrics
+    let admission: Admission
+
+    private enum Field: Int, RequestField {
+        case notifications
+        static let names = ["notifications"]
+    }
+
+    private struct Item {
+        var draft: NotificationDraft
+        var issues: RequestIssues
+    }
+
+    /// Answers a request.
+    func accept(_ request: Request, _ scope: RequestScope, _ requestID: String) async throws(Problem) -> Response {
+        guard !state.isDraining else { throw .draining }
+        try scope.allowParameters([])
+        try RequestBodyReader.requireJSON(scope.fields)
+        let key = try IdempotencyKey(scope.fields)
+        let reader = RequestBodyReader(admission: admission, limit: scope.snapshot.server.maximumBodyBytes)
+        return try await reader.withBody(of: request) { (body) throws(Problem) in
+            try await accept(body, key, scope, requestID)
+        }
+    }
+
+    private func accept(
+        _ body: [UInt8],
+        _ key: IdempotencyKey?,
+        _ scope: RequestScope,
+        _ requestID: String
+    ) async throws(Problem) -> Response {
+        var items = try read(body, scope)
+        let intake = NotificationIntake(
+            snapshot: scope.snapshot,
+            store: state.store,
+            time: state.time,
+            caller: scope.caller
+        )
+        var accepted: [NotificationIntake.Accepted?] = []
+        accepted.reserveCapacity(items.count)
+        var recipients = 0
+        for place in items.indices {
+            recipients += items[place].draft.recipients.count
+            if recipients > Self.maximumRecipients {
+                items[place].issues.add(
+                    "#/to",
+                    "batch_too_large",
+                    "A batch has at most \(Self.maximumRecipients) recipients; send this notification with the next."
+                )
+            }
+            accepted.append(intake.judge(items[place].draft, body, &items[place].issues))
+        }
+        let kept = accepted.compactMap { $0 }
+        guard !kept.isEmpty else { return refuse(items, scope, requestID) }
+
+        let answer = write(items, accepted, scope, requestID)
+        let entry = key?.entry(
+            caller: scope.caller,
+            path: String(scope.path),
+            body: body,
+            answer: answer,
+            keepUntil: intake.now + scope.snapshot.queue.idempotencyWindow.inSeconds
+        )
+        let result: EnqueueResult
+        do throws(StoreError) {
+            result = try await state.store.enqueue(EnqueueBatch(kept.map(\.notification), idempotency: entry))
+        } catch {
+            throw Problem(error)
+        }
+        switch result {
+        case .accepted:
+            for notification in kept { metrics.accepted(route: notification.routeLabel) }
+            return Self.answer(answer, isReplay: false)
+        case .replayed(let answer): return Self.answer(answer, isReplay: true)
+        case .keyReused: throw .keyReused
+        case .keyInUse: throw .keyInUse
+        }
+    }
+
+    private func read(_ body: [UInt8], _ scope: RequestScope) throws(Problem) -> [Item] {
+        let reader = NotificationReader(kinds: scope.snapshot.kinds)
+        var whole = RequestIssues()
+        var items: [Item] = []
+        var count: Int?
+        do throws(JSONSyntaxError) {
+            try JSONScanner.scan(body) { (scanner) throws(JSONSyntaxError) in
+                _ = try scanner.fields(Field.self, &whole, "#") { (scanner, issues, _) throws(JSONSyntaxError) in
+                    count = 0
+                    try scanner.elements(&issues, "#/notifications") {
+                        (scanner, _, index) throws(JSONSyntaxError) in
+                        count = index + 1
+                        guard index < Self.maximumNotifications else { return try scanner.skip() }
+                        var own = RequestIssues(base: "#/notifications/\(index)")
+                        let draft = try reader.read(&scanner, &own)
+                        items.append(Item(draft: draft, issues: own))
+                    }
+                }
+            }
+        } catch {
+            throw .notJSON(error)
+        }
+        if count == nil, whole.isEmpty { whole.add("#/notifications", "missing", "The notifications are missing.") }
+        if count == 0, whole.isEmpty { whole.add("#/notifications", "empty", "Send at least one notification.") }
+        if let count, count > Self.maximumNotifications {
+            whole.add(
+                "#/notifications",
+                "too_many_notifications",
+                "At most \(Self.maximumNotifications) notifications; there are \(count)."
+            )
+        }
+        guard whole.isEmpty else { throw Problem(whole) }
+        return items
+    }
+
+    private func write(
+        _ items: [Item],
+        _ accepted: [NotificationIntake.Accepted?],
+        _ scope: RequestScope,
+        _ requestID: String
+    ) -> [UInt8] {
+        let count = accepted.count { $0 != nil }
+        var writer = JSONWriter(capacity: 160 * items.count + 64)
+        writer.beginObject()
+        writer.name("accepted")
+        writer.integer(count)
+        writer.name("refused")
+        writer.integer(items.count - count)
+        writer.name("notifications")
+        writer.beginArray()
+        for (item, accepted) in zip(items, accepted) {
+            writer.beginObject()
+            writer.name("status")
+            if let accepted {
+                writer.integer(202)
+                accepted.write(to: &writer, stateName: "state")
+            } else {
+                writer.integer(422)
+                writer.name("problem")
+                writer.beginObject()
+                Problem(item.issues).write(to: &writer, instance: String(scope.path), requestID: requestID)
+                writer.endObject()
+            }
+            writer.endObject()
+        }
+        writer.endArray()
+        writer.endObject()
+        return writer.bytes
+    }
+
+    /// Every notification was wrong: the answer is a problem, with each one's own in `notifications`.
+    private func refuse(_ items: [Item], _ scope: RequestScope, _ requestID: String) -> Response {
+        let whole = Problem(
+            .unprocessableContent,
+            "nothing_accepted",
+            "Every notification of the batch is wrong",
+            detail: "The member notifications has the problem of each."
+        )
+        return whole.response(instance: String(scope.path), requestID: requestID) { writer in
+            writer.name("notifications")
+            writer.beginArray()
+            for item in items {
+                writer.beginObject()
+                writer.name("status")
+                writer.integer(422)
+                writer.name("problem")
+                writer.beginObject()
+                Problem(item.issues).write(to: &writer, instance: String(scope.path), requestID: requestID)
+                writer.endObject()
+                writer.endObject()
+            }
+            writer.endArray()
+        }
+    }
+
+    private static func answer(_ bytes: [UInt8], isReplay: Bool) -> Response {
+        var headers = HTTPFields()
+        headers[.contentType] = "application/json"
+        if isReplay { headers[.idempotencyReplayed] = "true" }
+        return Response(status: .accepted, headers: headers, body: ResponseBody(bytes: bytes))
+    }
+}

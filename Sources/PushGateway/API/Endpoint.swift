@@ -1,0 +1,90 @@
+internal import HTTPTypes
+
+/// What a path names: the one list of everything the API answers to.
+enum Endpoint: Equatable {
+    case notifications
+    case batch
+    case notification(Substring)
+    case deliveries(Substring)
+    case events
+    case backends
+    case health
+    case readiness
+    case metrics
+    case openAPI
+    case dashboard
+
+    /// Finds the endpoint of a path without its query; nil when there is none.
+    init?(_ path: Substring) {
+        if path == "/v1/notifications" {
+            self = .notifications
+            return
+        }
+        switch path {
+        case "/v1/notifications/batch": self = .batch
+        case "/v1/events": self = .events
+        case "/v1/backends": self = .backends
+        case "/healthz": self = .health
+        case "/readyz": self = .readiness
+        case "/metrics": self = .metrics
+        case "/openapi.json": self = .openAPI
+        case "/": self = .dashboard
+        default:
+            let prefix = "/v1/notifications/"
+            guard path.hasPrefix(prefix) else { return nil }
+            let parts = path.dropFirst(prefix.count).split(separator: "/", omittingEmptySubsequences: false)
+            switch (parts.count, parts.first, parts.last) {
+            case (1, let id?, _) where !id.isEmpty: self = .notification(id)
+            case (2, let id?, "deliveries") where !id.isEmpty: self = .deliveries(id)
+            default: return nil
+            }
+        }
+    }
+
+    /// The path with its variable parts as names, for metrics.
+    var pattern: String {
+        switch self {
+        case .notifications: "/v1/notifications"
+        case .batch: "/v1/notifications/batch"
+        case .notification: "/v1/notifications/{id}"
+        case .deliveries: "/v1/notifications/{id}/deliveries"
+        case .events: "/v1/events"
+        case .backends: "/v1/backends"
+        case .health: "/healthz"
+        case .readiness: "/readyz"
+        case .metrics: "/metrics"
+        case .openAPI: "/openapi.json"
+        case .dashboard: "/"
+        }
+    }
+
+    /// The methods it knows. Whoever may GET may HEAD.
+    var methods: [HTTPRequest.Method] {
+        switch self {
+        case .notifications, .batch: [.post]
+        case .notification: [.get, .head, .delete]
+        default: [.get, .head]
+        }
+    }
+
+    /// What a key must be good for to use it; nil when no key is needed.
+    func requiredScope(_ method: HTTPRequest.Method) -> Access {
+        switch self {
+        case .health, .readiness, .dashboard: .open
+        case .openAPI: .anyKey
+        case .notifications, .batch: .scope(.send)
+        case .notification: method == .delete ? .scope(.send) : .scope(.read)
+        case .deliveries, .events, .backends, .metrics: .scope(.read)
+        }
+    }
+
+    /// Who may use an endpoint.
+    enum Access: Equatable {
+        /// Everybody.
+        case open
+        /// Whoever has a key.
+        case anyKey
+        /// Whoever has a key with the scope, or with `admin`.
+        case scope(GatewayConfiguration.APIKey.Scope)
+    }
+}

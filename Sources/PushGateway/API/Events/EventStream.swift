@@ -1,0 +1,127 @@
+internal import Hummingbird
+internal import NIOCore
+internal import PushCore
+internal import ServiceLifecycle
+
+/// `GET /v1/events`: every event from a number on, as server-sent events, for as long as the client listens.
+///
+/// Numbered events come from the store, so that a client that lost its connection misses none. A client that is slow slows
+/// its own stream only: the next events are read when the last were taken. Ends at a graceful shutdown.
+struct EventStream: Sendable {
+    /// The most events that are read at a time.
+    private static let batch = 256
+    /// After so long without an event the client gets a sign of life.
+    static let heartbeat = Duration.seconds(15)
+    /// The lanes are told so often, to clients that asked.
+    private static let lanesInterval = Duration.seconds(1)
+
+    let state: GatewayState
+    let filter: EventFilter
+    /// Events above this number are sent.
+    let after: Int64
+    /// Whether the client resumes, and is to be told of events that are gone.
+    let isResumed: Bool
+    /// Makes the un-numbered event about the lanes; nil for clients that did not ask.
+    let lanes: (@Sendable () async -> [UInt8])?
+    var heartbeat = Self.heartbeat
+    /// Counts the stream out when the last copy is gone.
+    let slot: StreamSlot
+
+    /// Writes until the client or the gateway goes.
+    func run(_ writer: inout any ResponseBodyWriter) async throws {
+        var position = after
+        var isFirst = isResumed
+        var frames = SSEFrames()
+        frames.retry(.seconds(2))
+        var lastWrite = ContinuousClock.now
+        var nextLanes = lastWrite
+        while !state.isDraining, !Task.isCancelled, !Task.isShuttingDownGracefully {
+            if let lanes, ContinuousClock.now >= nextLanes {
+                frames.event("gateway.lanes", data: await lanes())
+                nextLanes = .now + Self.lanesInterval
+            }
+            if frames.isEmpty, ContinuousClock.now >= lastWrite + heartbeat { frames.heartbeat(position) }
+            if !frames.isEmpty {
+                try await writer.write(frames.take())
+                lastWrite = .now
+            }
+            let wake = min(lastWrite + heartbeat, lanes == nil ? .now + .seconds(5) : nextLanes)
+            let events = try await next(after: position, patience: max(.zero, ContinuousClock.now.duration(to: wake)))
+            for event in events {
+                if isFirst, event.number > position + 1 { frames.gap(from: position, to: event.number) }
+                isFirst = false
+                position = event.number
+                let type = EventJSON.type(of: event.json)
+                if filter.matches(type) { frames.event(type, data: event.json, number: event.number) }
+            }
+        }
+        try await writer.finish(nil)
+    }
+
+    private func next(after position: Int64, patience: Duration) async throws -> [StoredEvent] {
+        let store = state.store
+        do {
+            return try await cancelWhenGracefulShutdown {
+                try await store.events(after: position, limit: Self.batch, patience: patience)
+            }
+        } catch is CancellationError {
+            return []  // The loop sees why.
+        } catch StoreError.closed {
+            state.beginDraining()
+            return []
+        }
+    }
+}
+
+/// Which events a client wants: by type, or by the beginning of a type with `.*`; empty wants all.
+struct EventFilter: Sendable, Equatable {
+    private let exact: Set<String>
+    private let prefixes: [String]
+
+    /// Reads the `types` parameter.
+    init(_ text: String?) throws(Problem) {
+        var exact: Set<String> = []
+        var prefixes: [String] = []
+        for word in (text ?? "").split(separator: ",") {
+            if word.hasSuffix(".*") {
+                prefixes.append(String(word.dropLast()))
+            } else if word.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) {
+                exact.insert(String(word))
+            } else {
+                throw .badParameter(
+                    "types",
+                    "must be event types with commas between, such as delivery.*,backend.parked."
+                )
+            }
+        }
+        self.exact = exact
+        self.prefixes = prefixes
+    }
+
+    /// Whether the client wants events of the type.
+    func matches(_ type: String) -> Bool {
+        if exact.isEmpty, prefixes.isEmpty { return true }
+        return exact.contains(type) || prefixes.contains { type.hasPrefix($0) }
+    }
+}
+
+/// Holds one of the places for event streams as long as anything holds it.
+final class StreamSlot: Sendable {
+    private let admission: Admission
+
+    init(_ admission: Admission) throws(Problem) {
+        try admission.openStream()
+        self.admission = admission
+    }
+
+    deinit { admission.closeStream() }
+}
+
+extension EventJSON {
+    /// The type of an event, which is its first member.
+    static func type(of event: [UInt8]) -> String {
+        let start = Array(#"{"type":""#.utf8)
+        guard event.starts(with: start) else { return "message" }
+        return String(decoding: event.dropFirst(start.count).prefix { $0 != UInt8(ascii: "\"") }, as: UTF8.self)
+    }
+}

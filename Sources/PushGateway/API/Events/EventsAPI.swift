@@ -1,0 +1,90 @@
+internal import HTTPTypes
+internal import Hummingbird
+internal import PushCore
+
+/// Opens event streams.
+struct EventsAPI: Sendable {
+    let state: GatewayState
+    let lanes: any LaneObserver
+    let metrics: GatewayMetrics
+    let admission: Admission
+    let build: BuildInfo
+
+    /// Answers a request; without a number the stream begins with what happens from now on.
+    func open(_ scope: RequestScope) async throws(Problem) -> Response {
+        try scope.allowParameters(["after", "types", "lanes"])
+        guard !state.isDraining else { throw .draining }
+        let filter = try EventFilter(scope.parameter("types"))
+        let resumed = try Self.position(scope)
+        let slot = try StreamSlot(admission)
+        var after = resumed ?? 0
+        if resumed == nil {
+            do throws(StoreError) {
+                after = try await state.store.lastEvent()
+            } catch {
+                throw Problem(error)
+            }
+        }
+        let wantsLanes = try scope.number("lanes", in: 0...1, default: 0) == 1
+        let lanes: (@Sendable () async -> [UInt8])? = wantsLanes ? { @Sendable in await lanesEvent() } : nil
+        let stream = EventStream(
+            state: state,
+            filter: filter,
+            after: after,
+            isResumed: resumed != nil,
+            lanes: lanes,
+            slot: slot
+        )
+        return Response(
+            status: .ok,
+            headers: [
+                .contentType: "text/event-stream", .cacheControl: "no-store", .xContentTypeOptions: "nosniff",
+            ],
+            body: ResponseBody { writer in try await stream.run(&writer) }
+        )
+    }
+
+    /// Where the client wants to go on: the field that browsers send, or the parameter for everybody else.
+    private static func position(_ scope: RequestScope) throws(Problem) -> Int64? {
+        if let field = scope.fields[.lastEventID], !field.isEmpty {
+            guard let number = Int64(field), number >= 0 else {
+                throw .badParameter("Last-Event-ID", "must be the id of an event of this stream.")
+            }
+            return number
+        }
+        guard scope.parameter("after") != nil else { return nil }
+        return Int64(try scope.number("after", in: 0...Int.max, default: 0))
+    }
+
+    private func lanesEvent() async -> [UInt8] {
+        var depths: [String: LaneDepth] = [:]
+        do throws(StoreError) {
+            depths = try await state.store.depths()
+        } catch {
+            // The event tells what it can; the store's trouble shows in /readyz.
+        }
+        var writer = JSONWriter(capacity: 1024)
+        writer.beginObject()
+        writer.name("type")
+        writer.string("gateway.lanes")
+        writer.name("at")
+        RFC3339.write(state.time.now, to: &writer)
+        writer.name("version")
+        writer.string(build.version)
+        writer.name("started_at")
+        RFC3339.write(state.startedAt, to: &writer)
+        BackendsAnswer(state, lanes, depths: depths).write(to: &writer)
+        let totals = metrics.ledger.totals
+        writer.name("totals")
+        writer.beginObject()
+        writer.name("accepted")
+        writer.integer(totals.accepted)
+        for state in DeliveryState.allCases where state.isFinal {
+            writer.name(state.rawValue)
+            writer.integer(totals.ended[state] ?? 0)
+        }
+        writer.endObject()
+        writer.endObject()
+        return writer.bytes
+    }
+}

@@ -1,0 +1,69 @@
+public import Hummingbird
+internal import HummingbirdCore
+public import Logging
+internal import NIOCore
+internal import PushCore
+
+/// The gateway's front: everything that is asked over HTTP.
+///
+/// Made once for a gateway. ``makeApplication(onListening:)`` gives the server as a service, which ends by itself at a graceful
+/// shutdown: it takes no new connections, ends event streams, and lets requests in progress finish.
+public struct GatewayAPI: Sendable {
+    /// A connection without a whole request for so long is closed.
+    private static let idleTimeout = TimeAmount.seconds(60)
+
+    /// Answers requests; for servers and tests of one's own.
+    public let responder: GatewayResponder
+    private let server: GatewayConfiguration.Server
+    private let logger: Logger
+
+    /// Makes the front of a gateway.
+    ///
+    /// - Parameters:
+    ///   - state: What every part of the gateway shares.
+    ///   - lanes: Who knows how the lanes are doing.
+    ///   - metrics: What is counted, and shown under `/metrics`.
+    ///   - knownKinds: The kinds of backends that `overrides` may name beside those configured: all that the program knows.
+    ///   - build: Which build this is.
+    ///   - logger: Where trouble is told.
+    public init(
+        state: GatewayState,
+        lanes: any LaneObserver,
+        metrics: GatewayMetrics,
+        knownKinds: [String] = [],
+        build: BuildInfo = .current,
+        logger: Logger
+    ) {
+        responder = GatewayResponder(
+            state: state,
+            lanes: lanes,
+            metrics: metrics,
+            knownKinds: knownKinds,
+            build: build,
+            logger: logger
+        )
+        server = state.snapshot.configuration.server
+        self.logger = logger
+    }
+
+    /// The server of the configured address.
+    ///
+    /// `onListening` is told the port once connections are taken, which is the way to learn it when the configured one is 0.
+    public func makeApplication(
+        onListening: @escaping @Sendable (_ port: Int) async -> Void = { _ in }
+    ) -> Application<GatewayResponder> {
+        Application(
+            responder: responder,
+            server: .http1(configuration: HTTP1Channel.Configuration(idleTimeout: Self.idleTimeout)),
+            configuration: ApplicationConfiguration(
+                address: .hostname(server.host, port: server.port),
+                backlog: 1024,
+                availableConnectionsDelegate: MaximumAvailableConnections(
+                    server.maximumRequests + Admission.maximumStreams
+                )
+            ),
+            onServerRunning: { channel in await onListening(channel.localAddress?.port ?? 0) },
+            logger: logger
+        )
+    }
+}

@@ -1,0 +1,59 @@
+internal import HTTPTypes
+internal import Hummingbird
+
+/// Keeps web pages of strangers away from a gateway without keys, which trusts whoever can reach its loopback address.
+///
+/// Two ways lead a page there: a name of its own that resolves to 127.0.0.1 (DNS rebinding), which the `Host` field shows, and
+/// a request across sites, which `Origin` and `Sec-Fetch-Site` show.
+struct OriginGuard: Sendable {
+    private let boundHost: String
+
+    /// Makes a guard for a gateway that listens on `host`.
+    init(host: String) { boundHost = host.lowercased() }
+
+    /// Lets a request through, or says why not.
+    func admit(_ head: HTTPRequest) throws(Problem) {
+        let authority = head.authority ?? ""
+        guard isOurs(Self.host(of: authority[...])) else {
+            throw Problem(
+                .forbidden,
+                "host_not_allowed",
+                "The request is for another host",
+                detail:
+                    "Without API keys only requests for localhost are answered. Configure auth.api_keys to be reached by other names."
+            )
+        }
+        if let origin = head.headerFields[.origin], !isSame(origin, authority) { throw Self.crossSite }
+        if let site = head.headerFields[.secFetchSite], site == "cross-site" || site == "same-site" {
+            throw Self.crossSite
+        }
+    }
+
+    private static let crossSite = Problem(
+        .forbidden,
+        "cross_site",
+        "The request comes from a page of another site",
+        detail: "Without API keys pages of other sites are refused."
+    )
+
+    private func isOurs(_ host: Substring) -> Bool {
+        let host = host.lowercased()
+        if host == "localhost" || host == "127.0.0.1" || host == "[::1]" || host.hasSuffix(".localhost") { return true }
+        if host == boundHost || host == "[\(boundHost)]" { return !host.isEmpty }
+        let parts = host.split(separator: ".", omittingEmptySubsequences: false)
+        return parts.count == 4 && parts[0] == "127" && parts.allSatisfy { UInt8($0) != nil }
+    }
+
+    private func isSame(_ origin: String, _ authority: String) -> Bool {
+        origin.lowercased() == "http://" + authority.lowercased()
+    }
+
+    /// The host without its port; an IPv6 address keeps its brackets.
+    private static func host(of authority: Substring) -> Substring {
+        if authority.first == "[" {
+            guard let end = authority.firstIndex(of: "]") else { return authority }
+            return authority[...end]
+        }
+        return authority.prefix { $0 != ":" }
+    }
+}

@@ -1,0 +1,146 @@
+internal import Foundation
+internal import PushCore
+
+/// Decides whether a notification that was read can be accepted, and makes what the store keeps of it.
+///
+/// Made for one request: all its notifications are judged by the same configuration at the same moment.
+struct NotificationIntake {
+    /// The furthest time ahead that a notification can be scheduled for.
+    static let furthestSendAt: TimeInterval = 365 * 86400
+    /// How long a notification with a TTL of 0 ("now or never") may wait for its one attempt.
+    static let graceForNowOrNever: TimeInterval = 10
+
+    let snapshot: APISnapshot
+    let store: any NotificationStore
+    let caller: String
+    let now: Date
+
+    init(snapshot: APISnapshot, store: any NotificationStore, time: any TimeSource, caller: String) {
+        self.snapshot = snapshot
+        self.store = store
+        self.caller = caller
+        now = Date(millisecondsSince1970: time.now.millisecondsSince1970)  // As the store will give it back.
+    }
+
+    /// A notification that can be accepted, with what to tell about it.
+    struct Accepted {
+        var notification: NewNotification
+        var warnings: [PushWarning]
+        var routeLabel: String
+
+        /// The state it begins with.
+        var state: DeliveryState { notification.dueAt == nil ? .queued : .scheduled }
+    }
+
+    /// Judges a notification. Nil when something is wrong, which is among the issues then.
+    func judge(_ draft: NotificationDraft, _ body: [UInt8], _ issues: inout RequestIssues) -> Accepted? {
+        let times = times(of: draft.notification, &issues)
+        let assignment = PlanAssignment(draft, snapshot.gateway.routing, &issues)
+        var warnings: [PushWarning] = []
+        if draft.isContentSound, let form = draft.recipients.first?.form {
+            warnings =
+                PayloadInspection(
+                    draft.notification,
+                    for: form,
+                    plans: assignment.plans,
+                    snapshot: snapshot,
+                    issues: &issues
+                ).warnings
+        }
+        guard issues.isEmpty, let plan = assignment.plans.first else { return nil }
+
+        let id = store.makeID(recipients: draft.recipients.count)
+        let state: DeliveryState = times.dueAt == nil ? .queued : .scheduled
+        var notification = NewNotification(
+            id: id,
+            notification: draft.notification,
+            content: draft.stored(from: body),
+            recipients: draft.recipients,
+            plan: plan,
+            caller: caller,
+            acceptedAt: now,
+            dueAt: times.dueAt,
+            expiresAt: times.expiresAt,
+            collapseID: draft.notification.collapseID,
+            event: EventJSON.accepted(
+                id,
+                at: now,
+                state: state,
+                recipients: draft.recipients.count,
+                plan: plan,
+                title: draft.notification.title?.resolved(for: nil)
+            ),
+            replacementEvent: draft.notification.collapseID == nil ? nil : replacementEvent
+        )
+        if assignment.plans.count > 1 {
+            notification.otherPlans = Array(assignment.plans.dropFirst())
+            notification.planOf = assignment.planOf
+        }
+        return Accepted(notification: notification, warnings: warnings, routeLabel: draft.routeLabel)
+    }
+
+    /// When to send and when trying ends. The TTL counts from acceptance; without one the default counts from the send time.
+    private func times(
+        of notification: PushNotification,
+        _ issues: inout RequestIssues
+    ) -> (dueAt: Date?, expiresAt: Date) {
+        let dueAt = notification.sendAt.flatMap { $0 > now ? $0 : nil }
+        if let dueAt, dueAt.timeIntervalSince(now) > Self.furthestSendAt {
+            issues.add("#/options/send_at", "send_at_too_far", "At most 365 days ahead.")
+        }
+        guard let timeToLive = notification.timeToLive else {
+            return (dueAt, (dueAt ?? now) + snapshot.queue.defaultTimeToLive.inSeconds)
+        }
+        let seconds = timeToLive.inSeconds
+        if let dueAt, dueAt >= now + seconds {
+            issues.add(
+                "#/options/send_at",
+                "send_at_after_ttl",
+                "The TTL counts from acceptance and ends before this time."
+            )
+        }
+        return (dueAt, now + (seconds > 0 ? seconds : Self.graceForNowOrNever))
+    }
+
+    /// The event of a waiting delivery that this notification replaces.
+    private var replacementEvent: @Sendable (ClaimedDelivery) -> [UInt8] {
+        { [now] claim in EventJSON.delivery(claim, state: .cancelled, at: now, reason: "replaced") }
+    }
+}
+
+extension NotificationIntake.Accepted {
+    /// The members of the answer, within an object that the caller has begun.
+    func write(to writer: inout JSONWriter, stateName: StaticString) {
+        writer.name("id")
+        writer.string(notification.id.description)
+        writer.name(stateName)
+        writer.string(state.rawValue)
+        writer.name("recipients")
+        writer.beginObject()
+        writer.name("count")
+        switch notification.recipients.first?.form {
+        case .topic, .tags, .everyone:
+            writer.null()
+            writer.name("exact")
+            writer.bool(false)
+        default:
+            writer.integer(notification.recipients.count)
+            writer.name("exact")
+            writer.bool(true)
+        }
+        writer.endObject()
+        writer.name("warnings")
+        writer.beginArray()
+        for warning in warnings {
+            writer.beginObject()
+            writer.name("pointer")
+            writer.string(warning.pointer)
+            writer.name("code")
+            writer.string(warning.code)
+            writer.name("detail")
+            writer.string(warning.detail)
+            writer.endObject()
+        }
+        writer.endArray()
+    }
+}

@@ -1,0 +1,51 @@
+internal import PushCore
+
+/// Asks the backends of a notification's plans whether they could send it, before it is accepted.
+///
+/// A fault at the first backend of a plan refuses the notification. At a later one it is a warning: the message can go out,
+/// only this fallback cannot take it.
+struct PayloadInspection {
+    /// What the platforms would drop or change, and the fallbacks that could not take the message.
+    private(set) var warnings: [PushWarning] = []
+
+    /// Looks at a notification; faults become issues, and so do warnings when the configuration is strict.
+    init(
+        _ notification: PushNotification,
+        for form: Recipient.Form,
+        plans: [DeliveryPlan],
+        snapshot: APISnapshot,
+        issues: inout RequestIssues
+    ) {
+        var asked: [String] = []
+        for plan in plans {
+            for name in plan.backends where !asked.contains(name) {
+                guard let backend = snapshot.gateway.routing.backend(name) else { continue }
+                asked.append(name)
+                let finding = backend.check(notification, for: form)
+                for fault in finding.faults {
+                    if plans.contains(where: { $0.backends.first == name }) {
+                        issues.add(Self.naming(name, fault))
+                    } else {
+                        add(Self.naming(name, fault, prefix: "The fallback "))
+                    }
+                }
+                for warning in finding.warnings { add(Self.naming(name, warning)) }
+            }
+        }
+        if snapshot.queue.payloadCheck == .strict {
+            for warning in warnings { issues.add(warning) }
+        }
+        for place in warnings.indices { warnings[place].pointer = issues.base + warnings[place].pointer.dropFirst() }
+    }
+
+    /// The same finding of two backends is told once for each.
+    private mutating func add(_ warning: PushWarning) {
+        if !warnings.contains(warning) { warnings.append(warning) }
+    }
+
+    private static func naming(_ backend: String, _ finding: PushWarning, prefix: String = "") -> PushWarning {
+        var finding = finding
+        finding.detail = "\(prefix)\(backend): \(finding.detail)"
+        return finding
+    }
+}

@@ -1,0 +1,79 @@
+internal import Foundation
+internal import HTTPTypes
+internal import Hummingbird
+internal import PushCore
+
+/// What operators and their machines ask: health, readiness, metrics, backends, the API's description, the dashboard.
+struct OperationsAPI: Sendable {
+    let state: GatewayState
+    let lanes: any LaneObserver
+    let metrics: GatewayMetrics
+    let admission: Admission
+    let build: BuildInfo
+
+    /// The process turns: nothing else is looked at.
+    func health() -> Response {
+        Response.json { writer in
+            writer.name("status")
+            writer.string("ok")
+        }
+    }
+
+    /// Whether new work is taken. A platform that is down does not matter here: the queue is what it is for.
+    func readiness() async -> Response {
+        let health = await state.store.health()
+        let isReady = health.acceptsWork && !state.isDraining
+        return Response.json(isReady ? .ok : .serviceUnavailable) { writer in
+            writer.name("status")
+            writer.string(isReady ? "ready" : state.isDraining ? "draining" : "store_refuses_work")
+            writer.name("store")
+            writer.beginObject()
+            writer.name("accepts_work")
+            writer.bool(health.acceptsWork)
+            if let detail = health.detail {
+                writer.name("detail")
+                writer.string(detail)
+            }
+            if let free = health.freeBytes {
+                writer.name("free_bytes")
+                writer.integer(free)
+            }
+            writer.endObject()
+        }
+    }
+
+    /// Every metric, for Prometheus.
+    func scrape() async throws(Problem) -> Response {
+        let depths = try await depths()
+        var text = PrometheusText()
+        metrics.registry.write(to: &text)
+        ScrapedMetrics(
+            now: state.time.now,
+            startedAt: state.startedAt,
+            backends: state.snapshot.backends,
+            lanes: lanes.lanes,
+            depths: depths,
+            ledger: metrics.ledger,
+            load: admission.load
+        ).write(to: &text)
+        return Response(
+            status: .ok,
+            headers: [.contentType: PrometheusText.contentType, .cacheControl: "no-store"],
+            body: ResponseBody(bytes: text.bytes)
+        )
+    }
+
+    /// The backends.
+    func backends() async throws(Problem) -> Response {
+        let answer = BackendsAnswer(state, lanes, depths: try await depths())
+        return Response.json(capacity: 2048) { answer.write(to: &$0) }
+    }
+
+    private func depths() async throws(Problem) -> [String: LaneDepth] {
+        do throws(StoreError) {
+            return try await state.store.depths()
+        } catch {
+            throw Problem(error)
+        }
+    }
+}

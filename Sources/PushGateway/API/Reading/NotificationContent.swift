@@ -1,0 +1,30 @@
+public import PushCore
+
+/// Turns the stored form of a notification's content back into the notification.
+///
+/// The stored form is `{"content":…,"options":…,"overrides":…}` of the bytes that were received. The dispatcher calls this
+/// for deliveries that come from disk; those that never left memory bring their notification along.
+public enum NotificationContent {
+    private enum Field: Int, RequestField {
+        case content, options, overrides
+        static let names = ["content", "options", "overrides"]
+    }
+
+    /// Reads the stored form. A field that this version does not know is passed over: it was right when it was accepted.
+    ///
+    /// Throws when the bytes are not JSON, which means that the store is damaged.
+    public static func decode(_ stored: [UInt8]) throws(JSONSyntaxError) -> PushNotification {
+        try JSONScanner.scan(stored) { (scanner) throws(JSONSyntaxError) in
+            var notification = PushNotification()
+            var ignored = RequestIssues()
+            try scanner.fields(Field.self, &ignored, "#") { (scanner, issues, field) throws(JSONSyntaxError) in
+                switch field {
+                case .content: try ContentReader.read(&scanner, &issues, into: &notification)
+                case .options: try OptionsReader.read(&scanner, &issues, into: &notification)
+                case .overrides: try OverridesReader.read(&scanner, &issues, kinds: nil, into: &notification)
+                }
+            }
+            return notification
+        }
+    }
+}

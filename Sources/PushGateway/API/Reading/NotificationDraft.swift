@@ -1,0 +1,54 @@
+internal import PushCore
+
+/// A notification as a request asks for it: read and checked field by field, not yet against the configuration.
+struct NotificationDraft: Sendable {
+    /// What to show, how urgently, for how long.
+    var notification = PushNotification()
+    /// Who gets it; empty when the audience is wrong, which is among the issues.
+    var recipients: [Recipient] = []
+    /// The member of `to` that names the recipients, such as `tokens`.
+    var audienceField = ""
+    /// The route it asks for.
+    var route: String?
+    /// The backend it asks for.
+    var backend: String?
+    /// Whether it asked for both, or for something that is no name.
+    var isChoiceFaulty = false
+    /// Whether content, options and overrides are in order, so that a backend can look at the payload.
+    var isContentSound = true
+    /// Where the content stands in the body, when there is one.
+    var content: Range<Int>?
+    /// Where the options stand in the body, when there are any.
+    var options: Range<Int>?
+    /// Where the overrides stand in the body, when there are any.
+    var overrides: Range<Int>?
+
+    /// The JSON pointer of a recipient, from the notification.
+    func pointer(ofRecipient place: Int) -> String {
+        switch audienceField {
+        case "tokens", "devices", "users", "platform_ids": "#/to/\(audienceField)/\(place)"
+        default: "#/to/\(audienceField)"
+        }
+    }
+
+    /// What goes into the store: content, options and overrides, byte for byte as they were received.
+    func stored(from body: [UInt8]) -> [UInt8] {
+        let room = (content?.count ?? 0) + (options?.count ?? 0) + (overrides?.count ?? 0)
+        var writer = JSONWriter(capacity: room + 40)
+        writer.beginObject()
+        if let content {
+            writer.name("content")
+            writer.raw(body[content])
+        }
+        if let options {
+            writer.name("options")
+            writer.raw(body[options])
+        }
+        if let overrides {
+            writer.name("overrides")
+            writer.raw(body[overrides])
+        }
+        writer.endObject()
+        return writer.bytes
+    }
+}

@@ -1,0 +1,105 @@
+internal import PushCore
+
+/// Reads notifications from the bytes of a request into values, in one pass and without a tree.
+///
+/// Every mistake is collected; only text that is not JSON is thrown. What depends on the configuration or the time is
+/// ``NotificationIntake``'s business.
+struct NotificationReader {
+    /// The kinds of backends whose names `overrides` may have.
+    let kinds: [String]
+
+    private enum Field: Int, RequestField {
+        case to, content, options, overrides, route, backend
+        static let names = ["to", "content", "options", "overrides", "route", "backend"]
+    }
+
+    /// Reads a body that is one notification.
+    func read(_ body: [UInt8]) throws(JSONSyntaxError) -> (NotificationDraft, RequestIssues) {
+        try JSONScanner.scan(body) { (scanner) throws(JSONSyntaxError) in
+            var issues = RequestIssues()
+            let draft = try read(&scanner, &issues)
+            return (draft, issues)
+        }
+    }
+
+    /// Reads the notification that comes next.
+    func read(
+        _ scanner: inout JSONScanner,
+        _ issues: inout RequestIssues
+    ) throws(JSONSyntaxError) -> NotificationDraft {
+        var draft = NotificationDraft()
+        var hasAudience = false
+        let isObject = try scanner.fields(Field.self, &issues, "#") {
+            (scanner, issues, field) throws(JSONSyntaxError) in
+            switch field {
+            case .to:
+                hasAudience = true
+                try AudienceReader.read(&scanner, &issues, into: &draft)
+            case .content:
+                draft.content = try part(&scanner, &issues, &draft) {
+                    (scanner, issues, notification) throws(JSONSyntaxError) in
+                    try ContentReader.read(&scanner, &issues, into: &notification)
+                }
+            case .options:
+                draft.options = try part(&scanner, &issues, &draft) {
+                    (scanner, issues, notification) throws(JSONSyntaxError) in
+                    try OptionsReader.read(&scanner, &issues, into: &notification)
+                }
+            case .overrides:
+                draft.overrides = try part(&scanner, &issues, &draft) {
+                    (scanner, issues, notification) throws(JSONSyntaxError) in
+                    try OverridesReader.read(&scanner, &issues, kinds: kinds, into: &notification)
+                }
+            case .route:
+                draft.route = try scanner.word(&issues, "#/route", limit: 64)
+                draft.isChoiceFaulty = draft.isChoiceFaulty || draft.route == nil
+            case .backend:
+                draft.backend = try scanner.word(&issues, "#/backend", limit: 64)
+                draft.isChoiceFaulty = draft.isChoiceFaulty || draft.backend == nil
+            }
+        }
+        guard isObject else { return draft }
+        if !hasAudience { issues.add("#/to", "audience_missing", "Say who gets it: \(AudienceReader.words).") }
+        checkWhole(&draft, &issues)
+        return draft
+    }
+
+    /// Reads one of the stored parts, keeping its place and whether it was in order.
+    private func part(
+        _ scanner: inout JSONScanner,
+        _ issues: inout RequestIssues,
+        _ draft: inout NotificationDraft,
+        _ read: (inout JSONScanner, inout RequestIssues, inout PushNotification) throws(JSONSyntaxError) -> Void
+    ) throws(JSONSyntaxError) -> Range<Int> {
+        let before = issues.count
+        scanner.skipSpace()
+        let start = scanner.offset
+        try read(&scanner, &issues, &draft.notification)
+        if issues.count != before { draft.isContentSound = false }
+        return start..<scanner.offset
+    }
+
+    /// Checks what no single field shows.
+    private func checkWhole(_ draft: inout NotificationDraft, _ issues: inout RequestIssues) {
+        if draft.route != nil, draft.backend != nil {
+            draft.isChoiceFaulty = true
+            issues.add("#/backend", "route_and_backend", "Give a route or a backend, not both.")
+        }
+        if draft.audienceField == "platform_ids", draft.backend == nil, !draft.isChoiceFaulty {
+            draft.isChoiceFaulty = true
+            issues.add("#/backend", "backend_missing", "Ids of a platform need the backend that knows them.")
+        }
+        let notification = draft.notification
+        let showsNothing =
+            notification.title == nil && notification.body == nil && notification.data.isEmpty
+            && notification.badge == nil && notification.sound == nil && notification.overrides.isEmpty
+        if showsNothing, !notification.isSilent, draft.isContentSound {
+            draft.isContentSound = false
+            issues.add(
+                "#/content",
+                "content_empty",
+                "There is nothing to show: give a title, a body, data, a badge or a sound, or set options.silent."
+            )
+        }
+    }
+}

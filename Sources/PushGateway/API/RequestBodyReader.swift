@@ -1,0 +1,62 @@
+internal import HTTPTypes
+internal import Hummingbird
+internal import NIOCore
+
+/// Collects the body of a request, within the limits of size, memory and time.
+struct RequestBodyReader: Sendable {
+    /// How long a body may take from its head to its end.
+    static let deadline = Duration.seconds(60)
+
+    let admission: Admission
+    /// The largest body.
+    let limit: Int
+
+    /// Gives the whole body to `use`; its memory is set aside until `use` returns.
+    func withBody(
+        of request: Request,
+        _ use: ([UInt8]) async throws(Problem) -> Response
+    ) async throws(Problem) -> Response {
+        let declared = request.headers[.contentLength].flatMap { Int($0) }
+        if let declared, declared > limit { throw .tooLarge(limit) }
+        let reserved = declared ?? limit
+        try admission.reserve(bytes: reserved, largest: limit)
+        defer { admission.release(bytes: reserved) }
+        let body = try await collect(request.body, declared)
+        return try await use(body)
+    }
+
+    private func collect(_ body: RequestBody, _ declared: Int?) async throws(Problem) -> [UInt8] {
+        var bytes: [UInt8] = []
+        let start = ContinuousClock.now
+        do {
+            for try await part in body {
+                if bytes.isEmpty { bytes.reserveCapacity(declared ?? part.readableBytes) }
+                guard bytes.count + part.readableBytes <= limit else { throw Problem.tooLarge(limit) }
+                bytes.append(contentsOf: part.readableBytesView)
+                if bytes.count == declared { continue }  // The end follows at once.
+                guard start.duration(to: .now) < Self.deadline else { throw Problem.bodyTimeout }
+            }
+        } catch let problem as Problem {
+            throw problem
+        } catch {
+            throw Self.incomplete
+        }
+        if let declared, bytes.count < declared { throw Self.incomplete }
+        return bytes
+    }
+
+    private static let incomplete = Problem(
+        .badRequest,
+        "body_incomplete",
+        "The body is not complete",
+        detail: "The connection ended before the body did."
+    )
+
+    /// Makes sure that a request says its body is JSON. Browsers ask before they send this type across sites.
+    static func requireJSON(_ fields: HTTPFields) throws(Problem) {
+        guard let type = fields[.contentType] else { throw .notJSONType }
+        if type == "application/json" { return }
+        let essence = type.prefix { $0 != ";" }.lowercased()
+        guard essence.filter({ $0 != " " }) == "application/json" else { throw .notJSONType }
+    }
+}

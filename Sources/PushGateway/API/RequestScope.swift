@@ -1,0 +1,46 @@
+internal import Foundation
+internal import HTTPTypes
+internal import Hummingbird
+
+/// What the handling of one request works with: the configuration it began with, its caller, its parameters.
+struct RequestScope: Sendable {
+    let snapshot: APISnapshot
+    /// The name of the API key, empty without keys.
+    let caller: String
+    /// The path without its query.
+    let path: Substring
+    /// The query, without its question mark; empty without one.
+    let query: Substring
+    let fields: HTTPFields
+
+    /// The decoded value of a query parameter, nil without it. Of a repeated one the first counts.
+    func parameter(_ name: String) -> String? {
+        for pair in query.split(separator: "&") {
+            let parts = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            guard parts[0] == name else { continue }
+            let value = parts.count > 1 ? parts[1].replacing("+", with: " ") : ""
+            return String(value).removingPercentEncoding ?? String(value)
+        }
+        return nil
+    }
+
+    /// The value of a query parameter that is a whole number within a range, or a default.
+    func number(_ name: String, in range: ClosedRange<Int>, default fallback: Int) throws(Problem) -> Int {
+        guard let text = parameter(name) else { return fallback }
+        guard let value = Int(text), range.contains(value) else {
+            throw .badParameter(name, "must be a whole number from \(range.lowerBound) to \(range.upperBound).")
+        }
+        return value
+    }
+
+    /// Refuses parameters that mean nothing here: a misspelt filter must not look like one that found nothing.
+    func allowParameters(_ names: [String]) throws(Problem) {
+        for pair in query.split(separator: "&") {
+            let name = String(pair.prefix { $0 != "=" })
+            guard names.contains(name) else {
+                let hint = didYouMean(name, names) ?? "there is no such parameter here."
+                throw .badParameter(String(name.prefix(64)), hint)
+            }
+        }
+    }
+}

@@ -1,0 +1,55 @@
+public import PushCore
+
+/// What the dispatcher tells, counted.
+extension GatewayMetrics: DispatchObserver {
+    /// Attempts ended alike.
+    public func attempted(backend: String, kind: BackendKind, outcome: String, reason: String, count: Int) {
+        self.count(
+            "chapar_deliveries_total",
+            "Attempts, by what the platform answered.",
+            [("backend", backend), ("kind", kind.rawValue), ("outcome", outcome), ("reason", reason)],
+            count
+        )
+    }
+
+    /// Answers came so long after their messages were handed to the backend.
+    public func answered(backend: String, kind: BackendKind, after duration: Duration, count: Int) {
+        self.duration(
+            "chapar_send_duration_seconds",
+            "Time from handing a message to its backend to the platform's answer.",
+            [("backend", backend), ("kind", kind.rawValue)],
+            duration.inSeconds,
+            count
+        )
+    }
+
+    /// A delivery will be tried again in the same lane.
+    public func retried(backend: String, reason: String) {
+        count(
+            "chapar_retries_total",
+            "Deliveries that wait for another attempt at the same backend.",
+            [("backend", backend), ("reason", reason)],
+            1
+        )
+    }
+
+    /// A delivery went on to another backend.
+    public func fellBack(from: String, to: String, reason: String) {
+        count(
+            "chapar_fallbacks_total",
+            "Deliveries that went on to the next backend of their plan.",
+            [("from", from), ("to", to), ("reason", reason)],
+            1
+        )
+    }
+
+    /// A platform declared a token dead.
+    public func invalidatedToken(backend: String, reason: String) {
+        count(
+            "chapar_tokens_invalidated_total",
+            "Device tokens that a platform declared dead.",
+            [("backend", backend), ("reason", reason)],
+            1
+        )
+    }
+}

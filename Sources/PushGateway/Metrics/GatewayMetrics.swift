@@ -1,0 +1,86 @@
+internal import PushCore
+internal import Synchronization
+
+/// What the gateway counts, under the names and labels that its users alert on.
+///
+/// Handles are kept, so that counting costs a look-up and an addition. Labels are of bounded variety: names of backends,
+/// routes and reasons, never a token, a user or an id.
+public final class GatewayMetrics: Sendable {
+    private struct Request: Hashable {
+        let route: String
+        let method: String
+        let status: Int
+    }
+
+    private struct RequestCells: Sendable {
+        let total: CounterCell
+        let duration: HistogramCell
+    }
+
+    /// Where everything is kept.
+    public let registry: MetricsRegistry
+    /// What was accepted and what became of it since the start.
+    let ledger = Ledger()
+    private let requests = Mutex<[Request: RequestCells]>([:])
+    private let counters = Mutex<[[String]: CounterCell]>([:])
+    private let durations = Mutex<[[String]: HistogramCell]>([:])
+
+    /// Counts into a registry.
+    public init(_ registry: MetricsRegistry = MetricsRegistry(), build: BuildInfo = .current) {
+        self.registry = registry
+        registry.gauge(
+            "chapar_build_info",
+            "Which build this is; the value is always 1.",
+            labels: [("version", build.version), ("commit", build.commit)]
+        ).set(1.0)
+    }
+
+    /// A request was answered. The route is a pattern, such as `/v1/notifications/{id}`.
+    func request(route: String, method: String, status: Int, duration: Duration) {
+        let key = Request(route: route, method: method, status: status)
+        let cells = requests.withLock { requests in
+            if let cells = requests[key] { return cells }
+            let labels = [("route", route), ("method", method), ("status", String(status))]
+            let cells = RequestCells(
+                total: registry.counter("chapar_http_requests_total", "Requests answered.", labels: labels),
+                duration: registry.histogram(
+                    "chapar_http_request_duration_seconds",
+                    "Time from a request's head to its answer; of event streams, to their beginning.",
+                    labels: labels,
+                    buckets: [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30]
+                )
+            )
+            requests[key] = cells
+            return cells
+        }
+        cells.total.increment(by: 1)
+        cells.duration.observe(duration.inSeconds)
+    }
+
+    /// Notifications were accepted.
+    func accepted(route: String, count amount: Int = 1) {
+        count("chapar_notifications_accepted_total", "Notifications accepted.", [("route", route)], amount)
+    }
+
+    func count(_ name: String, _ help: String, _ labels: [(String, String)], _ amount: Int) {
+        let key = [name] + labels.map(\.1)
+        let cell = counters.withLock { counters in
+            if let cell = counters[key] { return cell }
+            let cell = registry.counter(name, help, labels: labels)
+            if counters.count < 4 * MetricsRegistry.maximumSeries { counters[key] = cell }
+            return cell
+        }
+        cell.increment(by: Int64(amount))
+    }
+
+    func duration(_ name: String, _ help: String, _ labels: [(String, String)], _ seconds: Double, _ count: Int) {
+        let key = [name] + labels.map(\.1)
+        let cell = durations.withLock { durations in
+            if let cell = durations[key] { return cell }
+            let cell = registry.histogram(name, help, labels: labels)
+            if durations.count < MetricsRegistry.maximumSeries { durations[key] = cell }
+            return cell
+        }
+        cell.observe(seconds, count: count)
+    }
+}

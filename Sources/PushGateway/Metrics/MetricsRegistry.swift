@@ -1,0 +1,172 @@
+public import CoreMetrics
+internal import Synchronization
+
+/// Keeps every metric of the process and writes them for Prometheus.
+///
+/// Also the backend of swift-metrics: bootstrap it with an instance and what libraries count appears in `/metrics` too.
+/// A family has at most ``maximumSeries`` series; what comes after goes into one whose labels all read `other`, so that a
+/// platform with endless words for its refusals cannot fill the memory.
+public final class MetricsRegistry: MetricsFactory, Sendable {
+    /// The most series of one name.
+    public static let maximumSeries = 1000
+    /// The buckets of a histogram that names none: 5 ms to 10 s.
+    public static let defaultBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
+
+    private enum Cell: Sendable {
+        case counter(CounterCell)
+        case floating(FloatingPointCounterCell)
+        case gauge(GaugeCell)
+        case histogram(HistogramCell)
+
+        var object: AnyObject {
+            switch self {
+            case .counter(let cell): cell
+            case .floating(let cell): cell
+            case .gauge(let cell): cell
+            case .histogram(let cell): cell
+            }
+        }
+    }
+
+    private struct Family: Sendable {
+        var kind: PrometheusText.Kind
+        var help: String
+        var series: [String: Cell] = [:]
+    }
+
+    private let families = Mutex<[String: Family]>([:])
+
+    /// Makes an empty registry.
+    public init() {}
+
+    // MARK: What the gateway counts
+
+    func counter(_ name: String, _ help: String = "", labels: [(String, String)] = []) -> CounterCell {
+        if case .counter(let cell) = cell(name, .counter, help, labels, make: { .counter(CounterCell()) }) {
+            return cell
+        }
+        return CounterCell()  // The name is taken by another type: counted, but not shown.
+    }
+
+    func gauge(_ name: String, _ help: String = "", labels: [(String, String)] = []) -> GaugeCell {
+        if case .gauge(let cell) = cell(name, .gauge, help, labels, make: { .gauge(GaugeCell()) }) { return cell }
+        return GaugeCell()
+    }
+
+    func histogram(
+        _ name: String,
+        _ help: String = "",
+        labels: [(String, String)] = [],
+        buckets: [Double] = defaultBuckets
+    ) -> HistogramCell {
+        let cell = cell(name, .histogram, help, labels) { .histogram(HistogramCell(bounds: buckets)) }
+        if case .histogram(let cell) = cell { return cell }
+        return HistogramCell(bounds: buckets)
+    }
+
+    /// Writes every family, by name.
+    func write(to text: inout PrometheusText) {
+        let families = families.withLock { $0 }
+        for (name, family) in families.sorted(by: { $0.key < $1.key }) where !family.series.isEmpty {
+            text.family(name, family.kind, family.help)
+            for (labels, cell) in family.series.sorted(by: { $0.key < $1.key }) {
+                switch cell {
+                case .counter(let cell): text.sample(name, labels, Double(cell.value))
+                case .floating(let cell): text.sample(name, labels, cell.value)
+                case .gauge(let cell): text.sample(name, labels, cell.value)
+                case .histogram(let cell): text.histogram(name, labels, cell)
+                }
+            }
+        }
+    }
+
+    private func cell(
+        _ name: String,
+        _ kind: PrometheusText.Kind,
+        _ help: String,
+        _ labels: [(String, String)],
+        make: () -> Cell
+    ) -> Cell? {
+        let key = PrometheusText.labels(labels)
+        return families.withLock { families in
+            var family = families[name] ?? Family(kind: kind, help: help)
+            guard family.kind == kind else { return nil }
+            if let cell = family.series[key] { return cell }
+            var place = key
+            if family.series.count >= Self.maximumSeries {
+                place = PrometheusText.labels(labels.map { ($0.0, "other") })
+                if let cell = family.series[place] { return cell }
+            }
+            let cell = make()
+            family.series[place] = cell
+            families[name] = family
+            return cell
+        }
+    }
+
+    private func remove(_ handler: AnyObject) {
+        families.withLock { families in
+            families = families.mapValues { family in
+                var family = family
+                family.series = family.series.filter { $0.value.object !== handler }
+                return family
+            }
+        }
+    }
+
+    private static func name(_ label: String, suffix: String) -> String {
+        let name = PrometheusText.metricName(label)
+        return name.hasSuffix(suffix) ? name : name + suffix
+    }
+
+    // MARK: MetricsFactory
+
+    /// A counter; `_total` is added to its name.
+    public func makeCounter(label: String, dimensions: [(String, String)]) -> any CounterHandler {
+        counter(Self.name(label, suffix: "_total"), labels: dimensions)
+    }
+
+    /// A counter of fractions; `_total` is added to its name.
+    public func makeFloatingPointCounter(
+        label: String,
+        dimensions: [(String, String)]
+    ) -> any FloatingPointCounterHandler {
+        let cell = cell(Self.name(label, suffix: "_total"), .counter, "", dimensions) {
+            .floating(FloatingPointCounterCell())
+        }
+        if case .floating(let cell) = cell { return cell }
+        return FloatingPointCounterCell()
+    }
+
+    /// A gauge.
+    public func makeMeter(label: String, dimensions: [(String, String)]) -> any MeterHandler {
+        gauge(Self.name(label, suffix: ""), labels: dimensions)
+    }
+
+    /// A histogram when it aggregates, else a gauge.
+    public func makeRecorder(
+        label: String,
+        dimensions: [(String, String)],
+        aggregate: Bool
+    ) -> any RecorderHandler {
+        let name = Self.name(label, suffix: "")
+        if aggregate { return histogram(name, labels: dimensions) }
+        return gauge(name, labels: dimensions)
+    }
+
+    /// A histogram of seconds; `_seconds` is added to its name.
+    public func makeTimer(label: String, dimensions: [(String, String)]) -> any TimerHandler {
+        histogram(Self.name(label, suffix: "_seconds"), labels: dimensions)
+    }
+
+    /// Forgets a counter.
+    public func destroyCounter(_ handler: any CounterHandler) { remove(handler) }
+    /// Forgets a counter.
+    public func destroyFloatingPointCounter(_ handler: any FloatingPointCounterHandler) { remove(handler) }
+    /// Forgets a gauge.
+    public func destroyMeter(_ handler: any MeterHandler) { remove(handler) }
+    /// Forgets a recorder.
+    public func destroyRecorder(_ handler: any RecorderHandler) { remove(handler) }
+    /// Forgets a timer.
+    public func destroyTimer(_ handler: any TimerHandler) { remove(handler) }
+}

@@ -1,0 +1,118 @@
+internal import Foundation
+internal import PushCore
+
+/// The metrics that are looked up when somebody asks: queues, lanes, backends, the ledger, the process.
+struct ScrapedMetrics {
+    let now: Date
+    let startedAt: Date
+    let backends: [BackendRegistry.ConfiguredBackend]
+    let lanes: [LaneStatus]
+    let depths: [String: LaneDepth]
+    let ledger: Ledger
+    let load: (requests: Int, streams: Int)
+
+    /// Writes all of them.
+    func write(to text: inout PrometheusText) {
+        writeQueues(to: &text)
+        writeLanes(to: &text)
+        writeBackends(to: &text)
+        writeLedger(to: &text)
+        text.family("chapar_http_requests_in_progress", .gauge, "Requests being answered.")
+        text.sample("chapar_http_requests_in_progress", Double(load.requests))
+        text.family("chapar_event_streams", .gauge, "Event streams that are open.")
+        text.sample("chapar_event_streams", Double(load.streams))
+        ProcessMetrics.write(to: &text, startedAt: startedAt)
+    }
+
+    private func label(_ backend: String) -> String { PrometheusText.labels([("backend", backend)]) }
+
+    private func writeQueues(to text: inout PrometheusText) {
+        let names = Set(depths.keys).union(backends.map(\.name)).sorted()
+        guard !names.isEmpty else { return }
+        text.family("chapar_queue_depth", .gauge, "Deliveries that wait or are claimed, scheduled ones included.")
+        for name in names {
+            let depth = depths[name] ?? LaneDepth()
+            text.sample("chapar_queue_depth", label(name), Double(depth.waiting + depth.claimed))
+        }
+        text.family(
+            "chapar_queue_oldest_age_seconds",
+            .gauge,
+            "How long the delivery that is overdue the longest has been due; alert on this one."
+        )
+        for name in names {
+            let age = depths[name]?.oldestDue.map { max(0, now.timeIntervalSince($0)) } ?? 0
+            text.sample("chapar_queue_oldest_age_seconds", label(name), (age * 1000).rounded() / 1000)
+        }
+    }
+
+    private func writeLanes(to text: inout PrometheusText) {
+        guard !lanes.isEmpty else { return }
+        text.family("chapar_inflight", .gauge, "Messages with the backend now.")
+        for lane in lanes { text.sample("chapar_inflight", label(lane.backend), Double(lane.inFlight)) }
+        text.family("chapar_window", .gauge, "The most messages that may be with the backend now.")
+        for lane in lanes { text.sample("chapar_window", label(lane.backend), Double(lane.window)) }
+        text.family("chapar_lane_paused", .gauge, "0 while messages flow, 1 during a pause, 2 parked until mended.")
+        for lane in lanes {
+            let isPaused = lane.pausedUntil.map { $0 > now } ?? false
+            text.sample("chapar_lane_paused", label(lane.backend), lane.isParked ? 2 : isPaused ? 1 : 0)
+        }
+    }
+
+    private func writeBackends(to text: inout PrometheusText) {
+        guard !backends.isEmpty else { return }
+        let health = backends.map { ($0.name, $0.backend.kind.rawValue, $0.backend.health) }
+        text.family("chapar_backend_up", .gauge, "1 in order, 0.5 degraded, 0 down, as the backend itself sees it.")
+        for (name, kind, health) in health {
+            let value =
+                switch health.status {
+                case .ok: 1.0
+                case .degraded: 0.5
+                case .down: 0.0
+                }
+            text.sample("chapar_backend_up", PrometheusText.labels([("backend", name), ("kind", kind)]), value)
+        }
+        text.family("chapar_backend_connections", .gauge, "Connections that take messages.")
+        for (name, _, health) in health {
+            text.sample("chapar_backend_connections", label(name), Double(health.connections))
+        }
+        guard health.contains(where: { !$0.2.credentialExpiries.isEmpty }) else { return }
+        text.family(
+            "chapar_credential_expiry_timestamp_seconds",
+            .gauge,
+            "When a credential ends, in seconds since 1970."
+        )
+        for (name, _, health) in health {
+            for (credential, end) in health.credentialExpiries.sorted(by: { $0.key < $1.key }) {
+                text.sample(
+                    "chapar_credential_expiry_timestamp_seconds",
+                    PrometheusText.labels([("backend", name), ("credential", credential)]),
+                    end.timeIntervalSince1970.rounded()
+                )
+            }
+        }
+    }
+
+    private func writeLedger(to text: inout PrometheusText) {
+        let totals = ledger.totals
+        text.family("chapar_ledger_accepted_total", .counter, "Deliveries accepted since the start.")
+        text.sample("chapar_ledger_accepted_total", Double(totals.accepted))
+        text.family("chapar_ledger_ended_total", .counter, "Deliveries that reached a final state since the start.")
+        for state in DeliveryState.allCases where state.isFinal {
+            text.sample(
+                "chapar_ledger_ended_total",
+                PrometheusText.labels([("state", state.rawValue)]),
+                Double(totals.ended[state] ?? 0)
+            )
+        }
+        let waiting = depths.values.reduce(0) { $0 + $1.waiting + $1.claimed }
+        text.family("chapar_ledger_waiting", .gauge, "Deliveries that are not final.")
+        text.sample("chapar_ledger_waiting", Double(waiting))
+        guard let difference = ledger.difference(waiting: waiting) else { return }
+        text.family(
+            "chapar_ledger_difference",
+            .gauge,
+            "Accepted less ended and waiting. It is 0 at rest; another value that stays means lost or doubled deliveries."
+        )
+        text.sample("chapar_ledger_difference", Double(difference))
+    }
+}

@@ -32,7 +32,7 @@ public protocol NotificationStore: StateStore {
     func record(_ resolutions: [Resolution]) async throws(StoreError)
 
     /// Cancels every delivery of a notification that is not claimed and not final. Nil when there is no such notification.
-    func cancel(_ id: NotificationID, event: @Sendable (ClaimedDelivery) -> [UInt8]) async throws(StoreError)
+    func cancel(_ id: NotificationID, event: @escaping @Sendable (ClaimedDelivery) -> [UInt8]) async throws(StoreError)
         -> Cancellation?
 
     /// A notification with the counts of its deliveries' states; nil when there is none.

@@ -58,7 +58,9 @@ enum Endpoint: Equatable {
         }
     }
 
-    /// The methods it knows. Whoever may GET may HEAD.
+    /// The methods it knows.
+    ///
+    /// Whoever may GET may HEAD.
     var methods: [HTTPRequest.Method] {
         switch self {
         case .notifications, .batch: [.post]

@@ -3,7 +3,9 @@ internal import HTTPTypes
 internal import Hummingbird
 internal import PushCore
 
-/// `POST /v1/notifications`: accepts one notification. What it answers with 202 is on disk.
+/// `POST /v1/notifications`: accepts one notification.
+///
+/// What it answers with 202 is on disk.
 struct NotificationsAPI: Sendable {
     let state: GatewayState
     let metrics: GatewayMetrics

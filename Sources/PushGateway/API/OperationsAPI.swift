@@ -19,7 +19,9 @@ struct OperationsAPI: Sendable {
         }
     }
 
-    /// Whether new work is taken. A platform that is down does not matter here: the queue is what it is for.
+    /// Whether new work is taken.
+    ///
+    /// A platform that is down does not matter here: the queue is what it is for.
     func readiness() async -> Response {
         let health = await state.store.health()
         let isReady = health.acceptsWork && !state.isDraining

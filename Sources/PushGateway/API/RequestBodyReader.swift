@@ -52,7 +52,9 @@ struct RequestBodyReader: Sendable {
         detail: "The connection ended before the body did."
     )
 
-    /// Makes sure that a request says its body is JSON. Browsers ask before they send this type across sites.
+    /// Makes sure that a request says its body is JSON.
+    ///
+    /// Browsers ask before they send this type across sites.
     static func requireJSON(_ fields: HTTPFields) throws(Problem) {
         guard let type = fields[.contentType] else { throw .notJSONType }
         if type == "application/json" { return }

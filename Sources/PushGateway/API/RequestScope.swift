@@ -13,7 +13,9 @@ struct RequestScope: Sendable {
     let query: Substring
     let fields: HTTPFields
 
-    /// The decoded value of a query parameter, nil without it. Of a repeated one the first counts.
+    /// The decoded value of a query parameter, nil without it.
+    ///
+    /// Of a repeated one the first counts.
     func parameter(_ name: String) -> String? {
         for pair in query.split(separator: "&") {
             let parts = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)

@@ -35,7 +35,9 @@ public final class GatewayMetrics: Sendable {
         ).set(1.0)
     }
 
-    /// A request was answered. The route is a pattern, such as `/v1/notifications/{id}`.
+    /// A request was answered.
+    ///
+    /// The route is a pattern, such as `/v1/notifications/{id}`.
     func request(route: String, method: String, status: Int, duration: Duration) {
         let key = Request(route: route, method: method, status: status)
         let cells = requests.withLock { requests in

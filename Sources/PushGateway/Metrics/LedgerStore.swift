@@ -58,7 +58,7 @@ public struct LedgerStore: NotificationStore {
     /// Cancels; what was cancelled goes into the books.
     public func cancel(
         _ id: NotificationID,
-        event: @Sendable (ClaimedDelivery) -> [UInt8]
+        event: @escaping @Sendable (ClaimedDelivery) -> [UInt8]
     ) async throws(StoreError) -> Cancellation? {
         let cancellation = try await store.cancel(id, event: event)
         if let cancellation { ledger.end(.cancelled, cancellation.cancelled) }

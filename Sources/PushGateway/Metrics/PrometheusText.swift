@@ -15,7 +15,9 @@ struct PrometheusText {
 
     init(capacity: Int = 16 * 1024) { bytes.reserveCapacity(capacity) }
 
-    /// Begins a family. Its series follow, and no family of the same name.
+    /// Begins a family.
+    ///
+    /// Its series follow, and no family of the same name.
     mutating func family(_ name: String, _ kind: Kind, _ help: String) {
         if !help.isEmpty { line("# HELP \(name) \(Self.escape(help, quotes: false))") }
         line("# TYPE \(name) \(kind.rawValue)")
@@ -24,7 +26,9 @@ struct PrometheusText {
     /// Writes the value of a family's only series.
     mutating func sample(_ name: String, _ value: Double) { line("\(name) \(Self.number(value))") }
 
-    /// Writes a value of a series. The labels come from ``labels(_:)``.
+    /// Writes a value of a series.
+    ///
+    /// The labels come from ``labels(_:)``.
     mutating func sample(_ name: String, _ labels: String, _ value: Double) {
         line(labels.isEmpty ? "\(name) \(Self.number(value))" : "\(name){\(labels)} \(Self.number(value))")
     }

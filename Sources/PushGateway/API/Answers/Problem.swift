@@ -82,7 +82,9 @@ struct Problem: Error, Sendable {
         writer.endArray()
     }
 
-    /// The whole answer. `members` may write further members into the problem's object.
+    /// The whole answer.
+    ///
+    /// `members` may write further members into the problem's object.
     func response(
         instance: String,
         requestID: String,

@@ -21,8 +21,10 @@ struct SSEFrames {
         buffer.writeString("\n\n")
     }
 
-    /// Adds a sign of life. It carries the place in the stream, which a client with a narrow filter would not learn otherwise;
-    /// without data no event is raised.
+    /// Adds a sign of life.
+    ///
+    /// It carries the place in the stream, which a client with a narrow filter would not learn otherwise; without data
+    /// no event is raised.
     mutating func heartbeat(_ position: Int64) { buffer.writeString(": heartbeat\nid: \(position)\n\n") }
 
     /// Tells that events are gone which the client has not seen.

@@ -23,8 +23,9 @@ final class Admission: Sendable {
     /// Counts a request out.
     func leave() { requests.wrappingSubtract(1, ordering: .relaxed) }
 
-    /// Sets memory aside for a body; ``release(bytes:)`` gives it back. All bodies together get the memory of 32 of the
-    /// largest, or 64 MiB if that is more.
+    /// Sets memory aside for a body; ``release(bytes:)`` gives it back.
+    ///
+    /// All bodies together get the memory of 32 of the largest, or 64 MiB if that is more.
     func reserve(bytes: Int, largest: Int) throws(Problem) {
         let budget = max(64 << 20, 32 * largest)
         guard bodyBytes.wrappingAdd(bytes, ordering: .relaxed).newValue <= budget else {

@@ -12,7 +12,9 @@ struct Keyring: Sendable {
 
     private let keys: [Key]
 
-    /// Makes a keyring. A hash that is not 64 hexadecimal digits opens nothing.
+    /// Makes a keyring.
+    ///
+    /// A hash that is not 64 hexadecimal digits opens nothing.
     init(_ configured: [GatewayConfiguration.APIKey]) {
         keys = configured.map { Key(name: $0.name, hash: Self.bytes(hexadecimal: $0.sha256), scopes: $0.scopes) }
     }
@@ -20,7 +22,9 @@ struct Keyring: Sendable {
     /// Whether no key is configured: then everybody who reaches the gateway may do everything.
     var isEmpty: Bool { keys.isEmpty }
 
-    /// Lets a request through, or says why not. The result is the name of its key, empty without keys.
+    /// Lets a request through, or says why not.
+    ///
+    /// The result is the name of its key, empty without keys.
     func admit(_ authorization: String?, _ access: Endpoint.Access) throws(Problem) -> String {
         if keys.isEmpty || access == .open { return "" }
         guard let authorization else { throw Self.unauthorized("An API key is needed.", error: nil) }

@@ -11,7 +11,9 @@ struct IdempotencyKey: Sendable, Hashable {
     /// The key, as the caller chose it.
     let value: String
 
-    /// Reads the field; nil without one. The IETF draft quotes the key, most clients do not: both are the same key.
+    /// Reads the field; nil without one.
+    ///
+    /// The IETF draft quotes the key, most clients do not: both are the same key.
     init?(_ fields: HTTPFields) throws(Problem) {
         let values = fields[values: .idempotencyKey]
         guard let field = values.first else { return nil }

@@ -32,7 +32,9 @@ struct NotificationIntake {
         var state: DeliveryState { notification.dueAt == nil ? .queued : .scheduled }
     }
 
-    /// Judges a notification. Nil when something is wrong, which is among the issues then.
+    /// Judges a notification.
+    ///
+    /// Nil when something is wrong, which is among the issues then.
     func judge(_ draft: NotificationDraft, _ body: [UInt8], _ issues: inout RequestIssues) -> Accepted? {
         let times = times(of: draft.notification, &issues)
         let assignment = PlanAssignment(draft, snapshot.gateway.routing, &issues)
@@ -79,7 +81,9 @@ struct NotificationIntake {
         return Accepted(notification: notification, warnings: warnings, routeLabel: draft.routeLabel)
     }
 
-    /// When to send and when trying ends. The TTL counts from acceptance; without one the default counts from the send time.
+    /// When to send and when trying ends.
+    ///
+    /// The TTL counts from acceptance; without one the default counts from the send time.
     private func times(
         of notification: PushNotification,
         _ issues: inout RequestIssues

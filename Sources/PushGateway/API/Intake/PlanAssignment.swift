@@ -117,7 +117,9 @@ extension NotificationDraft {
         return .automatic
     }
 
-    /// The choice in a word of bounded variety, for metrics. Asked for after the names were found to exist.
+    /// The choice in a word of bounded variety, for metrics.
+    ///
+    /// Asked for after the names were found to exist.
     var routeLabel: String {
         switch choice {
         case .route(let name): name

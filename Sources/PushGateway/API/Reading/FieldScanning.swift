@@ -10,7 +10,9 @@ protocol RequestField: RawRepresentable<Int>, Sendable {
 ///
 /// A value of another type is passed over. Only text that is not JSON ends the reading.
 extension JSONScanner {
-    /// Reads an object of known members; unknown and repeated ones are mistakes. False when the value is no object.
+    /// Reads an object of known members; unknown and repeated ones are mistakes.
+    ///
+    /// False when the value is no object.
     @discardableResult
     mutating func fields<Field: RequestField>(
         _ type: Field.Type,

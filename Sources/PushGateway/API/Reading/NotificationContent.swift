@@ -10,7 +10,9 @@ public enum NotificationContent {
         static let names = ["content", "options", "overrides"]
     }
 
-    /// Reads the stored form. A field that this version does not know is passed over: it was right when it was accepted.
+    /// Reads the stored form.
+    ///
+    /// A field that this version does not know is passed over: it was right when it was accepted.
     ///
     /// Throws when the bytes are not JSON, which means that the store is damaged.
     public static func decode(_ stored: [UInt8]) throws(JSONSyntaxError) -> PushNotification {

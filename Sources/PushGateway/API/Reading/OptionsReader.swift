@@ -64,7 +64,9 @@ enum OptionsReader {
 
 /// Reads `overrides`: what only one kind of backend understands.
 enum OverridesReader {
-    /// Reads the object that comes next. Nil for `kinds` takes every name, for what was checked before.
+    /// Reads the object that comes next.
+    ///
+    /// Nil for `kinds` takes every name, for what was checked before.
     static func read(
         _ scanner: inout JSONScanner,
         _ issues: inout RequestIssues,

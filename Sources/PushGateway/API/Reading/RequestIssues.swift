@@ -29,7 +29,9 @@ struct RequestIssues: Sendable {
     /// Whether nothing is wrong.
     var isEmpty: Bool { count == 0 }
 
-    /// Adds a mistake. The pointer begins with `#` and is taken from the notification.
+    /// Adds a mistake.
+    ///
+    /// The pointer begins with `#` and is taken from the notification.
     mutating func add(_ pointer: String, _ code: String, _ detail: @autoclosure () -> String) {
         count += 1
         guard list.count < Self.shown else { return }

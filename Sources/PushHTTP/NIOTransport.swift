@@ -41,7 +41,7 @@ public final class NIOTransport: HTTPTransport {
             let made = try HTTP2Pool(configuration, loop: group.next(), logger: logger, onEnd: onEnd)
             (id, pool) = (ObjectIdentifier(made), made)
         case .http1:
-            let made = try HTTP1Pool(configuration, group: group, logger: logger, onEnd: onEnd)
+            let made = try HTTP1Pool(configuration, loop: group.next(), logger: logger, onEnd: onEnd)
             (id, pool) = (ObjectIdentifier(made), made)
         }
         let isRunning = state.withLock { state in

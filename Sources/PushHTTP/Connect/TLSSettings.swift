@@ -30,10 +30,10 @@ extension HTTPPoolConfiguration {
         return tls
     }
 
-    /// The shared TLS state of an HTTP/2 pool; ALPN offers `h2` and nothing else.
-    func http2Context() throws(HTTPPoolError) -> NIOSSLContext {
+    /// The shared TLS state of a pool's connections; ALPN offers `protocols` and nothing else.
+    func tlsContext(protocols: [String]) throws(HTTPPoolError) -> NIOSSLContext {
         var tls = try tlsConfiguration()
-        tls.applicationProtocols = ["h2"]
+        tls.applicationProtocols = protocols
         do {
             return try NIOSSLContext(configuration: tls)
         } catch {

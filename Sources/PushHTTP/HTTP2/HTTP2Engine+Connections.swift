@@ -76,7 +76,7 @@ extension HTTP2Engine {
     func attemptFailed(_ failure: HTTPFailure) {
         attempt = nil
         lastConnectFailure = failure
-        backoff.fail(.now(), random: .random(in: 0...1))
+        backoff.fail(.now(), random: tuning.jitter())
         logger.debug(
             "push connection failed",
             metadata: ["http.endpoint": "\(configuration.endpoint)", "http.failure": "\(failure)"]
@@ -126,7 +126,7 @@ extension HTTP2Engine {
 
     private func noteEnd(of connection: HTTP2Connection, _ failure: HTTPFailure) {
         guard connection.successes == 0 else { return backoff.succeed() }
-        backoff.fail(.now(), random: .random(in: 0...1))
+        backoff.fail(.now(), random: tuning.jitter())
         let detail = connection.ending?.detail ?? failure.detail
         lastConnectFailure = HTTPFailure(.notProcessed, failure.cause, detail)
     }

@@ -19,7 +19,7 @@ final class HTTP2Pool: HTTPPool {
         guard configuration.endpoint.scheme == .https else {
             throw HTTPPoolError("HTTP/2 needs TLS: \(configuration.endpoint) must begin with https://")
         }
-        let tls = try configuration.http2Context()
+        let tls = try configuration.tlsContext(protocols: ["h2"])
         let connector = Connector(configuration: configuration, tls: tls, tuning: tuning)
         engine = HTTP2Engine(configuration, connector: connector, loop: loop, tuning: tuning, logger: logger)
         self.onEnd = onEnd

@@ -10,6 +10,8 @@ struct HTTP2Tuning: Sendable {
     var growAfter = TimeAmount.seconds(1)
     /// How often a call that was surely not processed is sent before that is reported.
     var maximumTries = 3
+    /// Where between 0 and 1 the next wait for a reconnect falls: full jitter.
+    var jitter: @Sendable () -> Double = { .random(in: 0...1) }
     /// The first stream ID of a connection, when not 1.
     var firstStreamID: Int32?
 }

@@ -1,0 +1,87 @@
+import Crypto
+import Foundation
+import NIOSSL
+import PushCore
+import PushSandbox
+import Testing
+
+@Suite("The sandbox as a whole", .timeLimit(.minutes(1)))
+struct SandboxTests {
+    @Test("It writes an authority, a secret key and a configuration file that name each other")
+    func files() async throws {
+        try await Sandbox.run { sandbox in
+            try await Shell.withDirectory { parent in
+                let directory = parent.appendingPathComponent("new")
+                let description = try sandbox.writeFiles(to: directory, gatewayPort: 9090)
+                #expect(
+                    description.files.map(\.lastPathComponent) == ["ca.pem", "AuthKey_CHAPARKEY1.p8", "chapar.yaml"]
+                )
+                let ca = try String(contentsOf: description.files[0], encoding: .utf8)
+                #expect(try NIOSSLCertificate.fromPEMBytes(Array(ca.utf8)).count == 1)
+                let key = try String(contentsOf: description.files[1], encoding: .utf8)
+                #expect(key.hasPrefix("-----BEGIN PRIVATE KEY-----"))
+                #expect(
+                    try P256.Signing.PrivateKey(pemRepresentation: key).publicKey.pemRepresentation
+                        == sandbox.apns.key.publicKeyPEM
+                )
+                let mode = try FileManager.default.attributesOfItem(atPath: description.files[1].path)[
+                    .posixPermissions
+                ]
+                #expect(mode as? Int == 0o600)
+                let yaml = try String(contentsOf: description.configurationFile, encoding: .utf8)
+                for line in [
+                    "  port: 9090", "    kind: apns", "    team_id: \"CHAPARTEAM\"", "    key_id: \"CHAPARKEY1\"",
+                    "    key_file: \"\(description.files[1].path)\"", "    ca_file: \"\(description.files[0].path)\"",
+                    "    base_url: \"\(sandbox.apns.url(.production))\"", "    topic: \"\(Sandbox.topic)\"",
+                ] {
+                    #expect(yaml.contains(line + "\n"))
+                }
+                _ = try sandbox.writeFiles(to: directory)
+                #expect(description.description.contains("\(sandbox.apns.seed)"), "the seed is printed")
+            }
+        }
+    }
+
+    @Test("A port that is taken is an error that names it, and nothing keeps listening")
+    func takenPort() async throws {
+        try await APNsSimulator.run { first in
+            var configuration = APNsSimulatorConfiguration()
+            configuration.ports[.productionManagement] = first.port(.production)
+            let second = try APNsSimulator(configuration)
+            let error = await #expect(throws: SandboxError.self) { try await second.start() }
+            #expect(error?.description.contains("\(first.port(.production))") == true)
+            #expect(second.port(.production) == 0)
+            await second.shutdown()
+        }
+    }
+
+    @Test("The same seed gives the same ids")
+    func seed() async throws {
+        var ids: [[String]] = []
+        for _ in 0..<2 {
+            var configuration = APNsSimulatorConfiguration.demonstration
+            configuration.seed = 42
+            try await APNsSimulator.run(configuration) { simulator in
+                let client = try await RawClient.connect(to: simulator)
+                let jwt = try simulator.key.providerToken(issuedAt: Date())
+                for stream: Int32 in [1, 3] {
+                    client.push(stream, to: "aa", jwt: jwt)
+                    #expect(await client.answer(stream)?.status == "200")
+                }
+                ids.append(simulator.inbox.map(\.apnsID))
+                #expect(simulator.seed == 42)
+                await client.close()
+            }
+        }
+        #expect(ids[0] == ids[1])
+        #expect(Set(ids[0]).count == 2)
+    }
+
+    @Test("Waiting for counters ends with the condition or with the deadline")
+    func waiting() async throws {
+        try await APNsSimulator.run { simulator in
+            #expect(await simulator.wait { $0.accepted == 0 })
+            #expect(await !simulator.wait(atMost: .milliseconds(5)) { $0.accepted == 1 })
+        }
+    }
+}

@@ -75,7 +75,7 @@ struct Chapar: AsyncParsableCommand {
         version: Version.text,
         subcommands: [
             CheckCommand.self, ConfigCommand.self, BackendsCommand.self, DoctorCommand.self, KeysCommand.self,
-            CompletionCommand.self,
+            SendCommand.self, SandboxCommand.self, CompletionCommand.self,
         ]
     )
 }

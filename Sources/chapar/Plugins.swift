@@ -1,7 +1,9 @@
 import PushAPNs
 import PushCore
 
-/// The platforms this program knows: the one list. A plugin's line here is all that registers it.
+/// The platforms this program knows: the one list.
+///
+/// A plugin's line here is all that registers it.
 enum Plugins {
     static func registry() throws -> BackendRegistry {
         try BackendRegistry([.apns])

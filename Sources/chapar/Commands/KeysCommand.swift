@@ -4,7 +4,9 @@ import Foundation
 import PushCore
 import PushGateway
 
-/// `chapar keys`: who may call a gateway. Keys live in the configuration file, as hashes.
+/// `chapar keys`: who may call a gateway.
+///
+/// Keys live in the configuration file, as hashes.
 struct KeysCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "keys",
@@ -12,7 +14,9 @@ struct KeysCommand: AsyncParsableCommand {
         subcommands: [Create.self, List.self, Revoke.self]
     )
 
-    /// `chapar keys create`: makes a key. It is shown once; only its hash goes into the file.
+    /// `chapar keys create`: makes a key.
+    ///
+    /// It is shown once; only its hash goes into the file.
     struct Create: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "create",
@@ -88,7 +92,9 @@ struct KeysCommand: AsyncParsableCommand {
         }
     }
 
-    /// `chapar keys revoke`: says which entry to remove. The file stays the operator's: nothing edits it behind their back.
+    /// `chapar keys revoke`: says which entry to remove.
+    ///
+    /// The file stays the operator's: nothing edits it behind their back.
     struct Revoke: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "revoke",

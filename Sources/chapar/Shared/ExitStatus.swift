@@ -1,4 +1,6 @@
-/// How the program ends, for scripts. The numbers are a promise (README, "Exit codes").
+/// How the program ends, for scripts.
+///
+/// The numbers are a promise (README, "Exit codes").
 struct ExitStatus: Error, Hashable {
     let rawValue: Int32
 

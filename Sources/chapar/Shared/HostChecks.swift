@@ -63,7 +63,9 @@ enum HostChecks {
             : Diagnosis("descriptors", .ok, words)
     }
 
-    /// Whether the API's port is free, by binding it for a moment. A gateway that runs already has it, so it is no failure.
+    /// Whether the API's port is free, by binding it for a moment.
+    ///
+    /// A gateway that runs already has it, so it is no failure.
     private static func port(_ server: GatewayConfiguration.Server) -> Diagnosis {
         guard server.port != 0 else { return Diagnosis("port", .ok, "a free port is taken at start") }
         var hints = addrinfo()

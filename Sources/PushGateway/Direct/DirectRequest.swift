@@ -1,0 +1,59 @@
+public import PushCore
+
+/// A request in the API's form, judged like one that came over HTTP, to be sent at once and without a store.
+///
+/// `chapar send` uses it without a gateway, so that the same message means the same with a server and without.
+public struct DirectRequest: Sendable {
+    /// The content.
+    public let notification: PushNotification
+    /// Who gets it, each with the backends it goes through.
+    public let recipients: [(recipient: Recipient, plan: DeliveryPlan)]
+    /// What the platforms would drop or change.
+    public let warnings: [PushWarning]
+
+    /// Everything that is wrong with a request.
+    public struct Refused: Error, Sendable {
+        /// The wrong fields, by their JSON pointer.
+        public let issues: [PushWarning]
+    }
+
+    /// Reads and judges a request.
+    ///
+    /// Throws every mistake at once. A send time is a mistake: without a store nothing can wait.
+    public init(reading body: [UInt8], snapshot: GatewaySnapshot, knownKinds: [String]) throws(Refused) {
+        let settings = APISnapshot(snapshot, knownKinds: knownKinds)
+        var draft: NotificationDraft
+        var issues: RequestIssues
+        do throws(JSONSyntaxError) {
+            (draft, issues) = try NotificationReader(kinds: settings.kinds).read(body)
+        } catch {
+            throw Refused(issues: [PushWarning(pointer: "#", code: "not_json", detail: error.description)])
+        }
+        if draft.notification.sendAt != nil {
+            issues.add("#/options/send_at", "needs_gateway", "Only a gateway can send later; give its address.")
+        }
+        let assignment = PlanAssignment(draft, snapshot.routing, &issues)
+        var warnings: [PushWarning] = []
+        if draft.isContentSound, let form = draft.recipients.first?.form {
+            warnings =
+                PayloadInspection(
+                    draft.notification,
+                    for: form,
+                    plans: assignment.plans,
+                    snapshot: settings,
+                    issues: &issues
+                ).warnings
+        }
+        guard issues.isEmpty, !assignment.plans.isEmpty else {
+            throw Refused(
+                issues: issues.list.map { PushWarning(pointer: $0.pointer, code: $0.code, detail: $0.detail) }
+            )
+        }
+        notification = draft.notification
+        recipients = draft.recipients.enumerated().map { place, recipient in
+            let plan = assignment.planOf.isEmpty ? 0 : Int(assignment.planOf[place])
+            return (recipient, assignment.plans[plan])
+        }
+        self.warnings = warnings
+    }
+}

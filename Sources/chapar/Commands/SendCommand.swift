@@ -1,0 +1,146 @@
+import ArgumentParser
+import Foundation
+import Logging
+import PushCore
+import PushGateway
+import PushHTTP
+
+/// `chapar send`: one message or a file of them, with no server or through one.
+struct SendCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "send",
+        abstract: "Send a message, or a file of thousands, with no server or through a gateway.",
+        discussion: """
+            Without --url the backends of the configuration send at once, one attempt each; what became of every \
+            recipient is printed. With --url a gateway takes the messages and goes on trying.
+
+              chapar send --to ios-apns:4f1c… --title "Order 42" "is on its way"
+              chapar send --input people.csv --title "Sale" --url http://127.0.0.1:8080 --key-file key
+
+            Exit codes: 0 all taken, 1 all refused, 2 usage, 3 configuration, 4 some taken, 75 try later.
+            """
+    )
+
+    @Argument(help: "The text; - reads it from stdin.")
+    var text: String?
+
+    @Option(name: .customLong("to"), help: "A recipient, service:token. Repeat it.")
+    var recipients: [String] = []
+
+    @Option(help: "A CSV or NDJSON file of messages, - for stdin.", completion: .file(extensions: ["csv", "ndjson"]))
+    var input: String?
+
+    @Option(help: "The form of the input: csv or ndjson. Default: by its name, else ndjson.")
+    var inputFormat: Format?
+
+    @Flag(help: "Send nothing; print the requests that the platforms would get, credentials hidden.")
+    var dryRun = false
+
+    @Option(help: "Through a gateway: how many seconds to wait for the outcome. Default: 10, with --input 0.")
+    var wait: Double?
+
+    @OptionGroup(title: "The message") var message: MessageOptions
+    @OptionGroup(title: "With no server") var file: ConfigFile
+    @OptionGroup(title: "Through a gateway") var gateway: GatewayAddress
+    @OptionGroup var form: OutputForm
+
+    /// A form of input, on the command line.
+    enum Format: String, ExpressibleByArgument, CaseIterable {
+        case csv, ndjson
+    }
+
+    func validate() throws {
+        if input == nil, recipients.isEmpty {
+            throw ValidationError("Say who gets it: --to service:token, or --input FILE.")
+        }
+        if text != nil, message.body != nil { throw ValidationError("Give the text once: as argument or as --body.") }
+        if input == "-", text == "-" { throw ValidationError("stdin can be the input or the text, not both.") }
+        if dryRun, gateway.url != nil { throw ValidationError("--dry-run shows platform requests; leave --url out.") }
+        if let wait, !(0...86400).contains(wait) { throw ValidationError("--wait is 0 to 86400 seconds.") }
+        _ = try recipients.map(MessageOptions.recipient)
+    }
+
+    func run() async throws {
+        var base = try message.request(text: text == "-" ? Self.standardInput() : text)
+        if !recipients.isEmpty { base["to"] = ["tokens": .array(try recipients.map(MessageOptions.recipient))] }
+        let outlet = try outlet()
+        let tally = SendTally()
+        do {
+            try await send(base, through: outlet, tally)
+        } catch {
+            await outlet.close()
+            throw error
+        }
+        await outlet.close()
+        if input != nil || tally.total > 1 { Shell.complain(tally.summary) }
+        if tally.status != .success { throw tally.status }
+    }
+
+    private func outlet() throws -> any Outlet {
+        if let client = try gateway.client() {
+            let patience = wait ?? (input == nil ? 10 : 0)
+            return GatewayOutlet(client, patience: .milliseconds(Int64(patience * 1000)))
+        }
+        let logger = LogOutput.logger("chapar", .text, .warning)
+        let preview = dryRun ? PreviewTransport() : nil
+        let bench = try Workbench(transport: preview ?? NIOTransport(logger: logger), logger: logger)
+        return DirectOutlet(
+            try bench.load(file.path),
+            kinds: bench.registry.factories.map(\.kind.rawValue),
+            preview: preview
+        )
+    }
+
+    private func send(_ base: JSONObject, through outlet: any Outlet, _ tally: SendTally) async throws {
+        let isQuiet = input != nil && !form.isJSON && !dryRun
+        let show: @Sendable ([SendResult]) -> Void = { [form] results in
+            tally.add(results)
+            for result in results {
+                // Of thousands, people want to see those that failed.
+                if isQuiet, result.verdict == .sent || result.verdict == .accepted { continue }
+                form.isJSON ? Shell.print(result.json) : Shell.print(result.text)
+                if let request = result.request, !form.isJSON { Shell.print("         " + request.text) }
+            }
+        }
+        guard let input else { return try await outlet.send([NumberedMessage(line: 1, request: base)], report: show) }
+        var file = try InputFile(
+            input,
+            format: inputFormat.map { $0 == .csv ? .csv : .ndjson },
+            base: base
+        )
+        defer { file.close() }
+        var bar = ProgressBar(isShown: true)
+        var batch: [NumberedMessage] = []
+        while let line = try file.next() {
+            switch line.result {
+            case .success(let request): batch.append(NumberedMessage(line: line.number, request: request))
+            case .failure(let failure):
+                show([
+                    SendResult(
+                        line: line.number,
+                        recipient: "",
+                        verdict: .refused,
+                        reason: "invalid_line",
+                        detail: "line \(line.number) \(failure.description)"
+                    )
+                ])
+            }
+            if batch.count >= outlet.batchSize {
+                try await outlet.send(batch, report: show)
+                batch.removeAll(keepingCapacity: true)
+            }
+            bar.update(done: tally.total, fraction: file.size.map { Double(file.consumed) / Double(max($0, 1)) })
+        }
+        if !batch.isEmpty { try await outlet.send(batch, report: show) }
+        bar.update(done: tally.total, fraction: file.size.map { _ in 1 }, isLast: true)
+    }
+
+    private static func standardInput() throws -> String {
+        let limit = 64 << 10
+        let data = try FileHandle.standardInput.read(upToCount: limit + 1) ?? Data()
+        guard data.count <= limit else {
+            throw CommandFailure("the text on stdin is longer than \(limit) bytes", .usage)
+        }
+        return String(decoding: data, as: UTF8.self).trimmingCharacters(in: .newlines)
+    }
+}

@@ -1,0 +1,100 @@
+import PushCore
+
+/// Splits a record of comma-separated values (RFC 4180).
+enum CSV {
+    /// The fields; doubled quotation marks within quoted ones stand for one.
+    static func fields(_ record: String) -> [String] {
+        var fields: [String] = []
+        var field = ""
+        var isQuoted = false
+        var rest = record.makeIterator()
+        var pending = rest.next()
+        while let character = pending {
+            pending = rest.next()
+            switch (character, isQuoted) {
+            case ("\"", true) where pending == "\"":
+                field.append("\"")
+                pending = rest.next()
+            case ("\"", true): isQuoted = false
+            case ("\"", false) where field.isEmpty: isQuoted = true
+            case (",", false):
+                fields.append(field)
+                field = ""
+            default: field.append(character)
+            }
+        }
+        fields.append(field)
+        return fields
+    }
+}
+
+/// Turns a row with headings into a request of the API.
+///
+/// An empty field says nothing.
+enum CSVRow {
+    private static let audience = ["service", "token", "to"]
+    private static let content = ["title", "subtitle", "body", "image", "sound", "category", "click_url"]
+    private static let options = ["priority", "collapse_id", "send_at"]
+    private static let names = audience + content + options + ["badge", "ttl", "route", "backend"]
+
+    /// Refuses headings that mean nothing.
+    static func check(_ headings: [String], _ file: String) throws(CommandFailure) {
+        for heading in headings where !names.contains(heading) && !heading.hasPrefix("data.") {
+            let hint = Suggestion.nearest(to: heading, among: names).map { "Did you mean \"\($0)\"? " } ?? ""
+            throw CommandFailure(
+                "\(file):1: unknown heading \"\(heading)\". \(hint)Known: \(names.joined(separator: ", ")), data.NAME.",
+                .usage
+            )
+        }
+        var seen: Set<String> = []
+        for heading in headings where !seen.insert(heading).inserted {
+            throw CommandFailure("\(file):1: the heading \"\(heading)\" stands twice", .usage)
+        }
+    }
+
+    /// The request of one row.
+    static func request(_ headings: [String], _ fields: [String]) throws(CommandFailure) -> JSONObject {
+        var values: [String: String] = [:]
+        var content = JSONObject()
+        var options = JSONObject()
+        var data = JSONObject()
+        for (heading, field) in zip(headings, fields) where !field.isEmpty {
+            values[heading] = field
+            if Self.content.contains(heading) { content[heading] = .string(field) }
+            if Self.options.contains(heading) { options[heading] = .string(field) }
+            if heading.hasPrefix("data.") { data[String(heading.dropFirst(5))] = .string(field) }
+        }
+        content["badge"] = try number("badge", values)
+        options["ttl"] = try number("ttl", values)
+        if !data.isEmpty { content["data"] = .object(data) }
+        var request = JSONObject()
+        if let recipient = try recipient(values) { request["to"] = ["tokens": [recipient]] }
+        if !content.isEmpty { request["content"] = .object(content) }
+        if !options.isEmpty { request["options"] = .object(options) }
+        request["route"] = values["route"].map { .string($0) }
+        request["backend"] = values["backend"].map { .string($0) }
+        return request
+    }
+
+    private static func recipient(_ values: [String: String]) throws(CommandFailure) -> JSONValue? {
+        if let to = values["to"] {
+            guard let colon = to.firstIndex(of: ":") else {
+                throw CommandFailure("\"to\" must be service:token", .usage)
+            }
+            return ["token": .string(String(to[to.index(after: colon)...])), "service": .string(String(to[..<colon]))]
+        }
+        guard let token = values["token"] else { return nil }
+        guard let service = values["service"] else {
+            throw CommandFailure("a token needs its service, such as ios-apns", .usage)
+        }
+        return ["token": .string(token), "service": .string(service)]
+    }
+
+    private static func number(_ name: String, _ values: [String: String]) throws(CommandFailure) -> JSONValue? {
+        guard let text = values[name] else { return nil }
+        guard let number = Int64(text) else {
+            throw CommandFailure("\(name) must be a whole number, not \"\(text)\"", .usage)
+        }
+        return .integer(number)
+    }
+}

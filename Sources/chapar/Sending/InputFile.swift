@@ -1,0 +1,129 @@
+import Foundation
+import PushCore
+
+/// Reads messages from a CSV or NDJSON file or from stdin, line by line, so that a file of any length needs little memory.
+///
+/// A line of NDJSON is a request of the API; a row of CSV names fields by its headings (`service`, `token`, `title`, `body`,
+/// `data.order`, …). What the flags say stands wherever a line says nothing.
+struct InputFile {
+    /// One message with the line it came from.
+    struct Line {
+        var number: Int
+        var result: Result<JSONObject, CommandFailure>
+    }
+
+    /// The forms of a file.
+    enum Format {
+        case csv
+        case ndjson
+    }
+
+    private static let limit = 4 << 20  // bytes of one line
+
+    private let handle: UnsafeMutablePointer<FILE>
+    private let base: JSONObject
+    private let format: Format
+    private let name: String
+    private var headings: [String]?
+    private var number = 0
+    /// The size in bytes, when it can be known.
+    let size: Int?
+    /// How many bytes have been read.
+    private(set) var consumed = 0
+
+    /// Opens `path`, or stdin for `-`.
+    init(_ path: String, format: Format?, base: JSONObject) throws {
+        name = path == "-" ? "stdin" : path
+        guard let handle = path == "-" ? fdopen(dup(STDIN_FILENO), "rb") : fopen(path, "rb") else {
+            throw CommandFailure("cannot read \(path): \(String(cString: strerror(errno)))", .usage)
+        }
+        self.handle = handle
+        var status = stat()
+        size = fstat(fileno(handle), &status) == 0 && status.st_mode & S_IFMT == S_IFREG ? Int(status.st_size) : nil
+        self.base = base
+        self.format = format ?? (path.lowercased().hasSuffix(".csv") ? .csv : .ndjson)
+    }
+
+    /// Closes the file.
+    func close() { fclose(handle) }
+
+    /// The next message; nil at the end.
+    mutating func next() throws -> Line? {
+        switch format {
+        case .ndjson:
+            while let line = try record(quoted: false) {
+                if line.allSatisfy(\.isWhitespace) { continue }
+                return Line(number: number, result: request(json: line))
+            }
+            return nil
+        case .csv:
+            if headings == nil {
+                guard let first = try record(quoted: true) else { return nil }
+                headings = CSV.fields(first.hasPrefix("\u{FEFF}") ? String(first.dropFirst()) : first)
+                    .map { $0.trimmingCharacters(in: .whitespaces) }
+                try CSVRow.check(headings ?? [], name)
+            }
+            while let line = try record(quoted: true) {
+                if line.allSatisfy(\.isWhitespace) { continue }
+                return Line(number: number, result: request(row: CSV.fields(line)))
+            }
+            return nil
+        }
+    }
+
+    private func request(json line: String) -> Result<JSONObject, CommandFailure> {
+        guard let value = try? JSONValue(parsing: Array(line.utf8)), let object = value.objectValue else {
+            return .failure(CommandFailure("is not a JSON object", .usage))
+        }
+        return .success(base.merging(object))
+    }
+
+    private func request(row fields: [String]) -> Result<JSONObject, CommandFailure> {
+        let headings = headings ?? []
+        guard fields.count == headings.count else {
+            return .failure(
+                CommandFailure("has \(fields.count) fields, the first line has \(headings.count)", .usage)
+            )
+        }
+        do throws(CommandFailure) {
+            return .success(base.merging(try CSVRow.request(headings, fields)))
+        } catch {
+            return .failure(error)
+        }
+    }
+
+    /// A line; with `quoted`, line breaks within quotation marks belong to it.
+    private mutating func record(quoted: Bool) throws -> String? {
+        guard var text = try line() else { return nil }
+        let first = number
+        while quoted, text.utf8.count(where: { $0 == UInt8(ascii: "\"") }) % 2 == 1, let more = try line() {
+            text += "\n" + more
+            guard text.utf8.count <= Self.limit else { throw tooLong(first) }
+        }
+        return text
+    }
+
+    private mutating func line() throws -> String? {
+        var buffer: UnsafeMutablePointer<CChar>?
+        var capacity = 0
+        defer { free(buffer) }
+        let count = getline(&buffer, &capacity, handle)
+        guard count >= 0, let buffer else {
+            guard ferror(handle) == 0 else {
+                throw CommandFailure("cannot read \(name): \(String(cString: strerror(errno)))")
+            }
+            return nil
+        }
+        number += 1
+        consumed += count
+        guard count <= Self.limit else { throw tooLong(number) }
+        var bytes = UnsafeRawBufferPointer(start: buffer, count: count)[...]
+        if bytes.last == UInt8(ascii: "\n") { bytes = bytes.dropLast() }
+        if bytes.last == UInt8(ascii: "\r") { bytes = bytes.dropLast() }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+
+    private func tooLong(_ line: Int) -> CommandFailure {
+        CommandFailure("\(name):\(line): the line is longer than \(Self.limit) bytes", .usage)
+    }
+}

@@ -1,0 +1,76 @@
+import PushCore
+import Synchronization
+
+/// Takes calls in the place of the network, so that `--dry-run` can show what a platform would be sent.
+///
+/// Every call is answered with 200. Header fields that carry credentials are shown by name only.
+final class PreviewTransport: HTTPTransport {
+    fileprivate struct Taken {
+        var call: HTTPCall
+        var endpoint: HTTPEndpoint
+        /// The fields that a connection would add, such as `authorization`.
+        var credentials: [String]
+    }
+
+    private let calls = Mutex<[Taken]>([])
+
+    func pool(_ configuration: HTTPPoolConfiguration) throws(HTTPPoolError) -> any HTTPPool {
+        PreviewPool(configuration, transport: self)
+    }
+
+    /// The call that carried a message's id, in a form to be shown; nil when a platform's calls do not carry it.
+    func request(of id: MessageID) -> JSONValue? {
+        let text = id.description
+        let found = calls.withLock { calls in
+            calls.firstIndex { Self.carries($0.call, text) }.map { calls.remove(at: $0) }
+        }
+        return found.map(Self.shown)
+    }
+
+    fileprivate func take(_ taken: [Taken]) { calls.withLock { $0 += taken } }
+
+    private static func carries(_ call: HTTPCall, _ id: String) -> Bool {
+        call.headers.contains { $0.value == id } || call.template.headers.contains { $0.value == id }
+    }
+
+    private static func shown(_ taken: Taken) -> JSONValue {
+        let call = taken.call
+        var headers = JSONObject()
+        for name in taken.credentials { headers[name] = "<secret>" }
+        for header in call.template.headers + call.headers {
+            headers[header.name] = .string(isSecret(header.name) ? "<secret>" : header.value)
+        }
+        let body = (try? JSONValue(parsing: call.body)) ?? .string(String(decoding: call.body, as: UTF8.self))
+        return [
+            "method": .string(call.template.method), "url": .string("\(taken.endpoint)\(call.path)"),
+            "headers": .object(headers), "body": body,
+        ]
+    }
+
+    private static func isSecret(_ name: String) -> Bool {
+        ["auth", "key", "token", "cookie", "secret"].contains { name.contains($0) }
+    }
+}
+
+/// A pool that answers every call with 200 and sends nothing.
+private final class PreviewPool: HTTPPool {
+    private let configuration: HTTPPoolConfiguration
+    private let transport: PreviewTransport
+
+    init(_ configuration: HTTPPoolConfiguration, transport: PreviewTransport) {
+        self.configuration = configuration
+        self.transport = transport
+    }
+
+    func send(_ calls: [HTTPCall], report: @escaping @Sendable ([HTTPReply]) -> Void) async {
+        let connection = HTTPConnectionInfo(id: 1, openedAt: .now)
+        let credentials = (try? configuration.policy?.headers(for: connection))?.map(\.name) ?? []
+        transport.take(
+            calls.map { .init(call: $0, endpoint: configuration.endpoint, credentials: credentials) })
+        report(calls.indices.map { HTTPReply(index: $0, result: .success(HTTPAnswer(status: 200)), connection: 0) })
+    }
+
+    var status: HTTPPoolStatus { HTTPPoolStatus() }
+    func replaceConnections() {}
+    func shutdown(grace: Duration) async {}
+}

@@ -1,0 +1,139 @@
+import ArgumentParser
+import Foundation
+import Logging
+import PushCore
+import PushHTTP
+
+/// The flags that say which gateway to talk to.
+struct GatewayAddress: ParsableArguments {
+    @Option(help: "The gateway to use, such as http://127.0.0.1:8080.")
+    var url: String?
+
+    @Option(help: "A file with the API key. Default: $CHAPAR_KEY.", completion: .file())
+    var keyFile: String?
+
+    @Option(help: "Certificates to trust beside the system's, PEM.", completion: .file())
+    var caFile: String?
+
+    func validate() throws {
+        if let url, HTTPEndpoint(url: url) == nil {
+            throw ValidationError(
+                "\"\(url)\" is not an address. Write https://host or http://host:port, without a path."
+            )
+        }
+    }
+
+    /// A client of the gateway; nil when no address was given.
+    func client() throws -> GatewayClient? {
+        guard let url, let endpoint = HTTPEndpoint(url: url) else { return nil }
+        let environment = ProcessInfo.processInfo.environment["CHAPAR_KEY"].flatMap { $0.isEmpty ? nil : Secret($0) }
+        let trust = try caFile.map { path -> String in
+            guard let data = FileManager.default.contents(atPath: path) else {
+                throw CommandFailure("cannot read \(path)", .usage)
+            }
+            return String(decoding: data, as: UTF8.self)
+        }
+        return try GatewayClient(
+            endpoint,
+            key: try keyFile.map { try SecretFile.read($0) } ?? environment,
+            trust: trust
+        )
+    }
+}
+
+/// Talks to a gateway's API.
+struct GatewayClient: Sendable {
+    /// What a gateway answered.
+    struct Answer: Sendable {
+        var status: Int
+        var json: JSONValue
+        var retryAfter: Duration?
+
+        /// A problem's sentences, for people.
+        var problem: String {
+            let errors = (json["errors"]?.arrayValue ?? []).map {
+                "\($0["pointer"]?.stringValue ?? "#"): \($0["detail"]?.stringValue ?? "")"
+            }
+            let head = [json["title"]?.stringValue, json["detail"]?.stringValue].compactMap { $0 }
+            return (errors.isEmpty ? head : errors).joined(separator: "\n         ")
+        }
+    }
+
+    private let endpoint: HTTPEndpoint
+    private let pool: any HTTPPool
+    private let read: HTTPCallTemplate
+    private let write: HTTPCallTemplate
+
+    /// Makes a client; nothing is opened before the first call.
+    init(_ endpoint: HTTPEndpoint, key: Secret?, trust: String? = nil, connections: Int = 8) throws {
+        var configuration = HTTPPoolConfiguration(endpoint: endpoint, version: .http1)
+        configuration.extraTrustPEM = trust
+        configuration.maximumConnections = connections
+        configuration.maximumAnswerBytes = 64 << 20
+        let silent = Logger(label: "chapar") { _ in SwiftLogNoOpLogHandler() }
+        self.endpoint = endpoint
+        do {
+            pool = try NIOTransport(logger: silent).pool(configuration)
+        } catch {
+            throw CommandFailure("\(error)", .usage)
+        }
+        let fields = key.map { [HTTPHeader("authorization", "Bearer " + $0.reveal())] } ?? []
+        read = HTTPCallTemplate(method: "GET", headers: fields, deadline: .seconds(30))
+        write = HTTPCallTemplate(
+            method: "POST",
+            headers: fields + [HTTPHeader("content-type", "application/json")],
+            deadline: .seconds(30)
+        )
+    }
+
+    func get(_ path: String) async throws(HTTPFailure) -> Answer {
+        Self.answer(try await pool.send(HTTPCall(read, path: path)))
+    }
+
+    func post(_ path: String, _ body: [UInt8], idempotencyKey: String) async throws(HTTPFailure) -> Answer {
+        let fields = [HTTPHeader("idempotency-key", idempotencyKey, .literal)]
+        return Self.answer(try await pool.send(HTTPCall(write, path: path, headers: fields, body: body)))
+    }
+
+    /// Posts until the gateway has answered for good: busy answers and lost connections are tried again under the same
+    /// idempotency key, so that nothing is sent twice.
+    func postPatiently(_ path: String, _ body: [UInt8], attempts: Int = 6) async throws -> Answer {
+        let key = UUID().uuidString
+        var wait = Duration.milliseconds(200)
+        var last: Result<Answer, HTTPFailure>
+        var attempt = 1
+        while true {
+            do throws(HTTPFailure) {
+                last = .success(try await post(path, body, idempotencyKey: key))
+            } catch {
+                last = .failure(error)
+            }
+            if case .success(let answer) = last, ![409, 429, 502, 503, 504].contains(answer.status) { return answer }
+            guard attempt < attempts else { break }
+            attempt += 1
+            var pause = wait
+            if case .success(let answer) = last { pause = max(wait, answer.retryAfter ?? .zero) }
+            try await Task.sleep(for: min(pause, .seconds(10)))
+            wait *= 2
+        }
+        switch last {
+        case .success(let answer): return answer
+        case .failure(let failure): throw unreachable(failure)
+        }
+    }
+
+    /// The failure of a call, as a command ends with it.
+    func unreachable(_ failure: HTTPFailure) -> CommandFailure {
+        CommandFailure("the gateway at \(endpoint) gave no answer: \(failure.detail)", .tryLater)
+    }
+
+    func close() async { await pool.shutdown(grace: .seconds(1)) }
+
+    private static func answer(_ answer: HTTPAnswer) -> Answer {
+        Answer(
+            status: answer.status,
+            json: (try? JSONValue(parsing: answer.body)) ?? .null,
+            retryAfter: answer.header("retry-after").flatMap { Int64($0) }.map { .seconds($0) }
+        )
+    }
+}

@@ -1,0 +1,163 @@
+import Foundation
+import PushCore
+
+/// What all deliveries of a notification share, while any of them is in memory.
+final class Head {
+    let id: NotificationID
+    let content: ClaimedDelivery.Content
+    let plan: DeliveryPlan
+    let acceptedAt: Date
+    let expiresAt: Date
+
+    init(
+        id: NotificationID,
+        content: ClaimedDelivery.Content,
+        plan: DeliveryPlan,
+        acceptedAt: Date,
+        expiresAt: Date
+    ) {
+        self.id = id
+        self.content = content
+        self.plan = plan
+        self.acceptedAt = acceptedAt
+        self.expiresAt = expiresAt
+    }
+}
+
+/// The order in which deliveries of a lane are claimed: by due time, then by number.
+struct DueKey: Comparable {
+    var due: Int64
+    var id: Int64
+
+    static let lowest = DueKey(due: .min, id: .min)
+
+    static func < (left: DueKey, right: DueKey) -> Bool {
+        left.due != right.due ? left.due < right.due : left.id < right.id
+    }
+}
+
+/// What must not be in flight twice: a recipient with a collapse id, in one lane.
+struct CollapseKey: Hashable {
+    var lane: Int64
+    var hash: Int64
+}
+
+/// A delivery that is in memory: in a lane's window, held back, or claimed.
+///
+/// Used by the writer's thread only.
+final class Entry {
+    let id: Int64
+    let head: Head
+    let recipient: Recipient
+    let lane: Lane
+    let due: Int64
+    let step: Int
+    let attempts: Int
+    let story: [UInt8]
+    let collapse: Int64?
+    /// Whether an attempt may have been delivered.
+    var isReplay: Bool
+    /// Whether its last owner let it go without a word.
+    var isRecovered: Bool
+    /// The claim it is under, nil while it waits.
+    var lease: Lease?
+    /// How to tell of its replacement by a newer one that came while it was claimed.
+    var replacement: (@Sendable (ClaimedDelivery) -> [UInt8])?
+
+    init(
+        id: Int64,
+        head: Head,
+        recipient: Recipient,
+        lane: Lane,
+        due: Int64,
+        step: Int = 0,
+        attempts: Int = 0,
+        story: [UInt8] = [],
+        collapse: Int64? = nil,
+        isReplay: Bool = false,
+        isRecovered: Bool = false
+    ) {
+        self.id = id
+        self.head = head
+        self.recipient = recipient
+        self.lane = lane
+        self.due = due
+        self.step = step
+        self.attempts = attempts
+        self.story = story
+        self.collapse = collapse
+        self.isReplay = isReplay
+        self.isRecovered = isRecovered
+    }
+
+    var key: DueKey { DueKey(due: due, id: id) }
+
+    var collapseKey: CollapseKey? { collapse.map { CollapseKey(lane: lane.number, hash: $0) } }
+
+    /// What an owner gets to see.
+    var delivery: ClaimedDelivery {
+        ClaimedDelivery(
+            id: id,
+            notificationID: head.id,
+            content: head.content,
+            recipient: recipient,
+            plan: head.plan,
+            step: step,
+            attempts: attempts,
+            story: story,
+            isReplay: isReplay || isRecovered,
+            isRecovered: isRecovered,
+            acceptedAt: head.acceptedAt,
+            expiresAt: head.expiresAt
+        )
+    }
+}
+
+/// The deliveries that one call claimed, and until when.
+final class Lease {
+    /// Its number, larger than that of every lease before it, also before a restart.
+    let number: Int64
+    /// When it lapses, in milliseconds since 1970.
+    let deadline: Int64
+    /// Whether a row on disk lists its deliveries; not so when all of them were marked as they were inserted.
+    var isListed = false
+    /// Every delivery it was given for.
+    var entries: [Entry] = []
+    /// How many of them are still out.
+    var remaining = 0
+
+    init(number: Int64, deadline: Int64) {
+        self.number = number
+        self.deadline = deadline
+    }
+}
+
+extension DeliveryState {
+    /// The number under which a state is stored; everything that waits is 0.
+    var code: Int64 {
+        switch self {
+        case .queued, .scheduled, .sending, .retrying: 0
+        case .acceptedByPlatform: 1
+        case .delivered: 2
+        case .opened: 3
+        case .failed: 4
+        case .expired: 5
+        case .cancelled: 6
+        case .unknown: 7
+        }
+    }
+
+    /// The final state of a stored number; nil for one that waits.
+    init?(code: Int64) {
+        switch code {
+        case 1: self = .acceptedByPlatform
+        case 2: self = .delivered
+        case 3: self = .opened
+        case 4: self = .failed
+        case 5: self = .expired
+        case 6: self = .cancelled
+        case 7: self = .unknown
+        default: return nil
+        }
+    }
+}

@@ -1,0 +1,145 @@
+import Foundation
+import PushCore
+import Synchronization
+
+/// The newest events, in memory, and the readers that wait for the next one.
+///
+/// The writer appends after each commit; readers that keep up never touch the disk.
+final class EventFeed: Sendable {
+    private struct Waiter {
+        var after: Int64
+        var until: Int64
+        var continuation: CheckedContinuation<Void, Never>
+    }
+
+    private struct Contents {
+        var events: [[UInt8]] = []
+        var start = 0
+        var last: Int64
+        var waiters: [UInt64: Waiter] = [:]
+        var nextWaiter: UInt64 = 0
+        var isClosed = false
+
+        /// The number of the oldest event in memory.
+        var first: Int64 { last - Int64(events.count - start) + 1 }
+    }
+
+    private let capacity: Int
+    private let contents: Mutex<Contents>
+
+    init(last: Int64, capacity: Int) {
+        self.capacity = capacity
+        contents = Mutex(Contents(last: last))
+    }
+
+    /// The number of the newest event.
+    var last: Int64 { contents.withLock { $0.last } }
+
+    /// Appends what was committed and wakes those who wait for it.
+    func append(_ events: [[UInt8]]) {
+        guard !events.isEmpty else { return }
+        let woken = contents.withLock { contents -> [Waiter] in
+            contents.last += Int64(events.count)
+            contents.events.append(contentsOf: events)
+            contents.start = max(contents.start, contents.events.count - capacity)
+            if contents.start > capacity {
+                contents.events.removeFirst(contents.start)
+                contents.start = 0
+            }
+            let last = contents.last
+            return Self.takeWaiters(&contents) { $0.after < last }
+        }
+        for waiter in woken { waiter.continuation.resume() }
+    }
+
+    /// Events above `after`, when memory has all of them; nil when older ones are needed.
+    func read(after: Int64, limit: Int) -> [StoredEvent]? {
+        contents.withLock { contents in
+            if after >= contents.last { return [] }
+            guard after + 1 >= contents.first else { return nil }
+            let start = contents.start + Int(after + 1 - contents.first)
+            let end = min(contents.events.count, start + max(0, limit))
+            return (start..<end).map {
+                StoredEvent(number: contents.first + Int64($0 - contents.start), json: contents.events[$0])
+            }
+        }
+    }
+
+    /// Waits for an event above `after` until a moment, for cancellation or for the end of the feed.
+    ///
+    /// `arm` sees to it that ``expire(now:)`` is called at the moment.
+    func wait(after: Int64, until: Int64, arm: (Int64) -> Void) async {
+        let id = contents.withLock { contents in
+            contents.nextWaiter += 1
+            return contents.nextWaiter
+        }
+        await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                let isWaiting = contents.withLock { contents in
+                    // Checked inside the lock: a cancellation comes either before this or finds the waiter.
+                    if contents.last > after || contents.isClosed || Task.isCancelled { return false }
+                    contents.waiters[id] = Waiter(after: after, until: until, continuation: continuation)
+                    return true
+                }
+                if isWaiting { arm(until) } else { continuation.resume() }
+            }
+        } onCancel: {
+            contents.withLock { $0.waiters.removeValue(forKey: id) }?.continuation.resume()
+        }
+    }
+
+    /// Sends away those whose patience has ended.
+    ///
+    /// Returns when that of the next one ends.
+    func expire(now: Int64) -> Int64? {
+        let (woken, next) = contents.withLock { contents in
+            guard !contents.waiters.isEmpty else { return ([Waiter](), Int64?.none) }
+            let woken = Self.takeWaiters(&contents) { $0.until <= now }
+            return (woken, contents.waiters.values.map(\.until).min())
+        }
+        for waiter in woken { waiter.continuation.resume() }
+        return next
+    }
+
+    /// Ends every wait, and every later one at once.
+    func close() {
+        let woken = contents.withLock { contents in
+            contents.isClosed = true
+            return Self.takeWaiters(&contents) { _ in true }
+        }
+        for waiter in woken { waiter.continuation.resume() }
+    }
+
+    private static func takeWaiters(_ contents: inout Contents, where isTaken: (Waiter) -> Bool) -> [Waiter] {
+        guard !contents.waiters.isEmpty else { return [] }
+        let taken = contents.waiters.filter { isTaken($0.value) }
+        for id in taken.keys { contents.waiters[id] = nil }
+        return Array(taken.values)
+    }
+}
+
+/// The form in which the events of a commit share one row: each with its length in four bytes before it.
+enum EventPacking {
+    static func pack(_ events: [[UInt8]]) -> [UInt8] {
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(events.reduce(0) { $0 + $1.count + 4 })
+        for event in events {
+            withUnsafeBytes(of: UInt32(event.count).littleEndian) { bytes.append(contentsOf: $0) }
+            bytes.append(contentsOf: event)
+        }
+        return bytes
+    }
+
+    static func unpack(_ bytes: [UInt8]) -> [[UInt8]] {
+        var events: [[UInt8]] = []
+        var place = 0
+        while place + 4 <= bytes.count {
+            let length = (0..<4).reduce(0) { $0 | Int(bytes[place + $1]) << (8 * $1) }
+            place += 4
+            guard length <= bytes.count - place else { break }
+            events.append(Array(bytes[place..<place + length]))
+            place += length
+        }
+        return events
+    }
+}

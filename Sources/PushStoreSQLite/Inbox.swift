@@ -1,0 +1,115 @@
+import Dispatch
+import PushCore
+import Synchronization
+
+/// The calls on their way to the writer, in order, bounded by the rows they would write.
+final class Inbox: Sendable {
+    /// Whose idempotency key, and which.
+    struct KeyName: Hashable {
+        var caller: String
+        var key: String
+    }
+
+    private struct Contents {
+        var operations: [Operation] = []
+        var rows = 0
+        var keys: Set<KeyName> = []
+        var isWriterAsleep = false
+        var isClosed = false
+        var hasEnded = false
+    }
+
+    /// What became of a new request that was handed in.
+    enum Admission {
+        case admitted
+        case full
+        case keyInUse
+        case closed
+    }
+
+    private let maximumRows: Int
+    private let contents = Mutex(Contents())
+    private let bell = DispatchSemaphore(value: 0)
+
+    init(maximumRows: Int) { self.maximumRows = maximumRows }
+
+    /// Hands in a call that is never refused for its size; false when the store is closed.
+    func add(_ operation: Operation) -> Bool {
+        add(operation, isInternal: false)
+    }
+
+    private func add(_ operation: Operation, isInternal: Bool) -> Bool {
+        let (isAdmitted, wakes) = contents.withLock { contents in
+            guard !(isInternal ? contents.hasEnded : contents.isClosed) else { return (false, false) }
+            contents.rows += operation.rows
+            return (true, Self.append(operation, to: &contents))
+        }
+        if wakes { bell.signal() }
+        return isAdmitted
+    }
+
+    /// Hands in new work.
+    ///
+    /// The idempotency key is in use from now until ``release(_:)``.
+    func admit(_ operation: Operation, key: KeyName?) -> Admission {
+        let (admission, wakes) = contents.withLock { contents -> (Admission, Bool) in
+            if contents.isClosed { return (.closed, false) }
+            if let key, contents.keys.contains(key) { return (.keyInUse, false) }
+            let rows = operation.rows
+            if contents.rows > 0, contents.rows + rows > maximumRows { return (.full, false) }
+            if let key { contents.keys.insert(key) }
+            contents.rows += rows
+            return (.admitted, Self.append(operation, to: &contents))
+        }
+        if wakes { bell.signal() }
+        return admission
+    }
+
+    /// Ends the use of an idempotency key.
+    func release(_ key: KeyName) { contents.withLock { _ = $0.keys.remove(key) } }
+
+    /// Wakes the writer, for something that is no call.
+    func poke() { _ = add(.look, isInternal: true) }
+
+    /// Refuses calls from now on; what is in the inbox is still worked off.
+    func close() {
+        let wakes = contents.withLock { contents in
+            contents.isClosed = true
+            defer { contents.isWriterAsleep = false }
+            return contents.isWriterAsleep
+        }
+        if wakes { bell.signal() }
+    }
+
+    /// Everything that waits.
+    ///
+    /// Sleeps until there is something, unless `isHurried`; nil when the inbox is closed and empty.
+    func take(isHurried: Bool) -> [Operation]? {
+        while true {
+            let (operations, isClosed) = contents.withLock { contents -> ([Operation], Bool) in
+                var taken: [Operation] = []
+                swap(&taken, &contents.operations)
+                contents.isWriterAsleep = taken.isEmpty && !isHurried && !contents.isClosed
+                if taken.isEmpty, contents.isClosed { contents.hasEnded = true }
+                return (taken, contents.isClosed)
+            }
+            if !operations.isEmpty { return operations }
+            if isClosed { return nil }
+            if isHurried { return [] }
+            bell.wait()
+        }
+    }
+
+    /// Whether calls are refused.
+    var isClosed: Bool { contents.withLock { $0.isClosed } }
+
+    /// Makes room after rows were written or refused.
+    func settle(rows: Int) { contents.withLock { $0.rows -= rows } }
+
+    /// Returns whether the writer has to be woken.
+    private static func append(_ operation: Operation, to contents: inout Contents) -> Bool {
+        contents.operations.append(operation)
+        defer { contents.isWriterAsleep = false }
+        return contents.isWriterAsleep
+    }
+}

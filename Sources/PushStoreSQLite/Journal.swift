@@ -1,0 +1,54 @@
+import PushCore
+
+/// What a transaction will have done once it is committed, and how to take back what memory already shows of it.
+struct Journal {
+    /// A change of memory that follows the commit, in the order of the rows.
+    enum Effect {
+        /// A new delivery waits.
+        case added(Entry)
+        /// A new delivery waits behind others on disk.
+        case addedOnDisk(Lane, DueKey)
+        /// A claim ended for good.
+        case ended(Entry)
+        /// A claim ended and the delivery waits again, in the form of the second entry.
+        case returned(Entry, as: Entry)
+        /// A waiting delivery became final.
+        case removed(Lane, DueKey, CollapseKey?)
+    }
+
+    /// A call of `claim` and what it gets.
+    final class Assignment {
+        let ticket: ClaimTicket
+        let lease: Lease
+        var entries: [Entry] = []
+
+        init(_ ticket: ClaimTicket, _ lease: Lease) {
+            self.ticket = ticket
+            self.lease = lease
+        }
+
+        var isFull: Bool { entries.count >= ticket.limit }
+    }
+
+    /// Whether a transaction has begun.
+    var isOpen = false
+    var effects: [Effect] = []
+    var events: [[UInt8]] = []
+    /// Deliveries taken from their owners, to be given back after a failure.
+    var taken: [Entry] = []
+    /// Deliveries given to owners, to be taken back after a failure; with whether they waited before.
+    var given: [(entry: Entry, waited: Bool)] = []
+    var assignments: [Assignment] = []
+    /// The assignment of each lane that still takes deliveries.
+    var filling: [Int64: Assignment] = [:]
+    /// Leases to be listed on disk, with the deliveries that were not marked as they were inserted.
+    var listings: [(lease: Lease, deliveries: [Int64])] = []
+    /// How many deliveries of each lease came back.
+    var settled: [Int64: Int] = [:]
+    /// New deliveries so far, which count against the bound.
+    var added = 0
+    /// What to do after the commit: answers to callers.
+    var answers: [() -> Void] = []
+    /// What the callers' bookkeeping needs to do whether it works or not.
+    var newExpiry = Int64.max
+}

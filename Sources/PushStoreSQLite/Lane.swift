@@ -1,0 +1,132 @@
+import PushCore
+
+/// What is known in memory of one lane: how much waits, the deliveries that come next, and who waits for them.
+///
+/// The window holds the waiting deliveries with the lowest keys, as many as fit. Every other one is on disk only and has a key
+/// of at least ``frontier``. So the front of the window is always the next delivery, whatever mixture of fresh, scheduled and
+/// retried ones waits, and a delivery that goes straight through never has to be read back. Used by the writer's thread only.
+final class Lane {
+    let number: Int64
+    let name: String
+    private let capacity: Int
+    /// The waiting deliveries that are due.
+    private var ready = SortedQueue()
+    /// The waiting deliveries that are not due yet.
+    private var later = SortedQueue()
+    /// No waiting delivery that is only on disk comes before this; nil when there is none.
+    private(set) var frontier: DueKey?
+    /// Deliveries that wait, in memory and on disk.
+    private(set) var waiting = 0
+    /// Deliveries that wait in memory behind one with the same collapse id.
+    private(set) var held = 0
+    /// Deliveries that are claimed.
+    var claimed = 0
+    /// The calls that wait for work, the oldest first.
+    var tickets: [ClaimTicket] = []
+
+    /// Makes a lane with what waits for it on disk.
+    init(number: Int64, name: String, capacity: Int, waiting: Int = 0, frontier: DueKey? = nil) {
+        self.number = number
+        self.name = name
+        self.capacity = capacity
+        self.waiting = waiting
+        self.frontier = frontier
+    }
+
+    var windowCount: Int { ready.count + later.count }
+    var onDisk: Int { waiting - windowCount - held }
+
+    /// The key of the waiting delivery that comes next, or a key that is lower; nil when none waits.
+    var next: DueKey? {
+        guard let first = windowFirst else { return frontier }
+        return frontier.map { min($0, first) } ?? first
+    }
+
+    private var windowFirst: DueKey? {
+        switch (ready.first, later.first) {
+        case (let one?, let other?): min(one, other)
+        case (let one?, nil): one
+        case (nil, let other): other
+        }
+    }
+
+    /// Whether a delivery with this key comes before everything that waits, so that it can skip the window.
+    func isNext(_ key: DueKey) -> Bool { next.map { key < $0 } ?? true }
+
+    /// Takes up a delivery that waits from now on; one that does not fit, or comes after others on disk, stays on disk.
+    func add(_ entry: Entry, now: Int64) {
+        waiting += 1
+        keep(entry, now: now)
+    }
+
+    /// Counts a delivery that waits from now on and is on disk only.
+    func addOnDisk(_ key: DueKey) {
+        waiting += 1
+        frontier = frontier.map { min($0, key) } ?? key
+    }
+
+    /// Takes up a delivery that only disk knew of, and that nothing on disk precedes.
+    func load(_ entry: Entry, now: Int64) { put(entry, now: now) }
+
+    private func keep(_ entry: Entry, now: Int64) {
+        if let frontier, frontier < entry.key { return }
+        put(entry, now: now)
+        while windowCount > capacity, let last = later.popLast() ?? ready.popLast() {
+            frontier = frontier.map { min($0, last.key) } ?? last.key
+        }
+    }
+
+    private func put(_ entry: Entry, now: Int64) {
+        if entry.due <= now { ready.insert(entry) } else { later.insert(entry) }
+    }
+
+    /// Notes what a reading of the disk found: everything before `next` is in memory now.
+    func advanceFrontier(to next: DueKey?) { frontier = next }
+
+    /// Takes the delivery that comes next out of the window, if it is due and nothing on disk comes before it.
+    func takeNext(now: Int64) -> Entry? {
+        while let first = later.first, first.due <= now, let entry = later.popFirst() { ready.insert(entry) }
+        guard let first = ready.first, frontier.map({ first < $0 }) ?? true, let entry = ready.popFirst() else {
+            return nil
+        }
+        waiting -= 1
+        return entry
+    }
+
+    /// Holds a delivery back, one that ``takeNext(now:)`` gave.
+    func hold() {
+        waiting += 1
+        held += 1
+    }
+
+    /// Lets go of a delivery that was held back; whoever calls puts it somewhere else.
+    func unhold() {
+        waiting -= 1
+        held -= 1
+    }
+
+    /// Forgets a delivery that no longer waits, wherever it was but held back.
+    func remove(_ key: DueKey) {
+        _ = take(key)
+        leave()
+    }
+
+    /// Counts one less that waits; it is out of the window already.
+    func leave() {
+        waiting -= 1
+        if onDisk == 0 { frontier = nil }
+    }
+
+    /// Takes a certain delivery out of the window; nil when it is not there.
+    func take(_ key: DueKey) -> Entry? { ready.remove(key) ?? later.remove(key) }
+
+    /// The figures for those who ask.
+    func depth(now: Int64) -> LaneDepth {
+        let oldest = next.flatMap { $0.due <= now && $0.due != .min ? $0.due : nil }
+        return LaneDepth(
+            waiting: waiting,
+            claimed: claimed,
+            oldestDue: oldest.map { .init(millisecondsSince1970: $0) }
+        )
+    }
+}

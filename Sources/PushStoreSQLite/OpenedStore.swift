@@ -1,0 +1,111 @@
+import Foundation
+import GRDB
+import PushCore
+
+/// What a store finds on disk when it opens: enough to fill a ``Book``, small however much waits.
+struct OpenedStore: Sendable {
+    /// A lane with what waits in it.
+    struct FoundLane: Sendable {
+        var number: Int64
+        var name: String
+        var waiting: Int
+        var firstDue: Int64?
+    }
+
+    var lanes: [FoundLane] = []
+    var lastEvent: Int64 = 0
+    var highestID: Int64 = 0
+    var lastLease: Int64 = 0
+
+    /// Opens the database, brings its tables up to date and marks what a dead owner had claimed.
+    static func open(_ options: SQLiteStoreOptions) throws(StoreError) -> (DatabasePool, OpenedStore) {
+        do {
+            var configuration = Configuration()
+            configuration.label = "chapar.store"
+            configuration.maximumReaderCount = 4
+            configuration.busyMode = .timeout(5)
+            let pool = try DatabasePool(path: options.path, configuration: configuration)
+            try Schema.migrator.migrate(pool)
+            let opened = try pool.writeWithoutTransaction { db in
+                // Only now: GRDB sets NORMAL itself while it opens the writer.
+                try db.execute(
+                    sql: """
+                        PRAGMA synchronous = \(options.durability == .full ? "FULL" : "NORMAL");
+                        PRAGMA wal_autocheckpoint = \(options.checkpointPages);
+                        PRAGMA cache_size = -\(max(1, options.cacheBytes >> 10));
+                        """
+                )
+                var opened = OpenedStore()
+                try db.inTransaction(.immediate) {
+                    try opened.recover(db)
+                    try opened.count(db)
+                    return .commit
+                }
+                return opened
+            }
+            return (pool, opened)
+        } catch let error as StoreError {
+            throw error
+        } catch {
+            throw .failed("cannot open the store \(options.path): \(error)")
+        }
+    }
+
+    /// Marks the deliveries of listed leases, unless they came back before the crash; takes a new range of lease numbers.
+    private mutating func recover(_ db: Database) throws {
+        let leases = try Row.fetchAll(db, sql: "SELECT number, deliveries FROM leases")
+        for lease in leases {
+            let number: Int64 = lease["number"]
+            let deliveries: Data = lease["deliveries"]
+            for delivery in LeaseList.unpack(Array(deliveries)) {
+                try db.execute(
+                    sql: "UPDATE deliveries SET mark = 1 WHERE id = ? AND state = 0 AND mark <> ?",
+                    arguments: [delivery, number]
+                )
+            }
+        }
+        try db.execute(sql: "DELETE FROM leases")
+        try db.execute(
+            sql: """
+                INSERT INTO marks (name, value) VALUES ('epoch', 1)
+                ON CONFLICT (name) DO UPDATE SET value = value + 1
+                """
+        )
+        let epoch = try Int64.fetchOne(db, sql: "SELECT value FROM marks WHERE name = 'epoch'") ?? 1
+        lastLease = epoch << 32
+    }
+
+    private mutating func count(_ db: Database) throws {
+        lanes = try Row.fetchAll(
+            db,
+            sql: """
+                SELECT lanes.number, lanes.name, coalesce(w.waiting, 0) AS waiting, w.due FROM lanes LEFT JOIN
+                (SELECT lane, count(*) AS waiting, min(due) AS due FROM deliveries INDEXED BY waiting
+                WHERE state = 0 GROUP BY lane) w ON w.lane = lanes.number
+                """
+        ).map { FoundLane(number: $0["number"], name: $0["name"], waiting: $0["waiting"], firstDue: $0["due"]) }
+        lastEvent =
+            try Int64.fetchOne(
+                db,
+                sql: "SELECT first + count - 1 FROM events ORDER BY first DESC LIMIT 1"
+            ) ?? 0
+        highestID = max(
+            try Int64.fetchOne(db, sql: "SELECT max(id) FROM deliveries") ?? 0,
+            try Int64.fetchOne(db, sql: "SELECT value FROM marks WHERE name = 'highest'") ?? 0
+        )
+    }
+
+    /// The book to start with.
+    func makeBook(_ options: SQLiteStoreOptions) -> Book {
+        let book = Book(windowCapacity: options.windowCapacity, lastLease: lastLease)
+        for lane in lanes {
+            book.load(
+                number: lane.number,
+                name: lane.name,
+                waiting: lane.waiting,
+                frontier: lane.firstDue.map { DueKey(due: $0, id: .min) }
+            )
+        }
+        return book
+    }
+}

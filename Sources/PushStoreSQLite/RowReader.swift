@@ -1,0 +1,69 @@
+import Foundation
+import PushCore
+
+/// Turns stored rows into entries.
+///
+/// Deliveries of one notification share its content in memory.
+struct RowReader {
+    private let statements: Statements
+    private let book: Book
+    private var heads: [Int64: Head] = [:]
+
+    init(_ statements: Statements, _ book: Book) {
+        self.statements = statements
+        self.book = book
+    }
+
+    /// The waiting delivery of a number; nil when it is final or gone.
+    mutating func entry(_ id: Int64) throws(StoreError) -> Entry? {
+        let row = statements.row
+        row.bind(1, id)
+        guard try row.next() else { return nil }
+        defer { row.reset() }
+        guard let lane = book.lane(number: row.integer(0)),
+            let recipient = Recipient(storedForm: row.text(9))
+        else { throw .failed("the store's row \(id) cannot be read: it is damaged or from a newer version") }
+        let head: Head
+        if let number = row.optional(7) {
+            head = try self.head(number)
+        } else {
+            head = Head(
+                id: NotificationID(rawValue: id),
+                content: .stored(row.bytes(13)),
+                plan: DeliveryPlan(storedForm: row.text(12)),
+                acceptedAt: Date(millisecondsSince1970: row.integer(11)),
+                expiresAt: Date(millisecondsSince1970: row.integer(2))
+            )
+        }
+        return Entry(
+            id: id,
+            head: head,
+            recipient: recipient,
+            lane: lane,
+            due: row.integer(1),
+            step: Int(row.integer(3)),
+            attempts: Int(row.integer(4)),
+            story: row.bytes(10),
+            collapse: row.optional(8),
+            isReplay: row.integer(5) != 0,
+            isRecovered: row.integer(6) == 1
+        )
+    }
+
+    private mutating func head(_ number: Int64) throws(StoreError) -> Head {
+        if let head = heads[number] { return head }
+        let row = statements.head
+        row.bind(1, number)
+        guard try row.next() else { throw .failed("the store lost the notification \(number) of a delivery") }
+        defer { row.reset() }
+        let head = Head(
+            id: NotificationID(rawValue: number),
+            content: .stored(row.bytes(3)),
+            plan: DeliveryPlan(storedForm: row.text(2)),
+            acceptedAt: Date(millisecondsSince1970: row.integer(0)),
+            expiresAt: Date(millisecondsSince1970: row.integer(1))
+        )
+        heads[number] = head
+        return head
+    }
+}

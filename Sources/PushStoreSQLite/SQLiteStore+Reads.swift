@@ -1,0 +1,162 @@
+import Foundation
+import GRDB
+public import PushCore
+
+extension SQLiteStore {
+    /// A notification with the counts of its deliveries' states.
+    public func notification(_ id: NotificationID) async throws(StoreError) -> StoredNotification? {
+        let now = time.now.millisecondsSince1970
+        let found = try await read { db -> (StoredNotification, waiting: [(Int64, DeliveryState)])? in
+            guard
+                let head = try Row.fetchOne(
+                    db,
+                    sql: """
+                        SELECT count, content, caller, accepted, scheduled, expires FROM deliveries
+                        WHERE id = ? AND head IS NULL
+                        """,
+                    arguments: [id.rawValue]
+                )
+            else { return nil }
+            let count: Int64 = head["count"]
+            let rows = try Row.fetchCursor(
+                db,
+                sql: "SELECT id, state, attempts, due FROM deliveries WHERE id >= ? AND id < ?",
+                arguments: [id.rawValue, id.rawValue + count]
+            )
+            var counts: [DeliveryState: Int] = [:]
+            var waiting: [(Int64, DeliveryState)] = []
+            while let row = try rows.next() {
+                let state = Self.state(row[1], attempts: row[2], due: row[3], now: now)
+                counts[state, default: 0] += 1
+                if !state.isFinal { waiting.append((row[0], state)) }
+            }
+            let scheduled: Int64? = head["scheduled"]
+            let notification = StoredNotification(
+                id: id,
+                content: head.bytes("content"),
+                caller: head["caller"],
+                acceptedAt: Date(millisecondsSince1970: head["accepted"]),
+                dueAt: scheduled.map { Date(millisecondsSince1970: $0) },
+                expiresAt: Date(millisecondsSince1970: head["expires"]),
+                counts: counts
+            )
+            return (notification, waiting)
+        }
+        guard let (found, waiting) = found else { return nil }
+        var notification = found
+        let claimed = try await claimed(among: waiting.map(\.0))
+        for (number, state) in waiting where claimed.contains(number) {
+            notification.counts[state, default: 1] -= 1
+            notification.counts[.sending, default: 0] += 1
+        }
+        notification.counts = notification.counts.filter { $0.value != 0 }
+        return notification
+    }
+
+    /// Deliveries of a notification in order.
+    public func deliveries(of id: NotificationID, after: Int64?, limit: Int) async throws(StoreError)
+        -> [StoredDelivery]
+    {
+        let now = time.now.millisecondsSince1970
+        var deliveries = try await read { db -> [StoredDelivery] in
+            try Row.fetchAll(
+                db,
+                sql: """
+                    SELECT d.id, d.state, d.attempts, d.due, d.expires, d.recipient, d.story, lanes.name AS lane
+                    FROM deliveries d JOIN lanes ON lanes.number = d.lane
+                    WHERE d.id > :after AND d.id >= :id
+                    AND d.id < :id + (SELECT count FROM deliveries WHERE id = :id AND head IS NULL)
+                    ORDER BY d.id LIMIT :limit
+                    """,
+                arguments: ["id": id.rawValue, "after": after ?? id.rawValue - 1, "limit": max(0, limit)]
+            ).compactMap { row in
+                guard let recipient = Recipient(storedForm: row["recipient"]) else { return nil }
+                let state = Self.state(row["state"], attempts: row["attempts"], due: row["due"], now: now)
+                return StoredDelivery(
+                    id: row["id"],
+                    recipient: recipient,
+                    state: state,
+                    lane: row["lane"],
+                    dueAt: state.isFinal ? nil : Date(millisecondsSince1970: row["due"]),
+                    expiresAt: Date(millisecondsSince1970: row["expires"]),
+                    story: row.bytes("story")
+                )
+            }
+        }
+        let claimed = try await claimed(among: deliveries.filter { !$0.state.isFinal }.map(\.id))
+        guard !claimed.isEmpty else { return deliveries }
+        for place in deliveries.indices where claimed.contains(deliveries[place].id) {
+            deliveries[place].state = .sending
+        }
+        return deliveries
+    }
+
+    /// Events above a number, from memory when they are new, else from the file.
+    public func events(after: Int64, limit: Int, patience: Duration) async throws(StoreError) -> [StoredEvent] {
+        guard limit > 0 else { return [] }
+        let until = time.now.millisecondsSince1970 + patience.inMilliseconds
+        while true {
+            guard !isClosed else { throw .closed }
+            guard let recent = feed.read(after: after, limit: limit) else {
+                return try await storedEvents(after: after, limit: limit)
+            }
+            guard recent.isEmpty, !Task.isCancelled, time.now.millisecondsSince1970 < until else { return recent }
+            await feed.wait(after: after, until: until) { setAlarm($0) }
+        }
+    }
+
+    /// The number of the newest event.
+    public func lastEvent() async throws(StoreError) -> Int64 {
+        guard !isClosed else { throw .closed }
+        return feed.last
+    }
+
+    /// The value kept under a name.
+    public func loadState(_ name: String) async throws(StoreError) -> [UInt8]? {
+        try await read { db in
+            try Data.fetchOne(db, sql: "SELECT value FROM state WHERE name = ?", arguments: [name]).map(Array.init)
+        }
+    }
+
+    private func storedEvents(after: Int64, limit: Int) async throws(StoreError) -> [StoredEvent] {
+        try await read { db in
+            let rows = try Row.fetchCursor(
+                db,
+                sql: """
+                    SELECT first, packed FROM events
+                    WHERE first >= coalesce((SELECT max(first) FROM events WHERE first <= :next), 0) ORDER BY first
+                    """,
+                arguments: ["next": after + 1]
+            )
+            var events: [StoredEvent] = []
+            while events.count < limit, let row = try rows.next() {
+                let first: Int64 = row["first"]
+                for (place, json) in EventPacking.unpack(row.bytes("packed")).enumerated()
+                where first + Int64(place) > after && events.count < limit {
+                    events.append(StoredEvent(number: first + Int64(place), json: json))
+                }
+            }
+            return events
+        }
+    }
+
+    /// Which of these waiting deliveries are claimed: only memory knows.
+    private func claimed(among numbers: [Int64]) async throws(StoreError) -> Set<Int64> {
+        guard !numbers.isEmpty else { return [] }
+        return try await look { book in Set(numbers.filter { book.claims[$0] != nil }) }
+    }
+
+    private static func state(_ code: Int64, attempts: Int64, due: Int64, now: Int64) -> DeliveryState {
+        if let final = DeliveryState(code: code) { return final }
+        if attempts > 0 { return .retrying }
+        return due > now ? .scheduled : .queued
+    }
+}
+
+extension Row {
+    /// A blob or text as bytes; empty for null.
+    fileprivate func bytes(_ column: String) -> [UInt8] {
+        let data: Data? = self[column]
+        return data.map(Array.init) ?? []
+    }
+}

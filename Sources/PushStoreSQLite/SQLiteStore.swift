@@ -1,0 +1,212 @@
+public import Foundation
+import GRDB
+public import Logging
+public import PushCore
+
+/// The embedded store: one SQLite file, owned by one process, that keeps up with a gateway on the same machine.
+///
+/// Calls hand typed operations to one writer thread, which commits everything that waits in one transaction and then answers
+/// all of them, so many calls share one wait for the disk. Leases are kept in memory; what was claimed when the process
+/// died is known from the file. Reads go to the file through connections of their own.
+public final class SQLiteStore: NotificationStore {
+    private let core: StoreCore
+    private let end = ThreadEnd()
+    private let ownership: FileOwnership
+    let pool: DatabasePool
+
+    /// Opens a store, and makes the file when there is none.
+    ///
+    /// - Throws: ``StoreError/failed(_:)`` when another process has the file, or when it cannot be opened or brought up to date.
+    public init(
+        _ options: SQLiteStoreOptions,
+        time: any TimeSource = SystemTime(),
+        logger: Logger = Logger(label: "chapar.store")
+    ) throws(StoreError) {
+        ownership = try FileOwnership(of: options.path)
+        try FileOwnership.makePrivate(options.path)
+        let (pool, opened) = try OpenedStore.open(options)
+        let core = StoreCore(options, time: time, logger: logger, opened: opened)
+        self.pool = pool
+        self.core = core
+        let thread = Thread { [end] in
+            Self.work(core, pool, opened)
+            end.signal()
+        }
+        thread.name = "chapar-store"
+        thread.start()
+    }
+
+    deinit { core.inbox.close() }
+
+    /// The writer's thread.
+    ///
+    /// It keeps the writing connection for as long as the store is open.
+    private static func work(_ core: StoreCore, _ pool: DatabasePool, _ opened: OpenedStore) {
+        pool.writeWithoutTransaction { db in
+            do throws(StoreError) {
+                guard let connection = db.sqliteConnection else { throw .closed }
+                let book = opened.makeBook(core.options)
+                try Writer(core: core, connection: connection, book: book, lastEvent: opened.lastEvent).run()
+            } catch {
+                core.status.note(error)
+                core.inbox.close()
+                while let operations = core.inbox.take(isHurried: false) {
+                    for operation in operations { operation.fail(error) }
+                }
+            }
+        }
+    }
+
+    // MARK: Work
+
+    /// Takes the numbers for a notification with so many recipients.
+    public func makeID(recipients: Int) -> NotificationID { core.makeID(recipients: recipients) }
+
+    /// Accepts notifications in one commit with whatever else waits for it.
+    public func enqueue(_ batch: EnqueueBatch) async throws(StoreError) -> EnqueueResult {
+        let key = batch.idempotency.map { Inbox.KeyName(caller: $0.caller, key: $0.key) }
+        var refusal: Result<EnqueueResult, StoreError>?
+        let result = await withCheckedContinuation { (continuation: Continuation<EnqueueResult>) in
+            let reply = Reply(continuation: continuation)
+            switch core.inbox.admit(.enqueue(batch, reply), key: key) {
+            case .admitted: return
+            case .keyInUse: refusal = .success(.keyInUse)
+            case .closed: refusal = .failure(.closed)
+            case .full:
+                refusal = .failure(
+                    .full(reason: "more is being stored than the disk can follow", retryAfter: .seconds(1))
+                )
+            }
+            continuation.resume(returning: refusal ?? .failure(.closed))
+        }
+        if refusal == nil, let key { core.inbox.release(key) }
+        return try result.get()
+    }
+
+    /// Takes due deliveries of a lane, and waits for some when there are none.
+    public func claim(lane: String, limit: Int, lease: Duration, patience: Duration) async throws(StoreError)
+        -> [ClaimedDelivery]
+    {
+        let until = core.time.now.millisecondsSince1970 + max(0, patience.inMilliseconds)
+        let ticket = ClaimTicket(lane: lane, limit: limit, lease: lease, until: until)
+        let result = await withTaskCancellationHandler {
+            await withCheckedContinuation { (continuation: Continuation<[ClaimedDelivery]>) in
+                ticket.expect(Reply(continuation: continuation))
+                if !core.inbox.add(.claim(ticket)) { ticket.answer(.failure(.closed)) }
+            }
+        } onCancel: { [core] in
+            ticket.cancel()
+            core.inbox.poke()
+        }
+        return try result.get()
+    }
+
+    /// Takes waiting deliveries whose time to live has ended.
+    ///
+    /// Each call looks at a part of those that wait, in turn.
+    public func claimExpired(limit: Int, lease: Duration) async throws(StoreError) -> [ClaimedDelivery] {
+        try await ask { .claimExpired(limit: limit, lease: lease, $0) }
+    }
+
+    /// Writes what became of claimed deliveries.
+    public func record(_ resolutions: [Resolution]) async throws(StoreError) {
+        try await ask { .record(resolutions, $0) }
+    }
+
+    /// Cancels what is not claimed and not final; a large notification in several commits.
+    public func cancel(_ id: NotificationID, event: @escaping @Sendable (ClaimedDelivery) -> [UInt8])
+        async throws(StoreError) -> Cancellation?
+    {
+        try await ask { .cancel(CancelStep(id: id, event: event, after: id.rawValue - 1), $0) }
+    }
+
+    /// Appends events that belong to no delivery.
+    public func publish(_ events: [[UInt8]]) async throws(StoreError) {
+        try await ask { .publish(events, $0) }
+    }
+
+    /// Keeps a small value, or removes it.
+    public func saveState(_ name: String, _ value: [UInt8]?) async throws(StoreError) {
+        try await ask { .saveState(name: name, value: value, $0) }
+    }
+
+    /// Removes finished notifications, old events and idempotency keys in small steps, between which other calls get their turn.
+    public func purge(before moment: Date, limit: Int) async throws(StoreError) -> Int {
+        var step = PurgeStep(before: moment.millisecondsSince1970, limit: limit, cursor: .min)
+        while !step.isFinished {
+            let current = step
+            step = try await ask { .purge(current, $0) }
+        }
+        return step.removed
+    }
+
+    /// What waits in each lane, from memory.
+    public func depths() async throws(StoreError) -> [String: LaneDepth] {
+        let now = core.time.now.millisecondsSince1970
+        return try await look { book in
+            Dictionary(book.lanes.map { ($0.name, $0.depth(now: now)) }, uniquingKeysWith: { first, _ in first })
+        }
+    }
+
+    // MARK: Life
+
+    /// Whether the store can take work.
+    public func health() async -> StoreHealth {
+        let now = core.time.now.millisecondsSince1970
+        let free = core.disk.free(now: now)
+        if core.inbox.isClosed {
+            return StoreHealth(acceptsWork: false, detail: "the store is closed", freeBytes: free)
+        }
+        let trouble = core.disk.refusal(now: now) ?? core.status.lastFailure
+        return StoreHealth(acceptsWork: trouble == nil, detail: trouble, freeBytes: free)
+    }
+
+    /// Commits what is under way and gives up the file.
+    public func close() async {
+        core.inbox.close()
+        await end.wait()
+        core.feed.close()
+        await core.alarm.close()
+        try? pool.close()
+        ownership.release()
+    }
+
+    // MARK: Parts
+
+    typealias Continuation<Value: Sendable> = CheckedContinuation<Result<Value, StoreError>, Never>
+
+    /// Hands an operation to the writer and waits for its answer.
+    private func ask<Value: Sendable>(_ make: (Reply<Value>) -> Operation) async throws(StoreError) -> Value {
+        let result = await withCheckedContinuation { (continuation: Continuation<Value>) in
+            let operation = make(Reply(continuation: continuation))
+            if !core.inbox.add(operation) { operation.fail(.closed) }
+        }
+        return try result.get()
+    }
+
+    /// Looks at what the writer has in memory.
+    func look<Value: Sendable>(_ body: @escaping @Sendable (Book) -> Value) async throws(StoreError) -> Value {
+        let result = await withCheckedContinuation { (continuation: Continuation<Value>) in
+            let reply = Reply(continuation: continuation)
+            if !core.inbox.add(.inspect { reply.succeed(body($0)) }) { reply.fail(.closed) }
+        }
+        return try result.get()
+    }
+
+    /// Reads the file.
+    func read<Value: Sendable>(_ body: @escaping @Sendable (Database) throws -> Value) async throws(StoreError)
+        -> Value
+    {
+        guard !core.inbox.isClosed else { throw .closed }
+        do {
+            return try await pool.read(body)
+        } catch {
+            throw core.inbox.isClosed ? .closed : .failed("cannot read the store: \(error)")
+        }
+    }
+
+    var time: any TimeSource { core.time }
+    var feed: EventFeed { core.feed }
+    func setAlarm(_ moment: Int64) { core.alarm.set(moment) }
+    var isClosed: Bool { core.inbox.isClosed }
+}

@@ -1,0 +1,46 @@
+/// What can be chosen about an embedded store.
+///
+/// The defaults suit a gateway on one machine.
+public struct SQLiteStoreOptions: Sendable {
+    /// What a commit survives.
+    public enum Durability: String, Sendable, CaseIterable {
+        /// A loss of power: every commit waits for the disk (`PRAGMA synchronous=FULL`).
+        case full
+        /// A crash of the process; a loss of power may undo the last commits (`PRAGMA synchronous=NORMAL`).
+        case normal
+    }
+
+    /// The database file.
+    ///
+    /// Its folder must exist; `-wal`, `-shm` and `.lock` files appear beside it.
+    public var path: String
+    /// What a commit survives.
+    public var durability: Durability = .full
+    /// Below so many free bytes on the disk no new work is taken; what was accepted goes on being worked off.
+    public var minimumFreeBytes: Int64 = 256 << 20
+    /// So many deliveries may wait at once; above it no new work is taken.
+    public var maximumWaiting = 5_000_000
+    /// So many rows may wait for the writer; above it no new work is taken.
+    ///
+    /// Bounds memory when the disk is slow.
+    public var maximumQueuedRows = 50_000
+    /// About so many rows go into one commit, which bounds how long a call waits behind others.
+    public var rowsPerCommit = 1_000
+    /// So many deliveries of each lane are kept in memory, ready to be claimed; the others wait on disk.
+    public var windowCapacity = 4_096
+    /// So many deliveries are read from disk at once when a window runs low.
+    public var pageSize = 512
+    /// So many events are kept in memory for live readers.
+    public var eventsInMemory = 4_096
+    /// The page cache of the writer, in bytes.
+    public var cacheBytes = 64 << 20
+    /// After so many pages of write-ahead log they are moved into the database file.
+    public var checkpointPages = 4_000
+    /// So many waiting deliveries are looked at by one search for expired ones.
+    public var expiryScan = 20_000
+    /// Tells the free bytes of the file system that holds a path; nil when it cannot.
+    public var freeBytes: @Sendable (_ path: String) -> Int64? = DiskGuard.freeBytes
+
+    /// Makes options with the defaults for a file.
+    public init(path: String) { self.path = path }
+}

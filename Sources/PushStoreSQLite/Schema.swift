@@ -1,0 +1,45 @@
+import GRDB
+
+/// The tables, as named steps that only ever grow: a released step is never changed, a new one is added below it.
+enum Schema {
+    /// Every step, in order.
+    static var migrator: DatabaseMigrator {
+        var migrator = DatabaseMigrator()
+        migrator.registerMigration("1 deliveries") { try $0.execute(sql: deliveries) }
+        return migrator
+    }
+
+    /// One row for each recipient.
+    ///
+    /// The row whose number is the notification's own also has what all of them share.
+    ///
+    /// * `state`: 0 while it waits or is claimed, else the final state (``DeliveryState/code``).
+    /// * `mark`: 0 when it was never claimed, 1 when it is claimed or its owner left it without a word, else the number of
+    ///   the lease under which it came back.
+    /// * `head`: the notification's number, null in the row of that number.
+    /// * `collapse`: a hash of recipient and collapse id; the row of the notification has the id itself in `collapse_id`.
+    /// Times are milliseconds since 1970.
+    private static let deliveries = """
+        CREATE TABLE lanes (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+        CREATE TABLE deliveries (
+            id INTEGER PRIMARY KEY,
+            state INTEGER NOT NULL, lane INTEGER NOT NULL, due INTEGER NOT NULL, expires INTEGER NOT NULL,
+            step INTEGER NOT NULL, attempts INTEGER NOT NULL, replay INTEGER NOT NULL, mark INTEGER NOT NULL,
+            changed INTEGER NOT NULL, head INTEGER, collapse INTEGER, recipient TEXT NOT NULL, story TEXT,
+            count INTEGER, accepted INTEGER, scheduled INTEGER, plan TEXT, caller TEXT, collapse_id TEXT, content BLOB
+        );
+        CREATE INDEX waiting ON deliveries (lane, due, id, expires) WHERE state = 0;
+        CREATE INDEX collapsing ON deliveries (collapse) WHERE state = 0 AND collapse IS NOT NULL;
+        CREATE TABLE leases (number INTEGER PRIMARY KEY, deliveries BLOB NOT NULL);
+        CREATE TABLE events (
+            first INTEGER PRIMARY KEY, count INTEGER NOT NULL, at INTEGER NOT NULL, packed BLOB NOT NULL
+        );
+        CREATE TABLE idempotency (
+            caller TEXT NOT NULL, key TEXT NOT NULL, fingerprint BLOB NOT NULL, answer BLOB NOT NULL, keep INTEGER NOT NULL,
+            PRIMARY KEY (caller, key)
+        ) WITHOUT ROWID;
+        CREATE INDEX forgetting ON idempotency (keep);
+        CREATE TABLE state (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
+        CREATE TABLE marks (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+        """
+}

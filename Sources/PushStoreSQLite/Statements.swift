@@ -1,0 +1,126 @@
+import PushCore
+
+/// The statements that the writer runs for single rows, prepared once.
+struct Statements {
+    let insertHead: SQLStatement
+    let insertChild: SQLStatement
+    let end: SQLStatement
+    let retry: SQLStatement
+    let release: SQLStatement
+    let abandon: SQLStatement
+    let insertEvents: SQLStatement
+    let insertLease: SQLStatement
+    let deleteLease: SQLStatement
+    let insertLane: SQLStatement
+    let findKey: SQLStatement
+    let insertKey: SQLStatement
+    let saveState: SQLStatement
+    let deleteState: SQLStatement
+    let page: SQLStatement
+    let expiring: SQLStatement
+    let row: SQLStatement
+    let head: SQLStatement
+    let collapsing: SQLStatement
+    let waitingOf: SQLStatement
+    let countOf: SQLStatement
+    let collapseID: SQLStatement
+    let oldest: SQLStatement
+    let lastChange: SQLStatement
+    let deleteRange: SQLStatement
+    let shorten: SQLStatement
+    let oldEvents: SQLStatement
+    let deleteEvents: SQLStatement
+    let deleteKeys: SQLStatement
+    let saveMark: SQLStatement
+    let begin: SQLStatement
+    let commit: SQLStatement
+    let rollback: SQLStatement
+
+    /// Story and attempts grow in the row itself, so that nothing has to be read first.
+    private static let story = """
+        attempts = attempts + ?4, replay = replay | ?5, changed = ?3,
+        story = CASE WHEN ?6 IS NULL THEN story WHEN story IS NULL THEN ?6 ELSE story || ',' || ?6 END
+        """
+
+    init(_ connection: OpaquePointer) throws(StoreError) {
+        func statement(_ sql: String) throws(StoreError) -> SQLStatement { try SQLStatement(connection, sql) }
+        insertHead = try statement(
+            """
+            INSERT INTO deliveries (id, state, lane, due, expires, step, attempts, replay, mark, changed, collapse,
+            recipient, count, accepted, scheduled, plan, caller, collapse_id, content)
+            VALUES (?1, 0, ?2, ?3, ?4, 0, 0, 0, ?5, ?9, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
+            """
+        )
+        insertChild = try statement(
+            """
+            INSERT INTO deliveries (id, state, lane, due, expires, step, attempts, replay, mark, changed, collapse,
+            recipient, head) VALUES (?1, 0, ?2, ?3, ?4, 0, 0, 0, ?5, ?9, ?6, ?7, ?8)
+            """
+        )
+        end = try statement("UPDATE deliveries SET state = ?2, \(Self.story) WHERE id = ?1 AND state = 0")
+        retry = try statement(
+            "UPDATE deliveries SET lane = ?2, \(Self.story), due = ?7, step = ?8, mark = ?9 WHERE id = ?1 AND state = 0"
+        )
+        release = try statement(
+            "UPDATE deliveries SET mark = ?2, replay = replay | ?3 WHERE id = ?1 AND state = 0"
+        )
+        abandon = try statement("UPDATE deliveries SET mark = 1 WHERE id = ?1 AND state = 0")
+        insertEvents = try statement("INSERT INTO events (first, count, at, packed) VALUES (?1, ?2, ?3, ?4)")
+        insertLease = try statement("INSERT INTO leases (number, deliveries) VALUES (?1, ?2)")
+        deleteLease = try statement("DELETE FROM leases WHERE number = ?1")
+        insertLane = try statement("INSERT OR IGNORE INTO lanes (number, name) VALUES (?1, ?2)")
+        findKey = try statement("SELECT fingerprint, answer, keep FROM idempotency WHERE caller = ?1 AND key = ?2")
+        insertKey = try statement(
+            "INSERT OR REPLACE INTO idempotency (caller, key, fingerprint, answer, keep) VALUES (?1, ?2, ?3, ?4, ?5)"
+        )
+        saveState = try statement("INSERT OR REPLACE INTO state (name, value) VALUES (?1, ?2)")
+        deleteState = try statement("DELETE FROM state WHERE name = ?1")
+        page = try statement(
+            """
+            SELECT due, id FROM deliveries INDEXED BY waiting
+            WHERE state = 0 AND lane = ?1 AND (due, id) >= (?2, ?3) ORDER BY due, id
+            """
+        )
+        expiring = try statement(
+            """
+            SELECT lane, due, id, expires FROM deliveries INDEXED BY waiting
+            WHERE state = 0 AND (lane, due, id) > (?1, ?2, ?3) ORDER BY lane, due, id LIMIT ?4
+            """
+        )
+        row = try statement(
+            """
+            SELECT lane, due, expires, step, attempts, replay, mark, head, collapse, recipient, story, accepted, plan,
+            content FROM deliveries WHERE id = ?1 AND state = 0
+            """
+        )
+        head = try statement("SELECT accepted, expires, plan, content FROM deliveries WHERE id = ?1")
+        collapsing = try statement(
+            """
+            SELECT id, due, coalesce(head, id) FROM deliveries
+            WHERE state = 0 AND collapse IS NOT NULL AND collapse = ?1 AND lane = ?2 AND recipient = ?3 AND id <> ?4
+            AND (SELECT h.collapse_id FROM deliveries h WHERE h.id = coalesce(deliveries.head, deliveries.id)) = ?5
+            """
+        )
+        waitingOf = try statement("SELECT id FROM deliveries WHERE id > ?1 AND id < ?2 AND state = 0 LIMIT ?3")
+        countOf = try statement("SELECT count FROM deliveries WHERE id = ?1 AND head IS NULL")
+        collapseID = try statement("SELECT collapse_id FROM deliveries WHERE id = ?1")
+        oldest = try statement("SELECT id, count FROM deliveries WHERE id >= ?1 AND head IS NULL ORDER BY id LIMIT 1")
+        lastChange = try statement("SELECT min(state), max(changed) FROM deliveries WHERE id >= ?1 AND id < ?2")
+        deleteRange = try statement("DELETE FROM deliveries WHERE id >= ?1 AND id < ?2")
+        shorten = try statement("UPDATE deliveries SET count = ?2 WHERE id = ?1")
+        oldEvents = try statement(
+            "SELECT first, at FROM events WHERE first < (SELECT max(first) FROM events) ORDER BY first LIMIT ?1"
+        )
+        deleteEvents = try statement("DELETE FROM events WHERE first <= ?1")
+        deleteKeys = try statement(
+            """
+            DELETE FROM idempotency WHERE (caller, key) IN (
+            SELECT caller, key FROM idempotency INDEXED BY forgetting WHERE keep < ?1 LIMIT ?2)
+            """
+        )
+        saveMark = try statement("INSERT OR REPLACE INTO marks (name, value) VALUES (?1, ?2)")
+        begin = try statement("BEGIN IMMEDIATE")
+        commit = try statement("COMMIT")
+        rollback = try statement("ROLLBACK")
+    }
+}

@@ -1,0 +1,117 @@
+import PushCore
+
+/// Cancelling what waits, and finding what has waited too long.
+extension Writer {
+    /// Cancels the next part of a notification's deliveries, and answers after the last.
+    func cancel(_ step: CancelStep, _ reply: Reply<Cancellation?>) throws(StoreError) {
+        sql.countOf.bind(1, step.id.rawValue)
+        guard try sql.countOf.next() else {
+            journal.answers.append { reply.succeed(nil) }
+            return
+        }
+        let count = Int(sql.countOf.integer(0))
+        sql.countOf.reset()
+        let limit = core.options.rowsPerCommit
+        let waiting = sql.waitingOf
+        waiting.bind(1, step.after)
+        waiting.bind(2, step.id.rawValue + Int64(count))
+        waiting.bind(3, limit)
+        var numbers: [Int64] = []
+        while try waiting.next() { numbers.append(waiting.integer(0)) }
+        var next = step
+        var reader = RowReader(sql, book)
+        for number in numbers {
+            next.after = number
+            guard book.claims[number] == nil, let entry = try reader.entry(number) else { continue }
+            try end(number, as: .cancelled, attempt: nil)
+            journal.effects.append(.removed(entry.lane, entry.key, entry.collapseKey))
+            journal.events.append(step.event(entry.delivery))
+            next.cancelled += 1
+        }
+        journal.answers.append { [next] in
+            if numbers.count == limit {
+                self.continuations.append(.cancel(next, reply))
+            } else {
+                reply.succeed(Cancellation(cancelled: next.cancelled, tooLate: count - next.cancelled))
+            }
+        }
+    }
+
+    /// Claims deliveries whose time to live has ended: looks at so many waiting ones as the options allow, in turn.
+    func claimExpired(limit: Int, lease duration: Duration, _ reply: Reply<[ClaimedDelivery]>) throws(StoreError) {
+        let lease = book.makeLease(until: now + max(0, duration.inMilliseconds))
+        var claimed: [Entry] = []
+        for number in try expired(limit: limit) {
+            guard let entry = try pull(number) else { continue }
+            _ = book.claim(entry, under: lease)
+            journal.given.append((entry, true))
+            list(entry, lease)
+            claimed.append(entry)
+        }
+        journal.answers.append { [book] in
+            if !claimed.isEmpty { book.start(lease) }
+            reply.succeed(claimed.map(\.delivery))
+        }
+    }
+
+    /// Takes a waiting delivery out of its turn; nil when it must wait for another with its collapse id.
+    private func pull(_ number: Int64) throws(StoreError) -> Entry? {
+        var reader = RowReader(sql, book)
+        guard book.claims[number] == nil, let stored = try reader.entry(number),
+            !book.isInFlight(stored.collapseKey)
+        else { return nil }
+        let entry = stored.lane.take(stored.key) ?? stored
+        entry.lane.leave()
+        return entry
+    }
+
+    /// Numbers of deliveries that seem to have expired, from where the last search ended.
+    private func expired(limit: Int) throws(StoreError) -> [Int64] {
+        guard now >= book.expiryFloor, limit > 0 else { return [] }
+        var found: [Int64] = []
+        var budget = core.options.expiryScan
+        let isPartRound = expiryRound.cursor != nil
+        try searchRound(&found, limit: limit, &budget)
+        // A search that began in the middle goes once more from the start, as far as it may look.
+        if isPartRound, expiryRound.cursor == nil, found.count < limit, budget > 0 {
+            try searchRound(&found, limit: limit, &budget)
+        }
+        return found
+    }
+
+    private func searchRound(_ found: inout [Int64], limit: Int, _ budget: inout Int) throws(StoreError) {
+        let rows = sql.expiring
+        let start = expiryRound.cursor ?? ExpiryRound.Place(lane: .min, due: .min, id: .min)
+        rows.bind(1, start.lane)
+        rows.bind(2, start.due)
+        rows.bind(3, start.id)
+        rows.bind(4, budget)
+        while found.count < limit, budget > 0 {
+            guard try rows.next() else {
+                book.expiryFloor = expiryRound.lowest
+                expiryRound = ExpiryRound()
+                return
+            }
+            budget -= 1
+            expiryRound.cursor = ExpiryRound.Place(lane: rows.integer(0), due: rows.integer(1), id: rows.integer(2))
+            expiryRound.lowest = min(expiryRound.lowest, rows.integer(3))
+            if rows.integer(3) <= now, book.claims[rows.integer(2)] == nil { found.append(rows.integer(2)) }
+        }
+        rows.reset()
+    }
+}
+
+/// A round over all waiting deliveries in search of expired ones.
+struct ExpiryRound {
+    /// A place in the index of waiting deliveries.
+    struct Place {
+        var lane: Int64
+        var due: Int64
+        var id: Int64
+    }
+
+    /// The last place that was looked at; nil at the start of a round.
+    var cursor: Place?
+    /// The earliest expiry that the round has met, of old deliveries and of those that came meanwhile.
+    var lowest = Int64.max
+}

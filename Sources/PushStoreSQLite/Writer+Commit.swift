@@ -1,0 +1,46 @@
+import PushCore
+
+/// What follows a transaction: memory and callers learn of it, or memory forgets it.
+extension Writer {
+    /// Shows in memory what was committed, and answers.
+    func apply() {
+        if journal.isOpen { book.lanesWereSaved() }
+        for effect in journal.effects {
+            switch effect {
+            case .added(let entry): entry.lane.add(entry, now: now)
+            case .addedOnDisk(let lane, let key): lane.addOnDisk(key)
+            case .ended(let entry): book.settle(entry, now: now)
+            case .returned(let old, let new):
+                book.settle(old, now: now)
+                new.lane.add(new, now: now)
+            case .removed(let lane, let key, let collapse): book.remove(key, collapse: collapse, from: lane)
+            }
+        }
+        book.expiryFloor = min(book.expiryFloor, journal.newExpiry)
+        expiryRound.lowest = min(expiryRound.lowest, journal.newExpiry)
+        lastEvent += Int64(journal.events.count)
+        core.feed.append(journal.events)
+        for assignment in journal.assignments {
+            if assignment.entries.isEmpty {
+                // Nothing came of it: it waits on, before those that came later.
+                book.lane(named: assignment.ticket.lane).tickets.insert(assignment.ticket, at: 0)
+            } else {
+                book.start(assignment.lease)
+                assignment.ticket.answer(.success(assignment.entries.map(\.delivery)))
+            }
+        }
+        for answer in journal.answers { answer() }
+    }
+
+    /// Undoes what memory shows of a transaction that failed.
+    func takeBack() {
+        for (entry, waited) in journal.given.reversed() {
+            book.settle(entry, now: now)
+            if waited { entry.lane.add(entry, now: now) }
+        }
+        for entry in journal.taken { book.restore(entry) }
+        for assignment in journal.assignments.reversed() {
+            book.lane(named: assignment.ticket.lane).tickets.insert(assignment.ticket, at: 0)
+        }
+    }
+}

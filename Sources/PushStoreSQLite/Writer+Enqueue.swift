@@ -1,0 +1,209 @@
+import Foundation
+import PushCore
+
+/// Taking in new notifications.
+extension Writer {
+    /// Stores a batch, unless its idempotency key, the disk or the number of waiting deliveries says no.
+    func enqueue(_ batch: EnqueueBatch, _ reply: Reply<EnqueueResult>) throws(StoreError) {
+        if let entry = batch.idempotency, let known = try answer(to: entry) {
+            journal.answers.append { reply.succeed(known) }
+            return
+        }
+        if let refusal = refusal(of: batch) {
+            journal.answers.append { reply.fail(refusal) }
+            return
+        }
+        try begin()
+        for notification in batch.notifications { try insert(notification) }
+        if let entry = batch.idempotency { try remember(entry) }
+        journal.answers.append { reply.succeed(.accepted) }
+    }
+
+    /// What an idempotency key that was seen before answers.
+    private func answer(to entry: IdempotencyEntry) throws(StoreError) -> EnqueueResult? {
+        let statement = sql.findKey
+        statement.bind(1, entry.caller)
+        statement.bind(2, entry.key)
+        guard try statement.next() else { return nil }
+        defer { statement.reset() }
+        guard statement.integer(2) > now else { return nil }
+        return statement.bytes(0) == entry.fingerprint ? .replayed(answer: statement.bytes(1)) : .keyReused
+    }
+
+    private func remember(_ entry: IdempotencyEntry) throws(StoreError) {
+        let statement = sql.insertKey
+        statement.bind(1, entry.caller)
+        statement.bind(2, entry.key)
+        statement.bind(3, blob: entry.fingerprint)
+        statement.bind(4, blob: entry.answer)
+        statement.bind(5, entry.keepUntil.millisecondsSince1970)
+        try statement.run()
+    }
+
+    private func refusal(of batch: EnqueueBatch) -> StoreError? {
+        if let reason = core.disk.refusal(now: now) { return .full(reason: reason, retryAfter: .seconds(30)) }
+        let rows = batch.notifications.reduce(0) { $0 + $1.recipients.count }
+        guard book.waiting + journal.added + rows > core.options.maximumWaiting else { return nil }
+        return .full(
+            reason: "\(book.waiting) deliveries wait already, and maximum_waiting is \(core.options.maximumWaiting)",
+            retryAfter: .seconds(10)
+        )
+    }
+
+    private func insert(_ new: NewNotification) throws(StoreError) {
+        guard let first = new.plan.backends.first, !new.recipients.isEmpty else {
+            throw .failed("the notification \(new.id) has no backend or no recipient")
+        }
+        let lane = book.lane(named: first)
+        let head = Head(
+            id: new.id,
+            content: .decoded(new.notification),
+            plan: new.plan,
+            acceptedAt: new.acceptedAt,
+            expiresAt: new.expiresAt
+        )
+        let accepted = new.acceptedAt.millisecondsSince1970
+        let scheduled = new.dueAt?.millisecondsSince1970
+        let expires = new.expiresAt.millisecondsSince1970
+        let due = max(scheduled ?? accepted, 0)
+        bindShared(new, accepted: accepted, scheduled: scheduled)
+        for (place, recipient) in new.recipients.enumerated() {
+            let id = new.id.rawValue + Int64(place)
+            recipientText.removeAll(keepingCapacity: true)
+            recipient.appendStoredForm(to: &recipientText)
+            let collapse = new.collapseID.map { CollapseHash.of(recipientText, $0) }
+            if let collapse, let collapseID = new.collapseID {
+                try replace(collapse, collapseID, in: lane, by: id, new)
+            }
+            let entry = Entry(id: id, head: head, recipient: recipient, lane: lane, due: due, collapse: collapse)
+            let isGiven = giveAtOnce(entry)
+            let statement = place == 0 ? sql.insertHead : sql.insertChild
+            statement.bind(1, id)
+            statement.bind(2, lane.number)
+            statement.bind(3, due)
+            statement.bind(4, expires)
+            statement.bind(5, isGiven ? 1 : 0)
+            statement.bind(6, collapse)
+            if place == 0 {
+                try runHead(statement, new.content)
+            } else {
+                statement.bind(8, new.id.rawValue)
+                statement.bind(9, accepted)
+                try runWithRecipient(statement)
+            }
+            if !isGiven { journal.effects.append(.added(entry)) }
+        }
+        journal.added += new.recipients.count
+        journal.newExpiry = min(journal.newExpiry, expires)
+        journal.events.append(new.event)
+    }
+
+    /// Binds what stays the same for many notifications only when it changes.
+    private func bindShared(_ new: NewNotification, accepted: Int64, scheduled: Int64?) {
+        let statement = sql.insertHead
+        statement.bind(8, new.recipients.count)
+        statement.bind(9, accepted)
+        statement.bind(10, scheduled)
+        if new.plan != boundPlan {
+            statement.bind(11, new.plan.storedForm)
+            boundPlan = new.plan
+        }
+        if new.caller != boundCaller {
+            statement.bind(12, new.caller)
+            boundCaller = new.caller
+        }
+        if new.collapseID != boundCollapse {
+            if let id = new.collapseID { statement.bind(13, id) } else { statement.bindNull(13) }
+            boundCollapse = new.collapseID
+        }
+    }
+
+    private func runHead(_ statement: SQLStatement, _ content: [UInt8]) throws(StoreError) {
+        try content.withUnsafeBufferPointer { (bytes) throws(StoreError) in
+            statement.bindBlob(14, borrowing: bytes)
+            try runWithRecipient(statement)
+        }
+    }
+
+    private func runWithRecipient(_ statement: SQLStatement) throws(StoreError) {
+        try recipientText.withUnsafeBufferPointer { (bytes) throws(StoreError) in
+            statement.bindText(7, borrowing: bytes)
+            _ = try statement.run()
+        }
+    }
+
+    /// Gives a new delivery to a call that waits for it, when nothing comes before it.
+    private func giveAtOnce(_ entry: Entry) -> Bool {
+        guard entry.due <= now, entry.lane.isNext(entry.key), !book.isInFlight(entry.collapseKey),
+            let assignment = assignment(for: entry.lane)
+        else { return false }
+        return give(entry, to: assignment, waited: false)
+    }
+
+    /// Cancels what waits for the same recipient under the same collapse id.
+    private func replace(
+        _ collapse: Int64,
+        _ collapseID: String,
+        in lane: Lane,
+        by id: Int64,
+        _ new: NewNotification
+    ) throws(StoreError) {
+        for older in try rivals(collapse, collapseID, lane.number, recipientText, besides: id) {
+            if let claimed = book.claims[older] {
+                claimed.replacement = new.replacementEvent
+                continue
+            }
+            var reader = RowReader(sql, book)
+            guard let entry = try reader.entry(older) else { continue }
+            try end(older, as: .cancelled, attempt: nil)
+            journal.effects.append(.removed(entry.lane, entry.key, entry.collapseKey))
+            if let event = new.replacementEvent { journal.events.append(event(entry.delivery)) }
+        }
+    }
+
+    /// The numbers of the waiting or claimed deliveries in a lane that have the same recipient and the same collapse id.
+    func rivals(
+        _ collapse: Int64,
+        _ collapseID: String,
+        _ lane: Int64,
+        _ recipient: [UInt8],
+        besides id: Int64
+    ) throws(StoreError) -> [Int64] {
+        let statement = sql.collapsing
+        statement.bind(1, collapse)
+        statement.bind(2, lane)
+        statement.bind(4, id)
+        statement.bind(5, collapseID)
+        return try recipient.withUnsafeBufferPointer { (bytes) throws(StoreError) in
+            statement.bindText(3, borrowing: bytes)
+            var found: [Int64] = []
+            while try statement.next() { found.append(statement.integer(0)) }
+            return found
+        }
+    }
+}
+
+/// The hash by which deliveries with the same recipient and collapse id are found; equal hashes are compared in full.
+enum CollapseHash {
+    /// FNV-1a of 64 bits: it is stored, so it must be the same in every process.
+    static func of(_ recipient: [UInt8], _ collapseID: String) -> Int64 {
+        var hash: UInt64 = 0xCBF2_9CE4_8422_2325
+        for byte in recipient { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01B3 }
+        hash = (hash ^ 0xFF) &* 0x100_0000_01B3  // No byte of UTF-8, so it keeps the two apart.
+        for byte in collapseID.utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01B3 }
+        return Int64(bitPattern: hash)
+    }
+}
+
+extension Recipient {
+    /// Appends ``storedForm`` without making a string where the form is a device token, which it nearly always is.
+    func appendStoredForm(to bytes: inout [UInt8]) {
+        guard case .token(let token) = self else {
+            bytes.append(contentsOf: storedForm.utf8)
+            return
+        }
+        bytes.append(contentsOf: token.service.rawValue.utf8)
+        bytes.append(UInt8(ascii: ":"))
+        bytes.append(contentsOf: token.value.utf8)
+    }
+}

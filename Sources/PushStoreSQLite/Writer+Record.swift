@@ -1,0 +1,177 @@
+import Foundation
+import PushCore
+
+/// Writing what became of deliveries.
+extension Writer {
+    func record(_ resolutions: [Resolution], _ reply: Reply<Void>) throws(StoreError) {
+        for resolution in resolutions {
+            if let entry = book.claims[resolution.delivery] {
+                try record(resolution, of: entry, isClaimed: true)
+            } else {
+                // Its lease has lapsed, or somebody else was faster. What is final stays as it is.
+                var reader = RowReader(sql, book)
+                guard let entry = try reader.entry(resolution.delivery) else { continue }
+                if case .release = resolution.transition { continue }
+                try record(resolution, of: entry, isClaimed: false)
+            }
+        }
+        journal.answers.append { reply.succeed(()) }
+    }
+
+    private func record(_ resolution: Resolution, of entry: Entry, isClaimed: Bool) throws(StoreError) {
+        try begin()
+        switch resolution.transition {
+        case .end(let state):
+            guard state.isFinal else { throw .failed("a delivery cannot end in the state \(state.rawValue)") }
+            let isNews = try end(entry.id, as: state, attempt: resolution.attempt)
+            finish(entry, isClaimed)
+            if isNews, let event = resolution.event { journal.events.append(event) }
+        case .retry(let moment, let step):
+            guard entry.head.plan.backends.indices.contains(step) else {
+                throw .failed("the plan of delivery \(entry.id) has no step \(step)")
+            }
+            let lane = book.lane(named: entry.head.plan.backends[step])
+            if try supersede(entry, isClaimed, lane: lane, resolution) { return }
+            try retry(resolution, entry, isClaimed, lane: lane, due: moment.millisecondsSince1970, step: step)
+        case .release:
+            if try supersede(entry, isClaimed, lane: entry.lane, resolution) { return }
+            sql.release.bind(1, entry.id)
+            sql.release.bind(2, entry.lease?.number ?? 0)
+            sql.release.bind(3, entry.isReplay || entry.isRecovered ? 1 : 0)
+            try sql.release.run()
+            comeBack(
+                entry,
+                isClaimed,
+                as: Entry(
+                    id: entry.id,
+                    head: entry.head,
+                    recipient: entry.recipient,
+                    lane: entry.lane,
+                    due: entry.due,
+                    step: entry.step,
+                    attempts: entry.attempts,
+                    story: entry.story,
+                    collapse: entry.collapse,
+                    isReplay: entry.isReplay || entry.isRecovered
+                )
+            )
+            if let event = resolution.event { journal.events.append(event) }
+        }
+    }
+
+    private func retry(
+        _ resolution: Resolution,
+        _ entry: Entry,
+        _ isClaimed: Bool,
+        lane: Lane,
+        due: Int64,
+        step: Int
+    ) throws(StoreError) {
+        // An owner that answers late tells what became of its attempt; one that took over cannot know of the attempt before.
+        let isReplay = entry.isReplay || resolution.mayHaveBeenSent || isClaimed && entry.isRecovered
+        let statement = sql.retry
+        statement.bind(1, entry.id)
+        statement.bind(2, lane.number)
+        statement.bind(3, now)
+        statement.bind(4, resolution.attempt == nil ? 0 : 1)
+        statement.bind(5, isReplay ? 1 : 0)
+        statement.bind(7, due)
+        statement.bind(8, step)
+        statement.bind(9, entry.lease?.number ?? 0)
+        _ = try run(statement, attempt: resolution.attempt)
+        var story = entry.story
+        if let attempt = resolution.attempt {
+            if !story.isEmpty { story.append(UInt8(ascii: ",")) }
+            story.append(contentsOf: attempt)
+        }
+        comeBack(
+            entry,
+            isClaimed,
+            as: Entry(
+                id: entry.id,
+                head: entry.head,
+                recipient: entry.recipient,
+                lane: lane,
+                due: due,
+                step: step,
+                attempts: entry.attempts + (resolution.attempt == nil ? 0 : 1),
+                story: story,
+                collapse: entry.collapse,
+                isReplay: isReplay
+            )
+        )
+        if let event = resolution.event { journal.events.append(event) }
+    }
+
+    /// Ends a delivery that would wait again although a newer one with its collapse id waits: the newer one must not be
+    /// overtaken by it.
+    ///
+    /// True when it did.
+    private func supersede(
+        _ entry: Entry,
+        _ isClaimed: Bool,
+        lane: Lane,
+        _ resolution: Resolution
+    ) throws(StoreError) -> Bool {
+        guard let collapse = entry.collapse else { return false }
+        recipientText.removeAll(keepingCapacity: true)
+        entry.recipient.appendStoredForm(to: &recipientText)
+        guard let collapseID = try collapseID(of: entry.head.id) else { return false }
+        let rivals = try rivals(collapse, collapseID, lane.number, recipientText, besides: entry.id)
+        guard rivals.contains(where: { $0 > entry.id }) else { return false }
+        try end(entry.id, as: .cancelled, attempt: resolution.attempt)
+        finish(entry, isClaimed)
+        if let event = entry.replacement?(entry.delivery) ?? resolution.event { journal.events.append(event) }
+        return true
+    }
+
+    private func collapseID(of id: NotificationID) throws(StoreError) -> String? {
+        sql.collapseID.bind(1, id.rawValue)
+        guard try sql.collapseID.next() else { return nil }
+        defer { sql.collapseID.reset() }
+        return sql.collapseID.isNull(0) ? nil : sql.collapseID.text(0)
+    }
+
+    /// Writes a final state; false when the delivery had one already.
+    @discardableResult
+    func end(_ id: Int64, as state: DeliveryState, attempt: [UInt8]?) throws(StoreError) -> Bool {
+        try begin()
+        let statement = sql.end
+        statement.bind(1, id)
+        statement.bind(2, state.code)
+        statement.bind(3, now)
+        statement.bind(4, attempt == nil ? 0 : 1)
+        statement.bind(5, 0)
+        return try run(statement, attempt: attempt) == 1
+    }
+
+    private func run(_ statement: SQLStatement, attempt: [UInt8]?) throws(StoreError) -> Int {
+        guard let attempt else {
+            statement.bindNull(6)
+            return try statement.run()
+        }
+        return try attempt.withUnsafeBufferPointer { (bytes) throws(StoreError) in
+            statement.bindText(6, borrowing: bytes)
+            return try statement.run()
+        }
+    }
+
+    private func finish(_ entry: Entry, _ isClaimed: Bool) {
+        if isClaimed {
+            settle(entry)
+            journal.effects.append(.ended(entry))
+        } else {
+            journal.effects.append(.removed(entry.lane, entry.key, entry.collapseKey))
+        }
+    }
+
+    private func comeBack(_ entry: Entry, _ isClaimed: Bool, as new: Entry) {
+        if isClaimed {
+            settle(entry)
+            journal.effects.append(.returned(entry, as: new))
+        } else {
+            journal.effects.append(.removed(entry.lane, entry.key, entry.collapseKey))
+            journal.effects.append(.added(new))
+        }
+    }
+}

@@ -1,0 +1,115 @@
+import Foundation
+import PushCore
+
+extension StoreConformance {
+    static let collapsing: [StoreConformanceCase] = [
+        StoreConformanceCase("A newer notification with the same collapse id replaces one that waits") { fixture in
+            var store = try await fixture.open()
+            func accept(_ recipient: String, _ collapseID: String?, due: Date? = nil, lane: String = "apns")
+                async throws
+                -> NotificationID
+            {
+                try await store.accept(
+                    .sample(
+                        store,
+                        fixture.time,
+                        to: [.sample(recipient)],
+                        backends: [lane],
+                        due: due,
+                        collapseID: collapseID
+                    )
+                )
+            }
+            let now = fixture.time.now
+            let old = try await accept("a", "order")
+            let scheduled = try await accept("b", "order", due: now + 50)
+            let others = [
+                try await accept("a", "invoice"), try await accept("c", "order"), try await accept("a", nil),
+                try await accept("a", "order", lane: "fcm"),
+            ]
+            store = try await fixture.reopen(store)
+            let before = try await store.lastEvent()
+            let new = [try await accept("a", "order"), try await accept("b", "order")]
+            for id in [old, scheduled] { try expect(try await store.counts(id), is: [.cancelled: 1], "the older one") }
+            for id in others + new { try expect(try await store.counts(id), is: [.queued: 1], "the others") }
+            let events = try await store.eventTexts(after: before)
+            try expect(
+                Set(events),
+                is: Set([old, scheduled].map { "replaced \($0.rawValue)" } + new.map { "accepted \($0)" }),
+                "events"
+            )
+            try expect(
+                try await store.claimNow().map(\.notificationID),
+                is: Array(others.prefix(3)) + new,
+                "what is claimed"
+            )
+            try expect(try await store.depths()["apns"], is: LaneDepth(waiting: 0, claimed: 5), "depth")
+            await store.close()
+        },
+        StoreConformanceCase("Two with the same collapse id are never in flight together") { fixture in
+            let store = try await fixture.open()
+            func accept() async throws -> NotificationID {
+                try await store.accept(.sample(store, fixture.time, to: [.sample("a")], collapseID: "order"))
+            }
+            let first = try await accept()
+            let claimed = try await store.claimNow()
+            try expect(claimed.map(\.notificationID), is: [first], "the first one")
+            let second = try await accept()
+            try expect(try await store.claimNow().count, is: 0, "while the first is in flight")
+            let third = try await accept()
+            try expect(try await store.counts(second), is: [.cancelled: 1], "the second was replaced while it waited")
+            try expect(try await store.claimNow().count, is: 0, "while the first is still in flight")
+            try await store.end(claimed)
+            try expect(try await store.claimNow().map(\.notificationID), is: [third], "after the first")
+            try expect(try await store.depths()["apns"], is: LaneDepth(waiting: 0, claimed: 1), "depth")
+            await store.close()
+        },
+        StoreConformanceCase("One that would be tried again ends when a newer one waits") { fixture in
+            let store = try await fixture.open()
+            for transition in [Resolution.Transition.retry(at: fixture.time.now + 5, step: 0), .release] {
+                func accept() async throws -> NotificationID {
+                    try await store.accept(.sample(store, fixture.time, to: [.sample("a")], collapseID: "order"))
+                }
+                let first = try await accept()
+                let claimed = try await store.claimNow()
+                let second = try await accept()
+                try await store.record(claimed.map { Resolution(delivery: $0.id, transition: transition) })
+                try expect(try await store.counts(first), is: [.cancelled: 1], "the older one, after \(transition)")
+                try expect(
+                    try await store.eventTexts().last,
+                    is: "replaced \(first.rawValue)",
+                    "the event after \(transition)"
+                )
+                let next = try await store.claimNow()
+                try expect(next.map(\.notificationID), is: [second], "the newer one, after \(transition)")
+                try await store.end(next)
+            }
+            await store.close()
+        },
+        StoreConformanceCase("Of two to one recipient in one request the later one stays") { fixture in
+            let store = try await fixture.open()
+            let waiting = Task {
+                try await store.claim(lane: "apns", limit: 9, lease: .seconds(60), patience: .seconds(900))
+            }
+            await Task.yield()
+            let one = NewNotification.sample(store, fixture.time, to: [.sample("a")], collapseID: "order")
+            let two = NewNotification.sample(store, fixture.time, to: [.sample("a")], collapseID: "order")
+            let other = NewNotification.sample(store, fixture.time, to: [.sample("b")], collapseID: "order")
+            _ = try await store.enqueue(EnqueueBatch([one, two, other]))
+            var claimed = try await waiting.value
+            for _ in 0..<3 {
+                try expect(
+                    Set(claimed.map(\.recipient)).count,
+                    is: claimed.count,
+                    "recipients in flight at the same time"
+                )
+                try await store.end(claimed)
+                claimed = try await store.claimNow()
+            }
+            for id in [two.id, other.id] {
+                try expect(try await store.counts(id), is: [.acceptedByPlatform: 1], "the later ones")
+            }
+            await store.close()
+        },
+    ]
+}

@@ -1,0 +1,93 @@
+import Foundation
+import PushCore
+
+extension StoreConformance {
+    static let cancelling: [StoreConformanceCase] = [
+        StoreConformanceCase("Cancelling ends what waits and leaves the rest") { fixture in
+            var store = try await fixture.open()
+            let recipients = (0..<2_500).map { Recipient.sample($0) }
+            let id = try await store.accept(.sample(store, fixture.time, to: recipients))
+            let other = try await store.accept(.sample(store, fixture.time))
+            let claimed = try await store.claimNow("apns", 3)
+            try await store.end([claimed[0]])
+            try await store.record([
+                Resolution(delivery: claimed[1].id, transition: .retry(at: fixture.time.now + 50, step: 0))
+            ])
+            let before = try await store.lastEvent()
+            let cancellation = try await store.cancel(id) { Array("cancelled \($0.id)".utf8) }
+            try expect(cancellation, is: Cancellation(cancelled: 2_498, tooLate: 2), "the cancellation")
+            try expect(try await store.lastEvent() - before, is: 2_498, "events")
+            let counts: [DeliveryState: Int] = [.cancelled: 2_498, .sending: 1, .acceptedByPlatform: 1]
+            try expect(try await store.counts(id), is: counts, "counts")
+            try expect(try await store.depths()["apns"]?.waiting, is: 1, "what waits still")
+            let again = try await store.cancel(id) { _ in [] }
+            try expect(again, is: Cancellation(cancelled: 0, tooLate: 2_500), "the second cancellation")
+            try await store.end([claimed[2]], .failed)
+            try expect(try await store.claimNow().map(\.notificationID), is: [other], "what is claimed next")
+            let none = try await store.cancel(NotificationID(rawValue: 4_711)) { _ in [] }
+            try expect(none, is: nil, "an unknown notification")
+            store = try await fixture.reopen(store)
+            try expect(try await store.counts(id)[.cancelled], is: 2_498, "counts after opening again")
+            await store.close()
+        },
+        StoreConformanceCase("What is cancelled is not claimed, not even when its time comes") { fixture in
+            let store = try await fixture.open()
+            let scheduled = try await store.accept(.sample(store, fixture.time, due: fixture.time.now + 5))
+            let queued = try await store.accept(.sample(store, fixture.time))
+            for id in [scheduled, queued] {
+                let cancellation = try await store.cancel(id) { _ in [1] }
+                try expect(cancellation, is: Cancellation(cancelled: 1, tooLate: 0), "the cancellation")
+            }
+            fixture.time.advance(by: .seconds(10))
+            try expect(try await store.claimNow().count, is: 0, "claimed")
+            try expect(try await store.depths()["apns"] ?? LaneDepth(), is: LaneDepth(), "depth")
+            await store.close()
+        },
+    ]
+
+    static let expiry: [StoreConformanceCase] = [
+        StoreConformanceCase("What has waited too long is found, in any lane, claimed or not yet due") { fixture in
+            var store = try await fixture.open()
+            let time = fixture.time
+            func accept(_ lane: String, _ life: Duration, due: Double? = nil) async throws -> NotificationID {
+                try await store.accept(
+                    .sample(
+                        store,
+                        time,
+                        to: [.sample("\(lane)\(life)")],
+                        backends: [lane],
+                        due: due.map { time.now.addingTimeInterval($0) },
+                        timeToLive: life
+                    )
+                )
+            }
+            var short: [NotificationID] = []
+            for lane in ["apns", "fcm"] {
+                short.append(try await accept(lane, .seconds(30)))
+                short.append(try await accept(lane, .seconds(20), due: 300))
+                _ = try await accept(lane, .seconds(600))
+            }
+            try expect(try await store.claimExpired(limit: 100, lease: .seconds(60)).count, is: 0, "found too early")
+            store = try await fixture.reopen(store)
+            let claimed = try await store.claimNow("fcm", 1)
+            time.advance(by: .seconds(31))
+            try expect(try await store.counts(short[0]), is: [.queued: 1], "a state does not change by itself")
+            var found: [ClaimedDelivery] = []
+            for _ in 0..<8 { found += try await store.claimExpired(limit: 2, lease: .seconds(60)) }
+            try expect(
+                Set(found.map(\.notificationID)),
+                is: Set(short).subtracting(claimed.map(\.notificationID)),
+                "found"
+            )
+            try expect(found.count, is: 3, "each is found once")
+            try await store.end(found, .expired)
+            try await store.record(claimed.map { Resolution(delivery: $0.id, transition: .release) })
+            var rest: [ClaimedDelivery] = []
+            for _ in 0..<8 { rest += try await store.claimExpired(limit: 2, lease: .seconds(60)) }
+            try expect(rest.map(\.notificationID), is: claimed.map(\.notificationID), "found after its release")
+            try expect(try await store.depths()["apns"]?.waiting, is: 1, "waiting in the first lane")
+            try expect(try await store.depths()["fcm"]?.waiting, is: 1, "waiting in the second lane")
+            await store.close()
+        }
+    ]
+}

@@ -1,0 +1,105 @@
+import Foundation
+import PushCore
+import Synchronization
+
+/// A truth value that tasks share.
+final class Flag: Sendable {
+    private let value = Atomic(false)
+    var isSet: Bool { value.load(ordering: .acquiring) }
+    func set() { value.store(true, ordering: .releasing) }
+}
+
+extension Recipient {
+    /// A device token that is easy to read.
+    static func sample(_ name: some CustomStringConvertible) -> Recipient {
+        .token(DeviceToken("token-\(name)", service: .iOSAPNs))
+    }
+}
+
+extension NewNotification {
+    /// A notification as the gateway would make it.
+    static func sample(
+        _ store: any NotificationStore,
+        _ time: ManualTime,
+        to recipients: [Recipient] = [.sample("a")],
+        backends: [String] = ["apns"],
+        title: String = "Hello",
+        due: Date? = nil,
+        timeToLive: Duration = .seconds(3_600),
+        collapseID: String? = nil
+    ) -> NewNotification {
+        let id = store.makeID(recipients: recipients.count)
+        return NewNotification(
+            id: id,
+            notification: PushNotification(title: .plain(title), collapseID: collapseID),
+            content: Array(#"{"title":"\#(title)"}"#.utf8),
+            recipients: recipients,
+            plan: DeliveryPlan(backends),
+            caller: "shop",
+            acceptedAt: time.now,
+            dueAt: due,
+            expiresAt: time.now + timeToLive.inSeconds,
+            collapseID: collapseID,
+            event: Array("accepted \(id)".utf8),
+            replacementEvent: { Array("replaced \($0.id)".utf8) }
+        )
+    }
+}
+
+extension NotificationStore {
+    /// Accepts one notification and returns its id.
+    func accept(_ notification: NewNotification) async throws -> NotificationID {
+        let result = try await enqueue(EnqueueBatch([notification]))
+        try expect(result, is: .accepted, "enqueue without a key")
+        return notification.id
+    }
+
+    /// Claims without waiting.
+    func claimNow(_ lane: String = "apns", _ limit: Int = 100, lease: Duration = .seconds(60)) async throws
+        -> [ClaimedDelivery]
+    {
+        try await claim(lane: lane, limit: limit, lease: lease, patience: .zero)
+    }
+
+    /// Ends deliveries in a state.
+    func end(_ deliveries: [ClaimedDelivery], _ state: DeliveryState = .acceptedByPlatform) async throws {
+        try await record(
+            deliveries.map {
+                Resolution(
+                    delivery: $0.id,
+                    transition: .end(state),
+                    attempt: Array(#"{"outcome":"\#(state.rawValue)"}"#.utf8),
+                    event: Array("ended \($0.id)".utf8)
+                )
+            }
+        )
+    }
+
+    /// The counts of a notification.
+    func counts(_ id: NotificationID) async throws -> [DeliveryState: Int] {
+        guard let found = try await notification(id) else {
+            throw ConformanceFailure("the notification \(id) is gone")
+        }
+        return found.counts
+    }
+
+    /// The events as text.
+    func eventTexts(after: Int64 = 0) async throws -> [String] {
+        try await events(after: after, limit: 10_000, patience: .zero).map { String(decoding: $0.json, as: UTF8.self) }
+    }
+}
+
+/// A small generator whose numbers are the same in every run.
+struct SeededGenerator: RandomNumberGenerator {
+    private var state: UInt64
+
+    init(seed: UInt64) { state = seed }
+
+    mutating func next() -> UInt64 {  // SplitMix64, Steele, Lea and Flood 2014
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var value = state
+        value = (value ^ (value >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        value = (value ^ (value >> 27)) &* 0x94D0_49BB_1331_11EB
+        return value ^ (value >> 31)
+    }
+}

@@ -1,0 +1,42 @@
+import Foundation
+import PushCore
+import PushStoreSQLite
+import PushTesting
+import Testing
+
+@Suite("The embedded store keeps the contract", .timeLimit(.minutes(1)))
+struct SQLiteConformanceTests {
+    @Test("As it comes", arguments: StoreConformance.cases)
+    func contract(_ check: StoreConformanceCase) async throws {
+        try await TemporaryFolder.use { folder in
+            try await check.run { time in
+                try SQLiteStore(SQLiteStoreOptions(path: folder + "/store.db"), time: time)
+            }
+        }
+    }
+
+    @Test("With next to no memory, so that everything goes through the disk", arguments: StoreConformance.cases)
+    func contractWithoutMemory(_ check: StoreConformanceCase) async throws {
+        try await TemporaryFolder.use { folder in
+            try await check.run { time in
+                var options = SQLiteStoreOptions(path: folder + "/store.db")
+                options.windowCapacity = 3
+                options.pageSize = 2
+                options.eventsInMemory = 2
+                options.rowsPerCommit = 5
+                options.expiryScan = 2
+                return try SQLiteStore(options, time: time)
+            }
+        }
+    }
+}
+
+/// A folder that is gone after the test.
+enum TemporaryFolder {
+    static func use<Value>(_ body: (String) async throws -> Value) async throws -> Value {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("chapar-store-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        return try await body(folder.path)
+    }
+}

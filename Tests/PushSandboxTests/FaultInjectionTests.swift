@@ -334,6 +334,17 @@ struct FaultInjectionTests {
         }
     }
 
+    @Test("A connection can be cut between the handshake and the first request")
+    func cutWhenOpened() async throws {
+        try await run(APNsSimulatorConfiguration(), [FaultRule(at: .opened, .end(.reset))]) { simulator, client, jwt in
+            client.push(1, to: Self.token, jwt: jwt)
+            #expect(await client.end().contains("reset"))
+            #expect(simulator.counters.connectionsOpened == 1)
+            #expect(simulator.counters.requests == 0)
+            #expect(await simulator.wait { $0.connectionsOpen == 0 })
+        }
+    }
+
     @Test("A server clock that is ahead makes good tokens expire, and the connection can stay wedged")
     func clock() async throws {
         try await run { simulator, client, jwt in
@@ -353,7 +364,7 @@ struct FaultInjectionTests {
 
     @Test("503 Shutdown comes with a GOAWAY, and the next connection works")
     func shutdown() async throws {
-        try await run(APNsSimulatorConfiguration(), FaultRule.shutdown()) { simulator, client, jwt in
+        try await run(APNsSimulatorConfiguration(), [.shutdown()]) { simulator, client, jwt in
             client.push(1, to: Self.token, jwt: jwt)
             #expect(await client.answer(1)?.body == #"{"reason":"Shutdown"}"#)
             #expect(await client.end() == "")

@@ -55,6 +55,16 @@ struct SandboxTests {
         }
     }
 
+    @Test("Starting twice is an error, and does no harm")
+    func startedTwice() async throws {
+        try await APNsSimulator.run { simulator in
+            await #expect(throws: SandboxError.self) { try await simulator.start() }
+            let client = try await RawClient.connect(to: simulator)
+            #expect(await client.first { if case .settings = $0 { true } else { nil } } == true)
+            await client.close()
+        }
+    }
+
     @Test("The same seed gives the same ids")
     func seed() async throws {
         var ids: [[String]] = []

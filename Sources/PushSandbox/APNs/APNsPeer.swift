@@ -35,6 +35,16 @@ final class APNsPeer: SandboxHTTP2Peer {
         ]
     }
 
+    func opened(on connection: SandboxHTTP2Connection) -> [SandboxStep] {
+        let now = state.now
+        return state.withWorld { world in
+            let subject = FaultEngine.Subject(listener: listener, connection: number)
+            let steps = world.faults.steps(at: .opened, for: subject, now: now, random: &world.random)
+            if !steps.isEmpty { world.counters.faultsInjected += 1 }
+            return steps.compactMap(\.wireStep)
+        }
+    }
+
     func began(_ stream: HTTP2Stream, on connection: SandboxHTTP2Connection) -> [SandboxStep] {
         let now = state.now
         return state.withWorld { world in
@@ -188,7 +198,7 @@ final class APNsPeer: SandboxHTTP2Peer {
             switch point {
             case .answerHeaders: faults.afterHeaders = steps.compactMap(\.wireStep)
             case .answered: faults.after = steps.compactMap(\.wireStep)
-            case .connect, .requestHeaders, .request, .processed: add(steps, to: &faults)
+            case .connect, .opened, .requestHeaders, .request, .processed: add(steps, to: &faults)
             }
         }
         return faults

@@ -71,6 +71,7 @@ public final class APNsSimulator: Sendable {
     ///
     /// Throws when a port is taken.
     public func start() async throws {
+        guard running.withLock({ $0 == nil }) else { throw SandboxError(description: "the simulator runs already") }
         let tls = try makeTLS()
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
         var servers: [APNsListener: SandboxHTTP2Server] = [:]

@@ -6,6 +6,8 @@ public struct FaultRule: Sendable, Hashable {
     public enum Point: String, Sendable, Hashable, CaseIterable {
         /// A client connects; TLS has not begun. Only matches on the listener, count, share and time apply.
         case connect
+        /// TLS and HTTP/2 are up; no request came yet. Matches as at ``connect``.
+        case opened
         /// The request's header block is there; its body is still to come.
         case requestHeaders = "request_headers"
         /// The request is complete and not processed yet: what happens here happens to a push that was not accepted.
@@ -51,17 +53,12 @@ public struct FaultRule: Sendable, Hashable {
     }
 
     /// Answers 503 `Shutdown` and announces the end of the connection.
-    public static func shutdown(match: FaultMatch = FaultMatch(count: 1)) -> [FaultRule] {
-        [
-            FaultRule(
-                name: "shutdown",
-                match: match,
-                [
-                    .goAway(SandboxGoAway(reason: "Shutdown", ending: .afterAnswers)),
-                    .answer(FaultAnswer(503, "Shutdown")),
-                ]
-            )
-        ]
+    public static func shutdown(match: FaultMatch = FaultMatch(count: 1)) -> FaultRule {
+        FaultRule(
+            name: "shutdown",
+            match: match,
+            [.answer(FaultAnswer(503, "Shutdown")), .goAway(SandboxGoAway(reason: "Shutdown"))]
+        )
     }
 }
 

@@ -35,6 +35,8 @@ final class HTTP2ServerSession {
     /// client that exceeds a limit it knows with a connection error, where APNs refuses the one stream.
     private static let disguisedStreamLimit: UInt16 = 0xFC03
     private static let refusedStream: UInt32 = 7
+    /// A client that goes on after a `GOAWAY` is ignored for so many streams, then refused.
+    private static let maximumIgnoredStreams = 10_000
 
     /// The most streams the client may have open; enforced from the moment it is set.
     private(set) var streamLimit = Int.max
@@ -187,9 +189,9 @@ final class HTTP2ServerSession {
         current = stream
         streams[id] = stream
         openStreams += 1
-        if let lastServedStream, id > lastServedStream {
+        if let lastServedStream, id > lastServedStream, streams.count < Self.maximumIgnoredStreams {
             stream.isAbandoned = true
-        } else if openStreams > streamLimit {
+        } else if openStreams > streamLimit || id > lastServedStream ?? .max {
             reset(id, code: Self.refusedStream)
             events.append(.refused(id))
         }

@@ -8,6 +8,9 @@ protocol SandboxHTTP2Peer: AnyObject {
     /// The settings the server opens with.
     var openingSettings: [HTTP2ServerSession.Setting] { get }
 
+    /// TLS and HTTP/2 are up; the steps are done before the first request.
+    func opened(on connection: SandboxHTTP2Connection) -> [SandboxStep]
+
     /// The header block of a request is there; the steps are done before its body is looked at.
     func began(_ stream: HTTP2Stream, on connection: SandboxHTTP2Connection) -> [SandboxStep]
 
@@ -36,6 +39,11 @@ protocol SandboxHTTP2Peer: AnyObject {
 final class SandboxHTTP2Connection: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
+
+    /// A client that has not completed TLS by then is cut off.
+    private static let handshakeDeadline = TimeAmount.seconds(30)
+    /// How long the answers that are still owed after a `GOAWAY` may take.
+    private static let drainDeadline = Duration.seconds(30)
 
     /// The connection's number, never used twice by a simulator.
     let number: Int
@@ -75,13 +83,19 @@ final class SandboxHTTP2Connection: ChannelInboundHandler {
 
     func handlerAdded(context: ChannelHandlerContext) { self.context = context }
 
-    func handlerRemoved(context: ChannelHandlerContext) { self.context = nil }
-
-    func channelInactive(context: ChannelHandlerContext) {
+    func handlerRemoved(context: ChannelHandlerContext) {
+        self.context = nil
         session = nil
         peer = nil
         onClose()
-        context.fireChannelInactive()
+    }
+
+    func channelActive(context: ChannelHandlerContext) {
+        let deadline = Self.handshakeDeadline + TimeAmount(opening.handshakeDelay)
+        context.eventLoop.assumeIsolated().scheduleTask(in: deadline) { [weak self] in
+            if let self, self.session == nil { self.abort() }
+        }
+        context.fireChannelActive()
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
@@ -134,6 +148,8 @@ final class SandboxHTTP2Connection: ChannelInboundHandler {
             schedule(opening.settingsDelay) { $0.isOutputHeld = false }
         }
         watchIdleness()
+        let steps = peer.opened(on: self)
+        if !steps.isEmpty { perform(steps[...], on: nil) {} }
         flush()
     }
 
@@ -230,7 +246,9 @@ final class SandboxHTTP2Connection: ChannelInboundHandler {
         peer?.sentGoAway()
         switch frame.ending {
         case .linger: break
-        case .afterAnswers: closesAfterAnswers = true
+        case .afterAnswers:
+            closesAfterAnswers = true
+            schedule(Self.drainDeadline) { $0.end(.close) }
         case .now: end(.close)
         }
     }

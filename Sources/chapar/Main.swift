@@ -74,7 +74,7 @@ struct Chapar: AsyncParsableCommand {
             """,
         version: Version.text,
         subcommands: [
-            CheckCommand.self, ConfigCommand.self, BackendsCommand.self, DoctorCommand.self, KeysCommand.self,
+            DemoCommand.self, ServeCommand.self, CheckCommand.self, ConfigCommand.self, BackendsCommand.self, DoctorCommand.self, KeysCommand.self,
             SendCommand.self, SandboxCommand.self, CompletionCommand.self,
         ]
     )

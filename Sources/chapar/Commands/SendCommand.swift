@@ -81,7 +81,9 @@ struct SendCommand: AsyncParsableCommand {
             let patience = wait ?? (input == nil ? 10 : 0)
             return GatewayOutlet(client, patience: .milliseconds(Int64(patience * 1000)))
         }
-        let logger = LogOutput.logger("chapar", .text, .warning)
+        var quiet = GatewayConfiguration.Log()
+        quiet.level = "warning"
+        let logger = LogOutput.Settings(quiet).logger()
         let preview = dryRun ? PreviewTransport() : nil
         let bench = try Workbench(transport: preview ?? NIOTransport(logger: logger), logger: logger)
         return DirectOutlet(

@@ -63,6 +63,7 @@ struct GatewayClient: Sendable {
     private let pool: any HTTPPool
     private let read: HTTPCallTemplate
     private let write: HTTPCallTemplate
+    private let remove: HTTPCallTemplate
 
     /// Makes a client; nothing is opened before the first call.
     init(_ endpoint: HTTPEndpoint, key: Secret?, trust: String? = nil, connections: Int = 8) throws {
@@ -79,6 +80,7 @@ struct GatewayClient: Sendable {
         }
         let fields = key.map { [HTTPHeader("authorization", "Bearer " + $0.reveal())] } ?? []
         read = HTTPCallTemplate(method: "GET", headers: fields, deadline: .seconds(30))
+        remove = HTTPCallTemplate(method: "DELETE", headers: fields, deadline: .seconds(30))
         write = HTTPCallTemplate(
             method: "POST",
             headers: fields + [HTTPHeader("content-type", "application/json")],
@@ -88,6 +90,10 @@ struct GatewayClient: Sendable {
 
     func get(_ path: String) async throws(HTTPFailure) -> Answer {
         Self.answer(try await pool.send(HTTPCall(read, path: path)))
+    }
+
+    func delete(_ path: String) async throws(HTTPFailure) -> Answer {
+        Self.answer(try await pool.send(HTTPCall(remove, path: path)))
     }
 
     func post(_ path: String, _ body: [UInt8], idempotencyKey: String) async throws(HTTPFailure) -> Answer {

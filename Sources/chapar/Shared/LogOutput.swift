@@ -1,31 +1,44 @@
 import Foundation
 import Logging
 import PushCore
+import PushGateway
+import Synchronization
 
 /// Writes log lines to stderr: for people, or one JSON object a line.
 ///
 /// Values arrive as text already: secrets are types that print redacted.
 struct LogOutput: LogHandler {
-    /// The form of a line.
-    enum Format {
-        case text
-        case json
+    /// What is logged and how, shared by all loggers of the program, so that a reload can change it.
+    final class Settings: Sendable {
+        private let current: Mutex<GatewayConfiguration.Log>
+
+        init(_ log: GatewayConfiguration.Log = .init()) { current = Mutex(log) }
+
+        /// Puts other settings in force.
+        func replace(_ log: GatewayConfiguration.Log) { current.withLock { $0 = log } }
+
+        var level: Logger.Level { Logger.Level(rawValue: current.withLock { $0.level }) ?? .info }
+        var format: GatewayConfiguration.Log.Format { current.withLock { $0.format } }
+
+        /// A logger that follows these settings.
+        func logger(_ label: String = "chapar") -> Logger {
+            Logger(label: label) { LogOutput(label: $0, settings: self) }
+        }
     }
 
     var metadata: Logger.Metadata = [:]
-    var logLevel: Logger.Level
+    private var ownLevel: Logger.Level?
     private let label: String
-    private let format: Format
+    private let settings: Settings
 
-    init(label: String, format: Format, level: Logger.Level) {
+    private init(label: String, settings: Settings) {
         self.label = label
-        self.format = format
-        logLevel = level
+        self.settings = settings
     }
 
-    /// A logger that writes this way.
-    static func logger(_ label: String, _ format: Format, _ level: Logger.Level) -> Logger {
-        Logger(label: label) { LogOutput(label: $0, format: format, level: level) }
+    var logLevel: Logger.Level {
+        get { ownLevel ?? settings.level }
+        set { ownLevel = newValue }
     }
 
     subscript(metadataKey key: String) -> Logger.Metadata.Value? {
@@ -35,7 +48,7 @@ struct LogOutput: LogHandler {
 
     func log(event: LogEvent) {
         let all = metadata.merging(event.metadata ?? [:]) { $1 }.sorted { $0.key < $1.key }
-        switch format {
+        switch settings.format {
         case .json: Shell.complain(json(event, all))
         case .text: Shell.complain(text(event, all))
         }

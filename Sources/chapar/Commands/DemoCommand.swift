@@ -1,0 +1,129 @@
+import ArgumentParser
+import Foundation
+import PushCore
+import PushGateway
+import PushSandbox
+
+/// `chapar demo`: simulators and a gateway in one process, a varied set of messages, and what became of each.
+struct DemoCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "demo",
+        abstract: "See it work: simulators, a gateway, messages and their outcomes. No account, no set-up.",
+        discussion: """
+            Everything runs in this process, on free ports of 127.0.0.1 and in a temporary folder, and is gone afterwards.
+            It stays up with the dashboard until interrupted; with --once it ends after the outcomes, with exit code 0
+            only if every one was the expected one.
+            """
+    )
+
+    @Flag(help: "End after the outcomes.")
+    var once = false
+
+    @Option(help: "The most seconds that the outcomes may take.")
+    var timeout = 60.0
+
+    @Option(help: "The gateway's port; 0 takes a free one.")
+    var port = 0
+
+    @OptionGroup var form: OutputForm
+
+    func run() async throws {
+        let interruption = await Interruption()
+        let folder = try TemporaryFolder(prefix: "chapar-demo")
+        defer { folder.remove() }
+        let wasAsExpected: Bool
+        do {
+            wasAsExpected = try await Sandbox.run { sandbox in
+                let files = try sandbox.writeFiles(to: folder.url, gatewayPort: port)
+                let log = LogOutput.Settings(Self.quiet)
+                return try await LocalGateway.run(
+                    path: files.configurationFile.path, log: log,
+                    adjust: { configuration in
+                        configuration.log = Self.quiet
+                        configuration.queue.firstRetry = .milliseconds(500)
+                        configuration.queue.drain = .seconds(5)
+                    },
+                    { port in try await tell(port, files, until: interruption) })
+            }
+        } catch let error as SandboxError {
+            throw CommandFailure(error.description)
+        }
+        if once, !wasAsExpected { throw ExitStatus.failure }
+    }
+
+    /// Only what goes wrong is logged, since the outcomes are what there is to see.
+    private static var quiet: GatewayConfiguration.Log {
+        var log = GatewayConfiguration.Log()
+        log.level = "error"
+        return log
+    }
+
+    private func tell(_ port: Int, _ files: SandboxDescription, until interruption: Interruption) async throws -> Bool {
+        let url = "http://127.0.0.1:\(port)"
+        guard let endpoint = HTTPEndpoint(url: url) else { throw CommandFailure("\(url) is no address") }
+        let client = try GatewayClient(endpoint, key: nil)
+        if !form.isJSON {
+            Shell.print("A gateway at \(url), and a simulator of Apple's push service beside it.")
+            Shell.print("Sending through its HTTP API:")
+            Shell.print("")
+        }
+        let endings = try await endings(client)
+        await client.close()
+        form.isJSON ? endings.forEach { Shell.print(Self.json($0)) } : show(endings)
+        let wasAsExpected = endings.allSatisfy { $0.complaint == nil }
+        if !once {
+            if form.isJSON {
+                Shell.print(["dashboard": .string(url + "/"), "config": .string(files.configurationFile.path)])
+            } else {
+                showWhereToLook(url, files)
+            }
+            await interruption.wait()
+        }
+        return wasAsExpected
+    }
+
+    private func endings(_ client: GatewayClient) async throws -> [DemoTeller.Ending] {
+        let teller = DemoTeller(client: client, deadline: .now + .milliseconds(Int64(timeout * 1000)))
+        var begun: [DemoTeller.Begun] = []
+        for story in DemoStory.all(now: Date()) { begun.append(try await teller.begin(story)) }
+        var endings: [DemoTeller.Ending] = []
+        for one in begun { endings.append(try await teller.end(one)) }
+        return endings
+    }
+
+    private func show(_ endings: [DemoTeller.Ending]) {
+        var table = TextTable("STORY", "WHAT HAPPENS", "OUTCOME", "THE PLATFORM SAID", "")
+        for ending in endings {
+            let verdict = ending.complaint.map { "UNEXPECTED: \($0)" } ?? "as expected"
+            table.add(ending.story.name, ending.story.summary, ending.outcome, ending.attempts, verdict)
+        }
+        table.print()
+        let wrong = endings.filter { $0.complaint != nil }.count
+        Shell.print("")
+        Shell.print(
+            wrong == 0
+                ? Shell.paint("All \(endings.count) outcomes are the expected ones.", .green)
+                : Shell.paint("\(wrong) of \(endings.count) outcomes are not the expected ones.", .red))
+    }
+
+    private func showWhereToLook(_ url: String, _ files: SandboxDescription) {
+        let story = #"{"to":{"tokens":[{"token":"abcdef12","service":"ios-apns"}]},"content":{"body":"Hello"}}"#
+        Shell.print(
+            """
+
+            Dashboard:      \(url)/
+            Send your own:  curl \(url)/v1/notifications -H 'Content-Type: application/json' -d '\(story)'
+            Without it:     chapar send --config \(files.configurationFile.path) --to ios-apns:abcdef12 Hello
+            Ctrl-c ends everything.
+            """)
+    }
+
+    private static func json(_ ending: DemoTeller.Ending) -> JSONValue {
+        [
+            "story": .string(ending.story.name), "summary": .string(ending.story.summary),
+            "outcome": .string(ending.outcome), "attempts": .string(ending.attempts),
+            "expected": .bool(ending.complaint == nil),
+            "complaint": ending.complaint.map { .string($0) } ?? .null, "id": ending.id.map { .string($0) } ?? .null,
+        ]
+    }
+}

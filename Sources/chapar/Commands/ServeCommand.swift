@@ -1,0 +1,82 @@
+import ArgumentParser
+import Foundation
+import Logging
+import PushCore
+import PushGateway
+import ServiceLifecycle
+import Synchronization
+import UnixSignals
+
+/// `chapar serve`: the gateway. SIGHUP reloads the file, SIGTERM and SIGINT drain and end.
+struct ServeCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "serve",
+        abstract: "Run the gateway.",
+        discussion: """
+            SIGHUP reads the configuration again; a wrong file changes nothing and every mistake is logged.
+            SIGTERM and SIGINT take no new requests, let what is under way end, and stop.
+            """
+    )
+
+    @OptionGroup var file: ConfigFile
+
+    func run() async throws {
+        let log = LogOutput.Settings()
+        let logger = log.logger()
+        // Trapped before anything starts, so that no signal falls into the default, which would be the end.
+        let hangUps = await UnixSignalsSequence(trapping: .sighup)
+        let address = ListeningAddress()
+        let assembly = try await GatewayAssembly(path: file.path, log: log) { [address] port in
+            address.announce(port, logger)
+        }
+        let configuration = assembly.configuration
+        address.prepare(configuration)
+        let drain = configuration.queue.drain
+        var options = ServiceGroupConfiguration(
+            services: [
+                .init(service: assembly.gateway, successTerminationBehavior: .gracefullyShutdownGroup),
+                .init(service: Reloading(signals: hangUps, assembly: assembly)),
+            ],
+            gracefulShutdownSignals: [.sigterm, .sigint],
+            logger: Logger(label: "services") { _ in SwiftLogNoOpLogHandler() })
+        options.maximumGracefulShutdownDuration = drain + .seconds(15)
+        do {
+            try await ServiceGroup(configuration: options).run()
+        } catch {
+            throw CommandFailure("the gateway ended: \(error)")
+        }
+        await assembly.transport.shutdown(grace: .seconds(1))
+        logger.notice("stopped")
+    }
+}
+
+/// Reloads at each SIGHUP until the program is to end.
+private struct Reloading: Service {
+    let signals: UnixSignalsSequence
+    let assembly: GatewayAssembly
+
+    func run() async throws {
+        for await _ in signals.cancelOnGracefulShutdown() { assembly.reload() }
+    }
+}
+
+/// Says where the gateway listens and what it will do, once it does.
+private final class ListeningAddress: Sendable {
+    private let host = Mutex("127.0.0.1")
+    private let isOpen = Mutex(false)
+
+    func prepare(_ configuration: GatewayConfiguration) {
+        host.withLock { $0 = configuration.server.host }
+        isOpen.withLock { $0 = configuration.apiKeys.isEmpty }
+    }
+
+    func announce(_ port: Int, _ logger: Logger) {
+        let host = host.withLock { $0 }
+        let name = host.contains(":") ? "[\(host)]" : host
+        logger.notice(
+            "listening", metadata: ["url": "http://\(name):\(port)", "port": "\(port)", "pid": "\(getpid())"])
+        if isOpen.withLock({ $0 }) {
+            logger.notice("no API keys: whoever can reach this loopback address may send")
+        }
+    }
+}

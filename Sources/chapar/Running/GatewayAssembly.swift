@@ -1,0 +1,102 @@
+import Foundation
+import Logging
+import PushCore
+import PushGateway
+import PushHTTP
+import PushStoreSQLite
+import ServiceLifecycle
+
+/// A gateway put together from a configuration file: the one place where plugins, store and gateway meet.
+///
+/// Used by `serve`, `demo` and `bench`. Nothing listens before ``gateway`` runs.
+struct GatewayAssembly: Sendable {
+    /// The gateway.
+    let gateway: Gateway
+    /// What backends send through.
+    let transport: NIOTransport
+    private let bench: Workbench
+    private let path: String
+    private let log: LogOutput.Settings
+    private let logger: Logger
+
+    /// Reads the file, opens the store and wires everything.
+    ///
+    /// - Parameters:
+    ///   - path: The configuration file.
+    ///   - log: The settings that loggers follow; the file's own are put in force.
+    ///   - adjust: Changes the configuration that was read, for a demonstration's haste.
+    ///   - onListening: Gets the port once requests are taken.
+    init(
+        path: String,
+        log: LogOutput.Settings,
+        adjust: (inout GatewayConfiguration) -> Void = { _ in },
+        onListening: @escaping @Sendable (_ port: Int) async -> Void
+    ) async throws {
+        let logger = log.logger()
+        let transport = NIOTransport(logger: logger)
+        let state = DeferredState()
+        let bench = try Workbench(transport: transport, state: state, logger: logger)
+        let loaded = try bench.load(path)
+        var configuration = loaded.configuration
+        adjust(&configuration)
+        log.replace(configuration.log)
+        let metrics = GatewayMetrics()
+        let file = try SQLiteStore(SQLiteStoreOptions(configuration.store), logger: logger)
+        state.bind(file)
+        let store = try await LedgerStore(file, metrics: metrics)
+        let shared = GatewayState(
+            snapshot: GatewaySnapshot(configuration: configuration, backends: loaded.backends), store: store)
+        let dispatcher = Dispatcher(store: store, time: shared.time, observer: metrics, logger: logger) {
+            try NotificationContent.decode($0)
+        }
+        let api = GatewayAPI(
+            state: shared, lanes: dispatcher, metrics: metrics,
+            knownKinds: bench.registry.factories.map(\.kind.rawValue), logger: logger)
+        gateway = Gateway(
+            state: shared, dispatcher: dispatcher, front: api.makeApplication(onListening: onListening), logger: logger)
+        self.transport = transport
+        self.bench = bench
+        self.path = path
+        self.log = log
+        self.logger = logger
+    }
+
+    /// The configuration in force.
+    var configuration: GatewayConfiguration { gateway.state.snapshot.configuration }
+
+    /// Reads the file again and puts it in force; with any mistake in it everything stays as it is, and each is logged.
+    func reload() {
+        do {
+            let loaded = try bench.load(path)
+            warnOfRestart(loaded.configuration)
+            log.replace(loaded.configuration.log)
+            gateway.reload(GatewaySnapshot(configuration: loaded.configuration, backends: loaded.backends))
+        } catch {
+            for issue in error.issues {
+                logger.error("the new configuration is wrong", metadata: ["issue": "\(issue)"])
+            }
+            logger.error("nothing was reloaded", metadata: ["file": "\(path)", "mistakes": "\(error.issues.count)"])
+        }
+    }
+
+    /// Says which changes of the new configuration only a restart puts in force.
+    private func warnOfRestart(_ new: GatewayConfiguration) {
+        let old = configuration
+        var sections: [String] = []
+        if old.server != new.server { sections.append("server") }
+        if old.store != new.store { sections.append("store") }
+        guard !sections.isEmpty else { return }
+        logger.warning(
+            "some changes need a restart", metadata: ["sections": "\(sections.joined(separator: ", "))"])
+    }
+}
+
+extension SQLiteStoreOptions {
+    /// The options that a configuration's section `store` asks for.
+    init(_ store: GatewayConfiguration.Store) {
+        self.init(path: store.path)
+        durability = store.durability == .full ? .full : .normal
+        minimumFreeBytes = store.minimumFreeBytes
+        maximumWaiting = store.maximumWaiting
+    }
+}

@@ -74,7 +74,8 @@ struct Chapar: AsyncParsableCommand {
             """,
         version: Version.text,
         subcommands: [
-            DemoCommand.self, ServeCommand.self, CheckCommand.self, ConfigCommand.self, BackendsCommand.self, DoctorCommand.self, KeysCommand.self,
+            DemoCommand.self, ServeCommand.self, CheckCommand.self, ConfigCommand.self, BackendsCommand.self,
+            DoctorCommand.self, KeysCommand.self,
             SendCommand.self, SandboxCommand.self, CompletionCommand.self,
         ]
     )

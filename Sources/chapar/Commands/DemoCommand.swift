@@ -37,13 +37,15 @@ struct DemoCommand: AsyncParsableCommand {
                 let files = try sandbox.writeFiles(to: folder.url, gatewayPort: port)
                 let log = LogOutput.Settings(Self.quiet)
                 return try await LocalGateway.run(
-                    path: files.configurationFile.path, log: log,
+                    path: files.configurationFile.path,
+                    log: log,
                     adjust: { configuration in
                         configuration.log = Self.quiet
                         configuration.queue.firstRetry = .milliseconds(500)
                         configuration.queue.drain = .seconds(5)
                     },
-                    { port in try await tell(port, files, until: interruption) })
+                    { port in try await tell(port, files, until: interruption) }
+                )
             }
         } catch let error as SandboxError {
             throw CommandFailure(error.description)
@@ -103,7 +105,8 @@ struct DemoCommand: AsyncParsableCommand {
         Shell.print(
             wrong == 0
                 ? Shell.paint("All \(endings.count) outcomes are the expected ones.", .green)
-                : Shell.paint("\(wrong) of \(endings.count) outcomes are not the expected ones.", .red))
+                : Shell.paint("\(wrong) of \(endings.count) outcomes are not the expected ones.", .red)
+        )
     }
 
     private func showWhereToLook(_ url: String, _ files: SandboxDescription) {
@@ -115,7 +118,8 @@ struct DemoCommand: AsyncParsableCommand {
             Send your own:  curl \(url)/v1/notifications -H 'Content-Type: application/json' -d '\(story)'
             Without it:     chapar send --config \(files.configurationFile.path) --to ios-apns:abcdef12 Hello
             Ctrl-c ends everything.
-            """)
+            """
+        )
     }
 
     private static func json(_ ending: DemoTeller.Ending) -> JSONValue {

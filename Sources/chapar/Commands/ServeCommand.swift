@@ -3,11 +3,14 @@ import Foundation
 import Logging
 import PushCore
 import PushGateway
+import PushHTTP
 import ServiceLifecycle
 import Synchronization
 import UnixSignals
 
-/// `chapar serve`: the gateway. SIGHUP reloads the file, SIGTERM and SIGINT drain and end.
+/// `chapar serve`: the gateway.
+///
+/// SIGHUP reloads the file, SIGTERM and SIGINT drain and end.
 struct ServeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "serve",
@@ -38,7 +41,8 @@ struct ServeCommand: AsyncParsableCommand {
                 .init(service: Reloading(signals: hangUps, assembly: assembly)),
             ],
             gracefulShutdownSignals: [.sigterm, .sigint],
-            logger: Logger(label: "services") { _ in SwiftLogNoOpLogHandler() })
+            logger: Logger(label: "services") { _ in SwiftLogNoOpLogHandler() }
+        )
         options.maximumGracefulShutdownDuration = drain + .seconds(15)
         do {
             try await ServiceGroup(configuration: options).run()
@@ -74,7 +78,9 @@ private final class ListeningAddress: Sendable {
         let host = host.withLock { $0 }
         let name = host.contains(":") ? "[\(host)]" : host
         logger.notice(
-            "listening", metadata: ["url": "http://\(name):\(port)", "port": "\(port)", "pid": "\(getpid())"])
+            "listening",
+            metadata: ["url": "http://\(name):\(port)", "port": "\(port)", "pid": "\(getpid())"]
+        )
         if isOpen.withLock({ $0 }) {
             logger.notice("no API keys: whoever can reach this loopback address may send")
         }

@@ -39,7 +39,8 @@ struct DemoStory: Sendable {
         let many = (0..<500).map { token("\(String($0, radix: 16, uppercase: false))e", of: "ab") }
         return [
             DemoStory(
-                name: "alert", summary: "a title in two languages, sound, badge, data",
+                name: "alert",
+                summary: "a title in two languages, sound, badge, data",
                 steps: [
                     .send(
                         request(
@@ -48,78 +49,115 @@ struct DemoStory: Sendable {
                                 "title": ["default": "Order 42", "fa": "سفارش ۴۲"], "body": "is on its way",
                                 "sound": "default", "badge": 1, "data": ["order": "42"],
                             ],
-                            options: ["ttl": 3600, "priority": "high"]))
+                            options: ["ttl": 3600, "priority": "high"]
+                        )
+                    )
                 ],
-                expected: .state(.acceptedByPlatform, attempts: 1)),
+                expected: .state(.acceptedByPlatform, attempts: 1)
+            ),
             DemoStory(
-                name: "silent", summary: "wakes the app, shows nothing",
+                name: "silent",
+                summary: "wakes the app, shows nothing",
                 steps: [
                     .send(
                         request(
-                            to: [token("2")], content: ["data": ["sync": true]],
-                            options: ["silent": true, "priority": "normal"]))
+                            to: [token("2")],
+                            content: ["data": ["sync": true]],
+                            options: ["silent": true, "priority": "normal"]
+                        )
+                    )
                 ],
-                expected: .state(.acceptedByPlatform, attempts: 1)),
+                expected: .state(.acceptedByPlatform, attempts: 1)
+            ),
             DemoStory(
-                name: "many", summary: "one message to 500 devices",
+                name: "many",
+                summary: "one message to 500 devices",
                 steps: [.send(request(to: many, content: ["title": "Sale", "body": "until midnight"]))],
-                expected: .state(.acceptedByPlatform, attempts: 1)),
+                expected: .state(.acceptedByPlatform, attempts: 1)
+            ),
             DemoStory(
-                name: "scheduled", summary: "waits in the store, goes out two seconds later",
+                name: "scheduled",
+                summary: "waits in the store, goes out two seconds later",
                 steps: [.send(request(to: [token("3")], content: hello, options: ["send_at": .string(soon)]))],
-                expected: .state(.acceptedByPlatform, attempts: 1)),
+                expected: .state(.acceptedByPlatform, attempts: 1)
+            ),
             DemoStory(
-                name: "collapsed", summary: "a newer message replaces one that still waits",
+                name: "collapsed",
+                summary: "a newer message replaces one that still waits",
                 steps: [
                     .send(
                         request(
-                            to: [token("4")], content: ["body": "2:1"],
-                            options: ["collapse_id": "score", "send_at": .string(tomorrow), "ttl": 172_800])),
+                            to: [token("4")],
+                            content: ["body": "2:1"],
+                            options: ["collapse_id": "score", "send_at": .string(tomorrow), "ttl": 172_800]
+                        )
+                    ),
                     .send(request(to: [token("4")], content: ["body": "3:1"], options: ["collapse_id": "score"])),
                     .lookAtFirst,
                 ],
-                expected: .state(.cancelled)),
+                expected: .state(.cancelled)
+            ),
             DemoStory(
-                name: "cancelled", summary: "called back before it went out",
+                name: "cancelled",
+                summary: "called back before it went out",
                 steps: [
                     .send(
                         request(
-                            to: [token("5")], content: hello, options: ["send_at": .string(tomorrow), "ttl": 172_800])),
+                            to: [token("5")],
+                            content: hello,
+                            options: ["send_at": .string(tomorrow), "ttl": 172_800]
+                        )
+                    ),
                     .cancelLast,
                 ],
-                expected: .state(.cancelled)),
+                expected: .state(.cancelled)
+            ),
             DemoStory(
-                name: "repeated", summary: "the same Idempotency-Key twice sends once",
+                name: "repeated",
+                summary: "the same Idempotency-Key twice sends once",
                 steps: [.send(request(to: [token("6")], content: hello)), .repeatLast],
-                expected: .state(.acceptedByPlatform, attempts: 1)),
+                expected: .state(.acceptedByPlatform, attempts: 1)
+            ),
             DemoStory(
-                name: "dead token", summary: "the app was removed: 410, never tried again",
+                name: "dead token",
+                summary: "the app was removed: 410, never tried again",
                 steps: [.send(request(to: [token("7", of: "0410")], content: hello))],
-                expected: .state(.failed, reason: "Unregistered", attempts: 1)),
+                expected: .state(.failed, reason: "Unregistered", attempts: 1)
+            ),
             DemoStory(
-                name: "bad token", summary: "not a token of this app: 400, never tried again",
+                name: "bad token",
+                summary: "not a token of this app: 400, never tried again",
                 steps: [.send(request(to: [token("8", of: "bad0")], content: hello))],
-                expected: .state(.failed, reason: "BadDeviceToken", attempts: 1)),
+                expected: .state(.failed, reason: "BadDeviceToken", attempts: 1)
+            ),
             DemoStory(
-                name: "too many", summary: "429 at first, retried, then taken",
+                name: "too many",
+                summary: "429 at first, retried, then taken",
                 steps: [.send(request(to: [token("9", of: "0429")], content: hello))],
-                expected: .state(.acceptedByPlatform, attempts: 2)),
+                expected: .state(.acceptedByPlatform, attempts: 2)
+            ),
             DemoStory(
-                name: "outage", summary: "503 at first, retried, then taken",
+                name: "outage",
+                summary: "503 at first, retried, then taken",
                 steps: [.send(request(to: [token("a", of: "0503")], content: hello))],
-                expected: .state(.acceptedByPlatform, attempts: 2)),
+                expected: .state(.acceptedByPlatform, attempts: 2)
+            ),
             DemoStory(
-                name: "typing error", summary: "an unknown field and a wrong value: 422, both named",
+                name: "typing error",
+                summary: "an unknown field and a wrong value: 422, both named",
                 steps: [
                     .send(request(to: [token("b")], content: ["titel": "Hi", "badge": "one", "body": "x"]))
                 ],
-                expected: .refused(fields: ["#/content/titel", "#/content/badge"])),
+                expected: .refused(fields: ["#/content/titel", "#/content/badge"])
+            ),
             DemoStory(
-                name: "too large", summary: "over the platform's 4096 bytes: 422 before anything is accepted",
+                name: "too large",
+                summary: "over the platform's 4096 bytes: 422 before anything is accepted",
                 steps: [
                     .send(request(to: [token("c")], content: ["body": .string(String(repeating: "x", count: 5000))]))
                 ],
-                expected: .refused(fields: [])),
+                expected: .refused(fields: [])
+            ),
         ]
     }
 

@@ -50,8 +50,11 @@ struct DemoTeller: Sendable {
         if case .refused(let fields) = begun.story.expected { return Self.judge(begun, fields: fields) }
         guard let id = begun.ids.last else {
             return Ending(
-                story: begun.story, outcome: "\(begun.status)", attempts: "-",
-                complaint: "not accepted: \(begun.problem ?? "no reason given")")
+                story: begun.story,
+                outcome: "\(begun.status)",
+                attempts: "-",
+                complaint: "not accepted: \(begun.problem ?? "no reason given")"
+            )
         }
         if Set(begun.ids).count > 1 {
             let complaint = "the repeat was accepted as a second notification"
@@ -110,8 +113,11 @@ struct DemoTeller: Sendable {
                 .joined(separator: " ")
         }
         var ending = Ending(
-            story: story, outcome: outcome, attempts: words.isEmpty ? "none" : words.joined(separator: ", then "),
-            id: id)
+            story: story,
+            outcome: outcome,
+            attempts: words.isEmpty ? "none" : words.joined(separator: ", then "),
+            id: id
+        )
         guard case .state(let state, let reason, let number) = story.expected else { return ending }
         if !states.allSatisfy({ $0 == state }) {
             ending.complaint = "expected \(state.rawValue)"

@@ -26,6 +26,7 @@ struct GatewayAssembly: Sendable {
     ///   - log: The settings that loggers follow; the file's own are put in force.
     ///   - adjust: Changes the configuration that was read, for a demonstration's haste.
     ///   - onListening: Gets the port once requests are taken.
+    /// - Throws: Every mistake of the file at once, or what is wrong with the store.
     init(
         path: String,
         log: LogOutput.Settings,
@@ -45,15 +46,25 @@ struct GatewayAssembly: Sendable {
         state.bind(file)
         let store = try await LedgerStore(file, metrics: metrics)
         let shared = GatewayState(
-            snapshot: GatewaySnapshot(configuration: configuration, backends: loaded.backends), store: store)
+            snapshot: GatewaySnapshot(configuration: configuration, backends: loaded.backends),
+            store: store
+        )
         let dispatcher = Dispatcher(store: store, time: shared.time, observer: metrics, logger: logger) {
             try NotificationContent.decode($0)
         }
         let api = GatewayAPI(
-            state: shared, lanes: dispatcher, metrics: metrics,
-            knownKinds: bench.registry.factories.map(\.kind.rawValue), logger: logger)
+            state: shared,
+            lanes: dispatcher,
+            metrics: metrics,
+            knownKinds: bench.registry.factories.map(\.kind.rawValue),
+            logger: logger
+        )
         gateway = Gateway(
-            state: shared, dispatcher: dispatcher, front: api.makeApplication(onListening: onListening), logger: logger)
+            state: shared,
+            dispatcher: dispatcher,
+            front: api.makeApplication(onListening: onListening),
+            logger: logger
+        )
         self.transport = transport
         self.bench = bench
         self.path = path
@@ -87,7 +98,9 @@ struct GatewayAssembly: Sendable {
         if old.store != new.store { sections.append("store") }
         guard !sections.isEmpty else { return }
         logger.warning(
-            "some changes need a restart", metadata: ["sections": "\(sections.joined(separator: ", "))"])
+            "some changes need a restart",
+            metadata: ["sections": "\(sections.joined(separator: ", "))"]
+        )
     }
 }
 

@@ -1,6 +1,7 @@
 import Logging
 import PushCore
 import PushGateway
+import PushHTTP
 import ServiceLifecycle
 import Synchronization
 
@@ -18,7 +19,9 @@ enum LocalGateway {
         let services = ServiceGroup(
             configuration: .init(
                 services: [.init(service: assembly.gateway, successTerminationBehavior: .gracefullyShutdownGroup)],
-                logger: Logger(label: "services") { _ in SwiftLogNoOpLogHandler() }))
+                logger: Logger(label: "services") { _ in SwiftLogNoOpLogHandler() }
+            )
+        )
         let value = try await withThrowingTaskGroup(of: Value?.self) { group in
             group.addTask {
                 defer { listening.finish() }  // A gateway that could not listen ends the wait for its port.

@@ -38,8 +38,9 @@ struct InputFile {
             throw CommandFailure("cannot read \(path): \(String(cString: strerror(errno)))", .usage)
         }
         self.handle = handle
-        var status = stat()
-        size = fstat(fileno(handle), &status) == 0 && status.st_mode & S_IFMT == S_IFREG ? Int(status.st_size) : nil
+        let attributes = path == "-" ? nil : try? FileManager.default.attributesOfItem(atPath: path)
+        let isFile = attributes?[.type] as? FileAttributeType == .typeRegular
+        size = isFile ? (attributes?[.size] as? NSNumber)?.intValue : nil
         self.base = base
         self.format = format ?? (path.lowercased().hasSuffix(".csv") ? .csv : .ndjson)
     }

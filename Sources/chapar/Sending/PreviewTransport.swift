@@ -66,7 +66,8 @@ private final class PreviewPool: HTTPPool {
         let connection = HTTPConnectionInfo(id: 1, openedAt: .now)
         let credentials = (try? configuration.policy?.headers(for: connection))?.map(\.name) ?? []
         transport.take(
-            calls.map { .init(call: $0, endpoint: configuration.endpoint, credentials: credentials) })
+            calls.map { .init(call: $0, endpoint: configuration.endpoint, credentials: credentials) }
+        )
         report(calls.indices.map { HTTPReply(index: $0, result: .success(HTTPAnswer(status: 200)), connection: 0) })
     }
 

@@ -44,7 +44,7 @@ struct DemoCommand: AsyncParsableCommand {
                         configuration.queue.firstRetry = .milliseconds(500)
                         configuration.queue.drain = .seconds(5)
                     },
-                    { port in try await tell(port, files, until: interruption) }
+                    { port in try await tell(port, sandbox, files, until: interruption) }
                 )
             }
         } catch let error as SandboxError {
@@ -60,7 +60,12 @@ struct DemoCommand: AsyncParsableCommand {
         return log
     }
 
-    private func tell(_ port: Int, _ files: SandboxDescription, until interruption: Interruption) async throws -> Bool {
+    private func tell(
+        _ port: Int,
+        _ sandbox: Sandbox,
+        _ files: SandboxDescription,
+        until interruption: Interruption
+    ) async throws -> Bool {
         let url = "http://127.0.0.1:\(port)"
         guard let endpoint = HTTPEndpoint(url: url) else { throw CommandFailure("\(url) is no address") }
         let client = try GatewayClient(endpoint, key: nil)
@@ -69,7 +74,7 @@ struct DemoCommand: AsyncParsableCommand {
             Shell.print("Sending through its HTTP API:")
             Shell.print("")
         }
-        let endings = try await endings(client)
+        let endings = try await endings(client, sandbox)
         await client.close()
         form.isJSON ? endings.forEach { Shell.print(Self.json($0)) } : show(endings)
         let wasAsExpected = endings.allSatisfy { $0.complaint == nil }
@@ -84,17 +89,21 @@ struct DemoCommand: AsyncParsableCommand {
         return wasAsExpected
     }
 
-    private func endings(_ client: GatewayClient) async throws -> [DemoTeller.Ending] {
+    private func endings(_ client: GatewayClient, _ sandbox: Sandbox) async throws -> [DemoTeller.Ending] {
         let teller = DemoTeller(client: client, deadline: .now + .milliseconds(Int64(timeout * 1000)))
-        var begun: [DemoTeller.Begun] = []
-        for story in DemoStory.all(now: Date()) { begun.append(try await teller.begin(story)) }
+        let stories = DemoStory.all(now: Date())
+        for story in stories { sandbox.apns.add(story.faults) }
         var endings: [DemoTeller.Ending] = []
-        for one in begun { endings.append(try await teller.end(one)) }
+        for part in [stories.filter { !$0.isDisruptive }, stories.filter(\.isDisruptive)] {
+            var begun: [DemoTeller.Begun] = []
+            for story in part { begun.append(try await teller.begin(story)) }
+            for one in begun { endings.append(try await teller.end(one)) }
+        }
         return endings
     }
 
     private func show(_ endings: [DemoTeller.Ending]) {
-        var table = TextTable("STORY", "WHAT HAPPENS", "OUTCOME", "THE PLATFORM SAID", "")
+        var table = TextTable("STORY", "WHAT HAPPENS", "OUTCOME", "THE PLATFORM SAID", "VERDICT")
         for ending in endings {
             let verdict = ending.complaint.map { "UNEXPECTED: \($0)" } ?? "as expected"
             table.add(ending.story.name, ending.story.summary, ending.outcome, ending.attempts, verdict)

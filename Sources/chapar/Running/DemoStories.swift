@@ -1,5 +1,6 @@
 import Foundation
 import PushCore
+import PushSandbox
 
 /// What the demonstration sends, and what must become of it.
 struct DemoStory: Sendable {
@@ -11,6 +12,10 @@ struct DemoStory: Sendable {
     var steps: [Step]
     /// What must become of it.
     var expected: Expectation
+    /// What goes wrong at the platform meanwhile.
+    var faults: [FaultRule] = []
+    /// Whether its faults would reach other stories: it is told after them.
+    var isDisruptive = false
 
     /// A request of a story.
     enum Step: Sendable {
@@ -132,15 +137,31 @@ struct DemoStory: Sendable {
             ),
             DemoStory(
                 name: "too many",
-                summary: "429 at first, retried, then taken",
-                steps: [.send(request(to: [token("9", of: "0429")], content: hello))],
-                expected: .state(.acceptedByPlatform, attempts: 2)
+                summary: "429 with Retry-After: 1 at first, then taken",
+                steps: [.send(request(to: [token("9", of: "f429")], content: hello))],
+                expected: .state(.acceptedByPlatform, attempts: 2),
+                faults: [
+                    FaultRule(
+                        match: FaultMatch(tokenPrefix: "f429", count: 1),
+                        .answer(FaultAnswer(429, "TooManyRequests", retryAfter: 1))
+                    )
+                ]
             ),
             DemoStory(
                 name: "outage",
                 summary: "503 at first, retried, then taken",
                 steps: [.send(request(to: [token("a", of: "0503")], content: hello))],
                 expected: .state(.acceptedByPlatform, attempts: 2)
+            ),
+            DemoStory(
+                name: "no answer",
+                summary: "the connection breaks after Apple took it: sent again, shown once",
+                steps: [.send(request(to: [token("d", of: "fade")], content: hello))],
+                expected: .state(.acceptedByPlatform, attempts: 2),
+                faults: [
+                    FaultRule(at: .processed, match: FaultMatch(tokenPrefix: "fade", count: 1), .end(.reset))
+                ],
+                isDisruptive: true
             ),
             DemoStory(
                 name: "typing error",

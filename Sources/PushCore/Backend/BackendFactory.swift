@@ -67,6 +67,21 @@ public struct CommonBackendOptions: Sendable {
     /// `max_connections`: connections at a time, 1 to 64.
     public var maximumConnections: Int
 
+    /// Makes options in code: the platform's own address, the system's trust, 20 s, no proxy.
+    public init(
+        baseURL: HTTPEndpoint? = nil,
+        trustPEM: String? = nil,
+        timeout: Duration = .seconds(20),
+        proxy: HTTPEndpoint? = nil,
+        maximumConnections: Int = 4
+    ) {
+        self.baseURL = baseURL
+        self.trustPEM = trustPEM
+        self.timeout = timeout
+        self.proxy = proxy
+        self.maximumConnections = maximumConnections
+    }
+
     /// Reads the common keys of a backend's section.
     public init(_ section: ConfigSection, connections: Int = 4) {
         baseURL = section.endpoint("base_url")

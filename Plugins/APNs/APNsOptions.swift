@@ -32,7 +32,7 @@ public struct APNsOptions: Sendable {
     /// Where broadcast channels are managed; nil when that is not known, as with a simulator that was not told apart.
     public var managementEndpoint: HTTPEndpoint?
     /// What every backend takes: address, trust, deadline, proxy, connections.
-    public var common: CommonBackendOptions?
+    public var common = CommonBackendOptions()
 
     /// Makes options in code, for Apple's own hosts.
     public init(
@@ -52,7 +52,7 @@ public struct APNsOptions: Sendable {
     var hasProviderToken: Bool { if case .key = credential { true } else { false } }
 
     /// Where pushes go.
-    var endpoint: HTTPEndpoint { common?.baseURL ?? Self.host(environment, port) }
+    var endpoint: HTTPEndpoint { common.baseURL ?? Self.host(environment, port) }
 
     static func host(_ environment: Environment, _ port: Int) -> HTTPEndpoint {
         HTTPEndpoint(
@@ -70,7 +70,7 @@ public struct APNsOptions: Sendable {
     /// The pool for one of the endpoints.
     func pool(_ endpoint: HTTPEndpoint, policy: any HTTPConnectionPolicy) -> HTTPPoolConfiguration {
         var pool = HTTPPoolConfiguration(endpoint: endpoint, version: .http2)
-        common?.apply(to: &pool)
+        common.apply(to: &pool)
         pool.endpoint = endpoint
         pool.policy = policy
         if case .certificate(let certificate) = credential { pool.clientCertificate = certificate.pair }

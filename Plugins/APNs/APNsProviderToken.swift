@@ -4,7 +4,7 @@ import PushCore
 /// A provider token: the signed statement "this request comes from team X, by key Y", good for an hour.
 ///
 /// Header and claims hold what Apple asks for and nothing more; the signature is raw, everything is base64url without padding.
-struct APNsProviderToken: Sendable, Hashable {
+struct APNsProviderToken: Sendable, Hashable, CustomStringConvertible, CustomReflectable {
     /// The token.
     let jwt: Secret
     /// Its `iat` claim, seconds since 1970.
@@ -20,6 +20,10 @@ struct APNsProviderToken: Sendable, Hashable {
         self.generation = generation
         header = HTTPHeader("authorization", "bearer \(jwt.reveal())", .indexed)
     }
+
+    /// Its number: the token itself is a secret, and so is the field that carries it.
+    var description: String { "provider token \(generation)" }
+    var customMirror: Mirror { Mirror(self, children: ["generation": generation]) }
 
     /// Signs a new token.
     static func mint(

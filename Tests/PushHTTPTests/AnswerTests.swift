@@ -4,7 +4,7 @@ import Testing
 @testable import PushHTTP
 
 /// What becomes of answers of every shape.
-@Suite("Answers", .timeLimit(.minutes(1)))
+@Suite("Answers", .serialized, .timeLimit(.minutes(1)))
 struct AnswerTests {
     @Test("Status, fields and body arrive whole; an error's body too")
     func whole() async throws {

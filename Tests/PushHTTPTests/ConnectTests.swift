@@ -6,7 +6,7 @@ import Testing
 @testable import PushHTTP
 
 /// Opening connections: what fails at once, what is tried again, and how politely.
-@Suite("Connecting", .timeLimit(.minutes(1)))
+@Suite("Connecting", .serialized, .timeLimit(.minutes(1)))
 struct ConnectTests {
     struct Distrust: Sendable, CustomTestStringConvertible {
         let testDescription: String

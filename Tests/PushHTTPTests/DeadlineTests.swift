@@ -5,17 +5,21 @@ import Testing
 @testable import PushHTTP
 
 /// Deadlines, dead peers and callers that give up: every call ends, and the stage is the truth.
-@Suite("Deadlines and cancellation", .timeLimit(.minutes(1)))
+@Suite("Deadlines and cancellation", .serialized, .timeLimit(.minutes(1)))
 struct DeadlineTests {
     @Test("A call on the wire ends at its deadline as unknown, and its stream is cancelled")
     func onTheWire() async throws {
         try await withServer(script: { _, _ in }) { server in
             try await withPool(port: server.port) { pool in
-                let call = HTTPCall(.post(deadline: .milliseconds(100)), path: "/", body: [1])
-                let failure = await pool.failure(of: call)
+                var deadline = Duration.milliseconds(100)
+                var failure: HTTPFailure?
+                repeat {  // On a busy machine the first deadlines may be too short to get on the wire at all.
+                    failure = await pool.failure(of: HTTPCall(.post(deadline: deadline), path: "/", body: [1]))
+                    deadline *= 2
+                } while failure?.stage == .notProcessed && deadline < .seconds(20)
                 #expect(failure?.stage == .unknown)
                 #expect(failure?.cause == .deadline)
-                try await eventually("the stream is cancelled") { server.resets.map(\.code) == [8] }
+                try await eventually("the stream is cancelled") { server.resets.last?.code == 8 }
                 #expect(pool.status.connections == 1)
             }
         }
@@ -24,15 +28,18 @@ struct DeadlineTests {
     @Test("Time spent waiting counts, and calls of one batch end at their own deadlines")
     func mixedDeadlines() async throws {
         try await withServer({ $0.settings = [(3, 0)] }) { server in
-            try await withPool(port: server.port, { $0.requestTimeout = .milliseconds(400) }) { pool in
+            try await withPool(port: server.port, { $0.requestTimeout = .seconds(3600) }) { pool in
                 let quick = HTTPCallTemplate(method: "GET", deadline: .milliseconds(50))
                 let calls = (0..<6).map { HTTPCall($0.isMultiple(of: 2) ? quick : .get, path: "/") }
                 let replies = Replies()
                 async let sent: Void = pool.send(calls) { replies.take($0) }
                 try await eventually("the quick ones are reported") { replies.all.count >= 3 }
                 #expect(Set(replies.all.keys) == [0, 2, 4])
+                #expect(pool.status.waiting == 3)
+                await pool.shutdown(grace: .zero)
                 await sent
                 #expect(replies.failures.map(\.stage) == Array(repeating: .notProcessed, count: 6))
+                #expect(replies.failures.filter { $0.cause == .cancelled }.count == 3)
                 #expect(replies.doubled == 0)
             }
         }

@@ -5,7 +5,7 @@ import Testing
 @testable import PushHTTP
 
 /// GOAWAY, RST_STREAM and lost connections: what surely was not processed is sent again, the rest is "unknown".
-@Suite("Ends of streams and connections", .timeLimit(.minutes(1)))
+@Suite("Ends of streams and connections", .serialized, .timeLimit(.minutes(1)))
 struct EndOfStreamTests {
     /// Answers on every connection but the first; there it collects `count` requests and then does `action`.
     static func firstConnection(

@@ -5,7 +5,7 @@ import Testing
 @testable import PushHTTP
 
 /// Windows, frame sizes and header tables: what the peer may dictate.
-@Suite("Flow control and frames", .timeLimit(.minutes(1)))
+@Suite("Flow control and frames", .serialized, .timeLimit(.minutes(1)))
 struct FlowControlTests {
     @Test("A body keeps to its stream's window, also when INITIAL_WINDOW_SIZE moves")
     func streamWindow() async throws {

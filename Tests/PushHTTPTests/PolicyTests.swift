@@ -6,7 +6,7 @@ import Testing
 @testable import PushHTTP
 
 /// What a platform asks of its connections.
-@Suite("Connection policy", .timeLimit(.minutes(1)))
+@Suite("Connection policy", .serialized, .timeLimit(.minutes(1)))
 struct PolicyTests {
     /// A policy whose answers a test sets.
     final class Policy: HTTPConnectionPolicy {

@@ -5,7 +5,7 @@ import Testing
 @testable import PushHTTP
 
 /// The peer's stream limit, which moves, and above which nothing may be sent.
-@Suite("Stream limit", .timeLimit(.minutes(1)))
+@Suite("Stream limit", .serialized, .timeLimit(.minutes(1)))
 struct StreamLimitTests {
     @Test("No call is sent before the peer's first SETTINGS")
     func waitsForSettings() async throws {
@@ -51,14 +51,25 @@ struct StreamLimitTests {
         }
     }
 
-    @Test("Waiting calls are visible and end at their deadline, surely not processed, when the limit stays zero")
+    @Test("When the limit stays zero, calls are seen to wait")
     func zeroLimit() async throws {
         try await withServer({ $0.settings = [(3, 0)] }) { server in
+            let pool = try makePool(port: server.port) { $0.maximumConnections = 1 }
+            async let replies = pool.replies(to: .posts(3))
+            try await eventually("three calls wait") { pool.status.waiting == 3 && pool.status.connections == 1 }
+            #expect(pool.status.openStreams == 0)
+            #expect(pool.status.streamLimit == 0)
+            await pool.shutdown(grace: .zero)
+            #expect(await replies.failures.count == 3)
+        }
+    }
+
+    @Test("Calls that waited until their deadline are surely not processed")
+    func waitedTooLong() async throws {
+        try await withServer({ $0.settings = [(3, 0)] }) { server in
             try await withPool(port: server.port, { $0.maximumConnections = 1 }) { pool in
-                async let replies = pool.replies(to: .posts(3, template: .post(deadline: .milliseconds(300))))
-                try await eventually("three calls wait") { pool.status.waiting == 3 && pool.status.connections == 1 }
-                #expect(pool.status.openStreams == 0)
-                let failures = await replies.failures
+                let late = await pool.replies(to: .posts(3, template: .post(deadline: .milliseconds(100))))
+                let failures = late.failures
                 #expect(failures.map(\.cause) == [.deadline, .deadline, .deadline])
                 #expect(failures.allSatisfy { $0.stage == .notProcessed })
                 #expect(server.requests.isEmpty)

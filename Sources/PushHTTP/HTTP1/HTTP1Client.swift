@@ -33,10 +33,15 @@ final class HTTP1Client {
 
     init(_ configuration: HTTPPoolConfiguration, tls: TLSConfiguration, loop: any EventLoop, count: Count) {
         info = HTTPConnectionInfo(
-            id: Self.nextID.wrappingAdd(1, ordering: .relaxed).oldValue, openedAt: .now)
+            id: Self.nextID.wrappingAdd(1, ordering: .relaxed).oldValue,
+            openedAt: .now
+        )
         var settings = HTTPClient.Configuration(
-            tlsConfiguration: tls, redirectConfiguration: .disallow,
-            timeout: .init(connect: TimeAmount(configuration.connectTimeout)), decompression: .disabled)
+            tlsConfiguration: tls,
+            redirectConfiguration: .disallow,
+            timeout: .init(connect: TimeAmount(configuration.connectTimeout)),
+            decompression: .disabled
+        )
         settings.httpVersion = .http1Only
         settings.proxy = configuration.proxy.map { .server(host: $0.host, port: $0.port) }
         // A connection that the server is about to close costs an unknown outcome, so none is kept for long.

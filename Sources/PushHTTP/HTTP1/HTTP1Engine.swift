@@ -18,6 +18,7 @@ final class HTTP1Engine: @unchecked Sendable {
     private let configuration: HTTPPoolConfiguration
     private let tls: TLSConfiguration
     private let logger: Logger
+    private let jitter: @Sendable () -> Double
     private let requestTimeout: TimeAmount
     private let mailbox = Mailbox()
     private let replies = ReplyCollector()
@@ -35,11 +36,18 @@ final class HTTP1Engine: @unchecked Sendable {
     private var closing = 0
     private var endWaiters: [CheckedContinuation<Void, Never>] = []
 
-    init(_ configuration: HTTPPoolConfiguration, tls: TLSConfiguration, loop: any EventLoop, logger: Logger) {
+    init(
+        _ configuration: HTTPPoolConfiguration,
+        tls: TLSConfiguration,
+        loop: any EventLoop,
+        logger: Logger,
+        jitter: @escaping @Sendable () -> Double
+    ) {
         self.configuration = configuration
         self.tls = tls
         self.loop = loop
         self.logger = logger
+        self.jitter = jitter
         requestTimeout = TimeAmount(configuration.requestTimeout)
         backoff = Backoff(configuration.reconnectBackoff)
     }
@@ -92,8 +100,12 @@ final class HTTP1Engine: @unchecked Sendable {
         finishEndIfDone()
         mailbox.publish(
             HTTPPoolStatus(
-                openStreams: exchanges.count, waiting: waiting.count, streamLimit: configuration.maximumConnections,
-                lastConnectFailure: lastConnectFailure))
+                openStreams: exchanges.count,
+                waiting: waiting.count,
+                streamLimit: configuration.maximumConnections,
+                lastConnectFailure: lastConnectFailure
+            )
+        )
         scheduleTick()
         replies.handOver()
     }
@@ -123,7 +135,10 @@ final class HTTP1Engine: @unchecked Sendable {
         case .failure(let failure): return fail([call] + waiting.removeAll(), failure)
         }
         let request = HTTP1Exchange.request(
-            call.batch.calls[call.index], to: configuration.endpoint, extra: fields)
+            call.batch.calls[call.index],
+            to: configuration.endpoint,
+            extra: fields
+        )
         guard let request else {
             let text = "the path or a field holds what HTTP forbids"
             return fail([call], HTTPFailure(.notProcessed, .invalidCall, text))
@@ -133,7 +148,12 @@ final class HTTP1Engine: @unchecked Sendable {
         client.active += 1
         let bound = NIOLoopBound(client, eventLoop: loop)
         let task = client.client.execute(
-            request: request, delegate: exchange, eventLoop: .delegate(on: loop), deadline: deadline, logger: nil)
+            request: request,
+            delegate: exchange,
+            eventLoop: .delegate(on: loop),
+            deadline: deadline,
+            logger: nil
+        )
         exchange.task = task
         task.futureResult.whenComplete { result in self.ended(exchange, on: bound.value, result) }
     }
@@ -151,7 +171,10 @@ final class HTTP1Engine: @unchecked Sendable {
             if !isSuccess, configuration.policy?.verdict(on: answer, from: client.info) == .retire { retire(client) }
         case .failure(let error):
             let failure = exchange.failure(
-                error, endpoint: configuration.endpoint, maximumBytes: configuration.maximumAnswerBytes)
+                error,
+                endpoint: configuration.endpoint,
+                maximumBytes: configuration.maximumAnswerBytes
+            )
             failed(exchange, failure)
         }
         if client.isRetired, client.active == 0 { close(client) }
@@ -165,11 +188,12 @@ final class HTTP1Engine: @unchecked Sendable {
         switch failure.cause {
         case .connect, .tls, .proxy:
             let now = NIODeadline.now()
-            if backoff.notBefore.map({ $0 <= now }) ?? true { backoff.fail(now, random: .random(in: 0...1)) }
+            if backoff.notBefore.map({ $0 <= now }) ?? true { backoff.fail(now, random: jitter()) }
             lastConnectFailure = failure
             logger.debug(
                 "push connection failed",
-                metadata: ["http.endpoint": "\(configuration.endpoint)", "http.failure": "\(failure)"])
+                metadata: ["http.endpoint": "\(configuration.endpoint)", "http.failure": "\(failure)"]
+            )
             if failure.isLasting {
                 fail([exchange.call] + waiting.removeAll(), failure)
             } else if isEnding || exchange.call.batch.isCancelled {
@@ -191,8 +215,10 @@ final class HTTP1Engine: @unchecked Sendable {
             return HTTPFailure(.notProcessed, .deadline, "the deadline passed while the call waited for a connection")
         }
         return HTTPFailure(
-            .notProcessed, lastConnectFailure.cause,
-            "no connection before the deadline; the last attempt: \(lastConnectFailure.detail)")
+            .notProcessed,
+            lastConnectFailure.cause,
+            "no connection before the deadline; the last attempt: \(lastConnectFailure.detail)"
+        )
     }
 
     // MARK: Connections

@@ -27,7 +27,9 @@ final class HTTP1Exchange: HTTPClientResponseDelegate, @unchecked Sendable {
 
     /// The request for AsyncHTTPClient; nil when HTTP forbids its path, method or a field.
     static func request(
-        _ call: HTTPCall, to endpoint: HTTPEndpoint, extra: [HTTPHeader]
+        _ call: HTTPCall,
+        to endpoint: HTTPEndpoint,
+        extra: [HTTPHeader]
     ) -> HTTPClient.Request? {
         let method = call.template.method
         guard call.path.first == "/", call.path.utf8.allSatisfy({ (33...126).contains($0) }),
@@ -42,13 +44,18 @@ final class HTTP1Exchange: HTTPClientResponseDelegate, @unchecked Sendable {
         }
         let body: HTTPClient.Body? = call.body.isEmpty ? nil : .bytes(call.body)
         return try? HTTPClient.Request(
-            url: "\(endpoint)\(call.path)", method: HTTPMethod(rawValue: method), headers: headers, body: body)
+            url: "\(endpoint)\(call.path)",
+            method: HTTPMethod(rawValue: method),
+            headers: headers,
+            body: body
+        )
     }
 
     func didSendRequestHead(task: HTTPClient.Task<HTTPAnswer>, _ head: HTTPRequestHead) { isHeadSent = true }
 
     func didReceiveHead(
-        task: HTTPClient.Task<HTTPAnswer>, _ head: HTTPResponseHead
+        task: HTTPClient.Task<HTTPAnswer>,
+        _ head: HTTPResponseHead
     ) -> EventLoopFuture<Void> {
         status = Int(head.status.code)
         headers = head.headers.map { HTTPHeader($0.name.lowercased(), $0.value) }

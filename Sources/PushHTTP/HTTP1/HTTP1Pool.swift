@@ -10,12 +10,20 @@ final class HTTP1Pool: HTTPPool {
     private let onEnd: @Sendable (ObjectIdentifier) -> Void
 
     init(
-        _ configuration: HTTPPoolConfiguration, loop: any EventLoop, logger: Logger,
+        _ configuration: HTTPPoolConfiguration,
+        loop: any EventLoop,
+        logger: Logger,
+        jitter: @escaping @Sendable () -> Double = { .random(in: 0...1) },
         onEnd: @escaping @Sendable (ObjectIdentifier) -> Void = { _ in }
     ) throws(HTTPPoolError) {
         _ = try configuration.tlsContext(protocols: ["http/1.1"])  // Mistakes are found now, not at the first call.
         engine = HTTP1Engine(
-            configuration, tls: try configuration.tlsConfiguration(), loop: loop, logger: logger)
+            configuration,
+            tls: try configuration.tlsConfiguration(),
+            loop: loop,
+            logger: logger,
+            jitter: jitter
+        )
         self.onEnd = onEnd
     }
 

@@ -65,9 +65,9 @@ struct NeverHappened: Error, CustomStringConvertible {
     let description: String
 }
 
-/// Polls a condition until it holds; throws after ten seconds.
+/// Polls a condition until it holds; throws after half a minute.
 func eventually(_ what: String, _ condition: () async throws -> Bool) async throws {
-    let end = ContinuousClock.now + .seconds(10)
+    let end = ContinuousClock.now + .seconds(30)
     while try await !condition() {
         guard ContinuousClock.now < end else { throw NeverHappened(description: "never happened: \(what)") }
         try await Task.sleep(for: .milliseconds(5))

@@ -1,0 +1,24 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+// A package of its own, so that users of Chapar do not resolve or build what only measuring needs.
+let package = Package(
+    name: "benchmarks",
+    dependencies: [
+        .package(name: "chapar", path: ".."),
+        .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
+        .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
+    ],
+    targets: [
+        .executableTarget(
+            name: "transport-bench",
+            dependencies: [
+                .product(name: "PushCore", package: "chapar"),
+                .product(name: "PushHTTP", package: "chapar"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+            ]
+        )
+    ],
+    swiftLanguageModes: [.v6]
+)

@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+"""The HTTP/2 client against h2load: one connection, 1,000 streams, POSTs of 200 bytes with APNs' fields.
+
+usage: bench.py [--requests N] [--runs N] [--streams N] [--batch N] [--no-auth] [--json FILE]
+
+Both send the same requests to the same responder, by turns; the responder is pinned to one core and the client to the
+other. Trust the CPU per request: requests/s suffer from whatever else the machine does. Needs a C compiler, libnghttp2,
+OpenSSL, h2load (Debian: nghttp2-client) and taskset.
+"""
+import argparse
+import base64
+import json
+import os
+import re
+import socket
+import statistics
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+SERVER_CPU = os.environ.get("BENCH_SERVER_CPU", "0")
+CLIENT_CPU = os.environ.get("BENCH_CLIENT_CPU", "1")
+FIELDS = {"apns-topic": "com.example.app", "apns-push-type": "alert", "apns-priority": "10", "apns-expiration": "0"}
+
+
+def run(*command):
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def make_certificates(folder):
+    """A private CA and a certificate for 127.0.0.1."""
+    new = ["openssl", "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    run(*new, "-x509", "-days", "2", "-subj", "/CN=bench-ca", "-addext", "basicConstraints=critical,CA:TRUE",
+        "-keyout", f"{folder}/ca.key", "-out", f"{folder}/ca.pem")
+    run(*new, "-subj", "/CN=localhost", "-keyout", f"{folder}/key.pem", "-out", f"{folder}/leaf.csr")
+    Path(folder, "leaf.ext").write_text("subjectAltName=DNS:localhost,IP:127.0.0.1\nextendedKeyUsage=serverAuth\n")
+    run("openssl", "x509", "-req", "-in", f"{folder}/leaf.csr", "-CA", f"{folder}/ca.pem", "-CAkey", f"{folder}/ca.key",
+        "-CAcreateserial", "-days", "2", "-extfile", f"{folder}/leaf.ext", "-out", f"{folder}/cert.pem")
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def wait_for_port(port):
+    end = time.monotonic() + 10
+    while time.monotonic() < end:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.02)
+    raise SystemExit(f"nothing listens on port {port}")
+
+
+def h2load(folder, port, options, authorization):
+    command = ["taskset", "-c", CLIENT_CPU, "h2load", "-t1", f"-n{options.requests}", "-c1", f"-m{options.streams}",
+               "-w24", "-W26", "-d", f"{folder}/body.json", "-i", f"{folder}/uris.txt"]
+    for name, value in FIELDS.items():
+        command += ["-H", f"{name}: {value}"]
+    if authorization:
+        command += ["-H", f"authorization: {authorization}"]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    output = child.stdout.read()
+    _, _, usage = os.wait4(child.pid, 0)
+    rate = float(re.search(r"finished in [\d.]+m?s, ([\d.]+) req/s", output).group(1))
+    good = int(re.search(r"(\d+) 2xx", output).group(1))
+    return {"rps": rate, "cpu": (usage.ru_utime + usage.ru_stime) * 1e6 / options.requests,
+            "rss": usage.ru_maxrss / 1024, "failed": options.requests - good}
+
+
+def ours(binary, folder, port, options, authorization):
+    output = run("taskset", "-c", CLIENT_CPU, binary, "127.0.0.1", str(port), f"{folder}/ca.pem",
+                 str(options.requests), str(options.streams), str(options.batch), authorization)
+    result = json.loads(output)
+    return {"rps": result["rps"], "cpu": result["cpu_us_per_request"], "rss": result["rss_mib"],
+            "failed": int(result["failed"])}
+
+
+def median(results, key):
+    return statistics.median(result[key] for result in results)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--requests", type=int, default=500_000)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--streams", type=int, default=1000)
+    parser.add_argument("--batch", type=int, default=100, help="calls handed to the pool at a time")
+    parser.add_argument("--no-auth", action="store_true", help="leave the bearer token out")
+    parser.add_argument("--json", help="write the result there, too")
+    parser.add_argument("--binary", help="transport-bench, when it is built already")
+    options = parser.parse_args()
+
+    binary = options.binary
+    if not binary:
+        build = ["swift", "build", "--package-path", str(HERE.parent), "-c", "release", "--product", "transport-bench"]
+        subprocess.run(build, check=True)
+        binary = run(*build, "--show-bin-path").strip() + "/transport-bench"
+    authorization = "" if options.no_auth else "bearer " + base64.urlsafe_b64encode(bytes(range(128))).decode()[:170]
+    with tempfile.TemporaryDirectory() as folder:
+        make_certificates(folder)
+        run("cc", "-O2", "-o", f"{folder}/responder", str(HERE.parent / "fixtures/responder.c"), "-lnghttp2", "-lssl",
+            "-lcrypto")
+        port = free_port()
+        Path(folder, "body.json").write_text('{"aps":{"alert":{"title":"Order shipped","body":"' + "x" * 151)
+        Path(folder, "uris.txt").write_text(
+            "".join(f"https://127.0.0.1:{port}/3/device/{n * 2654435761 % 2**32:064x}\n" for n in range(1000)))
+        server = subprocess.Popen(
+            ["taskset", "-c", SERVER_CPU, f"{folder}/responder", "serve", str(port), f"{folder}/cert.pem",
+             f"{folder}/key.pem", "-T", "900"], stdout=subprocess.DEVNULL)
+        reference, own = [], []
+        try:
+            wait_for_port(port)
+            for _ in range(options.runs):
+                reference.append(h2load(folder, port, options, authorization))
+                own.append(ours(binary, folder, port, options, authorization))
+        finally:
+            server.terminate()
+            server.wait()
+
+    table = {name: {key: median(results, key) for key in ("rps", "cpu", "rss")} | {"failed": sum(r["failed"] for r in results)}
+             for name, results in (("h2load", reference), ("chapar", own))}
+    ratio = {"rps": table["chapar"]["rps"] / table["h2load"]["rps"], "cpu": table["chapar"]["cpu"] / table["h2load"]["cpu"]}
+    print(f"{'':8}{'requests/s':>12}{'CPU us each':>13}{'RSS MiB':>9}{'failed':>8}")
+    for name, row in table.items():
+        print(f"{name:8}{row['rps']:12,.0f}{row['cpu']:13.2f}{row['rss']:9.1f}{row['failed']:8}")
+    print(f"{'ratio':8}{ratio['rps']:12.2f}{ratio['cpu']:13.2f}")
+    result = {"benchmark": "transport", "requests": options.requests, "runs": options.runs, "streams": options.streams,
+              "batch": options.batch, "authorization": bool(authorization), "median": table, "ratio": ratio,
+              "all": {"h2load": reference, "chapar": own}}
+    print(json.dumps(result))
+    if options.json:
+        Path(options.json).write_text(json.dumps(result, indent=2))
+
+
+if __name__ == "__main__":
+    main()

@@ -179,6 +179,7 @@ let package = Package(
             dependencies: [
                 "PushSandbox", "PushHTTP", "PushCore", "PushTesting", "CNghttp2",
                 .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOSSL", package: "swift-nio-ssl"),

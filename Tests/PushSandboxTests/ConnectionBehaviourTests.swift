@@ -222,6 +222,17 @@ struct ConnectionBehaviourTests {
         }
     }
 
+    @Test("A client that breaks the protocol is told so, and gone")
+    func brokenProtocol() async throws {
+        try await run { simulator, _ in
+            let client = try await RawClient.connect(to: simulator)
+            client.sendData(1, "on a stream that was never opened")
+            #expect(await client.first(Self.goAway)?.code == 1)
+            #expect(await client.end() == "")
+            #expect(await simulator.wait { $0.connectionsOpen == 0 })
+        }
+    }
+
     @Test("A header list beyond 8000 bytes is not taken")
     func headerList() async throws {
         try await run { simulator, jwt in

@@ -77,6 +77,9 @@ final class HTTP2ServerSession {
 
     deinit { nghttp2_session_del(session) }
 
+    /// Nothing more will be read or sent: the client broke the protocol, or said goodbye and is owed nothing.
+    var isFinished: Bool { nghttp2_session_want_read(session) == 0 && nghttp2_session_want_write(session) == 0 }
+
     /// Takes bytes from the client; the events they complete, in order.
     ///
     /// Nil when the client broke the protocol beyond repair: what remains to be sent says so, then the connection must

@@ -270,7 +270,10 @@ final class SandboxHTTP2Connection: ChannelInboundHandler {
         var buffer = context.channel.allocator.buffer(capacity: 4096)
         session.drain(into: &buffer)
         if buffer.readableBytes > 0 { context.writeAndFlush(wrapOutboundOut(buffer), promise: nil) }
-        if closesAfterAnswers, session.streams.values.allSatisfy(\.isAbandoned) {
+        if session.isFinished {
+            isClosing = true
+            context.close(promise: nil)
+        } else if closesAfterAnswers, session.streams.values.allSatisfy(\.isAbandoned) {
             closesAfterAnswers = false
             end(.close)
         }

@@ -1,0 +1,34 @@
+public import Logging
+public import PushCore
+
+extension Gateway {
+    /// Puts a whole gateway together: books, dispatcher and API over a store and the backends of a snapshot.
+    ///
+    /// - Parameters:
+    ///   - snapshot: The configuration in force and its backends.
+    ///   - store: An open store; the gateway closes it when it ends.
+    ///   - knownKinds: The kinds of backends that `overrides` may name: all that the program knows.
+    ///   - time: The clock.
+    ///   - metrics: What is counted and shown under `/metrics`.
+    ///   - logger: Where trouble is told.
+    ///   - onListening: Is told the port once connections are taken.
+    /// - Throws: When the store does not answer.
+    public static func assemble(
+        _ snapshot: GatewaySnapshot,
+        store: any NotificationStore,
+        knownKinds: [String] = [],
+        time: any TimeSource = SystemTime(),
+        metrics: GatewayMetrics = GatewayMetrics(),
+        logger: Logger,
+        onListening: @escaping @Sendable (_ port: Int) async -> Void = { _ in }
+    ) async throws(StoreError) -> Gateway {
+        let books = try await LedgerStore(store, metrics: metrics)
+        let state = GatewayState(snapshot: snapshot, store: books, time: time)
+        let dispatcher = Dispatcher(store: books, time: time, observer: metrics, logger: logger) { stored in
+            try NotificationContent.decode(stored)
+        }
+        let api = GatewayAPI(state: state, lanes: dispatcher, metrics: metrics, knownKinds: knownKinds, logger: logger)
+        let front = api.makeApplication(onListening: onListening)
+        return Gateway(state: state, dispatcher: dispatcher, front: front, logger: logger)
+    }
+}

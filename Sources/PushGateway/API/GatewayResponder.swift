@@ -6,6 +6,8 @@ internal import Synchronization
 
 /// Nothing: requests are handled without Hummingbird's own context, which the hot path would pay for.
 public struct GatewayRequestContext: InitializableFromSource {
+    init() {}
+
     /// Makes it.
     public init(source: ApplicationRequestContextSource) {}
 }

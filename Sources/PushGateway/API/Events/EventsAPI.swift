@@ -10,17 +10,21 @@ struct EventsAPI: Sendable {
     let admission: Admission
     let build: BuildInfo
 
+    /// The furthest that a stream begins before now by the parameter `last`.
+    private static let furthestLast = 10_000
+
     /// Answers a request; without a number the stream begins with what happens from now on.
     func open(_ scope: RequestScope) async throws(Problem) -> Response {
-        try scope.allowParameters(["after", "types", "lanes"])
+        try scope.allowParameters(["after", "last", "types", "lanes"])
         guard !state.isDraining else { throw .draining }
         let filter = try EventFilter(scope.parameter("types"))
         let resumed = try Self.position(scope)
+        let last = Int64(try scope.number("last", in: 0...Self.furthestLast, default: 0))
         let slot = try StreamSlot(admission)
         var after = resumed ?? 0
         if resumed == nil {
             do throws(StoreError) {
-                after = try await state.store.lastEvent()
+                after = max(0, try await state.store.lastEvent() - last)
             } catch {
                 throw Problem(error)
             }

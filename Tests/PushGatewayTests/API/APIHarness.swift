@@ -1,0 +1,195 @@
+import HummingbirdCore
+import Crypto
+import Foundation
+import HTTPTypes
+import Hummingbird
+import Logging
+import NIOCore
+import PushCore
+import PushTesting
+import Synchronization
+import Testing
+
+@testable import PushGateway
+
+/// A gateway's API over a store in memory and backends that only answer questions.
+struct APIHarness {
+    let time = ManualTime(Date(timeIntervalSince1970: 1_800_000_000))
+    let store: MemoryStore
+    let state: GatewayState
+    let metrics = GatewayMetrics()
+    let api: GatewayAPI
+
+    init(
+        backends: [StubBackend] = [.ios, .android],
+        keys: [GatewayConfiguration.APIKey] = [],
+        _ change: (inout GatewayConfiguration) -> Void = { _ in }
+    ) {
+        store = MemoryStore(time: time)
+        var configuration = GatewayConfiguration()
+        configuration.apiKeys = keys
+        change(&configuration)
+        let snapshot = GatewaySnapshot(
+            configuration: configuration,
+            backends: backends.map { BackendRegistry.ConfiguredBackend(name: $0.name, backend: $0) }
+        )
+        state = GatewayState(snapshot: snapshot, store: store, time: time)
+        api = GatewayAPI(
+            state: state,
+            lanes: StubLanes(),
+            metrics: metrics,
+            knownKinds: ["apns", "fcm"],
+            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+        )
+    }
+
+    /// An answer, read to its end.
+    struct Reply {
+        let status: Int
+        let headers: HTTPFields
+        let bytes: [UInt8]
+
+        var text: String { String(decoding: bytes, as: UTF8.self) }
+        var json: JSONValue { (try? JSONValue(parsing: bytes)) ?? .null }
+        var code: String? { json["code"]?.stringValue }
+        /// `pointer code` of each wrong field.
+        var errors: [String] { APIHarness.errors(of: json) }
+    }
+
+    static func errors(of problem: JSONValue?) -> [String] {
+        (problem?["errors"]?.arrayValue ?? []).map {
+            "\($0["pointer"]?.stringValue ?? "?") \($0["code"]?.stringValue ?? "?")"
+        }
+    }
+
+    func send(
+        _ method: HTTPRequest.Method,
+        _ path: String,
+        _ body: String? = nil,
+        headers: HTTPFields = [:],
+        host: String? = "localhost:8080"
+    ) async throws -> Reply {
+        try await Self.send(api.responder, method, path, body, headers: headers, host: host)
+    }
+
+    static func send(
+        _ responder: GatewayResponder,
+        _ method: HTTPRequest.Method,
+        _ path: String,
+        _ body: String? = nil,
+        headers: HTTPFields = [:],
+        host: String? = "localhost:8080"
+    ) async throws -> Reply {
+        let request = request(method, path, body, headers: headers, host: host)
+        let response = try await responder.respond(to: request, context: GatewayRequestContext())
+        let writer = CollectingWriter()
+        try await response.body.write(writer)
+        return Reply(status: response.status.code, headers: response.headers, bytes: writer.bytes.withLock { $0 })
+    }
+
+    /// Gives the answer with its body unread.
+    func respond(
+        _ method: HTTPRequest.Method,
+        _ path: String,
+        _ body: String? = nil,
+        headers: HTTPFields = [:],
+        host: String? = "localhost:8080"
+    ) async throws -> Response {
+        let request = Self.request(method, path, body, headers: headers, host: host)
+        return try await api.responder.respond(to: request, context: GatewayRequestContext())
+    }
+
+    private static func request(
+        _ method: HTTPRequest.Method,
+        _ path: String,
+        _ body: String?,
+        headers: HTTPFields,
+        host: String?
+    ) -> Request {
+        var headers = headers
+        if body != nil, !headers.contains(.contentType) { headers[.contentType] = "application/json" }
+        if let body { headers[.contentLength] = String(body.utf8.count) }
+        let head = HTTPRequest(method: method, scheme: "http", authority: host, path: path, headerFields: headers)
+        return Request(head: head, body: RequestBody(buffer: ByteBuffer(string: body ?? "")))
+    }
+
+    /// Sends one notification.
+    func post(_ body: String, headers: HTTPFields = [:]) async throws -> Reply {
+        try await send(.post, "/v1/notifications", body, headers: headers)
+    }
+
+    /// A notification to one Apple token, with further members.
+    static func sample(_ more: String = "", content: String = #"{"title":"Order 42"}"#) -> String {
+        #"{"to":{"tokens":[{"token":"4f1c","service":"ios-apns"}]},"content":\#(content)\#(more)}"#
+    }
+
+    static func key(_ name: String, _ scopes: Set<GatewayConfiguration.APIKey.Scope>) -> GatewayConfiguration.APIKey {
+        let hash = SHA256.hash(data: Data("chp_\(name)".utf8)).map { String(format: "%02x", $0) }.joined()
+        return GatewayConfiguration.APIKey(name: name, sha256: hash, scopes: scopes)
+    }
+
+    static func bearer(_ name: String) -> HTTPFields { [.authorization: "Bearer chp_\(name)"] }
+}
+
+/// Keeps what is written, and lets a test wait for it.
+final class CollectingWriter: ResponseBodyWriter, Sendable {
+    let bytes = Mutex<[UInt8]>([])
+    let isFinished = Mutex(false)
+    private let limit: Int?
+
+    struct Full: Error {}
+
+    /// With a limit, the client goes away after so many bytes.
+    init(limit: Int? = nil) { self.limit = limit }
+
+    var text: String { String(decoding: bytes.withLock { $0 }, as: UTF8.self) }
+
+    func write(_ buffer: ByteBuffer) async throws {
+        let count = bytes.withLock {
+            $0 += buffer.readableBytesView
+            return $0.count
+        }
+        if let limit, count > limit { throw Full() }
+    }
+
+    func finish(_ trailingHeaders: HTTPFields?) async throws { isFinished.withLock { $0 = true } }
+}
+
+/// A backend that takes what it is told to take, and finds in a payload what it is told to find.
+struct StubBackend: PushBackend {
+    var name: String
+    var kind: BackendKind
+    var audience: BackendAudience
+    var finding: @Sendable (PushNotification) -> PayloadCheck = { _ in PayloadCheck() }
+    var health = BackendHealth()
+
+    func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {}
+    func check(_ notification: PushNotification, for recipient: Recipient.Form) -> PayloadCheck {
+        finding(notification)
+    }
+
+    static let ios = StubBackend(
+        name: "ios",
+        kind: "apns",
+        audience: BackendAudience(services: [.iOSAPNs], forms: [.platformID])
+    )
+    static let android = StubBackend(
+        name: "android",
+        kind: "fcm",
+        audience: BackendAudience(services: [.androidFirebase, .iOSFirebase], forms: [.topic])
+    )
+    /// Takes every form there is.
+    static let crm = StubBackend(
+        name: "crm",
+        kind: "altcraft",
+        audience: BackendAudience(
+            services: Set(TokenService.known),
+            forms: [.device, .user, .platformID, .topic, .tags, .everyone]
+        )
+    )
+}
+
+/// Lanes that are as they are.
+struct StubLanes: LaneObserver {
+    let lanes = [LaneStatus(backend: "ios", inFlight: 3, window: 1000), LaneStatus(backend: "android", isParked: true)]
+}

@@ -1,0 +1,177 @@
+import PushTesting
+import Synchronization
+import Foundation
+import HTTPTypes
+import PushCore
+import Testing
+
+@testable import PushGateway
+
+@Suite("The gateway's front", .timeLimit(.minutes(1)))
+struct APIOperationsTests {
+    @Test(
+        "answers other methods with 405 and those it knows",
+        arguments: [
+            (.get, "/v1/notifications", "POST"), (.put, "/v1/notifications/batch", "POST"),
+            (.post, "/v1/notifications/0000000000001", "GET, HEAD, DELETE"), (.post, "/v1/events", "GET, HEAD"),
+            (.delete, "/", "GET, HEAD"), (.options, "/metrics", "GET, HEAD"),
+        ] as [(HTTPRequest.Method, String, String)]
+    )
+    func method(method: HTTPRequest.Method, path: String, allowed: String) async throws {
+        let reply = try await APIHarness().send(method, path, method == .get ? nil : "{}")
+        #expect(reply.status == 405)
+        #expect(reply.headers[.allow] == allowed)
+        #expect(reply.code == "method_not_allowed")
+    }
+
+    @Test(
+        "answers paths it does not know with 404",
+        arguments: [
+            "/v1", "/v1/notifications/", "/v1/notifications/1/deliveries/2", "/v2/notifications", "/favicon.ico", "//",
+            "/v1/notifications/1/attempts",
+        ]
+    )
+    func path(path: String) async throws {
+        let reply = try await APIHarness().send(.get, path)
+        #expect(reply.status == 404)
+        #expect(reply.headers[.contentType] == "application/problem+json")
+    }
+
+    @Test("answers HEAD with the head of GET", arguments: ["/healthz", "/v1/backends", "/openapi.json", "/"])
+    func head(path: String) async throws {
+        let harness = APIHarness()
+        let get = try await harness.send(.get, path)
+        let head = try await harness.send(.head, path)
+        #expect(head.status == get.status)
+        #expect(head.headers[.contentType] == get.headers[.contentType])
+        #expect(head.headers[.contentLength] == get.headers[.contentLength])
+        #expect(head.bytes.isEmpty)
+    }
+
+    @Test("is ready while the store takes work, whatever the platforms do")
+    func readiness() async throws {
+        var ios = StubBackend.ios
+        ios.health = BackendHealth(status: .down)
+        let harness = APIHarness(backends: [ios])
+        #expect(try await harness.send(.get, "/readyz", host: "10.1.2.3").status == 200)
+        harness.store.contents.withLock { $0.health = StoreHealth(acceptsWork: false, detail: "the disk is full") }
+        let full = try await harness.send(.get, "/readyz")
+        #expect(full.status == 503)
+        #expect(full.json["store"]?["detail"] == "the disk is full")
+        #expect(try await harness.send(.get, "/healthz").status == 200)
+        harness.store.contents.withLock { $0.health = StoreHealth(acceptsWork: true) }
+        harness.state.beginDraining()
+        let draining = try await harness.send(.get, "/readyz")
+        #expect(draining.status == 503)
+        #expect(draining.json["status"] == "draining")
+    }
+
+    @Test("tells what each backend is, can do and has before it")
+    func backends() async throws {
+        var ios = StubBackend.ios
+        ios.health = BackendHealth(
+            status: .degraded,
+            detail: "One connection is missing.",
+            connections: 1,
+            credentialExpiries: ["client_certificate": Date(timeIntervalSince1970: 1_800_000_000)]
+        )
+        let harness = APIHarness(backends: [ios, .android])
+        _ = try await harness.post(APIHarness.sample())
+        harness.time.advance(by: .seconds(90))
+        let reply = try await harness.send(.get, "/v1/backends")
+        let backends = try #require(reply.json["backends"]?.arrayValue)
+        #expect(backends.map { $0["name"] } == ["ios", "android"])
+        #expect(backends[0]["kind"] == "apns")
+        #expect(backends[0]["audience"] == ["services": ["ios-apns"], "forms": ["platform_id"]])
+        #expect(backends[0]["abilities"] == ["send"])
+        #expect(backends[0]["health"]?["status"] == "degraded")
+        #expect(backends[0]["health"]?["credential_expiries"]?["client_certificate"] == "2027-01-15T08:00:00.000Z")
+        #expect(backends[0]["lane"]?["in_flight"] == 3)
+        #expect(backends[0]["lane"]?["window"] == 1000)
+        #expect(backends[0]["lane"]?["waiting"] == 1)
+        #expect(backends[0]["lane"]?["oldest_age"]?.text == "90.0")
+        #expect(backends[1]["lane"]?["parked"] == true)
+    }
+
+    @Test("serves its description with its version, and a page that may only run its own script")
+    func documents() async throws {
+        let description = try await APIHarness().send(.get, "/openapi.json")
+        #expect(description.json["openapi"] == "3.1.0")
+        #expect(description.json["info"]?["version"] == .string(BuildInfo.current.version))
+        let page = try await APIHarness().send(.get, "/")
+        let policy = try #require(page.headers[.contentSecurityPolicy])
+        #expect(policy.hasPrefix("default-src 'none'; script-src 'sha256-"))
+        #expect(policy.contains("style-src 'sha256-"))
+        #expect(page.text.contains("EventSource"))
+        #expect(!page.text.contains("http://") && !page.text.contains("https://"))
+    }
+}
+
+@Suite("Under pressure the gateway", .timeLimit(.minutes(1)))
+struct APIPressureTests {
+    @Test("says that the store is full, when to come again, and stores nothing")
+    func full() async throws {
+        let harness = APIHarness()
+        harness.store.fail(.full(reason: "5,000,000 deliveries wait", retryAfter: .milliseconds(1200)))
+        for (path, body) in [
+            ("/v1/notifications", APIHarness.sample()),
+            ("/v1/notifications/batch", "{\"notifications\":[\(APIHarness.sample())]}"),
+        ] {
+            let reply = try await harness.send(.post, path, body)
+            #expect(reply.status == 503)
+            #expect(reply.code == "store_full")
+            #expect(reply.headers[.retryAfter] == "2")
+            #expect(reply.json["retryable"] == true)
+            #expect(reply.json["detail"] == "5,000,000 deliveries wait. Nothing was stored.")
+        }
+    }
+
+    @Test("does not show the store's own words when it fails")
+    func failed() async throws {
+        let harness = APIHarness()
+        harness.store.fail(.failed("SQLITE_IOERR at page 7"))
+        let reply = try await harness.post(APIHarness.sample())
+        #expect(reply.status == 503)
+        #expect(reply.code == "store_failed")
+        #expect(!reply.text.contains("SQLITE"))
+        #expect(try await harness.send(.get, "/v1/backends").status == 503)
+    }
+
+    @Test("refuses requests above its bound at once, and health never")
+    func busy() async throws {
+        let harness = APIHarness { $0.server.maximumRequests = 1 }
+        harness.store.hold()
+        async let first = harness.post(APIHarness.sample())
+        await harness.store.heldOne()
+        let second = try await harness.post(APIHarness.sample())
+        #expect(second.status == 503)
+        #expect(second.code == "too_busy")
+        #expect(second.headers[.retryAfter] == "1")
+        #expect(try await harness.send(.get, "/healthz").status == 200)
+        harness.store.release()
+        #expect(try await first.status == 202)
+        #expect(try await harness.post(APIHarness.sample()).status == 202)
+    }
+
+    @Test("takes no new work while it shuts down, and still tells what became of the old")
+    func draining() async throws {
+        let harness = APIHarness()
+        #expect(try await harness.post(APIHarness.sample()).status == 202)
+        let id = try #require(harness.store.accepted.first?.id)
+        harness.state.beginDraining()
+        let reply = try await harness.post(APIHarness.sample())
+        #expect(reply.status == 503)
+        #expect(reply.code == "draining")
+        #expect(try await harness.send(.get, "/v1/notifications/\(id)").status == 200)
+    }
+
+    @Test("holds the bodies of requests within a budget")
+    func memory() throws {
+        let admission = Admission()
+        let largest = 8 << 20
+        for _ in 0..<32 { try admission.reserve(bytes: largest, largest: largest) }
+        #expect(throws: Problem.self) { try admission.reserve(bytes: 1, largest: largest) }
+        admission.release(bytes: largest)
+        try admission.reserve(bytes: largest, largest: largest)
+    }
+}

@@ -63,7 +63,7 @@ struct SendCommand: AsyncParsableCommand {
     func run() async throws {
         var base = try message.request(text: text == "-" ? Self.standardInput() : text)
         if !recipients.isEmpty { base["to"] = ["tokens": .array(try recipients.map(MessageOptions.recipient))] }
-        let outlet = try outlet()
+        let outlet = try await outlet()
         let tally = SendTally()
         do {
             try await send(base, through: outlet, tally)
@@ -76,8 +76,9 @@ struct SendCommand: AsyncParsableCommand {
         if tally.status != .success { throw tally.status }
     }
 
-    private func outlet() throws -> any Outlet {
+    private func outlet() async throws -> any Outlet {
         if let client = try gateway.client() {
+            try await client.checkReachable()
             let patience = wait ?? (input == nil ? 10 : 0)
             return GatewayOutlet(client, patience: .milliseconds(Int64(patience * 1000)))
         }

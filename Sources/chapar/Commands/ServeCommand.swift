@@ -47,10 +47,20 @@ struct ServeCommand: AsyncParsableCommand {
         do {
             try await ServiceGroup(configuration: options).run()
         } catch {
-            throw CommandFailure("the gateway ended: \(error)")
+            throw CommandFailure(Self.sentence(error, configuration.server))
         }
         await assembly.transport.shutdown(grace: .seconds(1))
         logger.notice("stopped")
+    }
+}
+
+extension ServeCommand {
+    /// Why the gateway ended; the commonest reason in words that say what to do.
+    private static func sentence(_ error: any Error, _ server: GatewayConfiguration.Server) -> String {
+        let text = "\(error)"
+        guard text.contains("errno: \(EADDRINUSE)") else { return "the gateway ended: \(text)" }
+        return "cannot listen on \(server.host):\(server.port): the port is taken. "
+            + "Stop what has it, or change server.port."
     }
 }
 

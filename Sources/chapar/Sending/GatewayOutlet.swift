@@ -39,7 +39,7 @@ struct GatewayOutlet: Outlet {
                         recipient: "",
                         verdict: .refused,
                         status: 422,
-                        reason: problem["code"]?.stringValue,
+                        reason: GatewayClient.Answer(status: 422, json: problem).code,
                         detail: sentence
                     )
                 ])
@@ -54,7 +54,7 @@ struct GatewayOutlet: Outlet {
         _ answer: GatewayClient.Answer,
         _ report: @Sendable ([SendResult]) -> Void
     ) throws {
-        let code = answer.json["code"]?.stringValue
+        let code = answer.code
         switch answer.status {
         case 401, 403:
             throw CommandFailure("the gateway refused the key: \(answer.problem)", .usage)

@@ -49,6 +49,11 @@ struct GatewayClient: Sendable {
         var json: JSONValue
         var retryAfter: Duration?
 
+        /// A problem's word for programs: that of its first wrong field, when there is one.
+        var code: String? {
+            json["errors"]?.arrayValue?.first?["code"]?.stringValue ?? json["code"]?.stringValue
+        }
+
         /// A problem's sentences, for people.
         var problem: String {
             let errors = (json["errors"]?.arrayValue ?? []).map {
@@ -125,6 +130,15 @@ struct GatewayClient: Sendable {
         switch last {
         case .success(let answer): return answer
         case .failure(let failure): throw unreachable(failure)
+        }
+    }
+
+    /// Finds out quickly whether anything answers at the address.
+    func checkReachable() async throws {
+        do throws(HTTPFailure) {
+            _ = try await pool.send(HTTPCall(HTTPCallTemplate(method: "GET", deadline: .seconds(5)), path: "/healthz"))
+        } catch {
+            throw unreachable(error)
         }
     }
 

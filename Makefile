@@ -1,0 +1,49 @@
+# Chapar. `make demo` shows it, `make test` checks everything that CI checks.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help demo build release test lint format bench deps test-deps clean
+
+SOURCES := Package.swift Sources Plugins Tests Examples $(wildcard Benchmarks)
+CHAPAR := .build/debug/chapar
+
+help:  ## What can be made
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
+
+demo: build  ## See it work: simulators, a gateway, messages, outcomes, a dashboard (no account needed)
+	@$(CHAPAR) demo
+
+build: deps  ## Build for development
+	@[ -d .build/debug ] || echo "First build: about five minutes on two cores, later ones take seconds."
+	swift build --product chapar
+
+release: deps  ## Build for use: .build/release/chapar
+	@[ -d .build/release ] || echo "First release build: about ten minutes on two cores."
+	swift build -c release --product chapar
+
+lint:  ## Check the form of the code
+	swift format lint --strict --recursive $(SOURCES)
+
+format:  ## Bring the code into form
+	swift format -i --recursive $(SOURCES)
+
+test: test-deps lint  ## Everything that CI checks
+	@[ -d .build/debug ] || echo "First build with tests: about ten minutes on two cores."
+	swift build --build-tests
+	swift test --skip-build
+	swift build --package-path Examples --scratch-path .build-examples
+	$(CHAPAR) demo --once
+	./.ci/end-to-end $(CHAPAR)
+
+bench: release  ## How fast this machine is: accepts and deliveries per second through the whole gateway
+	.build/release/chapar bench
+
+deps:  ## Install the system libraries that the program links, where they are missing
+	@./.ci/packages libsqlite3-dev libnghttp2-dev
+
+test-deps:  ## Install what the tests use besides, where it is missing
+	@./.ci/packages libsqlite3-dev libnghttp2-dev pkg-config nghttp2-server nghttp2-client nginx-light h2o curl python3-venv jq
+	@./.ci/python
+
+clean:  ## Remove everything that was built
+	rm -rf .build .build-examples .venv

@@ -1,0 +1,109 @@
+import Foundation
+import PushCore
+import Testing
+
+@Suite("The command line", .timeLimit(.minutes(2)))
+struct CommandLineTests {
+    private static let endings: [([String], Int32)] = [
+        (["--help"], 0), (["--version"], 0), (["help", "send"], 0), (["backends"], 0), (["completion", "bash"], 0),
+        (["completion", "zsh"], 0), (["completion", "fish"], 0),
+        (["bogus"], 2), (["--bogus"], 2), (["check", "--bogus"], 2), (["send", "hi"], 2),
+        (["send", "--to", "no-colon", "hi"], 2), (["send", "--to", "ios-apnz:ab", "hi"], 2),
+        (["send", "--to", "ios-apns:ab", "--data", "x", "hi"], 2), (["send", "--to", "ios-apns:ab", "--badge", "x"], 2),
+        (["send", "--to", "ios-apns:ab", "hi", "--body", "ho"], 2), (["send", "--input", "-", "-"], 2),
+        (["send", "--to", "ios-apns:ab", "hi", "--url", "localhost"], 2), (["completion", "tcsh"], 2),
+        (["keys", "create", "--name", "two words"], 2), (["keys", "create"], 2), (["sandbox"], 2),
+        (["sandbox", "--dir", "/tmp/x", "--port", "70000"], 2),
+        (["check", "--config", "/nowhere.yaml"], 3), (["serve", "--config", "/nowhere.yaml"], 3),
+        (["config", "print", "--config", "/nowhere.yaml"], 3), (["keys", "list", "--config", "/nowhere.yaml"], 3),
+        (["backends", "--config", "/nowhere.yaml"], 3),
+        (["send", "--to", "ios-apns:ab", "hi", "--config", "/nowhere.yaml"], 3),
+        (["doctor", "--config", "/nowhere.yaml"], 1),
+        (["send", "--to", "ios-apns:ab", "hi", "--url", "http://127.0.0.1:1"], 75),
+    ]
+
+    @Test("Every ending has its exit code", arguments: endings)
+    func exitCode(arguments: [String], expected: Int32) async throws {
+        let result = try await Program.run(arguments)
+        #expect(result.status == expected, "\(arguments): \(result.errors)")
+        if expected != 0 {
+            #expect(!result.errors.isEmpty || arguments.first == "doctor")
+            #expect(result.output.isEmpty || arguments.first == "doctor", "stdout is for results")
+        }
+    }
+
+    @Test("The configuration can come from the environment, and a flag wins over it")
+    func configVariable() async throws {
+        let folder = try TestFolder()
+        defer { folder.remove() }
+        let file = try folder.write("bogus: 1", to: "a.yaml")
+        let named = try await Program.run(["check"], environment: ["CHAPAR_CONFIG": file])
+        #expect(named.status == 3)
+        #expect(named.errors.contains("bogus: unknown key"))
+        let other = try await Program.run(["check", "-c", "/nowhere.yaml"], environment: ["CHAPAR_CONFIG": file])
+        #expect(other.errors.contains("cannot read /nowhere.yaml"))
+    }
+
+    @Test("check --json names every mistake with its place")
+    func checkJSON() async throws {
+        let folder = try TestFolder()
+        defer { folder.remove() }
+        let file = try folder.write(
+            "server: { prot: 1 }\nbackends:\n  ios: { kind: apns, team_id: x, unknown_thing: 1 }\n", to: "a.yaml")
+        let result = try await Program.run(["check", "--json", "--config", file])
+        #expect(result.status == 3)
+        let json = try JSONValue(parsing: Array(result.output.utf8))
+        #expect(json["ok"]?.boolValue == false)
+        let issues = json["issues"]?.arrayValue ?? []
+        let paths = issues.compactMap { $0["path"]?.stringValue }
+        #expect(paths.contains("server.prot"))
+        #expect(paths.contains("backends.ios.unknown_thing"))
+        #expect(issues.first?["line"]?.integerValue == 1)
+        #expect(issues.first?["fix"]?.stringValue == "Did you mean \"port\"?")
+    }
+
+    @Test("A key that was made is listed, found for revoking, and shown nowhere else")
+    func keys() async throws {
+        try await SandboxRig.run { rig in
+            let made = try await Program.run(["keys", "create", "--name", "shop", "--scope", "send", "--json"])
+            let json = try JSONValue(parsing: Array(made.output.utf8))
+            let key = try #require(json["key"]?.stringValue)
+            let line = try #require(json["line"]?.stringValue)
+            #expect(key.hasPrefix("chp_") && key.count > 40)
+            try rig.append("auth:\n  api_keys:\n    \(line)\n")
+            #expect(try await Program.run(["check", "--config", rig.config]).status == 0)
+            let list = try await Program.run(["keys", "list", "--config", rig.config])
+            #expect(list.output.contains("shop  send"))
+            #expect(!list.output.contains(key))
+            let revoke = try await Program.run(["keys", "revoke", "shop", "--config", rig.config])
+            #expect(revoke.output.contains("auth.api_keys[0]"))
+            #expect(try await Program.run(["keys", "revoke", "shpo", "--config", rig.config]).status == 1)
+
+            let gateway = try await rig.serve()
+            defer { gateway.child.kill() }
+            let file = rig.folder.appending(path: "key").path
+            try key.write(toFile: file, atomically: true, encoding: .utf8)
+            let to = "ios-apns:\(SandboxRig.token(1))"
+            let allowed = try await Program.run(
+                ["send", "--to", to, "hi", "--url", gateway.url, "--key-file", file, "--wait", "0"])
+            #expect(allowed.status == 0, "\(allowed.errors)")
+            let refused = try await Program.run(["send", "--to", to, "hi", "--url", gateway.url])
+            #expect(refused.status == 2)
+        }
+    }
+
+    @Test("A key file is made for its owner alone and never replaces a file")
+    func keyFile() async throws {
+        let folder = try TestFolder()
+        defer { folder.remove() }
+        let file = folder.url.appending(path: "key").path
+        let made = try await Program.run(["keys", "create", "--name", "shop", "--key-file", file])
+        #expect(made.status == 0)
+        let key = try String(contentsOfFile: file, encoding: .utf8)
+        #expect(key.hasPrefix("chp_"))
+        #expect(!made.output.contains(key.trimmingCharacters(in: .newlines)))
+        let mode = try FileManager.default.attributesOfItem(atPath: file)[.posixPermissions] as? Int
+        #expect(mode == 0o600)
+        #expect(try await Program.run(["keys", "create", "--name", "shop", "--key-file", file]).status == 2)
+    }
+}

@@ -12,6 +12,7 @@ extension Gateway {
     ///   - metrics: What is counted and shown under `/metrics`.
     ///   - logger: Where trouble is told.
     ///   - onListening: Is told the port once connections are taken.
+    /// - Returns: A gateway that does nothing before it runs.
     /// - Throws: When the store does not answer.
     public static func assemble(
         _ snapshot: GatewaySnapshot,

@@ -1,0 +1,167 @@
+import Foundation
+import Logging
+import PushCore
+import PushStoreSQLite
+import PushTesting
+import Synchronization
+
+@testable import PushGateway
+
+/// A platform that does what a test says, message by message.
+final class ScriptedBackend: PushBackend {
+    let kind: BackendKind = "scripted"
+    let audience = BackendAudience(services: [.iOSAPNs, .androidFirebase], forms: [.topic])
+    /// What becomes of the n-th attempt (from 1) for a recipient; nil never reports it.
+    private let script: @Sendable (Addressee, Int) -> DeliveryOutcome?
+    private let seen = Mutex<[String: [Addressee]]>([:])
+    private let ended = Mutex(false)
+    private let repeatIsHarmful: Bool
+
+    init(repeatIsHarmful: Bool = false, _ script: @escaping @Sendable (Addressee, Int) -> DeliveryOutcome?) {
+        self.repeatIsHarmful = repeatIsHarmful
+        self.script = script
+    }
+
+    /// The attempts that were made for a recipient.
+    func attempts(_ recipient: Recipient) -> [Addressee] { seen.withLock { $0[recipient.storedForm] ?? [] } }
+
+    var isShutDown: Bool { ended.withLock { $0 } }
+
+    func isRepeatHarmful(_ notification: PushNotification) -> Bool { repeatIsHarmful }
+
+    func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
+        for (row, request) in requests.enumerated() {
+            for (place, addressee) in request.recipients.enumerated() {
+                let attempt = seen.withLock { seen in
+                    seen[addressee.recipient.storedForm, default: []].append(addressee)
+                    return seen[addressee.recipient.storedForm]?.count ?? 0
+                }
+                guard let outcome = script(addressee, attempt) else { continue }
+                report([DeliveryReport(request: row, recipient: place, outcome: outcome)])
+            }
+        }
+    }
+
+    func shutdown(grace: Duration) async { ended.withLock { $0 = true } }
+}
+
+/// A dispatcher over a real store in a folder of its own, on a clock that the test moves.
+final class DispatcherRig: Sendable {
+    let time: ManualTime
+    let store: SQLiteStore
+    let folder: URL
+    let dispatcher: Dispatcher
+
+    init(time: ManualTime = ManualTime(), folder: URL? = nil) async throws {
+        self.time = time
+        self.folder =
+            folder ?? FileManager.default.temporaryDirectory.appending(path: "chapar-dispatch-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: self.folder, withIntermediateDirectories: true)
+        let options = SQLiteStoreOptions(path: self.folder.appending(path: "test.db").path)
+        store = try SQLiteStore(options, time: time, logger: Logger(label: "test"))
+        dispatcher = Dispatcher(store: store, time: time, logger: Logger(label: "test")) { _ in
+            PushNotification(title: "stored")
+        }
+    }
+
+    /// Runs the dispatcher over named backends while `body` runs, then drains it and closes the store.
+    static func run(
+        _ backends: KeyValuePairs<String, ScriptedBackend>,
+        queue: GatewayConfiguration.Queue = GatewayConfiguration.Queue(),
+        _ body: (DispatcherRig) async throws -> Void
+    ) async throws {
+        let rig = try await DispatcherRig()
+        defer { try? FileManager.default.removeItem(at: rig.folder) }
+        try await rig.run(backends, queue: queue) { try await body(rig) }
+        await rig.store.close()
+    }
+
+    /// Runs the dispatcher while `body` runs, then drains it; the store stays open.
+    func run(
+        _ backends: KeyValuePairs<String, ScriptedBackend>,
+        queue: GatewayConfiguration.Queue = GatewayConfiguration.Queue(),
+        _ body: () async throws -> Void
+    ) async throws {
+        let snapshot = Self.snapshot(backends, queue: queue)
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { [dispatcher] in try await dispatcher.run(snapshot) }
+            let result: Result<Void, any Error>
+            do {
+                try await body()
+                result = .success(())
+            } catch {
+                result = .failure(error)
+            }
+            dispatcher.stop()
+            try await group.waitForAll()
+            try result.get()
+        }
+    }
+
+    static func snapshot(
+        _ backends: KeyValuePairs<String, ScriptedBackend>,
+        queue: GatewayConfiguration.Queue = GatewayConfiguration.Queue()
+    ) -> GatewaySnapshot {
+        var configuration = GatewayConfiguration()
+        configuration.queue = queue
+        return GatewaySnapshot(
+            configuration: configuration,
+            backends: backends.map { BackendRegistry.ConfiguredBackend(name: $0.key, backend: $0.value) }
+        )
+    }
+
+    /// Accepts one notification for topics, as the API would.
+    @discardableResult
+    func accept(
+        _ topics: [String] = ["t"],
+        plan: DeliveryPlan = DeliveryPlan(["a"]),
+        lives: Duration = .seconds(3600),
+        dueIn: Duration? = nil
+    ) async throws -> NotificationID {
+        let id = store.makeID(recipients: topics.count)
+        let now = time.now
+        let notification = NewNotification(
+            id: id,
+            notification: PushNotification(title: "t"),
+            content: Array("{}".utf8),
+            recipients: topics.map { .topic($0) },
+            plan: plan,
+            caller: "",
+            acceptedAt: now,
+            dueAt: dueIn.map { now.addingTimeInterval($0.inSeconds) },
+            expiresAt: now.addingTimeInterval(lives.inSeconds),
+            event: Array("{}".utf8)
+        )
+        _ = try await store.enqueue(EnqueueBatch([notification]))
+        return id
+    }
+
+    /// Waits until the counts of a notification are these; gives up after a while with what they are.
+    func expect(_ id: NotificationID, _ counts: [DeliveryState: Int], sourceLine: Int = #line) async throws {
+        let end = ContinuousClock.now + .seconds(20)
+        var last: [DeliveryState: Int]?
+        while ContinuousClock.now < end {
+            last = try await store.notification(id)?.counts
+            if last == counts { return }
+            await Task.yield()
+        }
+        throw ConformanceFailure("line \(sourceLine): \(String(describing: last)) instead of \(counts)")
+    }
+
+    /// Waits until something holds.
+    func until(sourceLine: Int = #line, _ condition: () async throws -> Bool) async throws {
+        let end = ContinuousClock.now + .seconds(20)
+        while ContinuousClock.now < end {
+            if try await condition() { return }
+            await Task.yield()
+        }
+        throw ConformanceFailure("line \(sourceLine): it did not happen in time")
+    }
+
+    /// The story of a notification's first delivery.
+    func story(_ id: NotificationID) async throws -> [JSONValue] {
+        let delivery = try await store.deliveries(of: id, after: nil, limit: 1).first
+        let text = "[" + String(decoding: delivery?.story ?? [], as: UTF8.self) + "]"
+        return try JSONValue(parsing: Array(text.utf8)).arrayValue ?? []
+    }
+}

@@ -1,0 +1,185 @@
+import Foundation
+import PushCore
+import PushStoreSQLite
+import PushTesting
+import Synchronization
+import Testing
+
+@testable import PushGateway
+
+@Suite("Dispatcher", .timeLimit(.minutes(2)))
+struct DispatcherTests {
+    private static let accepted = DeliveryOutcome.accepted(Acceptance(platformID: "p-1", status: 200))
+
+    private static func refused(_ advice: Refusal.Advice, _ kind: Refusal.Kind = .platform) -> DeliveryOutcome {
+        .refused(Refusal(kind, reason: "Reason", status: 400, advice: advice))
+    }
+
+    @Test("Every recipient gets its own end, and the counts add up")
+    func everyRecipient() async throws {
+        let backend = ScriptedBackend { addressee, _ in
+            switch addressee.recipient {
+            case .topic("good"): Self.accepted
+            case .topic("dead"): Self.refused(.never, .token)
+            case .topic("lost"): .unknown(UnknownOutcome(reason: "deadline", isRepeatHarmful: true))
+            default: nil
+            }
+        }
+        try await DispatcherRig.run(["a": backend]) { rig in
+            let id = try await rig.accept(["good", "dead", "lost"])
+            try await rig.expect(id, [.acceptedByPlatform: 1, .failed: 1, .unknown: 1])
+            let story = try await rig.story(id)
+            #expect(story.count == 1)
+            #expect(story[0]["outcome"] == "accepted")
+            #expect(story[0]["platform_id"] == "p-1")
+            #expect(story[0]["backend"] == "a")
+        }
+        #expect(backend.isShutDown)
+    }
+
+    @Test("A refusal for now is tried again after its wait, not before, under the same message id")
+    func retry() async throws {
+        let backend = ScriptedBackend { _, attempt in
+            attempt == 1 ? Self.refused(.retry(after: .seconds(30))) : Self.accepted
+        }
+        var queue = GatewayConfiguration.Queue()
+        queue.firstRetry = .milliseconds(1)
+        try await DispatcherRig.run(["a": backend], queue: queue) { rig in
+            let id = try await rig.accept()
+            try await rig.expect(id, [.retrying: 1])
+            rig.time.advance(by: .seconds(29))
+            try await rig.expect(id, [.retrying: 1])
+            #expect(backend.attempts(.topic("t")).count == 1)
+            rig.time.advance(by: .seconds(2))
+            try await rig.expect(id, [.acceptedByPlatform: 1])
+            let attempts = backend.attempts(.topic("t"))
+            #expect(attempts.count == 2)
+            #expect(attempts[0].messageID == attempts[1].messageID)
+            #expect(attempts.map(\.isReplay) == [false, false])
+            #expect(try await rig.story(id).map { $0["outcome"] } == ["refused", "accepted"])
+        }
+    }
+
+    @Test("After no answer the next attempt says that it may be the second")
+    func replay() async throws {
+        let backend = ScriptedBackend { _, attempt in
+            attempt == 1 ? .unknown(UnknownOutcome(reason: "deadline")) : Self.accepted
+        }
+        try await DispatcherRig.run(["a": backend]) { rig in
+            let id = try await rig.accept()
+            try await rig.expect(id, [.retrying: 1])
+            rig.time.advance(by: .seconds(11))
+            try await rig.expect(id, [.acceptedByPlatform: 1])
+            #expect(backend.attempts(.topic("t")).map(\.isReplay) == [false, true])
+        }
+    }
+
+    @Test("What a backend never reports is unknown, and is tried again")
+    func silence() async throws {
+        let backend = ScriptedBackend { _, attempt in attempt == 1 ? nil : Self.accepted }
+        try await DispatcherRig.run(["a": backend]) { rig in
+            let id = try await rig.accept()
+            try await rig.expect(id, [.retrying: 1])
+            rig.time.advance(by: .seconds(11))
+            try await rig.expect(id, [.acceptedByPlatform: 1])
+            #expect(try await rig.story(id).first?["reason"] == "not_reported")
+        }
+    }
+
+    @Test("A refusal for good goes on to the next backend of the plan")
+    func fallback() async throws {
+        let first = ScriptedBackend { _, _ in Self.refused(.never, .token) }
+        let second = ScriptedBackend { _, _ in Self.accepted }
+        try await DispatcherRig.run(["a": first, "b": second]) { rig in
+            let id = try await rig.accept(plan: DeliveryPlan(["a", "b"]))
+            try await rig.expect(id, [.acceptedByPlatform: 1])
+            #expect(try await rig.story(id).map { $0["backend"] } == ["a", "b"])
+            #expect(first.attempts(.topic("t")).count == 1)
+        }
+    }
+
+    @Test("A parked backend is probed one message at a time, and goes on with all when one is taken")
+    func park() async throws {
+        let isMended = Mutex(false)
+        let backend = ScriptedBackend { _, _ in
+            isMended.withLock { $0 } ? Self.accepted : Self.refused(.parkBackend, .account)
+        }
+        try await DispatcherRig.run(["a": backend]) { rig in
+            let id = try await rig.accept((0..<20).map { "t\($0)" })
+            try await rig.expect(id, [.retrying: 20])
+            #expect(rig.dispatcher.lanes.first?.isParked == true)
+            isMended.withLock { $0 = true }
+            rig.time.advance(by: .seconds(16))
+            try await rig.expect(id, [.acceptedByPlatform: 20])
+            #expect(rig.dispatcher.lanes.first?.isParked == false)
+            try await rig.until {
+                let events = try await rig.store.events(after: 0, limit: 100, patience: .zero)
+                let types = try events.compactMap { try JSONValue(parsing: $0.json)["type"]?.stringValue }
+                return types.contains("backend.parked") && types.contains("backend.resumed")
+            }
+        }
+    }
+
+    @Test("A message is sent at its time and ends at its time, wherever it waits")
+    func times() async throws {
+        let backend = ScriptedBackend { addressee, _ in
+            addressee.recipient == .topic("never") ? Self.refused(.retry(after: .seconds(50))) : Self.accepted
+        }
+        try await DispatcherRig.run(["a": backend]) { rig in
+            let scheduled = try await rig.accept(["later"], dueIn: .seconds(60))
+            let ending = try await rig.accept(["never"], lives: .seconds(100))
+            let stranded = try await rig.accept(["elsewhere"], plan: DeliveryPlan(["gone"]), lives: .seconds(30))
+            try await rig.expect(scheduled, [.scheduled: 1])
+            try await rig.expect(ending, [.retrying: 1])
+            try await rig.expect(stranded, [.queued: 1])
+            rig.time.advance(by: .seconds(59))
+            try await rig.expect(scheduled, [.scheduled: 1])
+            try await rig.expect(stranded, [.expired: 1])
+            rig.time.advance(by: .seconds(1))
+            try await rig.expect(scheduled, [.acceptedByPlatform: 1])
+            try await rig.until {
+                rig.time.advance(by: .seconds(1))
+                return try await rig.store.notification(ending)?.counts == [.expired: 1]
+            }
+        }
+    }
+
+    @Test("A reload hands waiting work to the new backend, and the old one ends")
+    func reload() async throws {
+        let old = ScriptedBackend { _, _ in Self.refused(.retry(after: .seconds(5))) }
+        let new = ScriptedBackend { _, _ in Self.accepted }
+        try await DispatcherRig.run(["a": old]) { rig in
+            let id = try await rig.accept((0..<50).map { "t\($0)" })
+            try await rig.expect(id, [.retrying: 50])
+            rig.dispatcher.install(DispatcherRig.snapshot(["a": new]))
+            try await rig.until { old.isShutDown }
+            rig.time.advance(by: .seconds(60))
+            try await rig.expect(id, [.acceptedByPlatform: 50])
+        }
+    }
+
+    @Test("A start after a death takes everything up; what may have been sent says so, and harm is not repeated")
+    func restart() async throws {
+        let first = try await DispatcherRig()
+        defer { try? FileManager.default.removeItem(at: first.folder) }
+        let id = try await first.accept(["x"], plan: DeliveryPlan(["a"]))
+        let call = try await first.accept(["y"], plan: DeliveryPlan(["call"]))
+        // The first gateway claims both and dies without a word.
+        for lane in ["a", "call"] {
+            let claims = try await first.store.claim(lane: lane, limit: 10, lease: .seconds(60), patience: .seconds(1))
+            #expect(claims.count == 1)
+        }
+        await first.store.close()
+
+        let second = try await DispatcherRig(time: first.time, folder: first.folder)
+        let backend = ScriptedBackend { _, _ in Self.accepted }
+        let phone = ScriptedBackend(repeatIsHarmful: true) { _, _ in Self.accepted }
+        try await second.run(["a": backend, "call": phone]) {
+            try await second.expect(id, [.acceptedByPlatform: 1])
+            try await second.expect(call, [.unknown: 1])
+        }
+        #expect(backend.attempts(.topic("x")).map(\.isReplay) == [true])
+        #expect(phone.attempts(.topic("y")).isEmpty)
+        await second.store.close()
+    }
+}

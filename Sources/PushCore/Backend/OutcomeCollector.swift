@@ -12,7 +12,12 @@ final class OutcomeCollector: Sendable {
 
     func take(_ reports: [DeliveryReport]) {
         rows.withLock { rows in
-            for report in reports { rows[report.request][report.recipient] = report.outcome }
+            for report in reports {
+                // A report for nobody is a plugin's mistake, and must not end the program.
+                guard rows.indices.contains(report.request), rows[report.request].indices.contains(report.recipient)
+                else { continue }
+                rows[report.request][report.recipient] = report.outcome
+            }
         }
     }
 

@@ -18,9 +18,9 @@ public struct APNsAuthKey: Sendable {
         public let fix: String
     }
 
-    /// Reads a key.
+    /// Reads a key; line breaks may be written as `\n`, as environment variables often have them.
     public init(pem: Secret) throws(Mistake) {
-        let text = pem.reveal()
+        let text = pem.reveal().replacingOccurrences(of: "\\n", with: "\n")
         if let mistake = Self.mistake(in: text) { throw mistake }
         do {
             key = try P256.Signing.PrivateKey(pemRepresentation: text.trimmingCharacters(in: .whitespacesAndNewlines))

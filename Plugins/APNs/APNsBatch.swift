@@ -47,14 +47,23 @@ struct APNsBatch {
         now = Int64(started.timeIntervalSince1970)
     }
 
-    /// What all recipients of a request share.
-    private struct Shared {
+    /// What all recipients of a request share; a class, since it is handed on for each recipient.
+    private final class Shared {
         let headers: APNsHeaders
         let overrides: APNsOverrides?
         let template: HTTPCallTemplate
         let expiration: HTTPHeader?
         let collapseID: HTTPHeader?
         let isRepeatHarmful: Bool
+
+        init(_ headers: APNsHeaders, _ overrides: APNsOverrides?, _ template: HTTPCallTemplate, _ expiration: String?) {
+            self.headers = headers
+            self.overrides = overrides
+            self.template = template
+            self.expiration = expiration.map { HTTPHeader("apns-expiration", $0, .literal) }
+            collapseID = headers.collapseID.map { HTTPHeader("apns-collapse-id", $0, .literal) }
+            isRepeatHarmful = overrides?.isRepeatHarmful ?? false
+        }
     }
 
     /// Adds the calls of a request.
@@ -170,17 +179,9 @@ struct APNsBatch {
         )
         let faults = APNsCheck.faults(request.notification, headers: headers, overrides: overrides, form: form)
         if let fault = faults.first { return .failure(Fault(fault)) }
+        let template = form == .platformID ? templates.broadcast(for: headers) : templates.template(for: headers)
         let expiration = headers.expiration ?? APNsHeaders.expiration(of: request, now: now)
-        return .success(
-            Shared(
-                headers: headers,
-                overrides: overrides,
-                template: form == .platformID ? templates.broadcast(for: headers) : templates.template(for: headers),
-                expiration: expiration.map { HTTPHeader("apns-expiration", $0, .literal) },
-                collapseID: headers.collapseID.map { HTTPHeader("apns-collapse-id", $0, .literal) },
-                isRepeatHarmful: overrides?.isRepeatHarmful ?? false
-            )
-        )
+        return .success(Shared(headers, overrides, template, expiration))
     }
 
     // MARK: What never leaves

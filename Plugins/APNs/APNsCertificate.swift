@@ -105,15 +105,17 @@ public struct APNsCertificate: Sendable {
                 fix: isKey ? "A .p8 key goes into key_file, with key_id and team_id. \(export)" : export
             )
         }
-        do {
-            let documents = try PEMDocument.parseMultiple(pemString: text)
-            guard let document = documents.first(where: { $0.discriminator == "CERTIFICATE" }) else {
-                throw Mistake(part: .certificate, problem: "is not a PEM certificate", fix: export)
-            }
-            return try Certificate(pemDocument: document)
-        } catch {
+        guard let document = document(in: text, { $0 == "CERTIFICATE" }),
+            let certificate = try? Certificate(pemDocument: document)
+        else {
             throw Mistake(part: .certificate, problem: "is a damaged certificate: it cannot be decoded", fix: export)
         }
+        return certificate
+    }
+
+    /// The first PEM document of a kind.
+    private static func document(in text: String, _ isWanted: (String) -> Bool) -> PEMDocument? {
+        (try? PEMDocument.parseMultiple(pemString: text))?.first { isWanted($0.discriminator) }
     }
 
     private static func check(_ key: String, fits certificate: Certificate) throws(Mistake) {
@@ -132,14 +134,9 @@ public struct APNsCertificate: Sendable {
                 fix: export
             )
         }
-        let parsed: Certificate.PrivateKey
-        do {
-            let documents = try PEMDocument.parseMultiple(pemString: key)
-            guard let document = documents.first(where: { $0.discriminator.hasSuffix("PRIVATE KEY") }) else {
-                throw Mistake(part: .key, problem: "is not a PEM key", fix: export)
-            }
-            parsed = try Certificate.PrivateKey(pemDocument: document)
-        } catch {
+        guard let document = document(in: key, { $0.hasSuffix("PRIVATE KEY") }),
+            let parsed = try? Certificate.PrivateKey(pemDocument: document)
+        else {
             throw Mistake(part: .key, problem: "is a damaged key: it cannot be decoded", fix: export)
         }
         guard parsed.publicKey == certificate.publicKey else {

@@ -127,9 +127,9 @@ enum APNsPayload {
 
     /// Whether the payload depends on the recipient's language.
     static func isLocalized(_ notification: PushNotification) -> Bool {
-        for text in [notification.title, notification.subtitle, notification.body] {
-            if case .localized? = text { return true }
-        }
+        if case .localized? = notification.title { return true }
+        if case .localized? = notification.subtitle { return true }
+        if case .localized? = notification.body { return true }
         return false
     }
 

@@ -41,7 +41,8 @@ public final class ProviderTokenSource: Sendable {
         /// Apple said that tokens change too often.
         var noMintBefore: Int64 = 0
         var alert: Alert?
-        /// A token was replaced because it was refused, so no connection that carries it is of use.
+        /// The newest token that was refused as expired and has a successor: no connection that carries it is of use.
+        var refusedGeneration: UInt64 = 0
         var mustReplaceConnections = false
         var generation: UInt64 = 0
         var isRestored = false
@@ -166,12 +167,12 @@ public final class ProviderTokenSource: Sendable {
     func expired(on connection: HTTPConnectionInfo) {
         let now = now
         state.withLock { state in
-            guard let newest = state.newest, let pin = state.pins.removeValue(forKey: connection.id),
-                pin.generation == newest.generation
-            else { return }  // Another refusal has dealt with it: there is a newer token already.
-            if abs(now - newest.issuedAt) >= Rule.leastBetweenMints, now >= state.noMintBefore {
+            guard let newest = state.newest, let pin = state.pins.removeValue(forKey: connection.id) else { return }
+            if pin.generation < newest.generation {
+                Self.replace(pin.generation, in: &state)  // There is a newer token already.
+            } else if abs(now - newest.issuedAt) >= Rule.leastBetweenMints, now >= state.noMintBefore {
                 _ = mint(&state, now)
-                state.mustReplaceConnections = true
+                Self.replace(pin.generation, in: &state)
                 state.suspectSince = .now  // If the new one is refused too, it is not the token's age.
             } else if let since = state.suspectSince, connection.openedAt > since {
                 let until = max(newest.issuedAt + Rule.leastBetweenMints, state.noMintBefore, now + 60)
@@ -181,6 +182,13 @@ public final class ProviderTokenSource: Sendable {
                 state.suspectSince = .now  // Perhaps only the connection is wedged; the next one tells.
             }
         }
+    }
+
+    /// Has the connections replaced that carry a refused token, once for each such token.
+    private static func replace(_ generation: UInt64, in state: inout State) {
+        guard generation > state.refusedGeneration else { return }
+        state.refusedGeneration = generation
+        state.mustReplaceConnections = true
     }
 
     /// Whether all connections are to be replaced: true once after a refused token was replaced, for whoever asks first.

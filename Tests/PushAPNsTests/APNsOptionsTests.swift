@@ -39,6 +39,8 @@ struct APNsOptionsTests {
     func variants() throws {
         let secret = Self.read([("key", sampleKey.pem)], without: ["key_file"])
         #expect(secret.issues.isEmpty)
+        let oneLine = Self.read([("key", sampleKey.pem.replacing("\n", with: "\\n"))], without: ["key_file"])
+        #expect(oneLine.issues.isEmpty, "an environment variable often has its line breaks written out")
         for word in ["sandbox", "development"] {
             let options = try #require(Self.read([("environment", word), ("port", "2197")]).options)
             #expect(options.environment == .development)

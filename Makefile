@@ -30,7 +30,7 @@ format:  ## Bring the code into form
 test: test-deps lint  ## Everything that CI checks
 	@[ -d .build/debug ] || echo "First build with tests: about ten minutes on two cores."
 	swift build --build-tests
-	swift test --skip-build
+	export CHAPAR_PYTHON=python3; [ -x .venv/bin/python ] && CHAPAR_PYTHON=$$PWD/.venv/bin/python; swift test --skip-build
 	swift build --package-path Examples --scratch-path .build-examples
 	$(CHAPAR) demo --once
 	./.ci/end-to-end $(CHAPAR)

@@ -75,7 +75,7 @@ struct Chapar: AsyncParsableCommand {
         version: Version.text,
         subcommands: [
             DemoCommand.self, ServeCommand.self, CheckCommand.self, ConfigCommand.self, BackendsCommand.self,
-            DoctorCommand.self, KeysCommand.self,
+            DoctorCommand.self, KeysCommand.self, BenchCommand.self,
             SendCommand.self, SandboxCommand.self, CompletionCommand.self,
         ]
     )

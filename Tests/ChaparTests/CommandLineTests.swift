@@ -9,7 +9,8 @@ struct CommandLineTests {
         (["completion", "zsh"], 0), (["completion", "fish"], 0),
         (["bogus"], 2), (["--bogus"], 2), (["check", "--bogus"], 2), (["send", "hi"], 2),
         (["send", "--to", "no-colon", "hi"], 2), (["send", "--to", "ios-apnz:ab", "hi"], 2),
-        (["send", "--to", "ios-apns:ab", "--data", "x", "hi"], 2), (["send", "--to", "ios-apns:ab", "--badge", "x"], 2),
+        (["send", "--to", "ios-apns:ab", "--data", "x", "hi"], 2),
+        (["send", "--to", "ios-apns:ab", "--badge", "x"], 2),
         (["send", "--to", "ios-apns:ab", "hi", "--body", "ho"], 2), (["send", "--input", "-", "-"], 2),
         (["send", "--to", "ios-apns:ab", "hi", "--url", "localhost"], 2), (["completion", "tcsh"], 2),
         (["keys", "create", "--name", "two words"], 2), (["keys", "create"], 2), (["sandbox"], 2),
@@ -49,7 +50,9 @@ struct CommandLineTests {
         let folder = try TestFolder()
         defer { folder.remove() }
         let file = try folder.write(
-            "server: { prot: 1 }\nbackends:\n  ios: { kind: apns, team_id: x, unknown_thing: 1 }\n", to: "a.yaml")
+            "server: { prot: 1 }\nbackends:\n  ios: { kind: apns, team_id: x, unknown_thing: 1 }\n",
+            to: "a.yaml"
+        )
         let result = try await Program.run(["check", "--json", "--config", file])
         #expect(result.status == 3)
         let json = try JSONValue(parsing: Array(result.output.utf8))

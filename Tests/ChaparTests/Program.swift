@@ -50,7 +50,9 @@ enum Program {
         let deadline = ContinuousClock.now + limit
         while true {
             if let value = try await condition() { return value }
-            guard ContinuousClock.now < deadline else { throw TooSlow(description: "\(what) did not happen in \(limit)") }
+            guard ContinuousClock.now < deadline else {
+                throw TooSlow(description: "\(what) did not happen in \(limit)")
+            }
             try await Task.sleep(for: .milliseconds(10))
         }
     }

@@ -13,7 +13,8 @@ struct SendTests {
         "The exit code tells what became of the recipients",
         arguments: [
             ([good], 0), ([dead], 1), ([busy], 75), ([good, dead], 4), ([dead, busy], 75), ([good, busy, dead], 4),
-        ] as [([String], Int32)])
+        ] as [([String], Int32)]
+    )
     func exitCodes(recipients: [String], expected: Int32) async throws {
         try await SandboxRig.run { rig in
             let to = recipients.flatMap { ["--to", $0] }
@@ -31,9 +32,12 @@ struct SendTests {
                 [
                     "send", "--config", rig.config, "--to", Self.good, "--title", "Order 42", "--sound", "default",
                     "--badge", "3", "--data", "order=42", "--data", #"box:={"n":[1,2]}"#, "--collapse-id", "order-42",
-                    "--ttl", "600", "--priority", "normal", "--override", #"apns={"payload":{"aps":{"thread-id":"t"}}}"#,
+                    "--ttl", "600", "--priority", "normal", "--override",
+                    #"apns={"payload":{"aps":{"thread-id":"t"}}}"#,
                     "-",
-                ], input: "from stdin\n")
+                ],
+                input: "from stdin\n"
+            )
             #expect(result.status == 0, "\(result.errors)")
             let push = try #require(rig.sandbox.apns.inbox.first)
             let payload = try JSONValue(parsing: push.payload)
@@ -70,7 +74,8 @@ struct SendTests {
             let titles = Set(
                 try rig.sandbox.apns.inbox.map {
                     try JSONValue(parsing: $0.payload)["aps"]?["alert"]?["title"]?.stringValue ?? ""
-                })
+                }
+            )
             #expect(titles.count == people.count)
             #expect(titles.contains("Hello, \"7\""))
         }
@@ -85,7 +90,8 @@ struct SendTests {
             ]
             let result = try await Program.run(
                 ["send", "--config", rig.config, "--input", "-", "--body", "x", "--json"],
-                input: lines.joined(separator: "\n"))
+                input: lines.joined(separator: "\n")
+            )
             #expect(result.status == 4)
             let outcomes = try result.lines.map { try JSONValue(parsing: Array($0.utf8)) }
                 .sorted { ($0["line"]?.integerValue ?? 0) < ($1["line"]?.integerValue ?? 0) }
@@ -97,7 +103,9 @@ struct SendTests {
     func badHeading() async throws {
         try await SandboxRig.run { rig in
             let result = try await Program.run(
-                ["send", "--config", rig.config, "--input", "-", "--input-format", "csv"], input: "service,tokn\n")
+                ["send", "--config", rig.config, "--input", "-", "--input-format", "csv"],
+                input: "service,tokn\n"
+            )
             #expect(result.status == 2)
             #expect(result.errors.contains("Did you mean \"token\"?"))
         }
@@ -145,7 +153,10 @@ struct SendTests {
                 let text = try String(contentsOfFile: rig.config, encoding: .utf8)
                 let lines = text.split(separator: "\n").filter { !$0.contains("ca_file") }
                 try (lines.joined(separator: "\n") + "\n").write(
-                    toFile: rig.config, atomically: true, encoding: .utf8)
+                    toFile: rig.config,
+                    atomically: true,
+                    encoding: .utf8
+                )
             default: break
             }
             let result = try await Program.run(["doctor", "--config", rig.config, "--json", "--timeout", "20"])

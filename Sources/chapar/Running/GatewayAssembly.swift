@@ -41,29 +41,14 @@ struct GatewayAssembly: Sendable {
         var configuration = loaded.configuration
         adjust(&configuration)
         log.replace(configuration.log)
-        let metrics = GatewayMetrics()
-        let file = try SQLiteStore(SQLiteStoreOptions(configuration.store), logger: logger)
-        state.bind(file)
-        let store = try await LedgerStore(file, metrics: metrics)
-        let shared = GatewayState(
-            snapshot: GatewaySnapshot(configuration: configuration, backends: loaded.backends),
-            store: store
-        )
-        let dispatcher = Dispatcher(store: store, time: shared.time, observer: metrics, logger: logger) {
-            try NotificationContent.decode($0)
-        }
-        let api = GatewayAPI(
-            state: shared,
-            lanes: dispatcher,
-            metrics: metrics,
+        let store = try SQLiteStore(SQLiteStoreOptions(configuration.store), logger: logger)
+        state.bind(store)
+        gateway = try await Gateway.assemble(
+            GatewaySnapshot(configuration: configuration, backends: loaded.backends),
+            store: store,
             knownKinds: bench.registry.factories.map(\.kind.rawValue),
-            logger: logger
-        )
-        gateway = Gateway(
-            state: shared,
-            dispatcher: dispatcher,
-            front: api.makeApplication(onListening: onListening),
-            logger: logger
+            logger: logger,
+            onListening: onListening
         )
         self.transport = transport
         self.bench = bench

@@ -1,0 +1,189 @@
+import ArgumentParser
+import Foundation
+import PushCore
+import PushGateway
+import PushSandbox
+
+/// `chapar bench`: how fast a gateway takes and delivers, through its HTTP API.
+struct BenchCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "bench",
+        abstract: "Measure a gateway: messages accepted and delivered per second, latencies.",
+        discussion: """
+            Without --url it measures a gateway and simulators within this process, which share the machine with the
+            load. With --url it sends real messages through a running gateway: point it at one that uses the sandbox.
+            """
+    )
+
+    @Option(help: "How many messages to send.")
+    var messages = 20_000
+
+    @Option(help: "How many messages a request carries, 1 to 1000.")
+    var batch = 100
+
+    @Option(help: "How many requests are under way at a time, 1 to 64.")
+    var concurrency = 8
+
+    @OptionGroup var gateway: GatewayAddress
+    @OptionGroup var form: OutputForm
+
+    func validate() throws {
+        guard (1...10_000_000).contains(messages), (1...1000).contains(batch), (1...64).contains(concurrency) else {
+            throw ValidationError("--messages is 1 to 10000000, --batch 1 to 1000, --concurrency 1 to 64.")
+        }
+    }
+
+    func run() async throws {
+        #if DEBUG
+            Shell.complain("This is a debug build: the figures say little. Build it with: make release")
+        #endif
+        if let client = try gateway.client() {
+            try await client.checkReachable()
+            let result = try await measure(client)
+            await client.close()
+            return show(result, where: "gateway")
+        }
+        let folder = try TemporaryFolder(prefix: "chapar-bench")
+        defer { folder.remove() }
+        let result = try await Sandbox.run { sandbox in
+            let files = try sandbox.writeFiles(to: folder.url, gatewayPort: 0)
+            var log = GatewayConfiguration.Log()
+            log.level = "error"
+            let quiet = log
+            return try await LocalGateway.run(
+                path: files.configurationFile.path,
+                log: LogOutput.Settings(quiet),
+                adjust: { $0.log = quiet },
+                { port in
+                    guard let endpoint = HTTPEndpoint(url: "http://127.0.0.1:\(port)") else {
+                        throw CommandFailure("no port")
+                    }
+                    let client = try GatewayClient(endpoint, key: nil, connections: concurrency)
+                    let result = try await measure(client)
+                    await client.close()
+                    return result
+                }
+            )
+        }
+        show(result, where: "in process, APNs simulator")
+    }
+
+    /// What a run came to.
+    private struct Result: Sendable {
+        var accepted = 0
+        var refused = 0
+        var latencies: [Duration] = []
+        var accepting = Duration.zero
+        var delivering = Duration.zero
+    }
+
+    private func measure(_ client: GatewayClient) async throws -> Result {
+        let start = ContinuousClock.now
+        var result = try await accept(client)
+        result.accepting = ContinuousClock.now - start
+        while try await waiting(client) > 0 { try await Task.sleep(for: .milliseconds(5)) }
+        result.delivering = ContinuousClock.now - start
+        return result
+    }
+
+    /// Posts everything, with so many requests under way at a time.
+    private func accept(_ client: GatewayClient) async throws -> Result {
+        let batches = (messages + batch - 1) / batch
+        return try await withThrowingTaskGroup(of: (Int, Int, Duration).self) { group in
+            var next = 0
+            var result = Result()
+            while next < min(concurrency, batches) {
+                let number = next
+                group.addTask { try await post(number, client) }
+                next += 1
+            }
+            while let (accepted, refused, latency) = try await group.next() {
+                result.accepted += accepted
+                result.refused += refused
+                result.latencies.append(latency)
+                guard next < batches else { continue }
+                let number = next
+                group.addTask { try await post(number, client) }
+                next += 1
+            }
+            return result
+        }
+    }
+
+    private func post(_ number: Int, _ client: GatewayClient) async throws -> (Int, Int, Duration) {
+        let first = number * batch
+        let count = min(batch, messages - first)
+        let list = (first..<first + count).map(Self.message)
+        let path = batch == 1 ? "/v1/notifications" : "/v1/notifications/batch"
+        let body = batch == 1 ? list[0].bytes : JSONValue.object(["notifications": .array(list)]).bytes
+        let start = ContinuousClock.now
+        let answer = try await client.postPatiently(path, body)
+        let latency = ContinuousClock.now - start
+        guard answer.status != 401, answer.status != 403 else {
+            throw CommandFailure("the gateway refused the key: \(answer.problem)", .usage)
+        }
+        let accepted = answer.status != 202 ? 0 : batch == 1 ? 1 : Int(answer.json["accepted"]?.integerValue ?? 0)
+        return (accepted, count - accepted, latency)
+    }
+
+    private static func message(_ number: Int) -> JSONValue {
+        let digits = String(number, radix: 16)
+        let token = "ab" + String(repeating: "0", count: 62 - digits.count) + digits
+        return [
+            "to": ["tokens": [["token": .string(token), "service": "ios-apns"]]],
+            "content": ["title": "Benchmark", "body": .string("message \(number)"), "data": ["n": .string(digits)]],
+        ]
+    }
+
+    /// How many messages are not done yet.
+    private func waiting(_ client: GatewayClient) async throws -> Int64 {
+        let answer: GatewayClient.Answer
+        do throws(HTTPFailure) {
+            answer = try await client.get("/v1/backends")
+        } catch {
+            throw client.unreachable(error)
+        }
+        guard answer.status == 200 else {
+            throw CommandFailure("the gateway does not show its lanes: \(answer.problem)", .usage)
+        }
+        return (answer.json["backends"]?.arrayValue ?? [])
+            .reduce(0) {
+                $0 + ($1["lane"]?["waiting"]?.integerValue ?? 0) + ($1["lane"]?["claimed"]?.integerValue ?? 0)
+            }
+    }
+
+    private func show(_ result: Result, where place: String) {
+        let sorted = result.latencies.sorted()
+        func percentile(_ share: Double) -> Double {
+            guard !sorted.isEmpty else { return 0 }
+            return sorted[min(sorted.count - 1, Int(Double(sorted.count) * share))].inSeconds * 1000
+        }
+        let accepted = Double(result.accepted)
+        let rates = (accepted / result.accepting.inSeconds, accepted / result.delivering.inSeconds)
+        if form.isJSON {
+            Shell.print([
+                "accepted": .integer(Int64(result.accepted)), "refused": .integer(Int64(result.refused)),
+                "accepted_per_second": .double(rates.0.rounded()), "delivered_per_second": .double(rates.1.rounded()),
+                "request_p50_ms": .double(percentile(0.5)), "request_p99_ms": .double(percentile(0.99)),
+                "batch": .integer(Int64(batch)), "concurrency": .integer(Int64(concurrency)),
+                "where": .string(place), "processors": .integer(Int64(ProcessInfo.processInfo.processorCount)),
+                "version": .string(Version.text), "debug": .bool(Self.isDebug),
+            ])
+            return
+        }
+        func text(_ number: Double) -> String { String(format: "%.1f", number) }
+        Shell.print("\(place), \(ProcessInfo.processInfo.processorCount) processors, durable before each answer")
+        Shell.print("accepted   \(result.accepted), refused \(result.refused)")
+        Shell.print("accepting  \(Int(rates.0)) messages/s, \(batch) a request, \(concurrency) requests at a time")
+        Shell.print("a request  p50 \(text(percentile(0.5))) ms, p99 \(text(percentile(0.99))) ms")
+        Shell.print("delivering \(Int(rates.1)) messages/s from the first post to the last answer of the platform")
+    }
+
+    private static var isDebug: Bool {
+        #if DEBUG
+            true
+        #else
+            false
+        #endif
+    }
+}

@@ -31,7 +31,7 @@ test: test-deps lint  ## Everything that CI checks
 	@[ -d .build/debug ] || echo "First build with tests: about ten minutes on two cores."
 	swift build --build-tests
 	export CHAPAR_PYTHON=python3; [ -x .venv/bin/python ] && CHAPAR_PYTHON=$$PWD/.venv/bin/python; swift test --skip-build
-	swift build --package-path Examples --scratch-path .build-examples
+	.build/debug/ComposeInCode && .build/debug/CustomPlugin
 	$(CHAPAR) demo --once
 	./.ci/end-to-end $(CHAPAR)
 
@@ -46,4 +46,4 @@ test-deps:  ## Install what the tests use besides, where it is missing
 	@./.ci/python
 
 clean:  ## Remove everything that was built
-	rm -rf .build .build-examples .venv
+	rm -rf .build .venv

@@ -142,6 +142,22 @@ let package = Package(
             swiftSettings: strict
         ),
 
+        // Small programs for the reader; built with everything else, so that they cannot grow old.
+        .executableTarget(
+            name: "ComposeInCode",
+            dependencies: [
+                "PushCore", "PushHTTP", "PushAPNs", "PushSandbox", .product(name: "Logging", package: "swift-log"),
+            ],
+            path: "Examples/ComposeInCode",
+            swiftSettings: strict
+        ),
+        .executableTarget(
+            name: "CustomPlugin",
+            dependencies: ["PushCore", "PushHTTP", "PushGateway", .product(name: "Logging", package: "swift-log")],
+            path: "Examples/CustomPlugin",
+            swiftSettings: strict
+        ),
+
         .testTarget(name: "PushCoreTests", dependencies: ["PushCore", "PushTesting"], swiftSettings: strict),
         .testTarget(
             name: "PushHTTPTests",

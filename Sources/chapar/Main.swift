@@ -74,9 +74,9 @@ struct Chapar: AsyncParsableCommand {
             """,
         version: Version.text,
         subcommands: [
-            DemoCommand.self, ServeCommand.self, CheckCommand.self, ConfigCommand.self, BackendsCommand.self,
-            DoctorCommand.self, KeysCommand.self, BenchCommand.self,
-            SendCommand.self, SandboxCommand.self, CompletionCommand.self,
+            DemoCommand.self, ServeCommand.self, SendCommand.self, CheckCommand.self, DoctorCommand.self,
+            ConfigCommand.self, KeysCommand.self, BackendsCommand.self, SandboxCommand.self, BenchCommand.self,
+            CompletionCommand.self,
         ]
     )
 }

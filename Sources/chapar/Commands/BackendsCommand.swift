@@ -7,7 +7,7 @@ import PushGateway
 struct BackendsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "backends",
-        abstract: "List the kinds of backends, or with --config what each configured one can do."
+        abstract: "List the kinds of backends, or what each one of --config or of a running gateway (--url) can do."
     )
 
     @Option(
@@ -17,10 +17,17 @@ struct BackendsCommand: AsyncParsableCommand {
     )
     var config: String?
 
+    @OptionGroup var gateway: GatewayAddress
     @OptionGroup var form: OutputForm
 
+    func validate() throws {
+        if config != nil, gateway.url != nil { throw ValidationError("Give --config or --url, not both.") }
+    }
+
     func run() async throws {
-        if let config {
+        if let client = try gateway.client() {
+            try await show(client)
+        } else if let config {
             show(try Workbench.offline().load(config).backends)
         } else {
             try showKinds()
@@ -34,6 +41,40 @@ struct BackendsCommand: AsyncParsableCommand {
             if form.isJSON {
                 Shell.print(["kind": .string(factory.kind.rawValue), "summary": .string(factory.summary)])
             }
+        }
+        if !form.isJSON { table.print() }
+    }
+
+    /// The backends of a running gateway, with how their lanes flow.
+    private func show(_ client: GatewayClient) async throws {
+        try await client.checkReachable()
+        let answer: GatewayClient.Answer
+        do throws(HTTPFailure) {
+            answer = try await client.get("/v1/backends")
+        } catch {
+            throw client.unreachable(error)
+        }
+        await client.close()
+        guard answer.status == 200 else {
+            throw CommandFailure("the gateway does not show its backends: \(answer.problem)", .usage)
+        }
+        var table = TextTable("NAME", "KIND", "RECIPIENTS", "WAITING", "IN FLIGHT", "HEALTH")
+        for backend in answer.json["backends"]?.arrayValue ?? [] {
+            if form.isJSON { Shell.print(backend) }
+            let services = backend["audience"]?["services"]?.arrayValue ?? []
+            let forms = backend["audience"]?["forms"]?.arrayValue ?? []
+            let lane = backend["lane"]
+            var health = backend["health"]?["status"]?.stringValue ?? ""
+            if let detail = backend["health"]?["detail"]?.stringValue { health += ": \(detail)" }
+            if lane?["parked"]?.boolValue == true { health += " (parked)" }
+            table.add(
+                backend["name"]?.stringValue ?? "",
+                backend["kind"]?.stringValue ?? "",
+                (services + forms).compactMap(\.stringValue).joined(separator: ","),
+                "\(lane?["waiting"]?.integerValue ?? 0)",
+                "\(lane?["in_flight"]?.integerValue ?? 0)",
+                health
+            )
         }
         if !form.isJSON { table.print() }
     }

@@ -35,6 +35,7 @@ struct OpenedStore: Sendable {
                         PRAGMA cache_size = -\(max(1, options.cacheBytes >> 10));
                         """
                 )
+                if let pages = options.maximumPages { try db.execute(sql: "PRAGMA max_page_count = \(pages)") }
                 var opened = OpenedStore()
                 try db.inTransaction(.immediate) {
                     try opened.recover(db)

@@ -41,6 +41,9 @@ public struct SQLiteStoreOptions: Sendable {
     /// Tells the free bytes of the file system that holds a path; nil when it cannot.
     public var freeBytes: @Sendable (_ path: String) -> Int64? = DiskGuard.freeBytes
 
+    /// The most pages the file may have; for tests of a disk that is really full.
+    var maximumPages: Int?
+
     /// Makes options with the defaults for a file.
     public init(path: String) { self.path = path }
 }

@@ -1,0 +1,70 @@
+import Foundation
+import PushCore
+import Testing
+
+@testable import PushStoreSQLite
+
+@Suite("The store's parts", .timeLimit(.minutes(1)))
+struct PartTests {
+    @Test("A sorted queue agrees with a sorted array", arguments: [1, 2, 3])
+    func sortedQueue(seed: Int) throws {
+        let lane = Lane(number: 1, name: "x", capacity: 10)
+        let head = Head(
+            id: NotificationID(rawValue: 1),
+            content: .stored([]),
+            plan: DeliveryPlan(["x"]),
+            acceptedAt: Date(),
+            expiresAt: Date()
+        )
+        var queue = SortedQueue()
+        var model: [DueKey] = []
+        var state = UInt64(seed)
+        func random(_ bound: UInt64) -> Int64 {
+            state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
+            return Int64((state >> 33) % bound)
+        }
+        for step in 0..<6_000 {
+            switch random(8) {
+            case 0..<4:
+                let entry = Entry(
+                    id: Int64(step),
+                    head: head,
+                    recipient: .everyone,
+                    lane: lane,
+                    due: Int64(step) / 7 + random(20)
+                )
+                queue.insert(entry)
+                model.append(entry.key)
+                model.sort()
+            case 4..<6: #expect(queue.popFirst()?.key == (model.isEmpty ? nil : model.removeFirst()))
+            case 6: #expect(queue.popLast()?.key == model.popLast())
+            default:
+                guard !model.isEmpty else { continue }
+                let key = model.remove(at: Int(random(UInt64(model.count))))
+                #expect(queue.remove(key)?.key == key)
+                #expect(queue.remove(key) == nil)
+            }
+            #expect(queue.count == model.count && queue.first == model.first && queue.last == model.last)
+        }
+    }
+
+    @Test("Events and leases come out of their packing as they went in")
+    func packing() {
+        let events: [[UInt8]] = [[], [1], Array(repeating: 7, count: 70_000), []]
+        #expect(EventPacking.unpack(EventPacking.pack(events)) == events)
+        #expect(EventPacking.unpack([9, 0, 0, 0, 1]) == [], "a torn row gives what is whole")
+        let numbers: [Int64] = [0, 1, -1, .max, .min, 198_588_550_348_800_000]
+        #expect(LeaseList.unpack(LeaseList.pack(numbers)) == numbers)
+    }
+
+    @Test("The collapse hash is the same in every process, and keeps recipient and id apart")
+    func collapseHash() {
+        #expect(CollapseHash.of([], "") == -5_808_391_946_409_677_970)
+        #expect(CollapseHash.of(Array("ab".utf8), "c") != CollapseHash.of(Array("a".utf8), "bc"))
+    }
+
+    @Test("Every final state comes back from its number", arguments: DeliveryState.allCases)
+    func stateCodes(state: DeliveryState) {
+        #expect(DeliveryState(code: state.code) == (state.isFinal ? state : nil))
+    }
+}

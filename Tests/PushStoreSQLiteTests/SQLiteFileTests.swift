@@ -1,0 +1,85 @@
+import Foundation
+import GRDB
+import PushCore
+import PushTesting
+import Testing
+
+@testable import PushStoreSQLite
+
+@Suite("The store's file", .timeLimit(.minutes(1)))
+struct SQLiteFileTests {
+    @Test(
+        "The writer waits for the disk as the durability says",
+        arguments: [(SQLiteStoreOptions.Durability.full, 2), (.normal, 1)]
+    )
+    func synchronous(durability: SQLiteStoreOptions.Durability, wanted: Int) async throws {
+        try await TemporaryFolder.use { folder in
+            var options = SQLiteStoreOptions(path: folder + "/store.db")
+            options.durability = durability
+            let (pool, _) = try OpenedStore.open(options)
+            let found = try await pool.writeWithoutTransaction { db in
+                (
+                    try Int.fetchOne(db, sql: "PRAGMA synchronous"),
+                    try String.fetchOne(db, sql: "PRAGMA journal_mode"),
+                    try Int.fetchOne(db, sql: "PRAGMA wal_autocheckpoint")
+                )
+            }
+            #expect(found.0 == wanted)
+            #expect(found.1 == "wal")
+            #expect(found.2 == options.checkpointPages)
+            try pool.close()
+        }
+    }
+
+    @Test("Full durability is the default")
+    func defaults() { #expect(SQLiteStoreOptions(path: "x").durability == .full) }
+
+    @Test("Only the owner can read the files")
+    func permissions() async throws {
+        try await TemporaryFolder.use { folder in
+            let path = folder + "/store.db"
+            FileManager.default.createFile(atPath: path, contents: nil, attributes: [.posixPermissions: 0o644])
+            let store = try SQLiteStore(SQLiteStoreOptions(path: path), time: ManualTime())
+            try await store.publish([[1]])
+            for suffix in ["", "-wal", "-shm", ".lock"] {
+                let mode = try FileManager.default.attributesOfItem(atPath: path + suffix)[.posixPermissions] as? Int
+                #expect(mode == 0o600, "store.db\(suffix)")
+            }
+            await store.close()
+        }
+    }
+
+    @Test("A second owner is refused, told who the first one is, and let in when that one is gone")
+    func ownership() async throws {
+        try await TemporaryFolder.use { folder in
+            let options = SQLiteStoreOptions(path: folder + "/store.db")
+            let first = try SQLiteStore(options, time: ManualTime())
+            let error = #expect(throws: StoreError.self) { try SQLiteStore(options, time: ManualTime()) }
+            #expect(error?.description.contains("in use by process \(getpid())") == true)
+            try await first.publish([[1]])
+            await first.close()
+            let second = try SQLiteStore(options, time: ManualTime())
+            #expect(try await second.lastEvent() == 1)
+            await second.close()
+        }
+    }
+
+    @Test("A path that cannot be opened is named")
+    func badPath() {
+        let error = #expect(throws: StoreError.self) {
+            try SQLiteStore(SQLiteStoreOptions(path: "/nonexistent/folder/store.db"), time: ManualTime())
+        }
+        #expect(error?.description.contains("/nonexistent/folder/store.db") == true)
+    }
+
+    @Test("A file that is no database is an error and stays as it is")
+    func notADatabase() async throws {
+        try await TemporaryFolder.use { folder in
+            let path = folder + "/store.db"
+            let text = Data(String(repeating: "this is no database. ", count: 100).utf8)
+            try text.write(to: URL(fileURLWithPath: path))
+            #expect(throws: StoreError.self) { try SQLiteStore(SQLiteStoreOptions(path: path), time: ManualTime()) }
+            #expect(try Data(contentsOf: URL(fileURLWithPath: path)) == text)
+        }
+    }
+}

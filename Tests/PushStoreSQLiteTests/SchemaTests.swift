@@ -1,0 +1,61 @@
+import Foundation
+import GRDB
+import PushCore
+import Testing
+
+@testable import PushStoreSQLite
+
+@Suite("The schema", .timeLimit(.minutes(1)))
+struct SchemaTests {
+    /// What was released, in order.
+    ///
+    /// A line is never changed or removed: files in the field went through exactly these steps.
+    static let released: [(step: String, tables: [String: [String]])] = [
+        (
+            "1 deliveries",
+            [
+                "deliveries": [
+                    "id", "state", "lane", "due", "expires", "step", "attempts", "replay", "mark", "changed", "head",
+                    "collapse", "recipient", "story", "count", "accepted", "scheduled", "plan", "caller", "collapse_id",
+                    "content",
+                ],
+                "lanes": ["number", "name"], "leases": ["number", "deliveries"],
+                "events": ["first", "count", "at", "packed"],
+                "idempotency": ["caller", "key", "fingerprint", "answer", "keep"], "state": ["name", "value"],
+                "marks": ["name", "value"],
+            ]
+        )
+    ]
+
+    @Test("Steps are only ever added")
+    func steps() { #expect(Schema.migrator.migrations.prefix(Self.released.count) == Self.released.map(\.step)[...]) }
+
+    @Test("Each released step makes the tables it made when it was released", arguments: released.indices)
+    func tables(index: Int) throws {
+        let queue = try DatabaseQueue()
+        try Schema.migrator.migrate(queue, upTo: Self.released[index].step)
+        for (table, columns) in Self.released[index].tables {
+            let found = try queue.read { try $0.columns(in: table).map(\.name) }
+            #expect(found == columns, "table \(table)")
+        }
+    }
+
+    @Test(
+        "What runs for each page or row walks an index and sorts nothing",
+        arguments: [
+            "SELECT due, id FROM deliveries INDEXED BY waiting WHERE state = 0 AND lane = 1 AND (due, id) >= (2, 3) ORDER BY due, id",
+            "SELECT lane, due, id, expires FROM deliveries INDEXED BY waiting WHERE state = 0 AND (lane, due, id) > (1, 2, 3) ORDER BY lane, due, id LIMIT 9",
+            "SELECT id FROM deliveries WHERE state = 0 AND collapse IS NOT NULL AND collapse = 5",
+            "UPDATE deliveries SET state = 1 WHERE id = 5 AND state = 0",
+            "SELECT id, count FROM deliveries WHERE id >= 5 AND head IS NULL ORDER BY id LIMIT 1",
+        ]
+    )
+    func plans(sql: String) throws {
+        let queue = try DatabaseQueue()
+        try Schema.migrator.migrate(queue)
+        let plan = try queue.write { db in
+            try Row.fetchAll(db, sql: "EXPLAIN QUERY PLAN " + sql).map { $0["detail"] as String }
+        }
+        #expect(plan.allSatisfy { $0.hasPrefix("SEARCH") }, "\(plan)")
+    }
+}

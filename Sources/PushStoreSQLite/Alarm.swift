@@ -2,10 +2,11 @@ import Foundation
 import PushCore
 import Synchronization
 
-/// Calls the writer at the next moment that something is to be done: work that comes due, a lease that lapses, patience that ends.
+/// Calls the writer at the next moment that something is to be done: work that comes due, a lease that lapses,
+/// patience that ends.
 ///
-/// One task at a time sleeps on the store's time source; an earlier moment replaces it, a later one waits for its turn, since
-/// the writer sets the alarm anew each time it is called.
+/// One task at a time sleeps on the store's time source; an earlier moment replaces it, a later one waits for its
+/// turn, since the writer sets the alarm anew each time it is called.
 final class Alarm: Sendable {
     private struct State {
         var moment: Int64?

@@ -4,8 +4,8 @@ import Synchronization
 
 /// The right to use a store's file, held by one process at a time: an advisory lock on a file beside it.
 ///
-/// The lock ends with the process, however it ends. The database file itself is not locked this way, since closing a second descriptor
-/// of it would drop the locks that SQLite holds there.
+/// The lock ends with the process, however it ends. The database file itself is not locked this way, since closing a
+/// second descriptor of it would drop the locks that SQLite holds there.
 final class FileOwnership: Sendable {
     private let descriptor: Mutex<Int32?>
 
@@ -46,7 +46,8 @@ final class FileOwnership: Sendable {
         }
     }
 
-    /// Makes sure that the file exists and that nobody but its owner can read it; SQLite gives its other files the same mode.
+    /// Makes sure that the file exists and that nobody but its owner can read it; SQLite gives its other files the
+    /// same mode.
     static func makePrivate(_ path: String) throws(StoreError) {
         let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else {

@@ -2,9 +2,10 @@ import PushCore
 
 /// What is known in memory of one lane: how much waits, the deliveries that come next, and who waits for them.
 ///
-/// The window holds the waiting deliveries with the lowest keys, as many as fit. Every other one is on disk only and has a key
-/// of at least ``frontier``. So the front of the window is always the next delivery, whatever mixture of fresh, scheduled and
-/// retried ones waits, and a delivery that goes straight through never has to be read back. Used by the writer's thread only.
+/// The window holds the waiting deliveries with the lowest keys, as many as fit. Every other one is on disk only and
+/// has a key of at least ``frontier``. So the front of the window is always the next delivery, whatever mixture of
+/// fresh, scheduled and retried ones waits, and a delivery that goes straight through never has to be read back. Used
+/// by the writer's thread only.
 final class Lane {
     let number: Int64
     let name: String

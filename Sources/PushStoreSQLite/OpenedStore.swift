@@ -24,6 +24,10 @@ struct OpenedStore: Sendable {
             configuration.label = "chapar.store"
             configuration.maximumReaderCount = 4
             configuration.busyMode = .timeout(5)
+            // Before anything else touches a new file: the size of its pages is fixed by the first write.
+            configuration.prepareDatabase { [pageBytes = options.pageBytes] in
+                try $0.execute(sql: "PRAGMA page_size = \(pageBytes)")
+            }
             let pool = try DatabasePool(path: options.path, configuration: configuration)
             try Schema.migrator.migrate(pool)
             let opened = try pool.writeWithoutTransaction { db in
@@ -52,7 +56,8 @@ struct OpenedStore: Sendable {
         }
     }
 
-    /// Marks the deliveries of listed leases, unless they came back before the crash; takes a new range of lease numbers.
+    /// Marks the deliveries of listed leases, unless they came back before the crash; takes a new range of lease
+    /// numbers.
     private mutating func recover(_ db: Database) throws {
         let leases = try Row.fetchAll(db, sql: "SELECT number, deliveries FROM leases")
         for lease in leases {

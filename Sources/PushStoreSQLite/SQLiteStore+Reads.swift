@@ -94,7 +94,7 @@ extension SQLiteStore {
     /// Events above a number, from memory when they are new, else from the file.
     public func events(after: Int64, limit: Int, patience: Duration) async throws(StoreError) -> [StoredEvent] {
         guard limit > 0 else { return [] }
-        let until = time.now.millisecondsSince1970 + patience.inMilliseconds
+        let until = time.now.millisecondsSince1970 + patience.boundedMilliseconds
         while true {
             guard !isClosed else { throw .closed }
             guard let recent = feed.read(after: after, limit: limit) else {

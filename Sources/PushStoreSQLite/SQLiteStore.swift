@@ -5,9 +5,9 @@ public import PushCore
 
 /// The embedded store: one SQLite file, owned by one process, that keeps up with a gateway on the same machine.
 ///
-/// Calls hand typed operations to one writer thread, which commits everything that waits in one transaction and then answers
-/// all of them, so many calls share one wait for the disk. Leases are kept in memory; what was claimed when the process
-/// died is known from the file. Reads go to the file through connections of their own.
+/// Calls hand typed operations to one writer thread, which commits everything that waits in one transaction and then
+/// answers all of them, so many calls share one wait for the disk. Leases are kept in memory; what was claimed when
+/// the process died is known from the file. Reads go to the file through connections of their own.
 public final class SQLiteStore: NotificationStore {
     private let core: StoreCore
     private let end = ThreadEnd()
@@ -16,7 +16,8 @@ public final class SQLiteStore: NotificationStore {
 
     /// Opens a store, and makes the file when there is none.
     ///
-    /// - Throws: ``StoreError/failed(_:)`` when another process has the file, or when it cannot be opened or brought up to date.
+    /// - Throws: ``StoreError/failed(_:)`` when another process has the file, or when it cannot be opened or brought
+    ///   up to date.
     public init(
         _ options: SQLiteStoreOptions,
         time: any TimeSource = SystemTime(),
@@ -28,8 +29,9 @@ public final class SQLiteStore: NotificationStore {
         let core = StoreCore(options, time: time, logger: logger, opened: opened)
         self.pool = pool
         self.core = core
-        let thread = Thread { [end] in
-            Self.work(core, pool, opened)
+        let thread = Thread { [end, ownership] in
+            // The file stays ours until the last commit, even if nobody holds the store any more.
+            withExtendedLifetime(ownership) { Self.work(core, pool, opened) }
             end.signal()
         }
         thread.name = "chapar-store"
@@ -48,7 +50,7 @@ public final class SQLiteStore: NotificationStore {
                 let book = opened.makeBook(core.options)
                 try Writer(core: core, connection: connection, book: book, lastEvent: opened.lastEvent).run()
             } catch {
-                core.status.note(error)
+                core.status.note(error, now: core.time.now.millisecondsSince1970)
                 core.inbox.close()
                 while let operations = core.inbox.take(isHurried: false) {
                     for operation in operations { operation.fail(error) }
@@ -87,7 +89,7 @@ public final class SQLiteStore: NotificationStore {
     public func claim(lane: String, limit: Int, lease: Duration, patience: Duration) async throws(StoreError)
         -> [ClaimedDelivery]
     {
-        let until = core.time.now.millisecondsSince1970 + max(0, patience.inMilliseconds)
+        let until = core.time.now.millisecondsSince1970 + patience.boundedMilliseconds
         let ticket = ClaimTicket(lane: lane, limit: limit, lease: lease, until: until)
         let result = await withTaskCancellationHandler {
             await withCheckedContinuation { (continuation: Continuation<[ClaimedDelivery]>) in
@@ -130,7 +132,8 @@ public final class SQLiteStore: NotificationStore {
         try await ask { .saveState(name: name, value: value, $0) }
     }
 
-    /// Removes finished notifications, old events and idempotency keys in small steps, between which other calls get their turn.
+    /// Removes finished notifications, old events and idempotency keys in small steps, between which other calls get
+    /// their turn.
     public func purge(before moment: Date, limit: Int) async throws(StoreError) -> Int {
         var step = PurgeStep(before: moment.millisecondsSince1970, limit: limit, cursor: .min)
         while !step.isFinished {
@@ -157,7 +160,7 @@ public final class SQLiteStore: NotificationStore {
         if core.inbox.isClosed {
             return StoreHealth(acceptsWork: false, detail: "the store is closed", freeBytes: free)
         }
-        let trouble = core.disk.refusal(now: now) ?? core.status.lastFailure
+        let trouble = core.disk.refusal(now: now) ?? core.status.lastFailure(now: now)
         return StoreHealth(acceptsWork: trouble == nil, detail: trouble, freeBytes: free)
     }
 

@@ -14,10 +14,12 @@ enum Schema {
     /// The row whose number is the notification's own also has what all of them share.
     ///
     /// * `state`: 0 while it waits or is claimed, else the final state (``DeliveryState/code``).
-    /// * `mark`: 0 when it was never claimed, 1 when it is claimed or its owner left it without a word, else the number of
-    ///   the lease under which it came back.
+    /// * `mark`: 0 when it was never claimed, 1 when it is claimed or its owner left it without a word, else the
+    ///   number of the lease under which it came back.
     /// * `head`: the notification's number, null in the row of that number.
-    /// * `collapse`: a hash of recipient and collapse id; the row of the notification has the id itself in `collapse_id`.
+    /// * `collapse`: a hash of recipient and collapse id; the row of the notification has the id itself in
+    ///   `collapse_id`.
+    ///
     /// Times are milliseconds since 1970.
     private static let deliveries = """
         CREATE TABLE lanes (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
@@ -35,7 +37,8 @@ enum Schema {
             first INTEGER PRIMARY KEY, count INTEGER NOT NULL, at INTEGER NOT NULL, packed BLOB NOT NULL
         );
         CREATE TABLE idempotency (
-            caller TEXT NOT NULL, key TEXT NOT NULL, fingerprint BLOB NOT NULL, answer BLOB NOT NULL, keep INTEGER NOT NULL,
+            caller TEXT NOT NULL, key TEXT NOT NULL, fingerprint BLOB NOT NULL, answer BLOB NOT NULL,
+            keep INTEGER NOT NULL,
             PRIMARY KEY (caller, key)
         ) WITHOUT ROWID;
         CREATE INDEX forgetting ON idempotency (keep);

@@ -42,15 +42,31 @@ final class StoreCore: Sendable {
 
 /// Remembers whether the last commit worked.
 final class StoreStatus: Sendable {
-    private let failure = Mutex<String?>(nil)
+    private struct Failure {
+        var sentence: String
+        var at: Int64
+    }
+
+    /// So long a failure counts when no commit follows it.
+    ///
+    /// It must end: a gateway that is told to take no work would never
+    /// commit again.
+    private static let memory: Int64 = 10_000
+
+    private let failure = Mutex<Failure?>(nil)
     private let logger: Logger
 
     init(logger: Logger) { self.logger = logger }
 
-    var lastFailure: String? { failure.withLock { $0 } }
+    /// The last failure, unless something was committed since or it is long ago.
+    func lastFailure(now: Int64) -> String? {
+        failure.withLock { failure in
+            failure.flatMap { abs(now - $0.at) < Self.memory ? $0.sentence : nil }
+        }
+    }
 
-    func note(_ error: StoreError) {
-        failure.withLock { $0 = error.description }
+    func note(_ error: StoreError, now: Int64) {
+        failure.withLock { $0 = Failure(sentence: error.description, at: now) }
         logger.debug("a store transaction failed", metadata: ["store.error": "\(error)"])
     }
 
@@ -84,4 +100,9 @@ final class ThreadEnd: Sendable {
             if hasEnded { continuation.resume() }
         }
     }
+}
+
+extension Duration {
+    /// Whole milliseconds between none and a hundred years, so that sums with times of day cannot overflow.
+    var boundedMilliseconds: Int64 { min(max(self, .zero), .seconds(3_155_760_000)).inMilliseconds }
 }

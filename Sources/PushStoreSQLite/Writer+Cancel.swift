@@ -39,7 +39,7 @@ extension Writer {
 
     /// Claims deliveries whose time to live has ended: looks at so many waiting ones as the options allow, in turn.
     func claimExpired(limit: Int, lease duration: Duration, _ reply: Reply<[ClaimedDelivery]>) throws(StoreError) {
-        let lease = book.makeLease(until: now + max(0, duration.inMilliseconds))
+        let lease = book.makeLease(until: now + duration.boundedMilliseconds)
         var claimed: [Entry] = []
         for number in try expired(limit: limit) {
             guard let entry = try pull(number) else { continue }

@@ -35,7 +35,7 @@ extension Writer {
             }
             lane.advanceFrontier(to: next)
         } catch {
-            core.status.note(error)
+            core.status.note(error, now: now)
             for ticket in lane.tickets { ticket.answer(.failure(error)) }
             lane.tickets.removeAll()
         }
@@ -61,7 +61,7 @@ extension Writer {
             }
             let assignment = Journal.Assignment(
                 ticket,
-                book.makeLease(until: now + max(0, ticket.lease.inMilliseconds))
+                book.makeLease(until: now + ticket.lease.boundedMilliseconds)
             )
             journal.assignments.append(assignment)
             journal.filling[lane.number] = assignment

@@ -161,7 +161,8 @@ extension Writer {
         }
     }
 
-    /// The numbers of the waiting or claimed deliveries in a lane that have the same recipient and the same collapse id.
+    /// The numbers of the waiting or claimed deliveries in a lane that have the same recipient and the same collapse
+    /// id.
     func rivals(
         _ collapse: Int64,
         _ collapseID: String,

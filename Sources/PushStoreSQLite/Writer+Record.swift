@@ -67,7 +67,7 @@ extension Writer {
         due: Int64,
         step: Int
     ) throws(StoreError) {
-        // An owner that answers late tells what became of its attempt; one that took over cannot know of the attempt before.
+        // An owner that answers late tells what became of its attempt; one that took over cannot know of the last one.
         let isReplay = entry.isReplay || resolution.mayHaveBeenSent || isClaimed && entry.isRecovered
         let statement = sql.retry
         statement.bind(1, entry.id)

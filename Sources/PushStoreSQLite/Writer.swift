@@ -1,11 +1,12 @@
 import Foundation
 import PushCore
 
-/// The one writer of a store: a thread that takes everything that waits into one transaction, commits, answers, and starts over.
+/// The one writer of a store: a thread that takes everything that waits into one transaction, commits, answers, and
+/// starts over.
 ///
-/// There is no timer: while a commit waits for the disk, the next batch collects. Memory changes after the commit, never before,
-/// but for claims, which ``Journal`` takes back when the commit fails. Then each call is tried by itself, so that a call that cannot
-/// be stored fails alone.
+/// There is no timer: while a commit waits for the disk, the next batch collects. Memory changes after the commit,
+/// never before, but for claims, which ``Journal`` takes back when the commit fails. Then each call is tried by
+/// itself, so that a call that cannot be stored fails alone.
 final class Writer {
     let core: StoreCore
     let connection: OpaquePointer
@@ -90,7 +91,7 @@ final class Writer {
 
     /// Everything again, each call in a transaction of its own.
     private func attemptSeparately(_ writes: [Operation], after failure: StoreError) {
-        core.status.note(failure)
+        core.status.note(failure, now: now)
         if writes.count == 1, !hasTickets, book.nextLapse > now {
             writes[0].fail(failure)
             return

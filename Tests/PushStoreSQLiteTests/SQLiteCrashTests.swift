@@ -8,7 +8,8 @@ import Testing
 
 @Suite("After a crash", .timeLimit(.minutes(1)))
 struct SQLiteCrashTests {
-    /// Opens what the disk holds of a store at this moment, as the next process would find it if this one were killed now.
+    /// Opens what the disk holds of a store at this moment, as the next process would find it if this one were killed
+    /// now.
     private func afterKill(_ path: String, in folder: String, _ number: Int, _ time: ManualTime) throws -> SQLiteStore {
         let copy = "\(folder)/copy\(number).db"
         // The file before its log: without a checkpoint between the two, that is a state the disk really had.

@@ -43,8 +43,14 @@ struct SchemaTests {
     @Test(
         "What runs for each page or row walks an index and sorts nothing",
         arguments: [
-            "SELECT due, id FROM deliveries INDEXED BY waiting WHERE state = 0 AND lane = 1 AND (due, id) >= (2, 3) ORDER BY due, id",
-            "SELECT lane, due, id, expires FROM deliveries INDEXED BY waiting WHERE state = 0 AND (lane, due, id) > (1, 2, 3) ORDER BY lane, due, id LIMIT 9",
+            """
+            SELECT due, id FROM deliveries INDEXED BY waiting
+            WHERE state = 0 AND lane = 1 AND (due, id) >= (2, 3) ORDER BY due, id
+            """,
+            """
+            SELECT lane, due, id, expires FROM deliveries INDEXED BY waiting
+            WHERE state = 0 AND (lane, due, id) > (1, 2, 3) ORDER BY lane, due, id LIMIT 9
+            """,
             "SELECT id FROM deliveries WHERE state = 0 AND collapse IS NOT NULL AND collapse = 5",
             "UPDATE deliveries SET state = 1 WHERE id = 5 AND state = 0",
             "SELECT id, count FROM deliveries WHERE id >= 5 AND head IS NULL ORDER BY id LIMIT 1",

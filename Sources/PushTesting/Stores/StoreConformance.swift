@@ -31,7 +31,8 @@ public struct StoreConformanceCase: Sendable, CustomStringConvertible {
 
     /// Runs the check.
     ///
-    /// - Parameter open: Opens the store under test. The first call of a run must find it empty; a later one, made after
+    /// - Parameter open: Opens the store under test. The first call of a run must find it empty; a later one, made
+    ///   after
     ///   the store was closed, must open the same storage again.
     /// - Throws: ``ConformanceFailure`` when the promise is broken, else what the store threw.
     public func run(open: @escaping @Sendable (ManualTime) async throws -> any NotificationStore) async throws {

@@ -18,7 +18,15 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOPosix", package: "swift-nio"),
             ]
-        )
+        ),
+        // What the embedded store costs: rows per second and CPU for each row.
+        .executableTarget(
+            name: "store-bench",
+            dependencies: [
+                .product(name: "PushCore", package: "chapar"),
+                .product(name: "PushStoreSQLite", package: "chapar"),
+            ]
+        ),
     ],
     swiftLanguageModes: [.v6]
 )

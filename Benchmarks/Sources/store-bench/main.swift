@@ -1,0 +1,167 @@
+import Foundation
+import PushCore
+import PushStoreSQLite
+
+// What the embedded store costs. Prints rows per second and CPU for each row; give a folder to put the file somewhere else.
+//
+//     swift run -c release --package-path Benchmarks store-bench [folder] [case ...]
+//
+// PAGE_BYTES and CHECKPOINT_PAGES in the environment replace the store's defaults.
+
+/// CPU time of the process so far, in microseconds.
+func cpu() -> Double {
+    var usage = rusage()
+    getrusage(0, &usage)  // RUSAGE_SELF, which the C libraries import in different types.
+    func micros(_ time: timeval) -> Double { Double(time.tv_sec) * 1e6 + Double(time.tv_usec) }
+    return micros(usage.ru_utime) + micros(usage.ru_stime)
+}
+
+/// Runs a piece of work and prints what it cost.
+func measure(_ name: String, rows: Int, _ body: () async throws -> Void) async rethrows {
+    let clock = ContinuousClock()
+    let (cpuBefore, start) = (cpu(), clock.now)
+    try await body()
+    let seconds = (clock.now - start).inSeconds
+    let micros = (cpu() - cpuBefore) / Double(rows)
+    let padded = name.padding(toLength: 44, withPad: " ", startingAt: 0)
+    print("\(padded) \(Int(Double(rows) / seconds)) rows/s   \(String(format: "%.2f", micros)) us CPU a row")
+    fflush(nil)  // Piped output would come at the end only.
+}
+
+struct Bench {
+    let folder: String
+
+    func open(_ name: String) throws -> SQLiteStore {
+        let path = "\(folder)/\(name).db"
+        for suffix in ["", "-wal", "-shm", ".lock"] { try? FileManager.default.removeItem(atPath: path + suffix) }
+        var options = SQLiteStoreOptions(path: path)
+        let environment = ProcessInfo.processInfo.environment
+        if let bytes = environment["PAGE_BYTES"].flatMap(Int.init) { options.pageBytes = bytes }
+        if let pages = environment["CHECKPOINT_PAGES"].flatMap(Int.init) { options.checkpointPages = pages }
+        return try SQLiteStore(options)
+    }
+
+    /// Notifications as the gateway makes them: 600 bytes of content, an event of 160.
+    func batch(_ store: SQLiteStore, _ count: Int, lane: String = "apns") -> EnqueueBatch {
+        let now = Date()
+        let content = [UInt8](repeating: UInt8(ascii: "x"), count: 600)
+        let event = [UInt8](repeating: UInt8(ascii: "e"), count: 160)
+        return EnqueueBatch(
+            (0..<count).map { number in
+                NewNotification(
+                    id: store.makeID(recipients: 1),
+                    notification: PushNotification(title: "Order 42", body: "is on its way", sound: "default"),
+                    content: content,
+                    recipients: [.token(DeviceToken(Self.token(number), service: .iOSAPNs))],
+                    plan: DeliveryPlan([lane]),
+                    caller: "shop",
+                    acceptedAt: now,
+                    expiresAt: now + 7_200,
+                    event: event
+                )
+            }
+        )
+    }
+
+    static func token(_ number: Int) -> String {
+        String(repeating: "0123456789abcdef", count: 4) + "\(number % 10)"
+    }
+
+    /// Enqueues from many tasks at once.
+    func enqueue(_ store: SQLiteStore, rows: Int, perCall: Int, producers: Int, lane: String = "apns") async throws {
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for _ in 0..<producers {
+                group.addTask {
+                    for _ in 0..<rows / producers / perCall {
+                        _ = try await store.enqueue(batch(store, perCall, lane: lane))
+                    }
+                }
+            }
+            try await group.waitForAll()
+        }
+    }
+
+    /// Claims and ends until so many are done.
+    func workOff(_ store: SQLiteStore, rows: Int, limit: Int, workers: Int, lane: String = "apns") async throws {
+        let attempt = [UInt8](repeating: UInt8(ascii: "a"), count: 90)
+        let event = [UInt8](repeating: UInt8(ascii: "e"), count: 200)
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for _ in 0..<workers {
+                group.addTask {
+                    var left = rows / workers
+                    while left > 0 {
+                        let claimed = try await store.claim(
+                            lane: lane,
+                            limit: min(left, limit),
+                            lease: .seconds(60),
+                            patience: .seconds(5)
+                        )
+                        if claimed.isEmpty { break }
+                        left -= claimed.count
+                        try await store.record(
+                            claimed.map {
+                                Resolution(
+                                    delivery: $0.id,
+                                    transition: .end(.acceptedByPlatform),
+                                    attempt: attempt,
+                                    event: event
+                                )
+                            }
+                        )
+                    }
+                }
+            }
+            try await group.waitForAll()
+        }
+    }
+
+    func run(_ name: String) async throws {
+        let store = try open(name)
+        switch name {
+        case "makes":
+            await measure("only making the batches, for comparison", rows: 200_000) {
+                for _ in 0..<2_000 { _ = batch(store, 100) }
+            }
+        case "single":
+            try await measure("enqueue, 1 a call, 128 at once", rows: 128 * 800) {
+                try await enqueue(store, rows: 128 * 800, perCall: 1, producers: 128)
+            }
+        case "batch":
+            try await measure("enqueue, 100 a call, 8 at once", rows: 240_000) {
+                try await enqueue(store, rows: 240_000, perCall: 100, producers: 8)
+            }
+            try await measure("claim and end, 500 a call, 4 at once, from disk", rows: 240_000) {
+                try await workOff(store, rows: 240_000, limit: 500, workers: 4)
+            }
+        case "through":
+            try await measure("enqueue 100 a call, claim and end, together", rows: 400_000) {
+                async let done: Void = workOff(store, rows: 400_000, limit: 500, workers: 4)
+                try await enqueue(store, rows: 400_000, perCall: 100, producers: 8)
+                try await done
+            }
+        case "trickle":
+            try await measure("enqueue 1 a call, claim and end, together", rows: 102_400) {
+                async let done: Void = workOff(store, rows: 102_400, limit: 500, workers: 4)
+                try await enqueue(store, rows: 102_400, perCall: 1, producers: 128)
+                try await done
+            }
+        case "backlog":
+            for waiting in [1_000, 1_000_000] {
+                let lane = "lane\(waiting)"
+                try await enqueue(store, rows: waiting + 48_000, perCall: 500, producers: 4, lane: lane)
+                try await measure("claim and end 48,000 before \(waiting) others", rows: 48_000) {
+                    try await workOff(store, rows: 48_000, limit: 500, workers: 1, lane: lane)
+                }
+            }
+        default: print("there is no case \(name)")
+        }
+        await store.close()
+    }
+}
+
+let words = Array(CommandLine.arguments.dropFirst())
+let folder = words.first { $0.contains("/") } ?? NSTemporaryDirectory()
+let chosen = words.filter { !$0.contains("/") }
+for name in chosen.isEmpty ? ["makes", "single", "batch", "through", "trickle", "backlog"] : chosen {
+    try await Bench(folder: folder).run(name)
+}

@@ -56,28 +56,37 @@ def wait_for_port(port):
     raise SystemExit(f"nothing listens on port {port}")
 
 
+def measure(command, requests):
+    """Runs a client to its end; its CPU counts from the first instruction to the last."""
+    child = subprocess.Popen(["taskset", "-c", CLIENT_CPU, *command], stdout=subprocess.PIPE, text=True)
+    output = child.stdout.read()
+    _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode != 0:
+        raise SystemExit(f"{command[0]} ended with {child.returncode}")
+    cpu = (usage.ru_utime + usage.ru_stime) * 1e6 / requests
+    return output, {"cpu": cpu, "rss": usage.ru_maxrss / 1024}
+
+
 def h2load(folder, port, options, authorization):
-    command = ["taskset", "-c", CLIENT_CPU, "h2load", "-t1", f"-n{options.requests}", "-c1", f"-m{options.streams}",
-               "-w24", "-W26", "-d", f"{folder}/body.json", "-i", f"{folder}/uris.txt"]
+    command = ["h2load", "-t1", f"-n{options.requests}", "-c1", f"-m{options.streams}", "-w24", "-W26", "-d",
+               f"{folder}/body.json", "-i", f"{folder}/uris.txt"]
     for name, value in FIELDS.items():
         command += ["-H", f"{name}: {value}"]
     if authorization:
         command += ["-H", f"authorization: {authorization}"]
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    output = child.stdout.read()
-    _, _, usage = os.wait4(child.pid, 0)
+    output, used = measure(command, options.requests)
     rate = float(re.search(r"finished in [\d.]+m?s, ([\d.]+) req/s", output).group(1))
     good = int(re.search(r"(\d+) 2xx", output).group(1))
-    return {"rps": rate, "cpu": (usage.ru_utime + usage.ru_stime) * 1e6 / options.requests,
-            "rss": usage.ru_maxrss / 1024, "failed": options.requests - good}
+    return used | {"rps": rate, "failed": options.requests - good}
 
 
 def ours(binary, folder, port, options, authorization):
-    output = run("taskset", "-c", CLIENT_CPU, binary, "127.0.0.1", str(port), f"{folder}/ca.pem",
-                 str(options.requests), str(options.streams), str(options.batch), authorization)
+    output, used = measure(
+        [binary, "127.0.0.1", str(port), f"{folder}/ca.pem", str(options.requests), str(options.streams),
+         str(options.batch), authorization], options.requests)
     result = json.loads(output)
-    return {"rps": result["rps"], "cpu": result["cpu_us_per_request"], "rss": result["rss_mib"],
-            "failed": int(result["failed"])}
+    return used | {"rps": result["rps"], "failed": int(result["failed"])}
 
 
 def median(results, key):

@@ -14,17 +14,12 @@ struct Usage: Error, CustomStringConvertible {
     let description = "usage: transport-bench HOST PORT CA-FILE TOTAL IN-FLIGHT [BATCH] [AUTHORIZATION]"
 }
 
-func cpuSeconds() -> Double {
+/// What the process has used: CPU seconds and the peak of its memory in MiB.
+func used() -> (cpu: Double, memory: Double) {
     var usage = rusage()
-    getrusage(RUSAGE_SELF, &usage)
-    return Double(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec)
-        + Double(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6
-}
-
-func megabytesResident() -> Double {
-    var usage = rusage()
-    getrusage(RUSAGE_SELF, &usage)
-    return Double(usage.ru_maxrss) / 1024
+    getrusage(__rusage_who_t(RUSAGE_SELF.rawValue), &usage)
+    let seconds = Double(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec)
+    return (seconds + Double(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6, Double(usage.ru_maxrss) / 1024)
 }
 
 let arguments = CommandLine.arguments
@@ -65,7 +60,7 @@ let failed = Mutex(0)
 _ = try await pool.send(HTTPCall(template, path: paths[0], body: body))  // Opens the connection.
 
 let clock = ContinuousClock()
-let cpuBefore = cpuSeconds()
+let cpuBefore = used().cpu
 let began = clock.now
 // Half as many again as may be in flight, so that the window stays full between a batch's end and the next one.
 let senders = max(1, inFlight * 3 / 2 / batch)
@@ -94,11 +89,12 @@ await withTaskGroup(of: Void.self) { tasks in
     }
 }
 let took = began.duration(to: clock.now).inSeconds
-let cpu = cpuSeconds() - cpuBefore
+let usage = used()
+let cpu = usage.cpu - cpuBefore
 let done = answered.withLock { $0 }
 let line: [String: Double] = [
     "requests": Double(done), "failed": Double(failed.withLock { $0 }), "seconds": took,
-    "rps": Double(done) / took, "cpu_us_per_request": cpu * 1e6 / Double(max(done, 1)), "rss_mib": megabytesResident(),
+    "rps": Double(done) / took, "cpu_us_per_request": cpu * 1e6 / Double(max(done, 1)), "rss_mib": usage.memory,
 ]
 print(String(decoding: try JSONSerialization.data(withJSONObject: line, options: .sortedKeys), as: UTF8.self))
 await transport.shutdown(grace: .seconds(1))

@@ -116,6 +116,7 @@ final class HTTP2Connection: ChannelInboundHandler {
     /// Writes what the codec wants to write.
     func flush() {
         if phase != .closed, session.wantsWrite { frame() }
+        collect()  // Framing a RST_STREAM ends a stream, too.
         writeOutput()
     }
 

@@ -42,7 +42,7 @@ deps:  ## Install the system libraries that the program links, where they are mi
 	@./.ci/packages libsqlite3-dev libnghttp2-dev
 
 test-deps:  ## Install what the tests use besides, where it is missing
-	@./.ci/packages libsqlite3-dev libnghttp2-dev pkg-config nghttp2-server nghttp2-client nginx-light h2o curl python3-venv jq
+	@./.ci/packages libsqlite3-dev libnghttp2-dev pkg-config nghttp2-server nghttp2-client nginx-light h2o curl python3-venv jq sqlite3
 	@./.ci/python
 
 clean:  ## Remove everything that was built

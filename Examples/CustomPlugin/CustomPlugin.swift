@@ -5,7 +5,7 @@ import PushCore
 import PushGateway
 import PushHTTP
 
-/// A platform that prints messages. A real one would call `context.http`.
+/// A platform that prints messages; a real one would call `context.http`.
 struct ConsoleBackend: PushBackend {
     let kind: BackendKind = "console"
     let audience = BackendAudience(services: [.androidFirebase])
@@ -25,7 +25,7 @@ struct ConsoleBackend: PushBackend {
 }
 
 extension BackendFactory {
-    /// Reads `prefix`. Mistakes go into the section's report; keys that nobody asked for become mistakes by themselves.
+    /// Reads the key `prefix`; keys that nobody asked for become mistakes by themselves.
     static let console = BackendFactory("console", summary: "Prints messages.") { section, _ in
         ConsoleBackend(prefix: section.string("prefix", default: ">"))
     }

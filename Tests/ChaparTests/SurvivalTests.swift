@@ -34,6 +34,9 @@ struct SurvivalTests {
             #expect(states.allSatisfy { $0 == .acceptedByPlatform }, "\(Set(states))")
             // A copy after an unknown outcome is allowed, one that a person would see twice is not.
             #expect(counters.doubledOnDevice == 0, "of \(counters.duplicateContents) copies")
+            print(
+                "killed \(Self.kills) times: \(load.accepted.count) accepted, \(lost.count) lost,",
+                "\(counters.duplicateContents) sent twice, \(counters.doubledOnDevice) shown twice")
         }
     }
 

@@ -182,7 +182,7 @@ def main():
     parser.add_argument("--json", help="write every figure there as well")
     arguments = parser.parse_args()
     scale = 10 if arguments.quick else 1
-    with tempfile.TemporaryDirectory(prefix="chapar-bench-", dir=".") as folder, Rig(folder, arguments.chapar) as rig:
+    with tempfile.TemporaryDirectory(prefix="chapar-bench-") as folder, Rig(folder, arguments.chapar) as rig:
         with rig.responder() as responder:
             reference = h2load_reference(rig, responder, 400_000 // scale)
         results = [{"benchmark": "h2load", **reference}]

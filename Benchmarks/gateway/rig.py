@@ -127,7 +127,7 @@ class Rig:
         started = time.perf_counter()
         with self.process("taskset", "-c", GATEWAY_CPU, self.chapar, "serve", "--config", config,
                           stdout=subprocess.DEVNULL, stderr=open(self.path("gateway.log"), "a")) as child:
-            wait_for_answer(f"http://127.0.0.1:{port}/readyz", child)
+            wait_for_answer(f"http://127.0.0.1:{port}/readyz", child, self.folder / "gateway.log")
             yield Gateway(port, child.pid, time.perf_counter() - started)
 
 
@@ -181,13 +181,13 @@ def wait_for_port(port, seconds=10):
     raise TimeoutError(f"nothing listens on port {port}")
 
 
-def wait_for_answer(url, child, seconds=20):
+def wait_for_answer(url, child, log, seconds=20):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=1):
             return
         if child.poll() is not None:
-            raise RuntimeError(f"the gateway ended with code {child.returncode}")
+            raise RuntimeError(f"the gateway ended with code {child.returncode}: {log.read_text()[-2000:]}")
         time.sleep(0.002)
     raise TimeoutError(url)
 

@@ -69,8 +69,8 @@ enum Endpoint: Equatable {
         }
     }
 
-    /// What a key must be good for to use it; nil when no key is needed.
-    func requiredScope(_ method: HTTPRequest.Method) -> Access {
+    /// Who may use it with a method.
+    func access(_ method: HTTPRequest.Method) -> Access {
         switch self {
         case .health, .readiness, .dashboard: .open
         case .openAPI: .anyKey

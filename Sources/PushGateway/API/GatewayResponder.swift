@@ -89,7 +89,7 @@ public final class GatewayResponder: HTTPResponder {
         let snapshot = snapshot()
         let method = request.method
         // A path that does not exist asks for a key like one that does: strangers learn nothing.
-        let access = endpoint?.requiredScope(method) ?? .anyKey
+        let access = endpoint?.access(method) ?? .anyKey
         if access != .open, snapshot.keyring.isEmpty { try snapshot.origins.admit(request.head) }
         let caller = try snapshot.keyring.admit(request.headers[.authorization], access)
         guard let endpoint else { throw .notFound("There is nothing here. /openapi.json lists what there is.") }
@@ -119,7 +119,7 @@ public final class GatewayResponder: HTTPResponder {
         case .deliveries(let id): return try await stories.deliveries(id, scope)
         case .events: return try await events.open(scope)
         case .backends: return try await operations.backends()
-        case .metrics: return try await operations.scrape()
+        case .metrics: return await operations.scrape()
         case .openAPI: return documents.describe()
         case .dashboard: return documents.page()
         case .health: return operations.health()

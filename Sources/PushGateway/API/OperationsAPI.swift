@@ -44,9 +44,14 @@ struct OperationsAPI: Sendable {
         }
     }
 
-    /// Every metric, for Prometheus.
-    func scrape() async throws(Problem) -> Response {
-        let depths = try await depths()
+    /// Every metric, for Prometheus; without those of the queues while the store fails, which is itself a metric.
+    func scrape() async -> Response {
+        var depths: [String: LaneDepth]?
+        do throws(Problem) {
+            depths = try await self.depths()
+        } catch {
+            depths = nil
+        }
         var text = PrometheusText()
         metrics.registry.write(to: &text)
         ScrapedMetrics(

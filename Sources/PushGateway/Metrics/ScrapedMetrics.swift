@@ -7,16 +7,21 @@ struct ScrapedMetrics {
     let startedAt: Date
     let backends: [BackendRegistry.ConfiguredBackend]
     let lanes: [LaneStatus]
-    let depths: [String: LaneDepth]
+    /// How much waits in each lane; nil while the store fails.
+    let depths: [String: LaneDepth]?
     let ledger: Ledger
     let load: (requests: Int, streams: Int)
 
     /// Writes all of them.
     func write(to text: inout PrometheusText) {
-        writeQueues(to: &text)
+        text.family("chapar_store_up", .gauge, "1 while the store answers.")
+        text.sample("chapar_store_up", depths == nil ? 0 : 1)
+        if let depths {
+            writeQueues(depths, to: &text)
+            writeLedger(depths, to: &text)
+        }
         writeLanes(to: &text)
         writeBackends(to: &text)
-        writeLedger(to: &text)
         text.family("chapar_http_requests_in_progress", .gauge, "Requests being answered.")
         text.sample("chapar_http_requests_in_progress", Double(load.requests))
         text.family("chapar_event_streams", .gauge, "Event streams that are open.")
@@ -26,7 +31,7 @@ struct ScrapedMetrics {
 
     private func label(_ backend: String) -> String { PrometheusText.labels([("backend", backend)]) }
 
-    private func writeQueues(to text: inout PrometheusText) {
+    private func writeQueues(_ depths: [String: LaneDepth], to text: inout PrometheusText) {
         let names = Set(depths.keys).union(backends.map(\.name)).sorted()
         guard !names.isEmpty else { return }
         text.family("chapar_queue_depth", .gauge, "Deliveries that wait or are claimed, scheduled ones included.")
@@ -92,7 +97,7 @@ struct ScrapedMetrics {
         }
     }
 
-    private func writeLedger(to text: inout PrometheusText) {
+    private func writeLedger(_ depths: [String: LaneDepth], to text: inout PrometheusText) {
         let totals = ledger.totals
         text.family("chapar_ledger_accepted_total", .counter, "Deliveries accepted since the start.")
         text.sample("chapar_ledger_accepted_total", Double(totals.accepted))

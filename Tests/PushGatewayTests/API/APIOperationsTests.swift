@@ -135,6 +135,9 @@ struct APIPressureTests {
         #expect(reply.code == "store_failed")
         #expect(!reply.text.contains("SQLITE"))
         #expect(try await harness.send(.get, "/v1/backends").status == 503)
+        let metrics = try PrometheusSamples(try await harness.send(.get, "/metrics").text)
+        #expect(metrics["chapar_store_up"] == 0, "metrics are needed most when something fails")
+        #expect(metrics["chapar_inflight{backend=\"ios\"}"] == 3)
     }
 
     @Test("refuses requests above its bound at once, and health never")

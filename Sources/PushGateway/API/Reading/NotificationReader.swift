@@ -15,11 +15,13 @@ struct NotificationReader {
 
     /// Reads a body that is one notification.
     func read(_ body: [UInt8]) throws(JSONSyntaxError) -> (NotificationDraft, RequestIssues) {
+        var draft = NotificationDraft()
+        var issues = RequestIssues()
+        // The results leave through captured variables: through the generic return they would be copied twice.
         try JSONScanner.scan(body) { (scanner) throws(JSONSyntaxError) in
-            var issues = RequestIssues()
-            let draft = try read(&scanner, &issues)
-            return (draft, issues)
+            draft = try read(&scanner, &issues)
         }
+        return (draft, issues)
     }
 
     /// Reads the notification that comes next.

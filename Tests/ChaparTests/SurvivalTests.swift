@@ -36,7 +36,8 @@ struct SurvivalTests {
             #expect(counters.doubledOnDevice == 0, "of \(counters.duplicateContents) copies")
             print(
                 "killed \(Self.kills) times: \(load.accepted.count) accepted, \(lost.count) lost,",
-                "\(counters.duplicateContents) sent twice, \(counters.doubledOnDevice) shown twice")
+                "\(counters.duplicateContents) sent twice, \(counters.doubledOnDevice) shown twice"
+            )
         }
     }
 

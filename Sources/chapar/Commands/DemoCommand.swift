@@ -44,7 +44,7 @@ struct DemoCommand: AsyncParsableCommand {
                         configuration.queue.firstRetry = .milliseconds(500)
                         configuration.queue.drain = .seconds(5)
                     },
-                    { port in try await tell(port, sandbox, files, until: interruption) }
+                    { port in try await show(port, sandbox, files, until: interruption) }
                 )
             }
         } catch let error as SandboxError {
@@ -60,12 +60,30 @@ struct DemoCommand: AsyncParsableCommand {
         return log
     }
 
-    private func tell(
+    /// Tells the stories, then stays until interrupted, unless it is to end; an interruption ends it at any time.
+    private func show(
         _ port: Int,
         _ sandbox: Sandbox,
         _ files: SandboxDescription,
         until interruption: Interruption
     ) async throws -> Bool {
+        try await withThrowingTaskGroup(of: Bool?.self) { group in
+            group.addTask {
+                await interruption.wait()
+                return nil
+            }
+            group.addTask { try await tell(port, sandbox, files) }
+            guard let wasAsExpected = try await group.next() ?? nil else {
+                group.cancelAll()
+                throw CommandFailure("interrupted before every outcome was there")
+            }
+            if once { group.cancelAll() }
+            try await group.waitForAll()
+            return wasAsExpected
+        }
+    }
+
+    private func tell(_ port: Int, _ sandbox: Sandbox, _ files: SandboxDescription) async throws -> Bool {
         let url = "http://127.0.0.1:\(port)"
         guard let endpoint = HTTPEndpoint(url: url) else { throw CommandFailure("\(url) is no address") }
         let client = try GatewayClient(endpoint, key: nil)
@@ -84,7 +102,6 @@ struct DemoCommand: AsyncParsableCommand {
             } else {
                 showWhereToLook(url, files)
             }
-            await interruption.wait()
         }
         return wasAsExpected
     }
@@ -125,7 +142,7 @@ struct DemoCommand: AsyncParsableCommand {
 
             Dashboard:      \(url)/
             Send your own:  curl \(url)/v1/notifications -H 'Content-Type: application/json' -d '\(story)'
-            Without it:     chapar send --config \(files.configurationFile.path) --to ios-apns:abcdef12 Hello
+            Without it:     \(CommandLine.arguments[0]) send --config \(files.configurationFile.path) --to ios-apns:abcdef12 Hello
             Ctrl-c ends everything.
             """
         )

@@ -41,7 +41,11 @@ final class FileOwnership: Sendable {
     /// Gives the lock up.
     func release() {
         descriptor.withLock { descriptor in
-            if let open = descriptor { close(open) }
+            if let open = descriptor {
+                // Said aloud: a child process that is just being started shares the lock until it has become another program.
+                flock(open, LOCK_UN)
+                close(open)
+            }
             descriptor = nil
         }
     }

@@ -121,10 +121,11 @@ struct ConnectionBehaviourTests {
     func pings() async throws {
         try await run { simulator, _ in
             let client = try await RawClient.connect(to: simulator)
+            // Both at once, so that a busy machine does not put a second between them.
+            client.ping()
             client.ping()
             let isAnswered = await client.first { if case .ping(true) = $0 { true } else { nil } }
             #expect(isAnswered == true)
-            client.ping()
             #expect(await client.first(Self.goAway)?.code == 11)
         }
     }

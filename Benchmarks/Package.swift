@@ -19,6 +19,17 @@ let package = Package(
                 .product(name: "NIOPosix", package: "swift-nio"),
             ]
         ),
+        // The APNs backend, from the public `send` to its outcomes.
+        .executableTarget(
+            name: "apns-bench",
+            dependencies: [
+                .product(name: "PushAPNs", package: "chapar"),
+                .product(name: "PushCore", package: "chapar"),
+                .product(name: "PushHTTP", package: "chapar"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+            ]
+        ),
         // What the embedded store costs: rows per second and CPU for each row.
         .executableTarget(
             name: "store-bench",

@@ -23,6 +23,7 @@ HERE = Path(__file__).resolve().parent
 SERVER_CPU = os.environ.get("BENCH_SERVER_CPU", "0")
 CLIENT_CPU = os.environ.get("BENCH_CLIENT_CPU", "1")
 FIELDS = {"apns-topic": "com.example.app", "apns-push-type": "alert", "apns-priority": "10", "apns-expiration": "0"}
+AUTHORIZATION = "bearer " + base64.urlsafe_b64encode(bytes(range(128))).decode()[:170]
 
 
 def run(*command):
@@ -68,29 +69,70 @@ def measure(command, requests):
     return output, {"cpu": cpu, "rss": usage.ru_maxrss / 1024}
 
 
-def h2load(folder, port, options, authorization):
+def h2load(folder, port, options, fields):
     command = ["h2load", "-t1", f"-n{options.requests}", "-c1", f"-m{options.streams}", "-w24", "-W26", "-d",
                f"{folder}/body.json", "-i", f"{folder}/uris.txt"]
-    for name, value in FIELDS.items():
+    for name, value in fields.items():
         command += ["-H", f"{name}: {value}"]
-    if authorization:
-        command += ["-H", f"authorization: {authorization}"]
     output, used = measure(command, options.requests)
     rate = float(re.search(r"finished in [\d.]+m?s, ([\d.]+) req/s", output).group(1))
     good = int(re.search(r"(\d+) 2xx", output).group(1))
     return used | {"rps": rate, "failed": options.requests - good}
 
 
-def ours(binary, folder, port, options, authorization):
-    output, used = measure(
-        [binary, "127.0.0.1", str(port), f"{folder}/ca.pem", str(options.requests), str(options.streams),
-         str(options.batch), authorization], options.requests)
+def chapar(command, requests):
+    output, used = measure(command, requests)
     result = json.loads(output)
     return used | {"rps": result["rps"], "failed": int(result["failed"])}
 
 
-def median(results, key):
-    return statistics.median(result[key] for result in results)
+def build(product):
+    """Builds a program of this package and gives its path."""
+    command = ["swift", "build", "--package-path", str(HERE.parent), "-c", "release", "--product", product]
+    subprocess.run(command, check=True)
+    return run(*command, "--show-bin-path").strip() + f"/{product}"
+
+
+def compare(folder, options, fields, ours):
+    """Runs h2load with `fields` and the folder's body.json, and the command that `ours` gives for a port, by turns."""
+    make_certificates(folder)
+    run("cc", "-O2", "-o", f"{folder}/responder", str(HERE.parent / "fixtures/responder.c"), "-lnghttp2", "-lssl",
+        "-lcrypto")
+    port = free_port()
+    Path(folder, "uris.txt").write_text(
+        "".join(f"https://127.0.0.1:{port}/3/device/{n * 2654435761 % 2**32:064x}\n" for n in range(1000)))
+    server = subprocess.Popen(
+        ["taskset", "-c", SERVER_CPU, f"{folder}/responder", "serve", str(port), f"{folder}/cert.pem",
+         f"{folder}/key.pem", "-T", "900"], stdout=subprocess.DEVNULL)
+    reference, own = [], []
+    try:
+        wait_for_port(port)
+        for _ in range(options.runs):
+            reference.append(h2load(folder, port, options, fields))
+            own.append(chapar(ours(port), options.requests))
+    finally:
+        server.terminate()
+        server.wait()
+
+    def median(results, key):
+        return statistics.median(result[key] for result in results)
+
+    table = {name: {key: median(results, key) for key in ("rps", "cpu", "rss")} | {"failed": sum(r["failed"] for r in results)}
+             for name, results in (("h2load", reference), ("chapar", own))}
+    ratio = {key: table["chapar"][key] / table["h2load"][key] for key in ("rps", "cpu")}
+    return {"requests": options.requests, "runs": options.runs, "streams": options.streams, "median": table,
+            "ratio": ratio, "all": {"h2load": reference, "chapar": own}}
+
+
+def report(result, file):
+    """Prints a table and one line of JSON, which also goes to `file` if there is one."""
+    print(f"{'':8}{'requests/s':>12}{'CPU us each':>13}{'RSS MiB':>9}{'failed':>8}")
+    for name, row in result["median"].items():
+        print(f"{name:8}{row['rps']:12,.0f}{row['cpu']:13.2f}{row['rss']:9.1f}{row['failed']:8}")
+    print(f"{'ratio':8}{result['ratio']['rps']:12.2f}{result['ratio']['cpu']:13.2f}")
+    print(json.dumps(result))
+    if file:
+        Path(file).write_text(json.dumps(result, indent=2))
 
 
 def main():
@@ -104,46 +146,19 @@ def main():
     parser.add_argument("--binary", help="transport-bench, when it is built already")
     options = parser.parse_args()
 
-    binary = options.binary
-    if not binary:
-        build = ["swift", "build", "--package-path", str(HERE.parent), "-c", "release", "--product", "transport-bench"]
-        subprocess.run(build, check=True)
-        binary = run(*build, "--show-bin-path").strip() + "/transport-bench"
-    authorization = "" if options.no_auth else "bearer " + base64.urlsafe_b64encode(bytes(range(128))).decode()[:170]
+    binary = options.binary or build("transport-bench")
+    authorization = "" if options.no_auth else AUTHORIZATION
+    fields = FIELDS | ({} if options.no_auth else {"authorization": authorization})
     with tempfile.TemporaryDirectory() as folder:
-        make_certificates(folder)
-        run("cc", "-O2", "-o", f"{folder}/responder", str(HERE.parent / "fixtures/responder.c"), "-lnghttp2", "-lssl",
-            "-lcrypto")
-        port = free_port()
         Path(folder, "body.json").write_text('{"aps":{"alert":{"title":"Order shipped","body":"' + "x" * 151)
-        Path(folder, "uris.txt").write_text(
-            "".join(f"https://127.0.0.1:{port}/3/device/{n * 2654435761 % 2**32:064x}\n" for n in range(1000)))
-        server = subprocess.Popen(
-            ["taskset", "-c", SERVER_CPU, f"{folder}/responder", "serve", str(port), f"{folder}/cert.pem",
-             f"{folder}/key.pem", "-T", "900"], stdout=subprocess.DEVNULL)
-        reference, own = [], []
-        try:
-            wait_for_port(port)
-            for _ in range(options.runs):
-                reference.append(h2load(folder, port, options, authorization))
-                own.append(ours(binary, folder, port, options, authorization))
-        finally:
-            server.terminate()
-            server.wait()
 
-    table = {name: {key: median(results, key) for key in ("rps", "cpu", "rss")} | {"failed": sum(r["failed"] for r in results)}
-             for name, results in (("h2load", reference), ("chapar", own))}
-    ratio = {"rps": table["chapar"]["rps"] / table["h2load"]["rps"], "cpu": table["chapar"]["cpu"] / table["h2load"]["cpu"]}
-    print(f"{'':8}{'requests/s':>12}{'CPU us each':>13}{'RSS MiB':>9}{'failed':>8}")
-    for name, row in table.items():
-        print(f"{name:8}{row['rps']:12,.0f}{row['cpu']:13.2f}{row['rss']:9.1f}{row['failed']:8}")
-    print(f"{'ratio':8}{ratio['rps']:12.2f}{ratio['cpu']:13.2f}")
-    result = {"benchmark": "transport", "requests": options.requests, "runs": options.runs, "streams": options.streams,
-              "batch": options.batch, "authorization": bool(authorization), "median": table, "ratio": ratio,
-              "all": {"h2load": reference, "chapar": own}}
-    print(json.dumps(result))
-    if options.json:
-        Path(options.json).write_text(json.dumps(result, indent=2))
+        def ours(port):
+            return [binary, "127.0.0.1", str(port), f"{folder}/ca.pem", str(options.requests), str(options.streams),
+                    str(options.batch), authorization]
+
+        result = compare(folder, options, fields, ours)
+    result |= {"benchmark": "transport", "batch": options.batch, "authorization": bool(authorization)}
+    report(result, options.json)
 
 
 if __name__ == "__main__":

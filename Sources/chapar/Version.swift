@@ -1,4 +1,6 @@
-/// The version that this program tells.
+import PushGateway
+
+/// The version that this program tells: the gateway's own, so that there is one place to change it.
 enum Version {
-    static let text = "0.1.0"
+    static let text = BuildInfo.current.version
 }

@@ -83,8 +83,8 @@ final class Inbox: Sendable {
 
     /// Everything that waits.
     ///
-    /// Sleeps until there is something, unless `isHurried`; nil when the inbox is closed and empty.
-    func take(isHurried: Bool) -> [Operation]? {
+    /// Sleeps until there is something or the deadline comes, unless `isHurried`; nil when the inbox is closed and empty.
+    func take(isHurried: Bool, until deadline: DispatchTime? = nil) -> [Operation]? {
         while true {
             let (operations, isClosed) = contents.withLock { contents -> ([Operation], Bool) in
                 var taken: [Operation] = []
@@ -96,7 +96,11 @@ final class Inbox: Sendable {
             if !operations.isEmpty { return operations }
             if isClosed { return nil }
             if isHurried { return [] }
-            bell.wait()
+            if let deadline {
+                if bell.wait(timeout: deadline) == .timedOut { return [] }
+            } else {
+                bell.wait()
+            }
         }
     }
 

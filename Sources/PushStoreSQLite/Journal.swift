@@ -47,6 +47,8 @@ struct Journal {
     var settled: [Int64: Int] = [:]
     /// New deliveries so far, which count against the bound.
     var added = 0
+    /// New work to be answered after the commit: how many rows, of which lane.
+    var accepted: [(rows: Int, lane: Lane, reply: Reply<EnqueueResult>)] = []
     /// What to do after the commit: answers to callers.
     var answers: [() -> Void] = []
     /// What the callers' bookkeeping needs to do whether it works or not.

@@ -22,6 +22,8 @@ final class Lane {
     private(set) var held = 0
     /// Deliveries that are claimed.
     var claimed = 0
+    /// Whether callers who outrun it are not slowed down any more: it did not catch up when they were.
+    var isLeftAlone = false
     /// The calls that wait for work, the oldest first.
     var tickets: [ClaimTicket] = []
 
@@ -92,6 +94,12 @@ final class Lane {
         }
         waiting -= 1
         return entry
+    }
+
+    /// Whether more than `limit` deliveries are due although they are being worked off, all of them in memory still.
+    func isOutrun(above limit: Int) -> Bool {
+        if isLeftAlone, waiting <= limit / 2 { isLeftAlone = false }
+        return ready.count > limit && frontier == nil && claimed > 0 && !isLeftAlone
     }
 
     /// Holds a delivery back, one that ``takeNext(now:)`` gave.

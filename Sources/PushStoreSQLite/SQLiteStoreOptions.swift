@@ -30,6 +30,10 @@ public struct SQLiteStoreOptions: Sendable {
     public var windowCapacity = 4_096
     /// So many deliveries are read from disk at once when a window runs low.
     public var pageSize = 512
+    /// So long the answer to new work waits at most while its lane is handed more than it takes.
+    ///
+    /// Zero for no pauses. Callers who post as fast as they are answered are kept from driving deliveries out of memory.
+    public var longestPause = Duration.milliseconds(200)
     /// So many events are kept in memory for live readers.
     public var eventsInMemory = 4_096
     /// The page cache of the writer, in bytes.

@@ -29,6 +29,7 @@ extension Writer {
                 assignment.ticket.answer(.success(assignment.entries.map(\.delivery)))
             }
         }
+        for (rows, lane, reply) in journal.accepted { pacer.accept(rows, in: lane, reply) }
         for answer in journal.answers { answer() }
     }
 

@@ -14,9 +14,15 @@ extension Writer {
             return
         }
         try begin()
+        let lane = batch.notifications.first?.plan.backends.first.map(book.lane(named:))
+        let rows = batch.notifications.reduce(0) { $0 + $1.recipients.count }
         for notification in batch.notifications { try insert(notification) }
         if let entry = batch.idempotency { try remember(entry) }
-        journal.answers.append { reply.succeed(.accepted) }
+        if let lane {
+            journal.accepted.append((rows, lane, reply))
+        } else {
+            journal.answers.append { reply.succeed(.accepted) }
+        }
     }
 
     /// What an idempotency key that was seen before answers.

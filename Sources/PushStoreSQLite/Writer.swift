@@ -12,6 +12,7 @@ final class Writer {
     let connection: OpaquePointer
     let sql: Statements
     let book: Book
+    let pacer: Pacer
     var journal = Journal()
     /// The moment of the transaction, in milliseconds since 1970.
     var now: Int64 = 0
@@ -33,6 +34,7 @@ final class Writer {
         self.connection = connection
         self.book = book
         self.lastEvent = lastEvent
+        pacer = Pacer(windowCapacity: core.options.windowCapacity, longestPause: core.options.longestPause)
         sql = try Statements(connection)
     }
 
@@ -42,7 +44,8 @@ final class Writer {
         var place = 0
         var isHurried = false
         while true {
-            guard let arrived = core.inbox.take(isHurried: isHurried || place < waiting.count) else { break }
+            let isBusy = isHurried || place < waiting.count
+            guard let arrived = core.inbox.take(isHurried: isBusy, until: pacer.deadline) else { break }
             if place == waiting.count {
                 waiting = arrived
                 place = 0
@@ -66,6 +69,7 @@ final class Writer {
             }
             isHurried = setAlarm()
         }
+        pacer.releaseAll()
         for lane in book.lanes {
             for ticket in lane.tickets { ticket.answer(.success([])) }
             lane.tickets.removeAll()
@@ -86,6 +90,7 @@ final class Writer {
         for lane in book.lanes where !lane.tickets.isEmpty { loadWindow(of: lane) }
         if let failure = attempt(writes) { attemptSeparately(writes, after: failure) }
         sendAwayImpatient()
+        pacer.release()
         for case .inspect(let look) in batch { look(book) }
     }
 

@@ -1,0 +1,60 @@
+import Dispatch
+import PushCore
+
+/// Holds back the answers to new work, for a moment, while a lane is handed more than its consumers take.
+///
+/// A caller that posts again as soon as it is answered would otherwise drive every delivery out of memory and make the
+/// store read it back from disk, which costs both of them throughput. What is held back is committed already; only the
+/// answer waits: until the lane has caught up, and never longer than the options say. A lane that does not catch up
+/// in that time is left alone until it has, so a slow or stopped consumer costs its callers one pause. Used by the
+/// writer's thread only, with the real clock: a pause is a matter of throughput, not of the store's time.
+final class Pacer {
+    private struct Held {
+        var lane: Lane
+        var rows: Int
+        var until: DispatchTime
+        var reply: Reply<EnqueueResult>
+    }
+
+    private let threshold: Int
+    private let longestPause: Duration
+    private var held: [Held] = []
+
+    /// Makes a pacer for a lane that keeps `windowCapacity` deliveries in memory: a quarter of them is plenty for its
+    /// consumers, and leaves room for what is under way.
+    init(windowCapacity: Int, longestPause: Duration) {
+        threshold = windowCapacity / 4
+        self.longestPause = longestPause
+    }
+
+    /// When the first pause ends at the latest; nil when no answer is held back.
+    var deadline: DispatchTime? { held.first?.until }
+
+    /// Answers new work that was committed, now or in a moment.
+    func accept(_ rows: Int, in lane: Lane, _ reply: Reply<EnqueueResult>) {
+        guard longestPause > .zero, lane.isOutrun(above: threshold) else { return reply.succeed(.accepted) }
+        let until = DispatchTime.now() + .milliseconds(Int(longestPause.boundedMilliseconds))
+        held.append(Held(lane: lane, rows: rows, until: until, reply: reply))
+    }
+
+    /// Answers those whose lane has caught up, so many as it has room for, and those who have waited long enough.
+    func release() {
+        guard !held.isEmpty else { return }
+        let now = DispatchTime.now()
+        for item in held where item.until <= now { item.lane.isLeftAlone = true }
+        var released: [Int64: Int] = [:]
+        held.removeAll { item in
+            let rows = released[item.lane.number, default: 0]
+            guard !item.lane.isOutrun(above: threshold - rows) else { return false }
+            released[item.lane.number] = rows + item.rows
+            item.reply.succeed(.accepted)
+            return true
+        }
+    }
+
+    /// Answers everybody.
+    func releaseAll() {
+        for item in held { item.reply.succeed(.accepted) }
+        held.removeAll()
+    }
+}

@@ -1,0 +1,77 @@
+import PushCore
+import PushTesting
+import Synchronization
+import Testing
+
+@testable import PushStoreSQLite
+
+@Suite("The answer to more work than a lane takes", .timeLimit(.minutes(1)))
+struct PacerTests {
+    /// A store whose lanes are outrun with more than two deliveries waiting.
+    private func open(_ folder: String, _ time: ManualTime, pause: Duration) throws -> SQLiteStore {
+        var options = SQLiteStoreOptions(path: folder + "/store.db")
+        options.windowCapacity = 8
+        options.longestPause = pause
+        return try SQLiteStore(options, time: time)
+    }
+
+    private func untilWaiting(_ count: Int, in store: SQLiteStore) async throws {
+        while try await store.depths()["apns"]?.waiting != count { await Task.yield() }
+    }
+
+    @Test("It waits until the lane has caught up, while the work itself is stored")
+    func waits() async throws {
+        try await TemporaryFolder.use { folder in
+            let time = ManualTime()
+            let store = try open(folder, time, pause: .seconds(3_600))
+            try await store.accept(time)
+            #expect(try await store.claimNow(1).count == 1)
+            let isAnswered = Atomic(false)
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask {
+                    try await store.accept(time, recipients: 4)
+                    isAnswered.store(true, ordering: .releasing)
+                }
+                try await untilWaiting(4, in: store)
+                for _ in 0..<20 { _ = try await store.depths() }
+                #expect(!isAnswered.load(ordering: .acquiring))
+                #expect(try await store.claimNow(3).count == 3)
+                try await group.waitForAll()
+            }
+            await store.close()
+        }
+    }
+
+    @Test("It comes when the pause ends, and a lane that did not catch up is left alone until it has")
+    func ends() async throws {
+        try await TemporaryFolder.use { folder in
+            let time = ManualTime()
+            let store = try open(folder, time, pause: .seconds(1))
+            try await store.accept(time)
+            #expect(try await store.claimNow(1).count == 1)
+            let clock = ContinuousClock()
+            let start = clock.now
+            try await store.accept(time, recipients: 4)
+            #expect(clock.now - start >= .milliseconds(900))
+            // Were each of these held back, they would take longer than the suite may.
+            for number in 0..<100 { try await store.accept(time, name: "n\(number)") }
+            await store.close()
+        }
+    }
+
+    @Test("Nobody waits for a lane that nobody works off, nor for an end of the store")
+    func idle() async throws {
+        try await TemporaryFolder.use { folder in
+            let time = ManualTime()
+            let store = try open(folder, time, pause: .seconds(3_600))
+            try await store.accept(time, recipients: 5)
+            #expect(try await store.claimNow(1).count == 1)
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask { try await store.accept(time, recipients: 3) }
+                try await untilWaiting(7, in: store)
+                await store.close()
+                try await group.waitForAll()
+            }
+        }
+    }
+}

@@ -94,4 +94,18 @@ struct JSONTests {
         writer.endArray()
         #expect(String(decoding: writer.bytes, as: UTF8.self) == "[null,-9223372036854775808,\"\\u0001\u{7f}\"]")
     }
+
+    @Test("A character that needs an escape is found wherever it stands, and no other gets one")
+    func everyPlace() throws {
+        let characters = (0..<128).map { String(UnicodeScalar(UInt8($0))) } + ["é", "ش", "€", "🙂"]
+        for character in characters {
+            let isPlain = character.utf8.allSatisfy { $0 >= 0x20 } && character != "\"" && character != "\\"
+            for place in 0...17 {
+                let text = String(repeating: "x", count: place) + character + String(repeating: "~", count: 17 - place)
+                let bytes = JSONValue.string(text).bytes
+                #expect(try JSONValue(parsing: bytes) == .string(text))
+                #expect(bytes.elementsEqual("\"\(text)\"".utf8) == isPlain)
+            }
+        }
+    }
 }

@@ -50,11 +50,16 @@ public struct JSONWriter: Sendable {
     }
 
     /// Writes a whole number.
-    public mutating func integer(_ value: some BinaryInteger) {
+    ///
+    /// Not generic, and so not slow: a generic one is not specialised for callers in other modules.
+    public mutating func integer(_ value: Int64) {
         separate()
-        digits(Int64(value))
+        digits(value)
         needsComma = true
     }
+
+    /// Writes a whole number.
+    public mutating func integer(_ value: Int) { integer(Int64(value)) }
 
     /// Writes a number; JSON has no infinity and no NaN, which become `null`.
     public mutating func double(_ value: Double) {
@@ -82,7 +87,21 @@ public struct JSONWriter: Sendable {
     }
 
     /// Writes a value that is encoded already.
-    public mutating func raw(_ json: some Sequence<UInt8>) {
+    public mutating func raw(_ json: [UInt8]) {
+        separate()
+        bytes.append(contentsOf: json)
+        needsComma = true
+    }
+
+    /// Writes a value that is encoded already.
+    public mutating func raw(_ json: ArraySlice<UInt8>) {
+        separate()
+        bytes.append(contentsOf: json)
+        needsComma = true
+    }
+
+    /// Writes a value that is encoded already.
+    public mutating func raw(_ json: UnsafeMutableBufferPointer<UInt8>) {
         separate()
         bytes.append(contentsOf: json)
         needsComma = true
@@ -151,17 +170,33 @@ public struct JSONWriter: Sendable {
         bytes.append(UInt8(ascii: "\""))
         var value = value
         value.withUTF8 { text in
-            var plain = 0  // Where the run of bytes that need no escape begins.
-            for place in 0..<text.count {
-                let byte = text[place]
-                guard byte < 0x20 || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") else { continue }
-                bytes.append(contentsOf: text[plain..<place])
-                escape(byte)
-                plain = place + 1
-            }
-            bytes.append(contentsOf: text[plain...])
+            if Self.isPlain(text) { bytes.append(contentsOf: text) } else { appendEscaped(text) }
         }
         bytes.append(UInt8(ascii: "\""))
+    }
+
+    /// Whether no byte needs an escape, as in nearly every text.
+    ///
+    /// Numbers instead of conditions, so that the compiler looks at 16 bytes at once.
+    private static func isPlain(_ text: UnsafeBufferPointer<UInt8>) -> Bool {
+        var found: UInt8 = 0
+        for byte in text {
+            found |=
+                (byte < 0x20 ? 1 : 0) | (byte == UInt8(ascii: "\"") ? 1 : 0) | (byte == UInt8(ascii: "\\") ? 1 : 0)
+        }
+        return found == 0
+    }
+
+    private mutating func appendEscaped(_ text: UnsafeBufferPointer<UInt8>) {
+        var plain = 0  // Where the run of bytes that need no escape begins.
+        for place in 0..<text.count {
+            let byte = text[place]
+            guard byte < 0x20 || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") else { continue }
+            bytes.append(contentsOf: text[plain..<place])
+            escape(byte)
+            plain = place + 1
+        }
+        bytes.append(contentsOf: text[plain...])
     }
 
     private mutating func escape(_ byte: UInt8) {

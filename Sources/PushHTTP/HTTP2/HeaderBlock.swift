@@ -6,28 +6,47 @@ private let inPlace = UInt8(NGHTTP2_NV_FLAG_NO_COPY_NAME.rawValue | NGHTTP2_NV_F
 private let inPlaceLiteral = inPlace | UInt8(NGHTTP2_NV_FLAG_NO_INDEX.rawValue)
 
 /// Memory for the bytes of header fields that stays put until `reset`.
-struct FieldArena {
+///
+/// A class, whose plain numbers need no check for exclusive access on the way through a call's fields.
+final class FieldArena {
+    private static let blockSize = 32 * 1024
+
     private var blocks: [UnsafeMutableRawBufferPointer] = []
-    private var block = 0
-    private var offset = 0
+    /// The number of blocks that are in use; the last of them has room from `next` to `end`.
+    private var used = 0
+    private var next: UnsafeMutablePointer<UInt8>?
+    private var left = 0
+
+    deinit {
+        for block in blocks { block.deallocate() }
+    }
 
     /// Room for `count` bytes.
-    mutating func room(_ count: Int) -> UnsafeMutablePointer<UInt8> {
-        while block < blocks.count, blocks[block].count - offset < count {
-            block += 1
-            offset = 0
+    func room(_ count: Int) -> UnsafeMutablePointer<UInt8> {
+        if let place = next, left >= count {
+            next = place + count
+            left -= count
+            return place
         }
-        if block == blocks.count {
-            blocks.append(.allocate(byteCount: max(count, 32 * 1024), alignment: 16))
-            offset = 0
+        return roomElsewhere(count)
+    }
+
+    private func roomElsewhere(_ count: Int) -> UnsafeMutablePointer<UInt8> {
+        while used < blocks.count, blocks[used].count < count { used += 1 }
+        if used == blocks.count {
+            blocks.append(.allocate(byteCount: max(count, Self.blockSize), alignment: 16))
         }
-        defer { offset += count }
+        let block = blocks[used]
+        used += 1
         // Blocks are never empty, so they have a base address.
-        return (blocks[block].baseAddress.unsafelyUnwrapped + offset).assumingMemoryBound(to: UInt8.self)
+        let place = block.baseAddress.unsafelyUnwrapped.assumingMemoryBound(to: UInt8.self)
+        next = place + count
+        left = block.count - count
+        return place
     }
 
     /// Copies the UTF-8 bytes of a string.
-    mutating func copy(_ text: String) -> UnsafeMutableBufferPointer<UInt8> {
+    func copy(_ text: String) -> UnsafeMutableBufferPointer<UInt8> {
         let count = text.utf8.count
         let target = room(count)
         let isDone: Void? = text.utf8.withContiguousStorageIfAvailable { source in
@@ -40,23 +59,15 @@ struct FieldArena {
     }
 
     /// Makes the memory free for use again; larger growth is given back.
-    mutating func reset() {
+    func reset() {
         while blocks.count > 8 { blocks.removeLast().deallocate() }
-        block = 0
-        offset = 0
-    }
-
-    /// Gives all memory back.
-    mutating func deallocate() {
-        for block in blocks { block.deallocate() }
-        blocks = []
-        reset()
+        (used, next, left) = (0, nil, 0)
     }
 }
 
 extension HTTPHeader {
     /// The field for the codec, nil when HTTP forbids its name or value.
-    func field(in arena: inout FieldArena) -> nghttp2_nv? {
+    func field(in arena: FieldArena) -> nghttp2_nv? {
         let name = arena.copy(name)
         let value = arena.copy(value)
         guard nghttp2_check_header_name(name.baseAddress, name.count) != 0,
@@ -78,7 +89,7 @@ final class HeaderBlock {
     static let pathIndex = 3
 
     let fields: [nghttp2_nv]
-    private var arena = FieldArena()
+    private let arena = FieldArena()
 
     /// Nil when a name or value is one that HTTP forbids.
     init?(_ template: HTTPCallTemplate, scheme: String, authority: String, extra: [HTTPHeader]) {
@@ -99,7 +110,7 @@ final class HeaderBlock {
         }
         var isValid = template.method.utf8.allSatisfy { (65...90).contains($0) }
         for header in extra + template.headers {
-            guard let field = header.field(in: &arena) else {
+            guard let field = header.field(in: arena) else {
                 isValid = false
                 break
             }
@@ -108,6 +119,4 @@ final class HeaderBlock {
         self.fields = fields
         if !isValid { return nil }
     }
-
-    deinit { arena.deallocate() }
 }

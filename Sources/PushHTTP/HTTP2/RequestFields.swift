@@ -15,7 +15,7 @@ final class RequestFields {
     private var latest: (template: HTTPCallTemplate, block: HeaderBlock?)?
     /// Blocks that were replaced while the codec may still point into them.
     private var retired: [HeaderBlock] = []
-    private var arena = FieldArena()
+    private let arena = FieldArena()
     private var fields: UnsafeMutablePointer<nghttp2_nv>
     private var capacity = 64
     private(set) var count = 0
@@ -26,10 +26,7 @@ final class RequestFields {
         fields = .allocate(capacity: capacity)
     }
 
-    deinit {
-        fields.deallocate()
-        arena.deallocate()
-    }
+    deinit { fields.deallocate() }
 
     /// Replaces the fields that every call of this connection carries.
     func setExtra(_ headers: [HTTPHeader]) {
@@ -52,7 +49,7 @@ final class RequestFields {
         fields[HeaderBlock.pathIndex].valuelen = path.count
         var place = block.fields.count
         for header in call.headers {
-            guard let field = header.field(in: &arena) else { return nil }
+            guard let field = header.field(in: arena) else { return nil }
             fields[place] = field
             place += 1
         }

@@ -76,7 +76,13 @@ public final class APNsBackend: PushBackend {
     /// Sends every message once and reports each answer as it comes.
     public func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
         await tokens?.prepare()
-        var batch = APNsBatch(started: time.now, templates: templates, options: options, channels: channels)
+        var batch = APNsBatch(
+            started: time.now,
+            room: requests.indices.reduce(0) { $0 + requests[$1].recipients.count },
+            templates: templates,
+            options: options,
+            channels: channels
+        )
         for index in requests.indices { batch.add(requests[index], at: index) }
         if !batch.refused.isEmpty { report(batch.refused) }
         await run(batch.deviceCalls, on: pool, started: batch.started, report: report)

@@ -128,11 +128,14 @@ let package = Package(
         ),
         .target(name: "PushTesting", dependencies: ["PushCore"], swiftSettings: strict),
 
+        // The C library's allocator, whose settings Swift's Glibc module leaves out.
+        .systemLibrary(name: "CMalloc"),
+
         // The command line: the one place that puts plugins, store and gateway together.
         .executableTarget(
             name: "chapar",
             dependencies: [
-                "PushCore", "PushHTTP", "PushAPNs", "PushGateway", "PushStoreSQLite", "PushSandbox",
+                "CMalloc", "PushCore", "PushHTTP", "PushAPNs", "PushGateway", "PushStoreSQLite", "PushSandbox",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),

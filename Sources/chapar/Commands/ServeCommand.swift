@@ -24,6 +24,7 @@ struct ServeCommand: AsyncParsableCommand {
     @OptionGroup var file: ConfigFile
 
     func run() async throws {
+        Allocator.settle()
         let log = LogOutput.Settings()
         let logger = log.logger()
         // Trapped before anything starts, so that no signal falls into the default, which would be the end.

@@ -117,29 +117,3 @@ final class EventFeed: Sendable {
         return Array(taken.values)
     }
 }
-
-/// The form in which the events of a commit share one row: each with its length in four bytes before it.
-enum EventPacking {
-    static func pack(_ events: [[UInt8]]) -> [UInt8] {
-        var bytes: [UInt8] = []
-        bytes.reserveCapacity(events.reduce(0) { $0 + $1.count + 4 })
-        for event in events {
-            withUnsafeBytes(of: UInt32(event.count).littleEndian) { bytes.append(contentsOf: $0) }
-            bytes.append(contentsOf: event)
-        }
-        return bytes
-    }
-
-    static func unpack(_ bytes: [UInt8]) -> [[UInt8]] {
-        var events: [[UInt8]] = []
-        var place = 0
-        while place + 4 <= bytes.count {
-            let length = (0..<4).reduce(0) { $0 | Int(bytes[place + $1]) << (8 * $1) }
-            place += 4
-            guard length <= bytes.count - place else { break }
-            events.append(Array(bytes[place..<place + length]))
-            place += length
-        }
-        return events
-    }
-}

@@ -1,0 +1,170 @@
+/// The form in which the events of a commit share one row.
+///
+/// Events of one kind look alike but for a few digits, so an event is stored as what differs from an earlier one of the
+/// same length in the row, if there is one. That keeps most of their bytes out of the log and the file, and costs one
+/// comparison. A row begins with ``marker``. Each event has its length, then how many events before it the likeness
+/// is, or 0 and all of its bytes. With a likeness, runs take turns until the length is reached: how many bytes are
+/// the same, how many are not, and those that are not. Numbers have seven bits to a byte, the lowest first.
+///
+/// Rows without the marker are of the first form: each event with its length in four bytes before it.
+enum EventPacking {
+    /// Four bytes that no row of the first form begins with: as a length they would be four gigabytes.
+    private static let marker: [UInt8] = [0xFF, 0xFF, 0xFF, 0xFF]
+    /// So many equal bytes end a run of different ones.
+    private static let shortestMatch = 4
+
+    static func pack(_ events: [[UInt8]]) -> [UInt8] {
+        // A run of equal bytes takes at most as much room as it saves, but for the first.
+        let capacity = marker.count + events.reduce(0) { $0 + $1.count + $1.count / 2 + 32 }
+        return [UInt8](unsafeUninitializedCapacity: capacity) { buffer, count in
+            var output = Output(buffer)
+            marker.withUnsafeBufferPointer { output.append($0[...]) }
+            var newest = [Int](repeating: -1, count: 256)
+            for place in events.indices {
+                let length = events[place].count
+                let other = newest[length & 255]
+                newest[length & 255] = place
+                output.append(number: length)
+                events[place].withUnsafeBufferPointer { event in
+                    guard other >= 0, events[other].count == length else {
+                        output.append(number: 0)
+                        output.append(event[...])
+                        return
+                    }
+                    output.append(number: place - other)
+                    events[other].withUnsafeBufferPointer { appendDifference(of: event, from: $0, to: &output) }
+                }
+            }
+            count = output.count
+        }
+    }
+
+    private static func appendDifference(
+        of event: UnsafeBufferPointer<UInt8>,
+        from other: UnsafeBufferPointer<UInt8>,
+        to output: inout Output
+    ) {
+        var place = 0
+        while place < event.count {
+            let same = equalBytes(event, other, from: place)
+            output.append(number: same)
+            place += same
+            guard place < event.count else { return }
+            let start = place
+            repeat { place += 1 } while place < event.count && !matches(event, other, at: place)
+            output.append(number: place - start)
+            output.append(event[start..<place])
+        }
+    }
+
+    /// How many bytes are equal, from a place on.
+    private static func equalBytes(
+        _ event: UnsafeBufferPointer<UInt8>,
+        _ other: UnsafeBufferPointer<UInt8>,
+        from start: Int
+    ) -> Int {
+        var place = start
+        let (left, right) = (UnsafeRawBufferPointer(event), UnsafeRawBufferPointer(other))
+        while place + 8 <= event.count,
+            left.loadUnaligned(fromByteOffset: place, as: UInt64.self)
+                == right.loadUnaligned(fromByteOffset: place, as: UInt64.self)
+        { place += 8 }
+        while place < event.count, event[place] == other[place] { place += 1 }
+        return place - start
+    }
+
+    /// Whether enough bytes are equal at a place to end a run of different ones.
+    private static func matches(
+        _ event: UnsafeBufferPointer<UInt8>,
+        _ other: UnsafeBufferPointer<UInt8>,
+        at place: Int
+    ) -> Bool {
+        guard event[place] == other[place], place + shortestMatch <= event.count else { return false }
+        return UnsafeRawBufferPointer(event).loadUnaligned(fromByteOffset: place, as: UInt32.self)
+            == UnsafeRawBufferPointer(other).loadUnaligned(fromByteOffset: place, as: UInt32.self)
+    }
+
+    static func unpack(_ bytes: [UInt8]) -> [[UInt8]] {
+        guard bytes.starts(with: marker) else { return unpackFirstForm(bytes) }
+        var events: [[UInt8]] = []
+        var input = bytes[marker.count...]
+        while let length = number(&input), let distance = number(&input), distance <= events.count {
+            let other = distance == 0 ? [] : events[events.count - distance]
+            guard let event = event(length, from: other, &input) else { break }
+            events.append(event)
+        }
+        return events
+    }
+
+    /// An event from its runs; nil when the row is torn or damaged.
+    private static func event(_ length: Int, from other: [UInt8], _ input: inout ArraySlice<UInt8>) -> [UInt8]? {
+        guard !other.isEmpty else {
+            guard length <= input.count else { return nil }
+            defer { input = input.dropFirst(length) }
+            return Array(input.prefix(length))
+        }
+        guard other.count == length else { return nil }
+        var event = other
+        var place = 0
+        while place < length {
+            guard let same = number(&input), same <= length - place else { return nil }
+            place += same
+            guard place < length else { break }
+            guard let different = number(&input), different > 0, different <= min(length - place, input.count) else {
+                return nil
+            }
+            event.replaceSubrange(place..<place + different, with: input.prefix(different))
+            input = input.dropFirst(different)
+            place += different
+        }
+        return event
+    }
+
+    /// Takes a number off the front; nil when there is none.
+    private static func number(_ input: inout ArraySlice<UInt8>) -> Int? {
+        var value = 0
+        for shift in stride(from: 0, to: 35, by: 7) {
+            guard let byte = input.popFirst() else { return nil }
+            value |= Int(byte & 0x7F) << shift
+            if byte < 0x80 { return value }
+        }
+        return nil
+    }
+
+    private static func unpackFirstForm(_ bytes: [UInt8]) -> [[UInt8]] {
+        var events: [[UInt8]] = []
+        var place = 0
+        while place + 4 <= bytes.count {
+            let length = (0..<4).reduce(0) { $0 | Int(bytes[place + $1]) << (8 * $1) }
+            place += 4
+            guard length <= bytes.count - place else { break }
+            events.append(Array(bytes[place..<place + length]))
+            place += length
+        }
+        return events
+    }
+
+    /// Memory that is filled from the front.
+    private struct Output {
+        private let buffer: UnsafeMutableBufferPointer<UInt8>
+        private(set) var count = 0
+
+        init(_ buffer: UnsafeMutableBufferPointer<UInt8>) { self.buffer = buffer }
+
+        mutating func append(number: Int) {
+            var rest = number
+            while rest >= 0x80 {
+                buffer[count] = UInt8(truncatingIfNeeded: rest) | 0x80
+                count += 1
+                rest >>= 7
+            }
+            buffer[count] = UInt8(truncatingIfNeeded: rest)
+            count += 1
+        }
+
+        mutating func append(_ bytes: Slice<UnsafeBufferPointer<UInt8>>) {
+            let end = buffer[count...].update(fromContentsOf: bytes)
+            count = end
+        }
+    }
+}

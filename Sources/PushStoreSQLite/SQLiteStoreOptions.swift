@@ -37,7 +37,7 @@ public struct SQLiteStoreOptions: Sendable {
     /// So many events are kept in memory for live readers.
     public var eventsInMemory = 4_096
     /// The page cache of the writer, in bytes.
-    public var cacheBytes = 64 << 20
+    public var cacheBytes = 16 << 20
     /// The size of a page when the file is made, in bytes: a power of two from 512 to 65,536.
     ///
     /// A file keeps the size it has. Large pages cost less CPU for each row of a commit than SQLite's 4,096 bytes.

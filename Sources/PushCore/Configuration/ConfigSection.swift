@@ -105,11 +105,11 @@ public final class ConfigSection {
 
     /// A whole number within a range, nil when the key is absent.
     public func integer(_ key: String, in range: ClosedRange<Int>) -> Int? {
-        has(key)
-            ? integer(key, in: range, default: range.lowerBound)
-            : {
-                _ = scalar(key); return nil
-            }()
+        guard has(key) else {
+            known.insert(key)
+            return nil
+        }
+        return integer(key, in: range, default: range.lowerBound)
     }
 
     /// A span in seconds, fractions allowed, within a range of seconds.

@@ -41,3 +41,21 @@ extension Response {
         )
     }
 }
+
+extension JSONWriter {
+    /// Wrong fields of a problem, or warnings of an acceptance: both are a pointer, a code and a sentence.
+    mutating func findings(_ findings: [PushWarning]) {
+        beginArray()
+        for finding in findings {
+            beginObject()
+            name("pointer")
+            string(finding.pointer)
+            name("code")
+            string(finding.code)
+            name("detail")
+            string(finding.detail)
+            endObject()
+        }
+        endArray()
+    }
+}

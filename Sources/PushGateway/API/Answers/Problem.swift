@@ -17,7 +17,7 @@ struct Problem: Error, Sendable {
     /// When to try again, for retryable ones.
     var retryAfter: Duration?
     /// The wrong fields.
-    var errors: [FieldIssue] = []
+    var errors: [PushWarning] = []
     /// Further header fields, such as `Allow`.
     var headers: HTTPFields = [:]
     /// What failed within, for the log; never shown to the caller.
@@ -68,18 +68,7 @@ struct Problem: Error, Sendable {
         writer.bool(isRetryable)
         guard !errors.isEmpty else { return }
         writer.name("errors")
-        writer.beginArray()
-        for error in errors {
-            writer.beginObject()
-            writer.name("pointer")
-            writer.string(error.pointer)
-            writer.name("code")
-            writer.string(error.code)
-            writer.name("detail")
-            writer.string(error.detail)
-            writer.endObject()
-        }
-        writer.endArray()
+        writer.findings(errors)
     }
 
     /// The whole answer.

@@ -134,17 +134,6 @@ extension NotificationIntake.Accepted {
         }
         writer.endObject()
         writer.name("warnings")
-        writer.beginArray()
-        for warning in warnings {
-            writer.beginObject()
-            writer.name("pointer")
-            writer.string(warning.pointer)
-            writer.name("code")
-            writer.string(warning.code)
-            writer.name("detail")
-            writer.string(warning.detail)
-            writer.endObject()
-        }
-        writer.endArray()
+        writer.findings(warnings)
     }
 }

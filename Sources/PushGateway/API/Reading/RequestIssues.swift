@@ -1,15 +1,5 @@
 internal import PushCore
 
-/// One wrong field of a request.
-struct FieldIssue: Sendable, Hashable {
-    /// The field, as a JSON pointer into the request's body.
-    var pointer: String
-    /// A stable word for programs.
-    var code: String
-    /// A sentence for people.
-    var detail: String
-}
-
 /// Collects every mistake of a notification while it is read, so that the caller learns of all at once.
 ///
 /// Only the first ``shown`` are kept: ten thousand bad tokens must not become an answer of megabytes.
@@ -20,7 +10,7 @@ struct RequestIssues: Sendable {
     /// The place of the notification in the body: `#`, or `#/notifications/3` in a batch.
     let base: String
     /// The first mistakes, in the order they were found.
-    private(set) var list: [FieldIssue] = []
+    private(set) var list: [PushWarning] = []
     /// All mistakes, those that are not listed included.
     private(set) var count = 0
 
@@ -35,7 +25,7 @@ struct RequestIssues: Sendable {
     mutating func add(_ pointer: String, _ code: String, _ detail: @autoclosure () -> String) {
         count += 1
         guard list.count < Self.shown else { return }
-        list.append(FieldIssue(pointer: base + pointer.dropFirst(), code: code, detail: detail()))
+        list.append(PushWarning(pointer: base + pointer.dropFirst(), code: code, detail: detail()))
     }
 
     /// Adds what a backend found.

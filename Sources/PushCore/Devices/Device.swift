@@ -1,0 +1,179 @@
+public import Foundation
+
+/// One installation of an app, as the registry keeps it: whose it is, how it is reached, what is known about it.
+///
+/// The API and `chapar devices import` write it, a lane reads it to find the token that its backend takes. Its
+/// platforms' own records of the device are ``DeviceRecord``.
+public struct Device: Sendable, Hashable {
+    /// The longest id, in bytes.
+    public static let maximumIDBytes = 128
+    /// The most tags.
+    public static let maximumTags = 100
+    /// The longest name of a user, a tag or a version, in bytes.
+    public static let maximumNameBytes = 256
+
+    /// The id that the app or its server chose: 1 to 128 of `A–Z a–z 0–9 . _ : -`.
+    public var id: String
+    /// The user it belongs to, when known.
+    ///
+    /// A user may have many devices.
+    public var user: String?
+    /// `ios`, `android` or `web`, when the caller said so; see ``effectivePlatform``.
+    public var platform: String?
+    /// Its tokens, at most one of each service, in the order of the services' names.
+    public var tokens: [RegisteredToken]
+    /// Its tags, each once, in order.
+    public var tags: [String]
+    /// Its language tag, such as `fa-IR`.
+    public var locale: String?
+    /// The version of the app.
+    public var appVersion: String?
+    /// Its time zone, such as `Asia/Tehran`.
+    public var timeZone: String?
+    /// When it was registered first.
+    public var createdAt: Date
+    /// When its record changed last.
+    public var updatedAt: Date
+    /// When the app was seen last, as far as the caller told.
+    public var lastSeen: Date?
+
+    /// Makes a device; tokens and tags are put in order, of a repeated one the last counts.
+    public init(
+        id: String,
+        user: String? = nil,
+        platform: String? = nil,
+        tokens: [RegisteredToken] = [],
+        tags: [String] = [],
+        locale: String? = nil,
+        appVersion: String? = nil,
+        timeZone: String? = nil,
+        createdAt: Date,
+        updatedAt: Date? = nil,
+        lastSeen: Date? = nil
+    ) {
+        self.id = id
+        self.user = user
+        self.platform = platform
+        self.tokens = []
+        self.tags = tags.count < 2 ? tags : Set(tags).sorted()
+        self.locale = locale
+        self.appVersion = appVersion
+        self.timeZone = timeZone
+        self.createdAt = createdAt
+        self.updatedAt = updatedAt ?? createdAt
+        self.lastSeen = lastSeen
+        for token in tokens { setToken(token) }
+    }
+
+    /// Whether a text can be the id of a device.
+    public static func isID(_ text: some StringProtocol) -> Bool {
+        (1...maximumIDBytes).contains(text.utf8.count)
+            && text.utf8.allSatisfy {
+                switch $0 {
+                case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                    UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "."), UInt8(ascii: "_"), UInt8(ascii: ":"),
+                    UInt8(ascii: "-"):
+                    true
+                default: false
+                }
+            }
+    }
+
+    /// The platform it runs: what the caller said, else what all its tokens agree on.
+    public var effectivePlatform: String? {
+        if let platform { return platform }
+        guard let first = tokens.first?.token.service.platform else { return nil }
+        return tokens.allSatisfy { $0.token.service.platform == first } ? first : nil
+    }
+
+    /// The token of a service, dead or alive.
+    public func token(of service: TokenService) -> RegisteredToken? {
+        tokens.first { $0.token.service == service }
+    }
+
+    /// The token of a service, unless it is dead.
+    public func liveToken(of service: TokenService) -> DeviceToken? {
+        token(of: service).flatMap { $0.isAlive ? $0.token : nil }
+    }
+
+    /// The live token that a backend takes: of the first service in `priority` that it has one of, then of any other.
+    ///
+    /// Nil when the backend takes none of its live tokens.
+    public func liveToken(for audience: BackendAudience, priority: [TokenService] = TokenService.priority)
+        -> DeviceToken?
+    {
+        for service in priority where audience.services.contains(service) {
+            if let token = liveToken(of: service) { return token }
+        }
+        return tokens.first { $0.isAlive && audience.services.contains($0.token.service) }?.token
+    }
+
+    /// Puts a token in the place of the one that its service had.
+    public mutating func setToken(_ token: RegisteredToken) {
+        let name = token.token.service.rawValue
+        let place = tokens.firstIndex { $0.token.service.rawValue >= name } ?? tokens.endIndex
+        if place < tokens.endIndex, tokens[place].token.service.rawValue == name {
+            tokens[place] = token
+        } else {
+            tokens.insert(token, at: place)
+        }
+    }
+
+    /// Removes the token of a service; none is no error.
+    public mutating func removeToken(of service: TokenService) { tokens.removeAll { $0.token.service == service } }
+}
+
+extension TokenService {
+    /// The order in which a device's tokens are preferred unless the configuration says otherwise (`token_priority`).
+    public static let priority: [TokenService] = [
+        .iOSAPNs, .iOSFirebase, .iOSHuawei, .androidFirebase, .androidHuawei,
+    ]
+}
+
+/// A token as a device registered it, with a tombstone when a platform has declared it dead.
+public struct RegisteredToken: Sendable, Hashable {
+    /// The token.
+    public var token: DeviceToken
+    /// When the device registered it, to the millisecond.
+    ///
+    /// A refusal that is older does not touch it.
+    public var registeredAt: Date
+    /// The platform's verdict, when there is one.
+    public var tombstone: Tombstone?
+
+    /// Makes a registration.
+    public init(_ token: DeviceToken, registeredAt: Date, tombstone: Tombstone? = nil) {
+        self.token = token
+        self.registeredAt = registeredAt
+        self.tombstone = tombstone
+    }
+
+    /// Whether messages go to it: it has no tombstone, or one that is held back.
+    public var isAlive: Bool { tombstone?.isHeld ?? true }
+}
+
+/// A platform's verdict that a token is dead.
+///
+/// The token is kept, so that the verdict can be taken back; it ends when the device registers the token again at a
+/// later time than ``asOf``.
+public struct Tombstone: Sendable, Hashable {
+    /// Since when the token is dead, by the platform's clock.
+    public var asOf: Date
+    /// When the gateway learned of it.
+    public var at: Date
+    /// The backend that was told, by its name in the configuration.
+    public var backend: String
+    /// The platform's word for it, such as `Unregistered`.
+    public var reason: String
+    /// Whether it is held back by the guard against mass invalidation: then the token counts as alive.
+    public var isHeld: Bool
+
+    /// Makes a tombstone.
+    public init(asOf: Date, at: Date, backend: String, reason: String, isHeld: Bool = false) {
+        self.asOf = asOf
+        self.at = at
+        self.backend = backend
+        self.reason = reason
+        self.isHeld = isHeld
+    }
+}

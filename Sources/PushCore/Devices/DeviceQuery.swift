@@ -1,0 +1,56 @@
+/// Which devices a list is asked for; what is nil does not matter.
+public struct DeviceQuery: Sendable, Hashable {
+    /// Devices of this user.
+    public var user: String?
+    /// Devices with this tag.
+    public var tag: String?
+    /// Devices that were registered with this platform, or whose tokens all are of it.
+    public var platform: String?
+    /// Devices with a token of this service, dead ones included.
+    public var service: TokenService?
+
+    /// Makes a query; without anything it means all devices.
+    public init(user: String? = nil, tag: String? = nil, platform: String? = nil, service: TokenService? = nil) {
+        self.user = user
+        self.tag = tag
+        self.platform = platform
+        self.service = service
+    }
+}
+
+/// A place in a list of devices: opaque to everybody but the store that gave it.
+public struct DeviceCursor: RawRepresentable, Hashable, Sendable {
+    /// Letters, digits, `-` and `_`.
+    public let rawValue: String
+
+    /// Makes a cursor of what a store gave; a store takes any other text for the beginning of nothing.
+    public init(rawValue: String) { self.rawValue = rawValue }
+}
+
+/// A part of a list of devices.
+public struct DevicePage: Sendable, Hashable {
+    /// The devices, in the order in which they were registered first.
+    public var devices: [Device]
+    /// Where the next page begins; nil after the last one.
+    public var next: DeviceCursor?
+
+    /// Makes a page.
+    public init(_ devices: [Device], next: DeviceCursor? = nil) {
+        self.devices = devices
+        self.next = next
+    }
+}
+
+/// What became of a device that was put into the registry.
+public struct DevicePut: Sendable, Hashable {
+    /// The device as it stands now.
+    public var device: Device
+    /// Whether there was none with its id.
+    public var isNew: Bool
+
+    /// Makes a value.
+    public init(_ device: Device, isNew: Bool) {
+        self.device = device
+        self.isNew = isNew
+    }
+}

@@ -1,0 +1,87 @@
+public import Foundation
+
+/// The device registry: who has which devices, which tokens they registered, which of those are dead.
+///
+/// What every implementation promises, checked by the conformance suite of `PushTesting`:
+/// * A call that returns has been committed and survives any crash; each call is one transaction, whole or not at all.
+/// * A token belongs to one device: registering it for another device takes it from the first, unless the first
+///   registered it at a later time. A device has at most one token of a service.
+/// * A refusal buries a token only where it was registered at or before the time the platform gave, so a device that
+///   registered again meanwhile stays valid. Registering a token at a later time than its tombstone's ends the tombstone.
+/// * Nothing but ``delete(_:)`` removes a device: a dead token is marked, never dropped.
+/// * Memory does not grow with the number of devices.
+///
+/// Times are kept to the millisecond.
+public protocol DeviceStore: Sendable {
+    /// Creates devices, or replaces them whole; returns what became of each, in the same order.
+    ///
+    /// At most 1,000 at a time; of a repeated id the last counts. ``Device/createdAt`` of a device that exists is kept.
+    /// A tombstone stays on a token that is registered again at or before the tombstone's time, wherever it was before.
+    func put(_ devices: [Device]) async throws(StoreError) -> [DevicePut]
+
+    /// Reads, changes and writes back one device in one transaction; nil when there is none.
+    ///
+    /// The rules of ``put(_:)`` hold for what `change` leaves; it cannot change the id or the time of creation.
+    func patch(_ id: String, _ change: @escaping @Sendable (inout Device) -> Void) async throws(StoreError) -> Device?
+
+    /// Removes a device with its tokens; false when there was none.
+    func delete(_ id: String) async throws(StoreError) -> Bool
+
+    /// The devices with these ids, by id, in one read; those that do not exist are missing.
+    ///
+    /// For lanes: one call for each claimed batch.
+    func devices(_ ids: [String]) async throws(StoreError) -> [String: Device]
+
+    /// The devices of these users in one read, at most `limit`: user by user in the order given, the oldest first.
+    func devices(ofUsers users: [String], limit: Int) async throws(StoreError) -> [Device]
+
+    /// A page of the devices that fit a query.
+    ///
+    /// Nobody who is in the list all the time is left out or given twice, whatever changes between pages.
+    func list(_ query: DeviceQuery, after cursor: DeviceCursor?, limit: Int) async throws(StoreError) -> DevicePage
+
+    /// Who has a token now; nil when nobody registered it.
+    func device(having token: DeviceToken) async throws(StoreError) -> Device?
+
+    // MARK: Dead tokens
+
+    /// Puts a tombstone on each of these tokens, where it is registered and not younger than the refusal.
+    ///
+    /// Returns the tokens that were alive before; one that is dead already is not told of again. A tombstone that was
+    /// held back becomes a real one.
+    func bury(_ refusals: [TokenRefusal]) async throws(StoreError) -> [BuriedToken]
+
+    /// As ``bury(_:)``, but the tombstones are held back: the tokens count as alive.
+    ///
+    /// A token that is dead already stays dead.
+    /// - Returns: How many tombstones are new.
+    func hold(_ refusals: [TokenRefusal]) async throws(StoreError) -> Int
+
+    /// Turns the tombstones that a backend caused since a moment (``Tombstone/at``) into held ones: the tokens count as
+    /// alive again.
+    ///
+    /// - Returns: How many there were.
+    func hold(tombstonesOf backend: String, since moment: Date) async throws(StoreError) -> Int
+
+    /// What is held back, one entry for each backend that has something, in the order of their names.
+    func held() async throws(StoreError) -> [HeldTombstones]
+
+    /// Tokens whose tombstones are held back for a backend, at most `limit`, the ones after a cursor.
+    func held(of backend: String, after cursor: DeviceCursor?, limit: Int) async throws(StoreError)
+        -> (tokens: [BuriedToken], next: DeviceCursor?)
+
+    /// Makes up to `limit` held tombstones of a backend real ones.
+    ///
+    /// - Returns: The tokens that are dead now; call again until there are none.
+    func release(heldOf backend: String, limit: Int) async throws(StoreError) -> [BuriedToken]
+
+    /// Forgets up to `limit` held tombstones of a backend: the tokens were alive and stay so.
+    ///
+    /// - Returns: How many it forgot; call again until there are none.
+    func discard(heldOf backend: String, limit: Int) async throws(StoreError) -> Int
+}
+
+extension DeviceStore {
+    /// The device with this id; nil when there is none.
+    public func device(_ id: String) async throws(StoreError) -> Device? { try await devices([id])[id] }
+}

@@ -1,0 +1,67 @@
+public import Foundation
+
+/// A platform's word that a token is dead, on its way to the registry.
+public struct TokenRefusal: Sendable, Hashable {
+    /// The token that was refused.
+    public var token: DeviceToken
+    /// Since when it is dead (``Refusal/Invalidation/asOf``): a registration after it stays valid.
+    public var asOf: Date
+    /// When the gateway learned of it.
+    public var at: Date
+    /// The backend that was told.
+    public var backend: String
+    /// The platform's word for it.
+    public var reason: String
+
+    /// Makes a refusal.
+    public init(_ token: DeviceToken, asOf: Date, at: Date, backend: String, reason: String) {
+        self.token = token
+        self.asOf = asOf
+        self.at = at
+        self.backend = backend
+        self.reason = reason
+    }
+}
+
+/// A token with a tombstone, and whose it is.
+public struct BuriedToken: Sendable, Hashable {
+    /// The device that registered it.
+    public var device: String
+    /// The device's user, when known.
+    public var user: String?
+    /// The token.
+    public var token: DeviceToken
+    /// The verdict.
+    public var tombstone: Tombstone
+
+    /// Makes a value.
+    public init(device: String, user: String?, token: DeviceToken, tombstone: Tombstone) {
+        self.device = device
+        self.user = user
+        self.token = token
+        self.tombstone = tombstone
+    }
+}
+
+/// The tombstones of a backend that are held back.
+public struct HeldTombstones: Sendable, Hashable {
+    /// The backend.
+    public var backend: String
+    /// How many tokens have one.
+    public var count: Int
+    /// How many of each reason.
+    public var reasons: [String: Int]
+    /// When the gateway learned of the first.
+    public var oldest: Date
+    /// When the gateway learned of the last.
+    public var newest: Date
+
+    /// Makes a summary.
+    public init(backend: String, count: Int, reasons: [String: Int], oldest: Date, newest: Date) {
+        self.backend = backend
+        self.count = count
+        self.reasons = reasons
+        self.oldest = oldest
+        self.newest = newest
+    }
+}

@@ -48,7 +48,7 @@ struct Journal {
     /// New deliveries so far, which count against the bound.
     var added = 0
     /// New work to be answered after the commit: how many rows, of which lane.
-    var accepted: [(rows: Int, lane: Lane, reply: Reply<EnqueueResult>)] = []
+    var accepted: [(rows: Int, lane: Lane, reply: EnqueueReply)] = []
     /// What to do after the commit: answers to callers.
     var answers: [() -> Void] = []
     /// What the callers' bookkeeping needs to do whether it works or not.

@@ -10,6 +10,22 @@ struct Reply<Value: Sendable>: Sendable {
     func fail(_ error: StoreError) { continuation.resume(returning: .failure(error)) }
 }
 
+/// Where the answer to new work goes: to a task that waits, or to a port.
+enum EnqueueReply: Sendable {
+    case task(Reply<EnqueueResult>)
+    case port(StorePort, StorePort.Call)
+
+    func succeed(_ value: EnqueueResult) { answer(.success(value)) }
+    func fail(_ error: StoreError) { answer(.failure(error)) }
+
+    private func answer(_ result: Result<EnqueueResult, StoreError>) {
+        switch self {
+        case .task(let reply): reply.continuation.resume(returning: result)
+        case .port(let port, let call): port.answer(call, result)
+        }
+    }
+}
+
 /// A call of `claim` that waits for work.
 final class ClaimTicket: Sendable {
     let lane: String
@@ -66,7 +82,7 @@ struct CancelStep: Sendable {
 
 /// One call, as the writer gets it.
 enum Operation: Sendable {
-    case enqueue(EnqueueBatch, Reply<EnqueueResult>)
+    case enqueue(EnqueueBatch, EnqueueReply)
     case claim(ClaimTicket)
     case claimExpired(limit: Int, lease: Duration, Reply<[ClaimedDelivery]>)
     case record([Resolution], Reply<Void>)
@@ -82,7 +98,7 @@ enum Operation: Sendable {
     /// About how many rows it writes.
     var rows: Int {
         switch self {
-        case .enqueue(let batch, _): batch.notifications.reduce(0) { $0 + $1.recipients.count }
+        case .enqueue(let batch, _): batch.deliveries
         case .record(let resolutions, _): resolutions.count
         case .publish(let events, _): events.count / 8 + 1
         case .claimExpired: 500

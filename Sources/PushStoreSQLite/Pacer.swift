@@ -13,7 +13,7 @@ final class Pacer {
         var lane: Lane
         var rows: Int
         var until: DispatchTime
-        var reply: Reply<EnqueueResult>
+        var reply: EnqueueReply
     }
 
     private let threshold: Int
@@ -31,7 +31,7 @@ final class Pacer {
     var deadline: DispatchTime? { held.first?.until }
 
     /// Answers new work that was committed, now or in a moment.
-    func accept(_ rows: Int, in lane: Lane, _ reply: Reply<EnqueueResult>) {
+    func accept(_ rows: Int, in lane: Lane, _ reply: EnqueueReply) {
         guard longestPause > .zero, lane.isOutrun(above: threshold) else { return reply.succeed(.accepted) }
         let until = DispatchTime.now() + .milliseconds(Int(longestPause.boundedMilliseconds))
         held.append(Held(lane: lane, rows: rows, until: until, reply: reply))

@@ -55,6 +55,7 @@ public final class SQLiteStore: NotificationStore {
                 while let operations = core.inbox.take(isHurried: false) {
                     for operation in operations { operation.fail(error) }
                 }
+                core.ports.flush()
             }
         }
     }
@@ -69,20 +70,19 @@ public final class SQLiteStore: NotificationStore {
         let key = batch.idempotency.map { Inbox.KeyName(caller: $0.caller, key: $0.key) }
         var refusal: Result<EnqueueResult, StoreError>?
         let result = await withCheckedContinuation { (continuation: Continuation<EnqueueResult>) in
-            let reply = Reply(continuation: continuation)
-            switch core.inbox.admit(.enqueue(batch, reply), key: key) {
-            case .admitted: return
-            case .keyInUse: refusal = .success(.keyInUse)
-            case .closed: refusal = .failure(.closed)
-            case .full:
-                refusal = .failure(
-                    .full(reason: "more is being stored than the disk can follow", retryAfter: .seconds(1))
-                )
-            }
-            continuation.resume(returning: refusal ?? .failure(.closed))
+            let reply = EnqueueReply.task(Reply(continuation: continuation))
+            refusal = core.inbox.admit(.enqueue(batch, reply), key: key).refusal
+            if let refusal { continuation.resume(returning: refusal) }
         }
         if refusal == nil, let key { core.inbox.release(key) }
         return try result.get()
+    }
+
+    /// A way in whose results come after each commit, on the writer's thread.
+    public func makePort(receive: @escaping @Sendable ([EnqueueAnswer]) -> Void) -> any EnqueuePort {
+        let port = StorePort(core.inbox, receive)
+        core.ports.add(port)
+        return port
     }
 
     /// Takes due deliveries of a lane, and waits for some when there are none.
@@ -169,6 +169,7 @@ public final class SQLiteStore: NotificationStore {
         core.inbox.close()
         await end.wait()
         core.feed.close()
+        core.ports.removeAll()
         await core.alarm.close()
         try? pool.close()
         ownership.release()

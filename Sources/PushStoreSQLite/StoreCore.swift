@@ -9,6 +9,7 @@ final class StoreCore: Sendable {
     let options: SQLiteStoreOptions
     let time: any TimeSource
     let inbox: Inbox
+    let ports = StorePorts()
     let feed: EventFeed
     let disk: DiskGuard
     let alarm: Alarm

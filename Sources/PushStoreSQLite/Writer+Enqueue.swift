@@ -4,7 +4,7 @@ import PushCore
 /// Taking in new notifications.
 extension Writer {
     /// Stores a batch, unless its idempotency key, the disk or the number of waiting deliveries says no.
-    func enqueue(_ batch: EnqueueBatch, _ reply: Reply<EnqueueResult>) throws(StoreError) {
+    func enqueue(_ batch: EnqueueBatch, _ reply: EnqueueReply) throws(StoreError) {
         if let entry = batch.idempotency, let known = try answer(to: entry) {
             journal.answers.append { reply.succeed(known) }
             return
@@ -15,7 +15,7 @@ extension Writer {
         }
         try begin()
         let lane = batch.notifications.first?.plan.backends.first.map(book.lane(named:))
-        let rows = batch.notifications.reduce(0) { $0 + $1.recipients.count }
+        let rows = batch.deliveries
         for place in batch.notifications.indices { try insert(batch.notifications[place]) }  // Without copies.
         if let entry = batch.idempotency { try remember(entry) }
         if let lane {
@@ -48,7 +48,7 @@ extension Writer {
 
     private func refusal(of batch: EnqueueBatch) -> StoreError? {
         if let reason = core.disk.refusal(now: now) { return .full(reason: reason, retryAfter: .seconds(30)) }
-        let rows = batch.notifications.reduce(0) { $0 + $1.recipients.count }
+        let rows = batch.deliveries
         guard book.waiting + journal.added + rows > core.options.maximumWaiting else { return nil }
         return .full(
             reason: "\(book.waiting) deliveries wait already, and maximum_waiting is \(core.options.maximumWaiting)",

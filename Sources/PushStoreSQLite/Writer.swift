@@ -70,6 +70,7 @@ final class Writer {
             isHurried = setAlarm()
         }
         pacer.releaseAll()
+        core.ports.flush()
         for lane in book.lanes {
             for ticket in lane.tickets { ticket.answer(.success([])) }
             lane.tickets.removeAll()
@@ -91,6 +92,7 @@ final class Writer {
         if let failure = attempt(writes) { attemptSeparately(writes, after: failure) }
         sendAwayImpatient()
         pacer.release()
+        core.ports.flush()
         for case .inspect(let look) in batch { look(book) }
     }
 

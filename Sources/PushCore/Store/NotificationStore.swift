@@ -16,6 +16,13 @@ public protocol NotificationStore: StateStore {
     /// Accepts notifications: all of them, or none when the idempotency key says so or the store refuses work.
     func enqueue(_ batch: EnqueueBatch) async throws(StoreError) -> EnqueueResult
 
+    /// Makes a way in for a caller that does not wait: `receive` gets the results, those of one commit in one call.
+    ///
+    /// It is called on any thread, also before the port's `enqueue` returns, and must be quick: no other call is
+    /// answered meanwhile. The port may be used as long as the store is open; later each batch fails with
+    /// ``StoreError/closed``.
+    func makePort(receive: @escaping @Sendable ([EnqueueAnswer]) -> Void) -> any EnqueuePort
+
     /// Takes up to `limit` deliveries of a lane that are due, in order of their due time, under a lease.
     ///
     /// Waits for work up to `patience`, and returns nothing then or when the task is cancelled. Two deliveries to one

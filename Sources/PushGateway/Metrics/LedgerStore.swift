@@ -19,17 +19,18 @@ public struct LedgerStore: NotificationStore {
 
     /// Accepts notifications; what is stored, and what it replaces, goes into the books.
     public func enqueue(_ batch: EnqueueBatch) async throws(StoreError) -> EnqueueResult {
-        var batch = batch
-        for place in batch.notifications.indices {
-            guard let event = batch.notifications[place].replacementEvent else { continue }
-            batch.notifications[place].replacementEvent = { [ledger] claim in
-                ledger.end(.cancelled)
-                return event(claim)
-            }
-        }
-        let result = try await store.enqueue(batch)
-        if result == .accepted { ledger.accept(batch.notifications.reduce(0) { $0 + $1.recipients.count }) }
+        let result = try await store.enqueue(ledger.counting(batch))
+        if result == .accepted { ledger.accept(batch.deliveries) }
         return result
+    }
+
+    /// Makes a way in that keeps the books as ``enqueue(_:)`` does.
+    public func makePort(receive: @escaping @Sendable ([EnqueueAnswer]) -> Void) -> any EnqueuePort {
+        let port = store.makePort { [ledger] answers in
+            ledger.accept(answers.reduce(0) { $0 + ($1.isAccepted ? $1.deliveries : 0) })
+            receive(answers)
+        }
+        return LedgerPort(port: port, ledger: ledger)
     }
 
     /// Takes deliveries of a lane.
@@ -110,5 +111,33 @@ public struct LedgerStore: NotificationStore {
     /// Keeps a value under a name.
     public func saveState(_ name: String, _ value: [UInt8]?) async throws(StoreError) {
         try await store.saveState(name, value)
+    }
+}
+
+/// Hands batches on as ``LedgerStore`` does.
+private struct LedgerPort: EnqueuePort {
+    let port: any EnqueuePort
+    let ledger: Ledger
+
+    func enqueue(_ batch: EnqueueBatch, ticket: Int) { port.enqueue(ledger.counting(batch), ticket: ticket) }
+}
+
+extension EnqueueAnswer {
+    fileprivate var isAccepted: Bool { if case .success(.accepted) = result { true } else { false } }
+}
+
+extension Ledger {
+    /// The batch, whose replacements go into the books as they happen.
+    fileprivate func counting(_ batch: EnqueueBatch) -> EnqueueBatch {
+        guard batch.notifications.contains(where: { $0.replacementEvent != nil }) else { return batch }
+        var batch = batch
+        for place in batch.notifications.indices {
+            guard let event = batch.notifications[place].replacementEvent else { continue }
+            batch.notifications[place].replacementEvent = { claim in
+                self.end(.cancelled)
+                return event(claim)
+            }
+        }
+        return batch
     }
 }

@@ -76,6 +76,37 @@ extension StoreConformance {
             try expect(seen.count, is: 900, "different recipients claimed")
             await store.close()
         },
+        StoreConformanceCase("A port gives each batch its own answer, and stores as a waiting call does") { fixture in
+            var store = try await fixture.open()
+            let (answers, continuation) = AsyncStream<EnqueueAnswer>.makeStream()
+            let port = store.makePort { for answer in $0 { continuation.yield(answer) } }
+            let key = IdempotencyEntry(
+                caller: "shop",
+                key: "k",
+                fingerprint: [1],
+                answer: [2],
+                keepUntil: fixture.time.now + 86_400
+            )
+            for ticket in 0..<300 {
+                let one = NewNotification.sample(store, fixture.time, to: [.sample(ticket), .sample("x\(ticket)")])
+                port.enqueue(EnqueueBatch([one], idempotency: ticket == 0 ? key : nil), ticket: ticket)
+            }
+            var seen: [Int: EnqueueAnswer] = [:]
+            var stream = answers.makeAsyncIterator()
+            while seen.count < 300, let answer = await stream.next() {
+                try expect(answer.deliveries, is: 2, "deliveries of an answer")
+                try expect(seen.updateValue(answer, forKey: answer.ticket) == nil, "one answer for each ticket")
+                try expect(try answer.result.get(), is: .accepted, "result")
+            }
+            let again = NewNotification.sample(store, fixture.time, to: [.sample("again")])
+            port.enqueue(EnqueueBatch([again], idempotency: key), ticket: 300)
+            try expect(try await stream.next()?.result.get(), is: .replayed(answer: [2]), "the same key")
+            store = try await fixture.reopen(store)
+            try expect(try await store.depths()["apns"]?.waiting, is: 600, "waiting deliveries")
+            port.enqueue(EnqueueBatch([again]), ticket: 301)
+            try expect(await stream.next()?.result, is: .failure(.closed), "after the store was closed")
+            await store.close()
+        },
         StoreConformanceCase("Numbers never repeat, whatever the clock does") { fixture in
             var store = try await fixture.open()
             var last: Int64 = 0

@@ -82,8 +82,8 @@ public struct CommonBackendOptions: Sendable {
         self.maximumConnections = maximumConnections
     }
 
-    /// Reads the common keys of a backend's section.
-    public init(_ section: ConfigSection, connections: Int = 4) {
+    /// Reads the common keys of a backend's section; a platform may have defaults of its own.
+    public init(_ section: ConfigSection, connections: Int = 4, timeout fallback: Duration = .seconds(20)) {
         baseURL = section.endpoint("base_url")
         trustPEM = section.file("ca_file").map { String(decoding: $0, as: UTF8.self) }
         if let trustPEM, !trustPEM.contains("-----BEGIN CERTIFICATE-----") {
@@ -93,7 +93,7 @@ public struct CommonBackendOptions: Sendable {
                 fix: "It must have -----BEGIN CERTIFICATE----- lines."
             )
         }
-        timeout = section.seconds("timeout", in: 1...300, default: .seconds(20))
+        timeout = section.seconds("timeout", in: 1...300, default: fallback)
         proxy = section.endpoint("proxy")
         maximumConnections = section.integer("max_connections", in: 1...64, default: connections)
     }

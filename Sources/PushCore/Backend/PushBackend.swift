@@ -68,6 +68,8 @@ public protocol PushBackend: Sendable {
     var cancellation: (any MessageCanceller)? { get }
     /// Tells the outcome of messages that the platform has taken.
     var tracking: (any MessageTracker)? { get }
+    /// Checks and reads the platform's later reports.
+    var receipts: (any ReceiptReader)? { get }
 }
 
 extension PushBackend {
@@ -97,6 +99,8 @@ extension PushBackend {
     public var cancellation: (any MessageCanceller)? { nil }
     /// Not offered.
     public var tracking: (any MessageTracker)? { nil }
+    /// Not offered.
+    public var receipts: (any ReceiptReader)? { nil }
 
     /// Sends one notification and waits for every outcome, in the order of the recipients.
     public func send(_ notification: PushNotification, to recipients: [Recipient]) async -> [DeliveryOutcome] {

@@ -1,0 +1,65 @@
+import Foundation
+
+/// The rules of registration and refusal, as every store applies them.
+extension RegisteredToken {
+    /// What is kept of this registration, when the same token had been registered before as `old`.
+    ///
+    /// A tombstone stays unless the registration is younger than it; one that comes with the registration, as from an
+    /// export, goes before the old one.
+    public func registered(over old: RegisteredToken?) -> RegisteredToken {
+        var new = self
+        new.registeredAt = registeredAt.toMillisecond
+        new.tombstone = (tombstone ?? old?.tombstone).map(\.toMillisecond)
+        if let known = new.tombstone, known.asOf < new.registeredAt { new.tombstone = nil }
+        return new
+    }
+
+    /// Whether another device that has this token keeps it when `other` registers it.
+    public func isYounger(than other: RegisteredToken) -> Bool {
+        registeredAt.millisecondsSince1970 > other.registeredAt.millisecondsSince1970
+    }
+
+    /// What a refusal makes of this registration; nil when it changes nothing.
+    ///
+    /// The tombstone's time is never later than the moment the gateway learned of it: a platform's clock that is ahead
+    /// must not keep a token dead that is registered again afterwards.
+    public func refused(_ refusal: TokenRefusal, isHeld: Bool) -> RegisteredToken? {
+        guard registeredAt.millisecondsSince1970 <= refusal.asOf.millisecondsSince1970 else { return nil }
+        if let tombstone, !tombstone.isHeld || isHeld { return nil }
+        var dead = self
+        dead.tombstone =
+            Tombstone(
+                asOf: max(registeredAt, min(refusal.asOf, refusal.at)),
+                at: refusal.at,
+                backend: refusal.backend,
+                reason: refusal.reason,
+                isHeld: isHeld
+            ).toMillisecond
+        return dead
+    }
+}
+
+extension Tombstone {
+    fileprivate var toMillisecond: Tombstone {
+        var rounded = self
+        rounded.asOf = asOf.toMillisecond
+        rounded.at = at.toMillisecond
+        return rounded
+    }
+}
+
+extension Date {
+    /// The time as stores keep it.
+    fileprivate var toMillisecond: Date { Date(millisecondsSince1970: millisecondsSince1970) }
+}
+
+extension Device {
+    /// The device with all times as stores keep them.
+    public var roundedToMilliseconds: Device {
+        var rounded = self
+        rounded.createdAt = createdAt.toMillisecond
+        rounded.updatedAt = updatedAt.toMillisecond
+        rounded.lastSeen = lastSeen?.toMillisecond
+        return rounded
+    }
+}

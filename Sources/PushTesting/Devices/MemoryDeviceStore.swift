@@ -1,0 +1,289 @@
+public import Foundation
+public import PushCore
+import Synchronization
+
+/// A device registry in memory, for tests: it keeps the whole contract but survives nothing.
+///
+/// The conformance suite runs over it too, and real stores are compared with it.
+public final class MemoryDeviceStore: DeviceStore {
+    fileprivate struct Contents {
+        /// The devices by their place in the order of registration.
+        var devices: [Int: Device] = [:]
+        var places: [String: Int] = [:]
+        var owners: [DeviceToken: Int] = [:]
+        var last = 0
+        var failure: StoreError?
+    }
+
+    private let contents = Mutex(Contents())
+
+    /// Makes an empty registry.
+    public init() {}
+
+    /// Makes a registry with devices in it.
+    public init(_ devices: [Device]) {
+        contents.withLock { contents in for device in devices { _ = Self.put(device, &contents) } }
+    }
+
+    /// Lets every call fail from now on; nil ends it.
+    public func fail(_ error: StoreError?) { contents.withLock { $0.failure = error } }
+
+    /// Creates or replaces devices.
+    public func put(_ devices: [Device]) async throws(StoreError) -> [DevicePut] {
+        try use { contents in
+            let results = devices.map { Self.put($0, &contents) }
+            // A later device of the same call may have taken a token away.
+            return results.map { DevicePut(contents.device($0.device.id) ?? $0.device, isNew: $0.isNew) }
+        }
+    }
+
+    /// Changes a device.
+    public func patch(
+        _ id: String,
+        _ change: @escaping @Sendable (inout Device) -> Void
+    ) async throws(StoreError) -> Device? {
+        try use { contents in
+            guard let old = contents.device(id) else { return nil }
+            var new = old
+            change(&new)
+            new.id = old.id
+            return Self.put(new, &contents).device
+        }
+    }
+
+    /// Removes a device.
+    public func delete(_ id: String) async throws(StoreError) -> Bool {
+        try use { contents in
+            guard let place = contents.places.removeValue(forKey: id) else { return false }
+            for token in contents.devices.removeValue(forKey: place)?.tokens ?? [] {
+                contents.owners[token.token] = nil
+            }
+            return true
+        }
+    }
+
+    /// The devices with these ids.
+    public func devices(_ ids: [String]) async throws(StoreError) -> [String: Device] {
+        try use { contents in
+            ids.reduce(into: [:]) { found, id in found[id] = contents.device(id) }
+        }
+    }
+
+    /// The devices of these users.
+    public func devices(ofUsers users: [String], limit: Int) async throws(StoreError) -> [Device] {
+        try use { contents in
+            let ordered = contents.ordered
+            return Array(
+                users.flatMap { user in ordered.filter { $0.device.user == user } }.prefix(limit).map(\.device)
+            )
+        }
+    }
+
+    /// A page of devices.
+    public func list(
+        _ query: DeviceQuery,
+        after cursor: DeviceCursor?,
+        limit: Int
+    ) async throws(StoreError) -> DevicePage {
+        try use { contents in
+            let start = cursor.map { Int($0.rawValue) ?? .max } ?? 0
+            let fitting = contents.ordered.filter { $0.place > start && query.fits($0.device) }
+            let page = fitting.prefix(limit)
+            return DevicePage(
+                page.map(\.device),
+                next: fitting.count > limit ? page.last.map { DeviceCursor(rawValue: String($0.place)) } : nil
+            )
+        }
+    }
+
+    /// Who has a token.
+    public func device(having token: DeviceToken) async throws(StoreError) -> Device? {
+        try use { contents in contents.owners[token].flatMap { contents.devices[$0] } }
+    }
+
+    /// Puts tombstones.
+    public func bury(_ refusals: [TokenRefusal]) async throws(StoreError) -> [BuriedToken] {
+        try use { Self.refuse(refusals, isHeld: false, &$0) }
+    }
+
+    /// Puts held tombstones.
+    public func hold(_ refusals: [TokenRefusal]) async throws(StoreError) -> Int {
+        try use { Self.refuse(refusals, isHeld: true, &$0).count }
+    }
+
+    /// Holds tombstones that are there.
+    public func hold(tombstonesOf backend: String, since moment: Date) async throws(StoreError) -> Int {
+        try use { contents in
+            contents.change(Int.max) { token in
+                guard let tombstone = token.tombstone, tombstone.backend == backend, !tombstone.isHeld,
+                    tombstone.at.millisecondsSince1970 >= moment.millisecondsSince1970
+                else { return false }
+                token.tombstone?.isHeld = true
+                return true
+            }.count
+        }
+    }
+
+    /// What is held.
+    public func held() async throws(StoreError) -> [HeldTombstones] {
+        try use { contents in
+            var found: [String: HeldTombstones] = [:]
+            for (_, device) in contents.ordered {
+                for tombstone in device.tokens.compactMap(\.tombstone) where tombstone.isHeld {
+                    var sum =
+                        found[tombstone.backend]
+                        ?? HeldTombstones(
+                            backend: tombstone.backend,
+                            count: 0,
+                            reasons: [:],
+                            oldest: tombstone.at,
+                            newest: tombstone.at
+                        )
+                    sum.count += 1
+                    sum.reasons[tombstone.reason, default: 0] += 1
+                    sum.oldest = min(sum.oldest, tombstone.at)
+                    sum.newest = max(sum.newest, tombstone.at)
+                    found[tombstone.backend] = sum
+                }
+            }
+            return found.values.sorted { $0.backend < $1.backend }
+        }
+    }
+
+    /// The tokens that are held.
+    public func held(
+        of backend: String,
+        after cursor: DeviceCursor?,
+        limit: Int
+    ) async throws(StoreError) -> (tokens: [BuriedToken], next: DeviceCursor?) {
+        try use { contents in
+            // One cursor for each device and place in its tokens.
+            let start = cursor.map { Int($0.rawValue) ?? .max } ?? 0
+            var found: [(place: Int, token: BuriedToken)] = []
+            for (place, device) in contents.ordered {
+                for (index, token) in device.tokens.enumerated() {
+                    guard let tombstone = token.tombstone, tombstone.isHeld, tombstone.backend == backend,
+                        place * 16 + index + 1 > start
+                    else { continue }
+                    found.append((place * 16 + index + 1, BuriedToken(device, token.token, tombstone)))
+                }
+            }
+            let page = found.prefix(limit)
+            let next = found.count > limit ? page.last.map { DeviceCursor(rawValue: String($0.place)) } : nil
+            return (page.map(\.token), next)
+        }
+    }
+
+    /// Makes held tombstones real.
+    public func release(heldOf backend: String, limit: Int) async throws(StoreError) -> [BuriedToken] {
+        try use { contents in
+            contents.change(limit) { token in
+                guard token.tombstone?.backend == backend, token.tombstone?.isHeld == true else { return false }
+                token.tombstone?.isHeld = false
+                return true
+            }
+        }
+    }
+
+    /// Forgets held tombstones.
+    public func discard(heldOf backend: String, limit: Int) async throws(StoreError) -> Int {
+        try use { contents in
+            contents.change(limit) { token in
+                guard token.tombstone?.backend == backend, token.tombstone?.isHeld == true else { return false }
+                token.tombstone = nil
+                return true
+            }.count
+        }
+    }
+
+    private func use<Value: Sendable>(_ body: (inout Contents) -> Value) throws(StoreError) -> Value {
+        let result = contents.withLock { contents -> Result<Value, StoreError> in
+            if let failure = contents.failure { return .failure(failure) }
+            return .success(body(&contents))
+        }
+        return try result.get()
+    }
+
+    private static func put(_ device: Device, _ contents: inout Contents) -> DevicePut {
+        var new = device.roundedToMilliseconds
+        let place = contents.places[new.id]
+        if let place, let old = contents.devices[place] {
+            new.createdAt = old.createdAt
+            new.tokens = new.tokens.map { token in
+                token.registered(over: old.tokens.first { $0.token == token.token })
+            }
+            for token in old.tokens { contents.owners[token.token] = nil }
+        }
+        for token in new.tokens {
+            guard let owner = contents.owners[token.token], let other = contents.devices[owner],
+                let taken = other.tokens.first(where: { $0.token == token.token })
+            else {
+                new.setToken(token.registered(over: token))
+                continue
+            }
+            if taken.isYounger(than: token) {
+                new.removeToken(of: token.token.service)
+            } else {
+                contents.devices[owner]?.removeToken(of: token.token.service)
+                new.setToken(token.registered(over: taken))
+            }
+        }
+        let own = place ?? contents.last + 1
+        contents.last = max(contents.last, own)
+        contents.places[new.id] = own
+        contents.devices[own] = new
+        for token in new.tokens { contents.owners[token.token] = own }
+        return DevicePut(new, isNew: place == nil)
+    }
+
+    private static func refuse(
+        _ refusals: [TokenRefusal],
+        isHeld: Bool,
+        _ contents: inout Contents
+    ) -> [BuriedToken] {
+        refusals.compactMap { refusal in
+            guard let owner = contents.owners[refusal.token], let device = contents.devices[owner],
+                let token = device.tokens.first(where: { $0.token == refusal.token }),
+                let dead = token.refused(refusal, isHeld: isHeld), let tombstone = dead.tombstone
+            else { return nil }
+            contents.devices[owner]?.setToken(dead)
+            return BuriedToken(device, dead.token, tombstone)
+        }
+    }
+}
+
+extension MemoryDeviceStore.Contents {
+    fileprivate func device(_ id: String) -> Device? { places[id].flatMap { devices[$0] } }
+
+    fileprivate var ordered: [(place: Int, device: Device)] {
+        devices.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
+    }
+
+    /// Changes the tombstones of up to `limit` tokens; returns those that `change` says it changed.
+    fileprivate mutating func change(_ limit: Int, _ change: (inout RegisteredToken) -> Bool) -> [BuriedToken] {
+        var changed: [BuriedToken] = []
+        for (place, device) in ordered {
+            for token in device.tokens where changed.count < limit {
+                var new = token
+                guard let old = token.tombstone, change(&new) else { continue }
+                devices[place]?.setToken(new)
+                changed.append(BuriedToken(device, token.token, new.tombstone ?? old))
+            }
+        }
+        return changed
+    }
+}
+
+extension BuriedToken {
+    fileprivate init(_ device: Device, _ token: DeviceToken, _ tombstone: Tombstone) {
+        self.init(device: device.id, user: device.user, token: token, tombstone: tombstone)
+    }
+}
+
+extension DeviceQuery {
+    fileprivate func fits(_ device: Device) -> Bool {
+        (user == nil || device.user == user) && (tag.map(device.tags.contains) ?? true)
+            && (platform == nil || device.effectivePlatform == platform)
+            && (service.map { device.token(of: $0) != nil } ?? true)
+    }
+}

@@ -25,8 +25,22 @@ public enum APNsListener: String, Sendable, Hashable, CaseIterable {
         }
     }
 
+    /// Its name in fault rules.
+    var name: SandboxListener { SandboxListener(rawValue: rawValue) }
+
     /// Whether it manages channels rather than takes sends.
     public var isManagement: Bool { self == .developmentManagement || self == .productionManagement }
+}
+
+extension SandboxListener {
+    /// Device sends and broadcasts of APNs, development.
+    public static let development = APNsListener.development.name
+    /// Device sends and broadcasts of APNs, production.
+    public static let production = APNsListener.production.name
+    /// Channel management of APNs, development.
+    public static let developmentManagement = APNsListener.developmentManagement.name
+    /// Channel management of APNs, production.
+    public static let productionManagement = APNsListener.productionManagement.name
 }
 
 /// The topics that a credential may push to.

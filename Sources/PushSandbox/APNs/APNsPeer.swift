@@ -38,7 +38,7 @@ final class APNsPeer: SandboxHTTP2Peer {
     func opened(on connection: SandboxHTTP2Connection) -> [SandboxStep] {
         let now = state.now
         return state.withWorld { world in
-            let subject = FaultEngine.Subject(listener: listener, connection: number)
+            let subject = FaultEngine.Subject(listener: listener.name, connection: number)
             let steps = world.faults.steps(at: .opened, for: subject, now: now, random: &world.random)
             if !steps.isEmpty { world.counters.faultsInjected += 1 }
             return steps.compactMap(\.wireStep)
@@ -219,7 +219,7 @@ final class APNsPeer: SandboxHTTP2Peer {
 
     private func subject(of request: APNsRequest) -> FaultEngine.Subject {
         FaultEngine.Subject(
-            listener: listener,
+            listener: listener.name,
             token: request.deviceToken.map { $0.lowercased() },
             topic: request.topic,
             path: request.path,

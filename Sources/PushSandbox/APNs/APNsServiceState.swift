@@ -53,7 +53,7 @@ struct APNsService: SandboxHTTP2Service {
         let steps = state.withWorld { world in
             world.counters.connectionAttempts += 1
             world.counters.connectionsOpen += 1
-            let subject = FaultEngine.Subject(listener: listener, connection: number)
+            let subject = FaultEngine.Subject(listener: listener.name, connection: number)
             let steps = world.faults.steps(at: .connect, for: subject, now: now, random: &world.random)
             if !steps.isEmpty { world.counters.faultsInjected += 1 }
             if steps.contains(where: \.endsConnection) { world.counters.connectionsTurnedAway += 1 }

@@ -31,26 +31,17 @@ struct APNsControl: Sendable {
         case ("GET", "/inbox"): return inbox(request)
         case ("GET", "/counters"): return simulator.counters.json
         case ("GET", "/rules"): return rules
-        case ("POST", "/rules"): return try addRules(try json(request))
+        case ("POST", "/rules"): return try addRules(try request.json())
         case ("DELETE", "/rules"):
             return ["removed": .integer(Int64(simulator.removeRules(named: request.query["name"])))]
-        case ("POST", "/tokens"): return try setTokens(try json(request))
-        case ("POST", "/goaway"): return try goAway(try json(request))
-        case ("POST", "/settings"): return try changeSettings(try json(request))
-        case ("POST", "/end"): return try end(try json(request))
+        case ("POST", "/tokens"): return try setTokens(try request.json())
+        case ("POST", "/goaway"): return try goAway(try request.json())
+        case ("POST", "/settings"): return try changeSettings(try request.json())
+        case ("POST", "/end"): return try end(try request.json())
         case ("POST", "/reset"):
             simulator.reset()
             return [:]
         default: throw ControlError("no such call: \(request.method) \(request.path)", status: 404)
-        }
-    }
-
-    private func json(_ request: ControlRequest) throws(ControlError) -> JSONValue {
-        if request.body.isEmpty { return [:] }
-        do {
-            return try JSONValue(parsing: request.body)
-        } catch {
-            throw ControlError("\(error)")
         }
     }
 

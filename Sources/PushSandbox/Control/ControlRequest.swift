@@ -21,6 +21,27 @@ struct ControlRequest: Sendable {
     }
 }
 
+extension ControlRequest {
+    /// The call without a first path component; nil when that is another.
+    func under(_ component: String) -> ControlRequest? {
+        guard path == "/" + component || path.hasPrefix("/" + component + "/") else { return nil }
+        var call = self
+        call.path = String(path.dropFirst(component.count + 1))
+        if call.path.isEmpty { call.path = "/" }
+        return call
+    }
+
+    /// The body as JSON; an empty one is an empty object.
+    func json() throws(ControlError) -> JSONValue {
+        if body.isEmpty { return [:] }
+        do {
+            return try JSONValue(parsing: body)
+        } catch {
+            throw ControlError("\(error)")
+        }
+    }
+}
+
 /// What the control API answers.
 struct ControlAnswer: Sendable {
     var status = 200

@@ -7,11 +7,11 @@ internal import PushCore
 ///   "steps": [ { "do": "delay", "seconds": 0.5 }, { "do": "answer", "status": 503, "reason": "ServiceUnavailable" } ] }
 /// ```
 extension FaultRule {
-    init(_ json: JSONValue) throws(ControlError) {
+    init(_ json: JSONValue, _ words: FaultVocabulary = .apns) throws(ControlError) {
         var fields = try ControlFields(json, in: "rule")
         let name = try fields.string("name") ?? ""
         let point = try fields.choice("at", Point.self) ?? .request
-        let match = try fields.take("match").map { (value) throws(ControlError) in try FaultMatch(value) }
+        let match = try fields.take("match").map { (value) throws(ControlError) in try FaultMatch(value, words) }
         guard let list = fields.take("steps")?.arrayValue, !list.isEmpty else { throw fields.wrong("steps", "a list") }
         var steps: [FaultStep] = []
         for step in list { steps.append(try FaultStep(step)) }
@@ -20,12 +20,24 @@ extension FaultRule {
     }
 }
 
+/// What fault rules of one simulator may name.
+struct FaultVocabulary: Sendable {
+    /// The simulator's listeners.
+    let listeners: [SandboxListener]
+    /// Whether device tokens are the same in upper and lower case.
+    let foldsTokens: Bool
+
+    /// The words of the APNs simulator.
+    static let apns = FaultVocabulary(listeners: APNsListener.allCases.map(\.name), foldsTokens: true)
+}
+
 extension FaultMatch {
-    init(_ json: JSONValue) throws(ControlError) {
+    init(_ json: JSONValue, _ words: FaultVocabulary = .apns) throws(ControlError) {
         var fields = try ControlFields(json, in: "match")
+        let prefix = try fields.string("token_prefix")
         self.init(
-            listener: try fields.choice("listener", APNsListener.self),
-            tokenPrefix: try fields.string("token_prefix")?.lowercased(),
+            listener: try fields.listener(words.listeners),
+            tokenPrefix: words.foldsTokens ? prefix?.lowercased() : prefix,
             topic: try fields.string("topic"),
             pathPrefix: try fields.string("path_prefix"),
             connection: try fields.integer("connection"),
@@ -43,6 +55,19 @@ extension FaultMatch {
             requests = range.0...range.1
         }
         try fields.finish()
+    }
+}
+
+extension ControlFields {
+    /// The member `listener`: one of the simulator's own.
+    mutating func listener(_ known: [SandboxListener]) throws(ControlError) -> SandboxListener? {
+        try string("listener").map { (text) throws(ControlError) in
+            let name = SandboxListener(rawValue: text)
+            guard known.contains(name) else {
+                throw wrong("listener", "one of " + known.map(\.rawValue).joined(separator: ", "))
+            }
+            return name
+        }
     }
 }
 

@@ -5,7 +5,7 @@ internal import PushCore
 struct FaultEngine: Sendable {
     /// What a rule may look at.
     struct Subject {
-        var listener: APNsListener
+        var listener: SandboxListener
         var token: String?
         var topic: String?
         var path: String?

@@ -44,7 +44,7 @@ public struct FaultRule: Sendable, Hashable {
 
     /// Refuses all connections, or as many as `count`, with a TCP reset right after they were made.
     public static func refuseConnections(
-        listener: APNsListener? = nil,
+        listener: SandboxListener? = nil,
         for duration: Duration? = nil,
         count: Int? = nil
     ) -> FaultRule {
@@ -62,11 +62,21 @@ public struct FaultRule: Sendable, Hashable {
     }
 }
 
+/// The name of a simulator's listener, such as `production` of APNs, in fault rules and control calls.
+public struct SandboxListener: RawRepresentable, Sendable, Hashable, ExpressibleByStringLiteral {
+    /// The name.
+    public let rawValue: String
+    /// Makes a name.
+    public init(rawValue: String) { self.rawValue = rawValue }
+    /// Makes a name.
+    public init(stringLiteral value: String) { rawValue = value }
+}
+
 /// Which requests a fault is for: all conditions that are set must hold.
 public struct FaultMatch: Sendable, Hashable {
     /// Only on this listener.
-    public var listener: APNsListener?
-    /// Only for device tokens that begin so, in lower case.
+    public var listener: SandboxListener?
+    /// Only for device tokens that begin so; APNs tokens count in lower case.
     public var tokenPrefix: String?
     /// Only for this topic.
     public var topic: String?
@@ -89,7 +99,7 @@ public struct FaultMatch: Sendable, Hashable {
 
     /// Makes conditions; those that are not given always hold.
     public init(
-        listener: APNsListener? = nil,
+        listener: SandboxListener? = nil,
         tokenPrefix: String? = nil,
         topic: String? = nil,
         pathPrefix: String? = nil,
@@ -143,7 +153,7 @@ public enum FaultStep: Sendable, Hashable {
     case ignorePings
     /// From now on sends at most so many bytes a second on this connection.
     case throttle(bytesPerSecond: Int)
-    /// From now on the first expired provider token makes this connection refuse everything as expired.
+    /// From now on the first expired provider token makes this connection refuse everything as expired; APNs only.
     case wedgeAfterExpiry
 }
 
@@ -161,7 +171,7 @@ public struct FaultAnswer: Sendable, Hashable {
 
     /// The HTTP status.
     public var status: Int
-    /// The reason in the body; nil for an empty body.
+    /// The platform's word in the body; nil for an empty body.
     public var reason: String?
     /// The time in the body.
     public var timestamp: Timestamp
@@ -194,9 +204,9 @@ public struct FaultAnswer: Sendable, Hashable {
 
 /// How an answer is bent.
 public enum FaultDistortion: String, Sendable, Hashable, CaseIterable {
-    /// The field `apns-id` is left out.
+    /// The field `apns-id` is left out; nothing for other platforms.
     case withoutID = "without_id"
-    /// `apns-id` comes in upper case.
+    /// `apns-id` comes in upper case; nothing for other platforms.
     case upperCaseID = "upper_case_id"
     /// The body is left out.
     case emptyBody = "empty_body"

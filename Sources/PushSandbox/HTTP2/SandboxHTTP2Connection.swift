@@ -36,7 +36,7 @@ protocol SandboxHTTP2Peer: AnyObject {
 /// One connection to a simulated service: drives the HTTP/2 session and carries out what the service decides.
 ///
 /// All reads of one turn of the event loop are answered by one write.
-final class SandboxHTTP2Connection: ChannelInboundHandler {
+final class SandboxHTTP2Connection: ChannelInboundHandler, SandboxLiveConnection {
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 

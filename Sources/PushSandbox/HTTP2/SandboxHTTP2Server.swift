@@ -1,7 +1,6 @@
 internal import NIOCore
 internal import NIOPosix
 internal import NIOSSL
-internal import Synchronization
 
 /// What a listener of a simulated service needs to know.
 struct SandboxHTTP2Options: Sendable {
@@ -108,51 +107,6 @@ final class SandboxHTTP2Server: Sendable {
         if options.requiresALPN { try pipeline.addHandler(ALPNGuard()) }
         try pipeline.addHandlers(NIOSSLServerHandler(context: tls), connection)
         connections.add(number, connection, channel)
-        gate.holdInput(for: opening.handshakeDelay)
-        for step in opening.steps {
-            switch step {
-            case .end(.reset): channel.eventLoop.assumeIsolated().execute { gate.reset() }
-            case .end: channel.eventLoop.assumeIsolated().execute { gate.finish(keepsReading: false) }
-            case .blackHole: gate.becomeBlackHole()
-            case .throttle(let bytesPerSecond): gate.throttle(to: bytesPerSecond)
-            case .delay, .settings, .goAway, .resetStream, .ignorePings: break
-            }
-        }
-    }
-}
-
-/// The live connections of a listener, reachable from any thread.
-private final class ConnectionTable: Sendable {
-    /// A connection together with the loop that it belongs to.
-    struct Entry: Sendable {
-        let connection: NIOLoopBound<SandboxHTTP2Connection>
-        let channel: any Channel
-
-        func execute(_ work: @escaping @Sendable (SandboxHTTP2Connection) -> Void) {
-            channel.eventLoop.execute { work(connection.value) }
-        }
-    }
-
-    private let entries = Mutex<[Int: Entry]>([:])
-
-    func add(_ number: Int, _ connection: SandboxHTTP2Connection, _ channel: any Channel) {
-        let entry = Entry(connection: NIOLoopBound(connection, eventLoop: channel.eventLoop), channel: channel)
-        entries.withLock { $0[number] = entry }
-    }
-
-    func remove(_ number: Int) {
-        entries.withLock { _ = $0.removeValue(forKey: number) }
-    }
-
-    func forEach(_ body: (Int, Entry) -> Void) {
-        for (number, entry) in entries.withLock({ $0 }) { body(number, entry) }
-    }
-
-    func closeAll() async {
-        for entry in entries.withLock({ Array($0.values) }) {
-            // A reset rather than a TLS goodbye: a client that does not read must not hold up the shutdown.
-            entry.execute { $0.abort() }
-            try? await entry.channel.closeFuture.get()
-        }
+        opening.begin(on: channel, gate)
     }
 }

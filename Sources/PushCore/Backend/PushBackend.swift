@@ -47,6 +47,11 @@ public protocol PushBackend: Sendable {
     /// How many messages may usefully be under way now; it follows the peer's stream limit. Nil when there is no such limit.
     var window: Int? { get }
 
+    /// How fast the platform's quota lets it be used, for whoever paces it; nil when no quota is known.
+    ///
+    /// A default: an operator's own limit goes before it.
+    var pacing: Pacing? { get }
+
     /// What the backend knows of its own state, without asking the platform.
     var health: BackendHealth { get }
 
@@ -81,6 +86,8 @@ extension PushBackend {
     public func isRepeatHarmful(_ notification: PushNotification) -> Bool { false }
     /// No limit known.
     public var window: Int? { nil }
+    /// No quota known.
+    public var pacing: Pacing? { nil }
     /// Nothing known to be wrong.
     public var health: BackendHealth { BackendHealth() }
     /// Nothing to look at.

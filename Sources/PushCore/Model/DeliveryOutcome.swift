@@ -141,11 +141,16 @@ public struct UnknownOutcome: Sendable, Hashable {
     public var detail: String?
     /// Whether a repeat can do harm (a call that rings twice): then the rule is to stop unless the route says otherwise.
     public var isRepeatHarmful: Bool
+    /// The id by which the platform knows the message if it took it, where the sender chose that id; nil otherwise.
+    ///
+    /// What ``PushBackend/tracking`` is asked by.
+    public var platformID: String?
 
     /// Makes an unknown outcome.
-    public init(reason: String, detail: String? = nil, isRepeatHarmful: Bool = false) {
+    public init(reason: String, detail: String? = nil, isRepeatHarmful: Bool = false, platformID: String? = nil) {
         self.reason = reason
         self.detail = detail
         self.isRepeatHarmful = isRepeatHarmful
+        self.platformID = platformID
     }
 }

@@ -209,7 +209,7 @@ final class Lane: Sendable {
     private func mayRepeat(_ claim: ClaimedDelivery, _ notification: PushNotification) -> Bool {
         switch claim.plan.onUnknown {
         case .retry?, .next?: true
-        case .stop?: false
+        case .stop?, .wait?: false
         case nil: !backend.isRepeatHarmful(notification)
         }
     }

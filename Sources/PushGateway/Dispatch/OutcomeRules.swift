@@ -83,7 +83,7 @@ struct OutcomeRules: Sendable {
     private func decide(_ claim: ClaimedDelivery, _ unknown: UnknownOutcome, at now: Date, random: Double) -> Decision {
         let stop = Decision(transition: .end(.unknown), state: .unknown, mayHaveBeenSent: true)
         switch claim.plan.onUnknown ?? (unknown.isRepeatHarmful ? .stop : .retry) {
-        case .stop:
+        case .stop, .wait:
             return stop
         case .next:
             guard var decision = next(claim, at: now) else { return stop }

@@ -75,6 +75,9 @@ public struct RoutingTable: Sendable {
 
     private func usable(_ plan: DeliveryPlan, _ recipient: Recipient) -> DeliveryPlan? {
         let backends = plan.backends.filter { named[$0]?.audience.contains(recipient) ?? false }
-        return backends.isEmpty ? nil : DeliveryPlan(backends, onUnknown: plan.onUnknown)
+        guard !backends.isEmpty else { return nil }
+        var usable = plan
+        usable.backends = backends
+        return usable
     }
 }

@@ -1,0 +1,87 @@
+public import Foundation
+
+/// How fast a backend may be used: what a platform's quota, or an operator, allows.
+public struct Pacing: Sendable, Hashable {
+    /// Messages a second; above 0.
+    public var perSecond: Double
+    /// How much of the rate may come at once, as a span of it; one message always may.
+    public var burst: Duration
+    /// How long the rate takes to rise from ``startShare`` to the whole; zero is at once.
+    ///
+    /// Idle time lowers it again, as fast as busy time raises it.
+    public var rampUp: Duration
+    /// The part of the rate that a ramp starts at, above 0 and at most 1.
+    public var startShare: Double
+    /// How much of a second's messages is kept free for urgent ones, from 0 to 1.
+    public var urgentShare: Double
+
+    /// Makes a pacing.
+    public init(
+        perSecond: Double,
+        burst: Duration = .milliseconds(100),
+        rampUp: Duration = .zero,
+        startShare: Double = 0.1,
+        urgentShare: Double = 0
+    ) {
+        self.perSecond = max(perSecond, 0.000_001)
+        self.burst = burst
+        self.rampUp = rampUp
+        self.startShare = min(1, max(0.001, startShare))
+        self.urgentShare = min(1, max(0, urgentShare))
+    }
+
+    /// Makes a pacing of a quota in messages a minute.
+    public static func perMinute(_ messages: Double, rampUp: Duration = .zero, urgentShare: Double = 0) -> Pacing {
+        Pacing(perSecond: messages / 60, rampUp: rampUp, urgentShare: urgentShare)
+    }
+}
+
+/// Says how many messages may go now, under a ``Pacing``; a value whose time comes from outside.
+///
+/// A bucket that fills at the current rate. Urgent messages may empty it; others leave ``Pacing/urgentShare`` of it.
+public struct TokenBucket: Sendable {
+    private let pacing: Pacing
+    /// How far the ramp has risen, from 0 to 1.
+    private var level: Double
+    private var tokens: Double
+    private var filledAt: Date
+
+    /// Makes a full bucket at the start of its ramp.
+    public init(_ pacing: Pacing, at now: Date) {
+        self.pacing = pacing
+        level = pacing.rampUp > .zero ? 0 : 1
+        tokens = 0
+        filledAt = now
+        tokens = capacity
+    }
+
+    /// The messages a second that are allowed now.
+    public var rate: Double { pacing.perSecond * (pacing.startShare + (1 - pacing.startShare) * level) }
+
+    /// How many of `wanted` may go now, and when to ask again if that is none.
+    public mutating func take(_ wanted: Int, isUrgent: Bool = false, at now: Date) -> (granted: Int, retryAt: Date) {
+        fill(at: now)
+        let free = tokens - (isUrgent ? 0 : reserve)
+        let granted = max(0, min(wanted, Int(free + 1e-9)))  // Sums of fractions fall short of a whole by a hair.
+        tokens -= Double(granted)
+        let missing = free < 1 ? 1 - free : 1 - free.truncatingRemainder(dividingBy: 1)
+        return (granted, now.addingTimeInterval(missing / rate))
+    }
+
+    /// Gives back what was taken and not used.
+    public mutating func giveBack(_ count: Int) { tokens = min(capacity, tokens + Double(count)) }
+
+    private var reserve: Double { pacing.urgentShare > 0 ? max(1, rate * pacing.urgentShare) : 0 }
+    private var capacity: Double { max(1, rate * pacing.burst.inSeconds) + reserve }
+
+    private mutating func fill(at now: Date) {
+        let elapsed = max(0, now.timeIntervalSince(filledAt))
+        filledAt = now  // Also after the clock was set back: time that is told twice fills once.
+        let filling = min(elapsed, max(0, capacity - tokens) / rate)
+        tokens += filling * rate
+        guard pacing.rampUp > .zero else { return }
+        // Filling is making up for use; what is left of the time the bucket stood full, so nobody needed the rate.
+        level = min(1, max(0, level + (filling - (elapsed - filling)) / pacing.rampUp.inSeconds))
+        tokens = min(tokens, capacity)
+    }
+}

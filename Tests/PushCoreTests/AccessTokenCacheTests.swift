@@ -25,8 +25,12 @@ struct AccessTokenCacheTests {
             return AccessToken(Secret("token-\(number)"), lifetime: .seconds(3600))
         }
 
-        func cache() -> AccessTokenCache {
-            AccessTokenCache(now: { self.now }, fetch: { () async throws(PushError) in try await self.fetch() })
+        func cache(renewAhead: Duration = .zero) -> AccessTokenCache {
+            AccessTokenCache(
+                renewAhead: renewAhead,
+                now: { self.now },
+                fetch: { () async throws(PushError) in try await self.fetch() }
+            )
         }
     }
 
@@ -91,5 +95,55 @@ struct AccessTokenCacheTests {
         impatient.cancel()
         #expect(try await patient.value.generation == 1)
         _ = await impatient.result
+    }
+
+    @Test("A token is renewed ahead of its end by one fetch that nobody waits for")
+    func renewsAhead() async throws {
+        let endpoint = Endpoint()
+        let cache = endpoint.cache(renewAhead: .seconds(300))
+        let first = try await cache.token()
+        endpoint.advance(.seconds(3299))
+        _ = try await cache.token()
+        await cache.settle()
+        #expect(endpoint.fetches.withLock { $0 } == 1, "not due yet")
+        endpoint.advance(.seconds(2))
+        for _ in 0..<100 { #expect(try await cache.token().generation <= first.generation + 1) }
+        await cache.settle()
+        #expect(endpoint.fetches.withLock { $0 } == 2)
+        let second = try await cache.token()
+        #expect(second.generation == first.generation + 1)
+    }
+
+    @Test("When a renewal fails the present token is good to its own end, and only then the failure is told")
+    func keepsPresent() async throws {
+        let endpoint = Endpoint()
+        let cache = endpoint.cache(renewAhead: .seconds(300))
+        let first = try await cache.token()
+        endpoint.failure.withLock { $0 = PushError(.unavailable, "down") }
+        endpoint.advance(.seconds(3301))
+        for _ in 0..<10 {
+            #expect(try await cache.token() == first)
+            await cache.settle()
+        }
+        #expect(endpoint.fetches.withLock { $0 } == 2, "one attempt, then a pause")
+        endpoint.advance(.seconds(11))
+        #expect(try await cache.token() == first)
+        await cache.settle()
+        #expect(endpoint.fetches.withLock { $0 } == 3)
+        endpoint.advance(.seconds(229))
+        await #expect(throws: PushError.self) { try await cache.token() }
+    }
+
+    @Test("A refusal during a renewal waits for it instead of beginning another")
+    func refusedWhileRenewing() async throws {
+        let endpoint = Endpoint()
+        let cache = endpoint.cache(renewAhead: .seconds(300))
+        let first = try await cache.token()
+        endpoint.advance(.seconds(3301))
+        _ = try await cache.token()
+        await cache.invalidate(generation: first.generation)
+        let second = try await cache.token()
+        #expect(second.generation == first.generation + 1)
+        #expect(endpoint.fetches.withLock { $0 } == 2)
     }
 }

@@ -13,7 +13,11 @@ private struct EchoSite: SandboxSite {
     func answer(_ request: SandboxRequest, at now: Date) -> SandboxReply {
         let text = "\(request.method) \(request.path) \(request.query) \(request.isHTTP2) "
         return SandboxReply(
-            answer: SandboxAnswer(status: 200, headers: [HTTPHeader("x-echo", "1")], body: Array(text.utf8) + request.body)
+            answer: SandboxAnswer(
+                status: 200,
+                headers: [HTTPHeader("x-echo", "1")],
+                body: Array(text.utf8) + request.body
+            )
         )
     }
 

@@ -16,12 +16,14 @@ public struct AccessToken: Sendable, Hashable {
 ///
 /// Callers share the refresh in flight; cancelling one does not cancel it for the others. A failure reaches the callers that
 /// waited for it and is not cached, but the next fetch waits at least `pauseAfterFailure`, so that a thousand messages do not
-/// ask a broken token endpoint a thousand times.
+/// ask a broken token endpoint a thousand times. With `renewAhead` a token is replaced before it must be, and while that goes
+/// on, or fails, the present one is given out to its own end.
 public actor AccessTokenCache {
     private enum State {
         case empty
         case refreshing(Task<Entry, any Error>)
         case ready(Entry)
+        case renewing(Entry, Task<Entry, any Error>)
         case failed(PushError, at: ContinuousClock.Instant)
     }
 
@@ -36,7 +38,10 @@ public actor AccessTokenCache {
 
     private var state = State.empty
     private var generation: UInt64 = 0
+    /// No renewal begins before this, after one that failed.
+    private var nextRenewal: ContinuousClock.Instant?
     private let leeway: Duration
+    private let renewAhead: Duration
     private let pauseAfterFailure: Duration
     private let now: @Sendable () -> ContinuousClock.Instant
     private let fetch: @Sendable () async throws(PushError) -> AccessToken
@@ -44,17 +49,22 @@ public actor AccessTokenCache {
     /// Makes a cache.
     ///
     /// - Parameters:
-    ///   - leeway: A token with less than this left of its life is replaced before it is used.
-    ///   - pauseAfterFailure: For so long after a failed fetch the failure is the answer.
+    ///   - leeway: A token with less than this left of its life is replaced before it is used. At most a quarter of a life.
+    ///   - renewAhead: With less than this left, a token is replaced without anybody waiting. At most half of a life; zero
+    ///     for never.
+    ///   - pauseAfterFailure: For so long after a failed fetch the failure is the answer; a failed renewal pauses ten times
+    ///     as long, since nobody waits for it.
     ///   - now: The clock, a parameter for tests.
     ///   - fetch: Asks the platform for a token. It must have a deadline of its own.
     public init(
         leeway: Duration = .seconds(60),
+        renewAhead: Duration = .zero,
         pauseAfterFailure: Duration = .seconds(1),
         now: @escaping @Sendable () -> ContinuousClock.Instant = { .now },
         fetch: @escaping @Sendable () async throws(PushError) -> AccessToken
     ) {
         self.leeway = leeway
+        self.renewAhead = renewAhead
         self.pauseAfterFailure = pauseAfterFailure
         self.now = now
         self.fetch = fetch
@@ -63,15 +73,17 @@ public actor AccessTokenCache {
     /// The token to use now, fetched first when there is none with enough life left.
     public func token() async throws(PushError) -> Entry {
         switch state {
-        case .ready(let entry) where now() < entry.fetchedAt + entry.token.lifetime - leeway:
+        case .ready(let entry) where isUsable(entry):
+            if isDue(entry) { state = .renewing(entry, begin()) }
+            return entry
+        case .renewing(let entry, _) where isUsable(entry):
             return entry
         case .failed(let error, let at) where now() < at + pauseAfterFailure:
             throw error
-        case .refreshing(let refresh):
+        case .refreshing(let refresh), .renewing(_, let refresh):
             return try await Self.value(of: refresh)
         case .empty, .ready, .failed:
-            // Unstructured: the refresh outlives the caller that began it, and everyone who needs it awaits it.
-            let refresh = Task { try await self.refresh() }
+            let refresh = begin()
             state = .refreshing(refresh)
             return try await Self.value(of: refresh)
         }
@@ -79,8 +91,34 @@ public actor AccessTokenCache {
 
     /// Forgets the token of `generation` after the platform refused it; a newer one stays.
     public func invalidate(generation: UInt64) {
-        if case .ready(let entry) = state, entry.generation == generation { state = .empty }
+        switch state {
+        case .ready(let entry) where entry.generation == generation: state = .empty
+        case .renewing(let entry, let renewal) where entry.generation == generation: state = .refreshing(renewal)
+        case .empty, .refreshing, .ready, .renewing, .failed: break
+        }
     }
+
+    /// Waits for the refresh under way, if there is one: for the shutdown of what owns the cache.
+    public func settle() async {
+        switch state {
+        case .refreshing(let refresh), .renewing(_, let refresh): _ = await refresh.result
+        case .empty, .ready, .failed: break
+        }
+    }
+
+    private func isUsable(_ entry: Entry) -> Bool {
+        now() < entry.fetchedAt + entry.token.lifetime - min(leeway, entry.token.lifetime / 4)
+    }
+
+    private func isDue(_ entry: Entry) -> Bool {
+        guard renewAhead > .zero else { return false }
+        let now = now()
+        if let nextRenewal, now < nextRenewal { return false }
+        return now >= entry.fetchedAt + entry.token.lifetime - min(renewAhead, entry.token.lifetime / 2)
+    }
+
+    /// Unstructured: the refresh outlives the caller that began it. Everyone who needs it awaits it, and `settle` does at last.
+    private func begin() -> Task<Entry, any Error> { Task { try await self.refresh() } }
 
     private func refresh() async throws(PushError) -> Entry {
         let start = now()  // Before the request: a slow answer must not lengthen the token's life.
@@ -89,9 +127,15 @@ public actor AccessTokenCache {
             generation += 1
             let entry = Entry(token: token, generation: generation, fetchedAt: start)
             state = .ready(entry)
+            nextRenewal = nil
             return entry
         } catch {
-            state = .failed(error, at: now())
+            if case .renewing(let entry, _) = state, isUsable(entry) {
+                state = .ready(entry)
+                nextRenewal = now() + pauseAfterFailure * 10
+            } else {
+                state = .failed(error, at: now())
+            }
             throw error
         }
     }

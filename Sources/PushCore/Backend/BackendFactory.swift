@@ -60,7 +60,7 @@ public struct CommonBackendOptions: Sendable {
     public var baseURL: HTTPEndpoint?
     /// `ca_file`: certificates to trust beside the system's, PEM.
     public var trustPEM: String?
-    /// `timeout`: how long a request may take, 1 to 300 s, default 20.
+    /// `timeout`: how long a request may take, 1 to 300 s, default 20 unless the platform asks for another.
     public var timeout: Duration
     /// `proxy`: an HTTP proxy to tunnel through.
     public var proxy: HTTPEndpoint?

@@ -23,13 +23,18 @@ public final class Sandbox: Sendable {
 
     /// Apple Push Notification service.
     public let apns: APNsSimulator
+    /// What every client must trust.
+    public let authority: SandboxCertificateAuthority
     private let configuration: Configuration
+    private let platforms: [any SimulatedPlatform]
     private let control = Mutex<ControlServer?>(nil)
 
     /// Makes a sandbox that listens nowhere yet.
     public init(_ configuration: Configuration = Configuration(), time: any TimeSource = SystemTime()) throws {
         self.configuration = configuration
-        apns = try APNsSimulator(configuration.apns, time: time)
+        authority = try SandboxCertificateAuthority()
+        apns = try APNsSimulator(configuration.apns, authority: authority, time: time)
+        platforms = [apns]
     }
 
     /// Starts a sandbox, runs `body`, and shuts the sandbox down whatever happens.
@@ -55,13 +60,21 @@ public final class Sandbox: Sendable {
     ///
     /// Throws when a port is taken; then nothing listens.
     public func start() async throws {
-        try await apns.start()
         do {
-            let routes = APNsControl(simulator: apns)
+            for platform in platforms { try await platform.start() }
+            try await startControl()
+        } catch {
+            for platform in platforms { await platform.shutdown() }
+            throw error
+        }
+    }
+
+    private func startControl() async throws {
+        let routes = SandboxControl(platforms: platforms)
+        do {
             let server = try await ControlServer.start(port: configuration.controlPort) { routes.answer($0) }
             control.withLock { $0 = server }
         } catch {
-            await apns.shutdown()
             throw SandboxError(
                 description: "cannot listen on 127.0.0.1:\(configuration.controlPort) for control: \(error)"
             )
@@ -77,13 +90,13 @@ public final class Sandbox: Sendable {
             return server
         }
         await server?.shutdown()
-        await apns.shutdown()
+        for platform in platforms { await platform.shutdown() }
     }
 
     /// The base URL of the control API.
     public var controlURL: String { "http://127.0.0.1:\(control.withLock { $0?.port } ?? 0)" }
 
-    /// Writes the authority's certificate, the signing key (readable by the owner only) and a configuration file.
+    /// Writes the authority's certificate, each platform's credentials (readable by the owner only) and a configuration file.
     ///
     /// - Parameters:
     ///   - directory: Made when it is not there. Files of the same names are replaced.
@@ -92,21 +105,26 @@ public final class Sandbox: Sendable {
     /// - Throws: When a file cannot be written.
     public func writeFiles(to directory: URL, gatewayPort: Int = 8080) throws -> SandboxDescription {
         let directory = directory.standardizedFileURL
-        let files = FileManager.default
-        try files.createDirectory(at: directory, withIntermediateDirectories: true)
-        let ca = directory.appendingPathComponent("ca.pem")
-        let key = directory.appendingPathComponent(apns.key.fileName)
-        let yaml = directory.appendingPathComponent("chapar.yaml")
-        try Data(apns.authority.certificatePEM.utf8).write(to: ca, options: .atomic)
-        try writeSecret(apns.key.pem, to: key)
-        let store = directory.appendingPathComponent("chapar.db")
-        let text = configurationFile(store: store.path, key: key.path, ca: ca.path, gatewayPort: gatewayPort)
-        try Data(text.utf8).write(to: yaml, options: .atomic)
+        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+        let folder = SandboxFolder(path: directory.path)
+        var written: [URL] = []
+        let configuration = SandboxFile(name: "chapar.yaml", text: configurationFile(in: folder, port: gatewayPort))
+        for file in [SandboxFile(name: "ca.pem", text: authority.certificatePEM)] + platforms.flatMap(\.files)
+            + [configuration]
+        {
+            let url = directory.appendingPathComponent(file.name)
+            if file.isSecret {
+                try writeSecret(file.text, to: url)
+            } else {
+                try Data(file.text.utf8).write(to: url, options: .atomic)
+            }
+            written.append(url)
+        }
         return SandboxDescription(
             seed: apns.seed,
-            listeners: APNsListener.allCases.map { ("apns \($0.rawValue)", apns.url($0)) } + [("control", controlURL)],
-            configurationFile: yaml,
-            files: [ca, key, yaml]
+            listeners: platforms.flatMap(\.listeners) + [("control", controlURL)],
+            configurationFile: directory.appendingPathComponent(configuration.name),
+            files: written
         )
     }
 
@@ -121,29 +139,19 @@ public final class Sandbox: Sendable {
         try handle.close()
     }
 
-    private func configurationFile(store: String, key: String, ca: String, gatewayPort: Int) -> String {
-        // JSON strings are YAML strings too, whatever the path holds.
-        func quoted(_ text: String) -> String { JSONValue.string(text).text }
-        return """
+    private func configurationFile(in folder: SandboxFolder, port: Int) -> String {
+        let head = """
             # Written by the sandbox: everything here is made up and good for this machine only.
             server:
               host: 127.0.0.1
-              port: \(gatewayPort)
+              port: \(port)
             store:
               kind: sqlite
-              path: \(quoted(store))
+              path: \(JSONValue.string(folder.file("chapar.db")).text)
             backends:
-              ios:
-                kind: apns
-                team_id: \(quoted(apns.key.teamID))
-                key_id: \(quoted(apns.key.keyID))
-                key_file: \(quoted(key))
-                topic: \(quoted(Self.topic))
-                environment: production
-                base_url: \(quoted(apns.url(.production)))
-                ca_file: \(quoted(ca))
 
             """
+        return head + platforms.flatMap { $0.backends(in: folder) }.flatMap(\.lines).joined(separator: "\n") + "\n"
     }
 }
 

@@ -12,7 +12,7 @@ struct ControlTests {
     private func call(_ simulator: APNsSimulator, _ method: String, _ target: String, _ body: String = "")
         -> ControlAnswer
     {
-        APNsControl(simulator: simulator).answer(
+        SandboxControl(platforms: [simulator]).answer(
             ControlRequest(method: method, target: target, body: Array(body.utf8))
         )
     }
@@ -119,6 +119,9 @@ struct ControlTests {
             }
             let simulator = sandbox.apns
             #expect(try await curl("/")["listeners"]?["production"]?.stringValue == simulator.url(.production))
+            #expect(try await curl("/")["platforms"]?.arrayValue?.first == "apns")
+            #expect(try await curl("/apns")["seed"]?.stringValue == "\(simulator.seed)")
+            #expect(try await curl("/apns/counters")["requests"] == 0)
             let tokens = #"{"tokens":["\#(Self.token)"],"state":"expired","at":1790000000000}"#
             #expect(try await curl("/tokens", tokens)["changed"] == 1)
             let client = try await RawClient.connect(to: simulator)

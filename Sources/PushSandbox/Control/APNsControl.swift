@@ -17,15 +17,7 @@ internal import PushCore
 struct APNsControl: Sendable {
     let simulator: APNsSimulator
 
-    func answer(_ request: ControlRequest) -> ControlAnswer {
-        do throws(ControlError) {
-            return ControlAnswer(body: try route(request))
-        } catch {
-            return ControlAnswer(status: error.status, body: ["error": .string(error.message)])
-        }
-    }
-
-    private func route(_ request: ControlRequest) throws(ControlError) -> JSONValue {
+    func route(_ request: ControlRequest) throws(ControlError) -> JSONValue {
         switch (request.method, request.path) {
         case ("GET", "/"): return overview
         case ("GET", "/inbox"): return inbox(request)

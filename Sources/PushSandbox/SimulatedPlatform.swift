@@ -1,0 +1,61 @@
+internal import PushCore
+
+/// A simulated platform, as the ``Sandbox`` starts it, steers it and writes its part of a configuration.
+///
+/// A new platform is one conforming type and one line in ``Sandbox/init(_:time:)``.
+protocol SimulatedPlatform: Sendable {
+    /// The platform's word: the kind of its backend and the first step of its control paths, such as `apns`.
+    var name: String { get }
+    /// What listens where, each with the platform's word in front of its name.
+    var listeners: [(name: String, url: String)] { get }
+    /// The files that a gateway needs to send here, beside the authority's certificate.
+    var files: [SandboxFile] { get }
+
+    /// Starts every listener of the platform, or throws and leaves none.
+    func start() async throws
+    /// Closes everything; doing it twice is no mistake.
+    func shutdown() async
+    /// The platform's entries for the configuration file's `backends`, with the files where `folder` says.
+    func backends(in folder: SandboxFolder) -> [SandboxBackend]
+    /// Answers a control call whose path has lost the platform's word.
+    func control(_ request: ControlRequest) throws(ControlError) -> JSONValue
+}
+
+/// A file that the sandbox writes.
+struct SandboxFile: Sendable {
+    /// Its name in the sandbox's directory.
+    var name: String
+    /// What it holds.
+    var text: String
+    /// Whether only its owner may read it.
+    var isSecret = false
+}
+
+/// Where the sandbox's files are.
+struct SandboxFolder: Sendable {
+    /// The directory's absolute path.
+    let path: String
+    /// The authority's certificate.
+    var ca: String { file("ca.pem") }
+
+    /// The absolute path of a file.
+    func file(_ name: String) -> String { path + "/" + name }
+}
+
+/// A backend in the configuration file that the sandbox writes.
+struct SandboxBackend: Sendable {
+    /// Its name.
+    var name: String
+    /// Its keys with their values, in order; values are written as JSON, which YAML reads.
+    var keys: [(key: String, value: JSONValue)]
+
+    /// The lines of the file.
+    var lines: [String] { ["  \(name):"] + keys.map { "    \($0.key): \(Self.text($0.value))" } }
+
+    /// Plain words need no quotes; whatever else a path holds, a JSON string is a YAML string too.
+    private static func text(_ value: JSONValue) -> String {
+        guard let word = value.stringValue, !word.isEmpty, word.utf8.allSatisfy({ (97...122).contains($0) })
+        else { return value.text }
+        return word
+    }
+}

@@ -90,6 +90,8 @@ enum Operation: Sendable {
     case publish([[UInt8]], Reply<Void>)
     case saveState(name: String, value: [UInt8]?, Reply<Void>)
     case purge(PurgeStep, Reply<PurgeStep>)
+    /// Changes tables of which the writer keeps nothing in memory.
+    case work(TableWork)
     /// Looks at what is in memory, between commits.
     case inspect(@Sendable (Book) -> Void)
     /// Nothing to write: something may have come due or been given up.
@@ -104,6 +106,7 @@ enum Operation: Sendable {
         case .claimExpired: 500
         case .cancel, .purge: 1_000
         case .saveState: 1
+        case .work(let work): work.rows
         case .claim, .inspect, .look: 0
         }
     }
@@ -119,6 +122,7 @@ enum Operation: Sendable {
         case .publish(_, let reply): reply.fail(error)
         case .saveState(_, _, let reply): reply.fail(error)
         case .purge(_, let reply): reply.fail(error)
+        case .work(let work): work.fail(error)
         case .inspect, .look: break
         }
     }

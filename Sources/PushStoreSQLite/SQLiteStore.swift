@@ -188,6 +188,33 @@ public final class SQLiteStore: NotificationStore {
         return try result.get()
     }
 
+    /// Hands a change of tables to the writer; new data is refused while the disk or the writer cannot take it.
+    func work<Value: Sendable>(
+        rows: Int,
+        isNew: Bool,
+        _ body: @escaping @Sendable (Writer) throws(StoreError) -> Value
+    ) async throws(StoreError) -> Value {
+        let result = await withCheckedContinuation { (continuation: Continuation<Value>) in
+            let reply = Reply(continuation: continuation)
+            let work = TableWork(rows: rows) { (writer) throws(StoreError) in
+                if isNew, let reason = writer.core.disk.refusal(now: writer.now) {
+                    return { reply.fail(.full(reason: reason, retryAfter: .seconds(30))) }
+                }
+                let value = try body(writer)
+                return { reply.succeed(value) }
+            } fail: {
+                reply.fail($0)
+            }
+            switch isNew ? core.inbox.admit(.work(work), key: nil) : core.inbox.add(.work(work)) ? .admitted : .closed {
+            case .admitted, .keyInUse: break
+            case .closed: reply.fail(.closed)
+            case .full:
+                reply.fail(.full(reason: "more is being stored than the disk can follow", retryAfter: .seconds(1)))
+            }
+        }
+        return try result.get()
+    }
+
     /// Looks at what the writer has in memory.
     func look<Value: Sendable>(_ body: @escaping @Sendable (Book) -> Value) async throws(StoreError) -> Value {
         let result = await withCheckedContinuation { (continuation: Continuation<Value>) in
@@ -204,6 +231,8 @@ public final class SQLiteStore: NotificationStore {
         guard !core.inbox.isClosed else { throw .closed }
         do {
             return try await pool.read(body)
+        } catch let error as StoreError {
+            throw error
         } catch {
             throw core.inbox.isClosed ? .closed : .failed("cannot read the store: \(error)")
         }

@@ -6,6 +6,7 @@ enum Schema {
     static var migrator: DatabaseMigrator {
         var migrator = DatabaseMigrator()
         migrator.registerMigration("1 deliveries") { try $0.execute(sql: deliveries) }
+        migrator.registerMigration("2 devices") { try $0.execute(sql: devices) }
         return migrator
     }
 

@@ -28,6 +28,8 @@ final class Writer {
     var boundPlan = DeliveryPlan([])
     var boundCaller: String?
     var boundCollapse: String?
+    /// The tables of the device registry, once they were used.
+    var devices: DeviceTables?
 
     init(core: StoreCore, connection: OpaquePointer, book: Book, lastEvent: Int64) throws(StoreError) {
         self.core = core
@@ -150,6 +152,9 @@ final class Writer {
             journal.answers.append { reply.succeed(()) }
         case .saveState(let name, let value, let reply): try saveState(name, value, reply)
         case .purge(let step, let reply): try purge(step, reply)
+        case .work(let work):
+            try begin()
+            journal.answers.append(try work.run(self))
         case .claim, .inspect, .look: break
         }
     }

@@ -24,7 +24,20 @@ struct SchemaTests {
                 "idempotency": ["caller", "key", "fingerprint", "answer", "keep"], "state": ["name", "value"],
                 "marks": ["name", "value"],
             ]
-        )
+        ),
+        (
+            "2 devices",
+            [
+                "devices": [
+                    "number", "id", "user", "platform", "tags", "locale", "version", "zone", "created", "updated",
+                    "seen",
+                ],
+                "device_tokens": [
+                    "device", "service", "token", "hash", "registered", "as_of", "buried", "backend", "reason", "held",
+                ],
+                "device_tags": ["tag", "device"],
+            ]
+        ),
     ]
 
     @Test("Steps are only ever added")
@@ -54,6 +67,19 @@ struct SchemaTests {
             "SELECT id FROM deliveries WHERE state = 0 AND collapse IS NOT NULL AND collapse = 5",
             "UPDATE deliveries SET state = 1 WHERE id = 5 AND state = 0",
             "SELECT id, count FROM deliveries WHERE id >= 5 AND head IS NULL ORDER BY id LIMIT 1",
+            "SELECT number FROM devices WHERE id = 'a'",
+            "SELECT number FROM devices WHERE user = 'a' AND number > 1 ORDER BY number LIMIT 5",
+            """
+            SELECT d.id FROM device_tags t CROSS JOIN devices d ON d.number = t.device
+            WHERE t.device > 1 AND t.tag = 'a' ORDER BY t.device LIMIT 5
+            """,
+            "SELECT token FROM device_tokens WHERE device = 1 ORDER BY service",
+            "SELECT device FROM device_tokens WHERE hash = 1 AND service = 'ios-apns' AND token = 'a'",
+            "UPDATE device_tokens SET held = 1 WHERE backend = 'ios' AND held = 0 AND buried >= 5",
+            """
+            SELECT token FROM device_tokens INDEXED BY tombstones CROSS JOIN devices d ON d.number = device
+            WHERE backend = 'ios' AND held = 1 AND device > 3 ORDER BY device
+            """,
         ]
     )
     func plans(sql: String) throws {

@@ -18,13 +18,22 @@ public struct DeviceQuery: Sendable, Hashable {
     }
 }
 
-/// A place in a list of devices: opaque to everybody but the store that gave it.
-public struct DeviceCursor: RawRepresentable, Hashable, Sendable {
-    /// Letters, digits, `-` and `_`.
-    public let rawValue: String
+/// A place in a list of devices, opaque to everybody but the store that gave it.
+public struct DeviceCursor: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
+    /// The number of the last device before the place, in the order in which devices were registered first.
+    public let rawValue: Int64
 
-    /// Makes a cursor of what a store gave; a store takes any other text for the beginning of nothing.
-    public init(rawValue: String) { self.rawValue = rawValue }
+    /// Makes a cursor of a number.
+    public init(rawValue: Int64) { self.rawValue = rawValue }
+
+    /// Reads the API's form; nil for anything else.
+    public init?(_ text: some StringProtocol) {
+        guard let number = NotificationID(text) else { return nil }
+        rawValue = number.rawValue
+    }
+
+    /// The API's form: 13 letters and digits.
+    public var description: String { NotificationID(rawValue: rawValue).description }
 }
 
 /// A part of a list of devices.

@@ -66,7 +66,9 @@ public protocol DeviceStore: Sendable {
     /// What is held back, one entry for each backend that has something, in the order of their names.
     func held() async throws(StoreError) -> [HeldTombstones]
 
-    /// Tokens whose tombstones are held back for a backend, at most `limit`, the ones after a cursor.
+    /// Tokens whose tombstones are held back for a backend, those of the devices after a cursor.
+    ///
+    /// About `limit`: a device's tokens are never on two pages.
     func held(of backend: String, after cursor: DeviceCursor?, limit: Int) async throws(StoreError)
         -> (tokens: [BuriedToken], next: DeviceCursor?)
 

@@ -16,7 +16,7 @@ extension Gateway {
     /// - Throws: When the store does not answer.
     public static func assemble(
         _ snapshot: GatewaySnapshot,
-        store: any NotificationStore,
+        store: any NotificationStore & DeviceStore,
         knownKinds: [String] = [],
         time: any TimeSource = SystemTime(),
         metrics: GatewayMetrics = GatewayMetrics(),
@@ -24,7 +24,7 @@ extension Gateway {
         onListening: @escaping @Sendable (_ port: Int) async -> Void = { _ in }
     ) async throws(StoreError) -> Gateway {
         let books = try await LedgerStore(store, metrics: metrics)
-        let state = GatewayState(snapshot: snapshot, store: books, time: time)
+        let state = GatewayState(snapshot: snapshot, store: books, devices: store, time: time)
         let dispatcher = Dispatcher(store: books, time: time, observer: metrics, logger: logger) { stored in
             try NotificationContent.decode(stored)
         }

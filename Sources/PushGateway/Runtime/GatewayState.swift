@@ -6,6 +6,8 @@ internal import Synchronization
 public final class GatewayState: Sendable {
     /// The store.
     public let store: any NotificationStore
+    /// The device registry, which is kept by the same store or by another one.
+    public let devices: any DeviceStore
     /// The clock.
     public let time: any TimeSource
     /// When the gateway started.
@@ -14,8 +16,14 @@ public final class GatewayState: Sendable {
     private let draining = Mutex(false)
 
     /// Makes the state of a gateway.
-    public init(snapshot: GatewaySnapshot, store: any NotificationStore, time: any TimeSource = SystemTime()) {
+    public init(
+        snapshot: GatewaySnapshot,
+        store: any NotificationStore,
+        devices: any DeviceStore,
+        time: any TimeSource = SystemTime()
+    ) {
         self.store = store
+        self.devices = devices
         self.time = time
         startedAt = time.now
         current = Mutex(snapshot)

@@ -86,12 +86,12 @@ public final class MemoryDeviceStore: DeviceStore {
         limit: Int
     ) async throws(StoreError) -> DevicePage {
         try use { contents in
-            let start = cursor.map { Int($0.rawValue) ?? .max } ?? 0
+            let start = cursor.map { Int($0.rawValue) } ?? 0
             let fitting = contents.ordered.filter { $0.place > start && query.fits($0.device) }
             let page = fitting.prefix(limit)
             return DevicePage(
                 page.map(\.device),
-                next: fitting.count > limit ? page.last.map { DeviceCursor(rawValue: String($0.place)) } : nil
+                next: fitting.count > limit ? page.last.map { DeviceCursor(rawValue: Int64($0.place)) } : nil
             )
         }
     }
@@ -157,20 +157,21 @@ public final class MemoryDeviceStore: DeviceStore {
         limit: Int
     ) async throws(StoreError) -> (tokens: [BuriedToken], next: DeviceCursor?) {
         try use { contents in
-            // One cursor for each device and place in its tokens.
-            let start = cursor.map { Int($0.rawValue) ?? .max } ?? 0
-            var found: [(place: Int, token: BuriedToken)] = []
-            for (place, device) in contents.ordered {
-                for (index, token) in device.tokens.enumerated() {
-                    guard let tombstone = token.tombstone, tombstone.isHeld, tombstone.backend == backend,
-                        place * 16 + index + 1 > start
-                    else { continue }
-                    found.append((place * 16 + index + 1, BuriedToken(device, token.token, tombstone)))
+            var found: [BuriedToken] = []
+            for (place, device) in contents.ordered where place > cursor.map({ Int($0.rawValue) }) ?? 0 {
+                let tokens = device.tokens.compactMap { token -> BuriedToken? in
+                    guard let tombstone = token.tombstone, tombstone.isHeld, tombstone.backend == backend else {
+                        return nil
+                    }
+                    return BuriedToken(device, token.token, tombstone)
                 }
+                if !tokens.isEmpty, found.count >= limit {
+                    let last = found.last.flatMap { contents.places[$0.device] } ?? 0
+                    return (found, DeviceCursor(rawValue: Int64(last)))
+                }
+                found += tokens
             }
-            let page = found.prefix(limit)
-            let next = found.count > limit ? page.last.map { DeviceCursor(rawValue: String($0.place)) } : nil
-            return (page.map(\.token), next)
+            return (found, nil)
         }
     }
 

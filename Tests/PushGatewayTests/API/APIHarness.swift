@@ -16,6 +16,7 @@ import Testing
 struct APIHarness {
     let time = ManualTime(Date(timeIntervalSince1970: 1_800_000_000))
     let store: MemoryStore
+    let devices = MemoryDeviceStore()
     let state: GatewayState
     let metrics = GatewayMetrics()
     let api: GatewayAPI
@@ -33,7 +34,7 @@ struct APIHarness {
             configuration: configuration,
             backends: backends.map { BackendRegistry.ConfiguredBackend(name: $0.name, backend: $0) }
         )
-        state = GatewayState(snapshot: snapshot, store: store, time: time)
+        state = GatewayState(snapshot: snapshot, store: store, devices: devices, time: time)
         api = GatewayAPI(
             state: state,
             lanes: StubLanes(),

@@ -88,7 +88,12 @@ struct APIMetricsTests {
         let harness = APIHarness()
         _ = try await harness.post(APIHarness.sample())  // It waits at the start of the books.
         let store = try await LedgerStore(harness.store, metrics: harness.metrics)
-        let state = GatewayState(snapshot: harness.state.snapshot, store: store, time: harness.time)
+        let state = GatewayState(
+            snapshot: harness.state.snapshot,
+            store: store,
+            devices: harness.devices,
+            time: harness.time
+        )
         let books = APIHarness.Books(harness, state)
         for _ in 0..<3 { try await books.post(APIHarness.sample(#","options":{"collapse_id":"c"}"#)) }
         try await books.post(APIHarness.sample())

@@ -1,0 +1,296 @@
+import Foundation
+import PushCore
+
+/// Changes the tables of the device registry; used by the writer's thread only, within its transaction.
+final class DeviceTables {
+    let reader: DeviceReader
+    private let insert: SQLStatement
+    private let update: SQLStatement
+    private let remove: SQLStatement
+    private let owner: SQLStatement
+    private let saveToken: SQLStatement
+    private let removeToken: SQLStatement
+    private let removeTokens: SQLStatement
+    private let insertTag: SQLStatement
+    private let removeTag: SQLStatement
+    private let holdSince: SQLStatement
+    private let held: SQLStatement
+    private let setHeld: SQLStatement
+    private let forget: SQLStatement
+
+    init(_ connection: OpaquePointer) throws(StoreError) {
+        func statement(_ sql: String) throws(StoreError) -> SQLStatement { try SQLStatement(connection, sql) }
+        reader = try DeviceReader(connection)
+        insert = try statement(
+            """
+            INSERT INTO devices (id, user, platform, tags, locale, version, zone, created, updated, seen)
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) RETURNING number
+            """
+        )
+        update = try statement(
+            """
+            UPDATE devices SET user = ?2, platform = ?3, tags = ?4, locale = ?5, version = ?6, zone = ?7,
+            created = ?8, updated = ?9, seen = ?10 WHERE id = ?1
+            """
+        )
+        remove = try statement("DELETE FROM devices WHERE number = ?1")
+        owner = try statement(
+            """
+            SELECT \(DeviceReader.tokenColumns), device, d.id, d.user FROM device_tokens JOIN devices d ON d.number = device
+            WHERE hash = ?1 AND service = ?2 AND token = ?3
+            """
+        )
+        saveToken = try statement(
+            """
+            INSERT OR REPLACE INTO device_tokens
+            (device, service, token, hash, registered, as_of, buried, backend, reason, held)
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+            """
+        )
+        removeToken = try statement("DELETE FROM device_tokens WHERE device = ?1 AND service = ?2")
+        removeTokens = try statement("DELETE FROM device_tokens WHERE device = ?1")
+        insertTag = try statement("INSERT OR IGNORE INTO device_tags (tag, device) VALUES (?1, ?2)")
+        removeTag = try statement("DELETE FROM device_tags WHERE tag = ?1 AND device = ?2")
+        holdSince = try statement(
+            "UPDATE device_tokens SET held = 1 WHERE backend = ?1 AND held = 0 AND buried >= ?2"
+        )
+        held = try statement(
+            """
+            SELECT \(DeviceReader.tokenColumns), device, d.id, d.user
+            FROM device_tokens INDEXED BY tombstones CROSS JOIN devices d ON d.number = device
+            WHERE backend = ?1 AND held = 1 LIMIT ?2
+            """
+        )
+        setHeld = try statement("UPDATE device_tokens SET held = 0 WHERE device = ?1 AND service = ?2")
+        forget = try statement(
+            """
+            UPDATE device_tokens SET as_of = NULL, buried = NULL, backend = NULL, reason = NULL, held = NULL
+            WHERE device = ?1 AND service = ?2
+            """
+        )
+    }
+
+    // MARK: Devices
+
+    /// Creates or replaces devices.
+    func put(_ devices: [Device]) throws(StoreError) -> [DevicePut] {
+        var results: [DevicePut] = []
+        results.reserveCapacity(devices.count)
+        // A later device of the call may take a token from an earlier one: then what was returned is not how it stands.
+        var isShared = false
+        var ids: Set<String> = []
+        var taken: Set<DeviceToken> = []
+        for device in devices {
+            if !ids.insert(device.id).inserted { isShared = true }
+            for token in device.tokens where !taken.insert(token.token).inserted { isShared = true }
+            results.append(try put(device))
+        }
+        guard isShared else { return results }
+        for place in results.indices {
+            guard let now = try reader.device(results[place].device.id) else { continue }
+            results[place].device = now.device
+        }
+        return results
+    }
+
+    /// Reads, changes and writes back a device.
+    func patch(_ id: String, _ change: (inout Device) -> Void) throws(StoreError) -> Device? {
+        guard let old = try reader.device(id) else { return nil }
+        var new = old.device
+        change(&new)
+        new.id = id
+        return try replace(old.device, number: old.number, with: new)
+    }
+
+    /// Removes a device.
+    func delete(_ id: String) throws(StoreError) -> Bool {
+        guard let (number, device) = try reader.device(id) else { return false }
+        try write(tags: [], instead: device.tags, of: number)
+        removeTokens.bind(1, number)
+        try removeTokens.run()
+        remove.bind(1, number)
+        try remove.run()
+        return true
+    }
+
+    private func put(_ device: Device) throws(StoreError) -> DevicePut {
+        if let old = try reader.device(device.id) {
+            return DevicePut(try replace(old.device, number: old.number, with: device), isNew: false)
+        }
+        var new = device.roundedToMilliseconds
+        try settleTokens(of: &new, number: nil, before: [])
+        bind(new, to: insert)
+        guard try insert.next() else { throw .failed("SQLite gave no number to the device \(new.id)") }
+        let number = insert.integer(0)
+        insert.reset()
+        try write(tags: new.tags, instead: [], of: number)
+        for token in new.tokens { try save(token, of: number) }
+        return DevicePut(new, isNew: true)
+    }
+
+    private func replace(_ old: Device, number: Int64, with device: Device) throws(StoreError) -> Device {
+        var new = device.roundedToMilliseconds
+        new.createdAt = old.createdAt
+        try settleTokens(of: &new, number: number, before: old.tokens)
+        bind(new, to: update)
+        try update.run()
+        try write(tags: new.tags, instead: old.tags, of: number)
+        for token in old.tokens where new.token(of: token.token.service) == nil {
+            removeToken.bind(1, number)
+            removeToken.bind(2, token.token.service.rawValue)
+            try removeToken.run()
+        }
+        for token in new.tokens where !old.tokens.contains(token) { try save(token, of: number) }
+        return new
+    }
+
+    /// Finds who has the device's tokens now: takes them away, or leaves them where they were registered later.
+    private func settleTokens(
+        of device: inout Device,
+        number: Int64?,
+        before: [RegisteredToken]
+    ) throws(StoreError) {
+        for token in device.tokens {
+            if before.contains(token) { continue }
+            guard let known = try self.owner(of: token.token) else {
+                device.setToken(token.registered(over: nil))
+                continue
+            }
+            if known.number == number {
+                device.setToken(token.registered(over: known.token))
+            } else if known.token.isYounger(than: token) {
+                device.removeToken(of: token.token.service)
+            } else {
+                removeToken.bind(1, known.number)
+                removeToken.bind(2, token.token.service.rawValue)
+                try removeToken.run()
+                device.setToken(token.registered(over: known.token))
+            }
+        }
+    }
+
+    private func bind(_ device: Device, to statement: SQLStatement) {
+        statement.bind(1, device.id)
+        statement.bind(2, device.user)
+        statement.bind(3, device.platform)
+        statement.bind(4, device.tags.isEmpty ? nil : device.tags.joined(separator: "\n"))
+        statement.bind(5, device.locale)
+        statement.bind(6, device.appVersion)
+        statement.bind(7, device.timeZone)
+        statement.bind(8, device.createdAt.millisecondsSince1970)
+        statement.bind(9, device.updatedAt.millisecondsSince1970)
+        statement.bind(10, device.lastSeen?.millisecondsSince1970)
+    }
+
+    private func write(tags: [String], instead old: [String], of number: Int64) throws(StoreError) {
+        guard tags != old else { return }
+        for tag in old where !tags.contains(tag) {
+            removeTag.bind(1, tag)
+            removeTag.bind(2, number)
+            try removeTag.run()
+        }
+        for tag in tags where !old.contains(tag) {
+            insertTag.bind(1, tag)
+            insertTag.bind(2, number)
+            try insertTag.run()
+        }
+    }
+
+    private func save(_ token: RegisteredToken, of number: Int64) throws(StoreError) {
+        let service = token.token.service.rawValue
+        saveToken.bind(1, number)
+        saveToken.bind(2, service)
+        saveToken.bind(3, token.token.value)
+        saveToken.bind(4, TokenHash.of(service, token.token.value))
+        saveToken.bind(5, token.registeredAt.millisecondsSince1970)
+        saveToken.bind(6, token.tombstone?.asOf.millisecondsSince1970)
+        saveToken.bind(7, token.tombstone?.at.millisecondsSince1970)
+        saveToken.bind(8, token.tombstone?.backend)
+        saveToken.bind(9, token.tombstone?.reason)
+        saveToken.bind(10, token.tombstone.map { $0.isHeld ? 1 : 0 } as Int64?)
+        try saveToken.run()
+    }
+
+    // MARK: Tombstones
+
+    private struct Owner {
+        var number: Int64
+        var id: String
+        var user: String?
+        var token: RegisteredToken
+
+        init(_ row: SQLStatement) {
+            token = DeviceReader.token(from: row)
+            number = row.integer(8)
+            id = row.text(9)
+            user = row.optionalText(10)
+        }
+
+        func buried(_ tombstone: Tombstone) -> BuriedToken {
+            BuriedToken(device: id, user: user, token: token.token, tombstone: tombstone)
+        }
+    }
+
+    private func owner(of token: DeviceToken) throws(StoreError) -> Owner? {
+        owner.bind(1, TokenHash.of(token.service.rawValue, token.value))
+        owner.bind(2, token.service.rawValue)
+        owner.bind(3, token.value)
+        guard try owner.next() else { return nil }
+        defer { owner.reset() }
+        return Owner(owner)
+    }
+
+    /// Puts tombstones on tokens, held back or not; returns those that are new.
+    func refuse(_ refusals: [TokenRefusal], isHeld: Bool) throws(StoreError) -> [BuriedToken] {
+        var buried: [BuriedToken] = []
+        for refusal in refusals {
+            guard let owner = try self.owner(of: refusal.token),
+                let dead = owner.token.refused(refusal, isHeld: isHeld), let tombstone = dead.tombstone
+            else { continue }
+            try save(dead, of: owner.number)
+            buried.append(owner.buried(tombstone))
+        }
+        return buried
+    }
+
+    /// Holds back the tombstones that a backend caused since a moment.
+    func hold(tombstonesOf backend: String, since moment: Int64) throws(StoreError) -> Int {
+        holdSince.bind(1, backend)
+        holdSince.bind(2, moment)
+        return try holdSince.run()
+    }
+
+    /// Makes held tombstones real.
+    func release(heldOf backend: String, limit: Int) throws(StoreError) -> [BuriedToken] {
+        var released: [BuriedToken] = []
+        for owner in try held(of: backend, limit: limit) {
+            guard var tombstone = owner.token.tombstone else { continue }
+            setHeld.bind(1, owner.number)
+            setHeld.bind(2, owner.token.token.service.rawValue)
+            try setHeld.run()
+            tombstone.isHeld = false
+            released.append(owner.buried(tombstone))
+        }
+        return released
+    }
+
+    /// Forgets held tombstones.
+    func discard(heldOf backend: String, limit: Int) throws(StoreError) -> Int {
+        let owners = try held(of: backend, limit: limit)
+        for owner in owners {
+            forget.bind(1, owner.number)
+            forget.bind(2, owner.token.token.service.rawValue)
+            try forget.run()
+        }
+        return owners.count
+    }
+
+    /// Read before anything changes: the rows must not move under the statement that finds them.
+    private func held(of backend: String, limit: Int) throws(StoreError) -> [Owner] {
+        held.bind(1, backend)
+        held.bind(2, limit)
+        var owners: [Owner] = []
+        while try held.next() { owners.append(Owner(held)) }
+        return owners
+    }
+}

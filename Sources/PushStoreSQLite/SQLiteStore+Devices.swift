@@ -1,0 +1,258 @@
+public import Foundation
+import GRDB
+public import PushCore
+
+/// The device registry: writes go through the writer's thread, in one commit with whatever else waits; reads go to the
+/// file through connections of their own.
+extension SQLiteStore: DeviceStore {
+    /// Creates or replaces devices; refused when the disk is nearly full or more is being stored than it can follow.
+    public func put(_ devices: [Device]) async throws(StoreError) -> [DevicePut] {
+        try await change(rows: 2 * devices.count, isNew: true) { (tables) throws(StoreError) in try tables.put(devices)
+        }
+    }
+
+    /// Changes a device.
+    public func patch(
+        _ id: String,
+        _ change: @escaping @Sendable (inout Device) -> Void
+    ) async throws(StoreError) -> Device? {
+        try await self.change(rows: 2, isNew: true) { (tables) throws(StoreError) in try tables.patch(id, change) }
+    }
+
+    /// Removes a device.
+    public func delete(_ id: String) async throws(StoreError) -> Bool {
+        try await change(rows: 2) { (tables) throws(StoreError) in try tables.delete(id) }
+    }
+
+    /// Puts tombstones.
+    public func bury(_ refusals: [TokenRefusal]) async throws(StoreError) -> [BuriedToken] {
+        guard !refusals.isEmpty else { return [] }
+        return try await change(rows: refusals.count) { (tables) throws(StoreError) in
+            try tables.refuse(refusals, isHeld: false)
+        }
+    }
+
+    /// Puts held tombstones.
+    public func hold(_ refusals: [TokenRefusal]) async throws(StoreError) -> Int {
+        guard !refusals.isEmpty else { return 0 }
+        return try await change(rows: refusals.count) { (tables) throws(StoreError) in
+            try tables.refuse(refusals, isHeld: true).count
+        }
+    }
+
+    /// Holds tombstones that are there.
+    public func hold(tombstonesOf backend: String, since moment: Date) async throws(StoreError) -> Int {
+        let moment = moment.millisecondsSince1970
+        return try await change(rows: 100) { (tables) throws(StoreError) in
+            try tables.hold(tombstonesOf: backend, since: moment)
+        }
+    }
+
+    /// Makes held tombstones real.
+    public func release(heldOf backend: String, limit: Int) async throws(StoreError) -> [BuriedToken] {
+        try await change(rows: limit) { (tables) throws(StoreError) in
+            try tables.release(heldOf: backend, limit: limit)
+        }
+    }
+
+    /// Forgets held tombstones.
+    public func discard(heldOf backend: String, limit: Int) async throws(StoreError) -> Int {
+        try await change(rows: limit) { (tables) throws(StoreError) in
+            try tables.discard(heldOf: backend, limit: limit)
+        }
+    }
+
+    /// The devices with these ids, a statement's step for each.
+    public func devices(_ ids: [String]) async throws(StoreError) -> [String: Device] {
+        guard !ids.isEmpty else { return [:] }
+        return try await readDevices { (_, reader) throws(StoreError) in
+            var found: [String: Device] = [:]
+            found.reserveCapacity(ids.count)
+            for id in ids { if let (_, device) = try reader.device(id) { found[id] = device } }
+            return found
+        }
+    }
+
+    /// The devices of these users.
+    public func devices(ofUsers users: [String], limit: Int) async throws(StoreError) -> [Device] {
+        try await readDevices { (connection, reader) throws(StoreError) in
+            let rows = try SQLStatement(
+                connection,
+                "SELECT \(DeviceReader.columns) FROM devices d WHERE d.user = ?1 ORDER BY d.number LIMIT ?2"
+            )
+            var found: [Device] = []
+            for user in users where found.count < limit {
+                rows.bind(1, user)
+                rows.bind(2, limit - found.count)
+                while try rows.next() { found.append(try reader.device(from: rows).device) }
+            }
+            return found
+        }
+    }
+
+    /// A page of the devices that fit a query.
+    ///
+    /// A user or a tag is found by an index; a platform or a service is looked for along the way.
+    public func list(
+        _ query: DeviceQuery,
+        after cursor: DeviceCursor?,
+        limit: Int
+    ) async throws(StoreError) -> DevicePage {
+        try await readDevices { (connection, reader) throws(StoreError) in
+            let place = query.tag == nil ? "d.number" : "t.device"
+            var sql = "SELECT \(DeviceReader.columns) FROM "
+            sql += query.tag == nil ? "devices d" : "device_tags t CROSS JOIN devices d ON d.number = t.device"
+            sql += " WHERE \(place) > ?1"
+            if query.tag != nil { sql += " AND t.tag = ?3" }
+            if query.user != nil { sql += " AND d.user = ?4" }
+            if query.platform != nil { sql += " AND \(Self.runsPlatform)" }
+            if query.service != nil {
+                sql += " AND EXISTS (SELECT 1 FROM device_tokens k WHERE k.device = d.number AND k.service = ?6)"
+            }
+            let rows = try SQLStatement(connection, sql + " ORDER BY \(place) LIMIT ?2")
+            rows.bind(1, cursor?.rawValue ?? 0)
+            rows.bind(2, limit + 1)
+            if let tag = query.tag { rows.bind(3, tag) }
+            if let user = query.user { rows.bind(4, user) }
+            if let platform = query.platform { rows.bind(5, platform) }
+            if let service = query.service { rows.bind(6, service.rawValue) }
+            var page = DevicePage([])
+            var last: Int64 = 0
+            while try rows.next() {
+                guard page.devices.count < limit else {
+                    rows.reset()
+                    page.next = DeviceCursor(rawValue: last)
+                    break
+                }
+                let (number, device) = try reader.device(from: rows)
+                page.devices.append(device)
+                last = number
+            }
+            return page
+        }
+    }
+
+    /// ``Device/effectivePlatform``, as a condition: what was given, else what all tokens agree on.
+    private static let runsPlatform = """
+        (d.platform = ?5 OR d.platform IS NULL AND ?5 = (SELECT CASE WHEN min(p) = max(p) THEN min(p) END FROM
+        (SELECT substr(service, 1, instr(service, '-') - 1) AS p FROM device_tokens WHERE device = d.number)))
+        """
+
+    /// Who has a token.
+    public func device(having token: DeviceToken) async throws(StoreError) -> Device? {
+        try await readDevices { (connection, reader) throws(StoreError) in
+            let rows = try SQLStatement(
+                connection,
+                """
+                SELECT \(DeviceReader.columns) FROM device_tokens t CROSS JOIN devices d ON d.number = t.device
+                WHERE t.hash = ?1 AND t.service = ?2 AND t.token = ?3
+                """
+            )
+            rows.bind(1, TokenHash.of(token.service.rawValue, token.value))
+            rows.bind(2, token.service.rawValue)
+            rows.bind(3, token.value)
+            return try rows.next() ? try reader.device(from: rows).device : nil
+        }
+    }
+
+    /// What is held back.
+    public func held() async throws(StoreError) -> [HeldTombstones] {
+        try await readDevices { (connection, _) throws(StoreError) in
+            let rows = try SQLStatement(
+                connection,
+                """
+                SELECT backend, reason, count(*), min(buried), max(buried) FROM device_tokens INDEXED BY tombstones
+                WHERE backend IS NOT NULL AND held = 1 GROUP BY backend, reason ORDER BY backend, reason
+                """
+            )
+            var found: [HeldTombstones] = []
+            while try rows.next() {
+                let (backend, count) = (rows.text(0), Int(rows.integer(2)))
+                let oldest = Date(millisecondsSince1970: rows.integer(3))
+                let newest = Date(millisecondsSince1970: rows.integer(4))
+                if found.last?.backend != backend {
+                    found.append(
+                        HeldTombstones(backend: backend, count: 0, reasons: [:], oldest: oldest, newest: newest)
+                    )
+                }
+                let last = found.count - 1
+                found[last].count += count
+                found[last].reasons[rows.text(1)] = count
+                found[last].oldest = min(found[last].oldest, oldest)
+                found[last].newest = max(found[last].newest, newest)
+            }
+            return found
+        }
+    }
+
+    /// The tokens that are held.
+    public func held(
+        of backend: String,
+        after cursor: DeviceCursor?,
+        limit: Int
+    ) async throws(StoreError) -> (tokens: [BuriedToken], next: DeviceCursor?) {
+        try await readDevices { (connection, _) throws(StoreError) in
+            let rows = try SQLStatement(
+                connection,
+                """
+                SELECT \(DeviceReader.tokenColumns), device, d.id, d.user
+                FROM device_tokens INDEXED BY tombstones CROSS JOIN devices d ON d.number = device
+                WHERE backend = ?1 AND held = 1 AND device > ?2 ORDER BY device
+                """
+            )
+            rows.bind(1, backend)
+            rows.bind(2, cursor?.rawValue ?? 0)
+            var found: [BuriedToken] = []
+            var last: Int64 = 0
+            while try rows.next() {
+                let device = rows.integer(8)
+                if found.count >= limit, device != last {
+                    rows.reset()
+                    return (found, DeviceCursor(rawValue: last))
+                }
+                let token = DeviceReader.token(from: rows)
+                guard let tombstone = token.tombstone else { continue }
+                found.append(
+                    BuriedToken(
+                        device: rows.text(9),
+                        user: rows.optionalText(10),
+                        token: token.token,
+                        tombstone: tombstone
+                    )
+                )
+                last = device
+            }
+            return (found, nil)
+        }
+    }
+
+    /// Hands a change to the writer.
+    ///
+    /// New data is refused when the disk is nearly full, or when too much waits to be written.
+    private func change<Value: Sendable>(
+        rows: Int,
+        isNew: Bool = false,
+        _ body: @escaping @Sendable (DeviceTables) throws(StoreError) -> Value
+    ) async throws(StoreError) -> Value {
+        try await work(rows: rows, isNew: isNew) { (writer) throws(StoreError) in try body(try writer.deviceTables()) }
+    }
+
+    private func readDevices<Value: Sendable>(
+        _ body: @escaping @Sendable (OpaquePointer, DeviceReader) throws(StoreError) -> Value
+    ) async throws(StoreError) -> Value {
+        try await read { db in
+            guard let connection = db.sqliteConnection else { throw StoreError.closed }
+            return try body(connection, try DeviceReader(connection))
+        }
+    }
+}
+
+extension Writer {
+    /// The tables of the device registry, whose statements are prepared when they are needed first.
+    func deviceTables() throws(StoreError) -> DeviceTables {
+        if let devices { return devices }
+        let tables = try DeviceTables(connection)
+        devices = tables
+        return tables
+    }
+}

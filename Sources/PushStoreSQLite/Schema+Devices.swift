@@ -1,0 +1,33 @@
+extension Schema {
+    /// The device registry.
+    ///
+    /// * `devices.number`: the order in which devices were registered first, by which lists are paged.
+    /// * `devices.tags`: the tags as lines; `device_tags` has them again, to find devices by one.
+    /// * `device_tokens.hash`: of service and token (``TokenHash``), since an index of whole tokens would be as large as
+    ///   the table.
+    /// * `device_tokens.as_of` and what follows: the tombstone, null without one.
+    ///
+    /// Times are milliseconds since 1970.
+    static let devices = """
+        CREATE TABLE devices (
+            number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, user TEXT, platform TEXT, tags TEXT,
+            locale TEXT, version TEXT, zone TEXT, created INTEGER NOT NULL, updated INTEGER NOT NULL, seen INTEGER
+        );
+        CREATE INDEX device_users ON devices (user, number) WHERE user IS NOT NULL;
+        CREATE TABLE device_tokens (
+            device INTEGER NOT NULL, service TEXT NOT NULL, token TEXT NOT NULL, hash INTEGER NOT NULL,
+            registered INTEGER NOT NULL,
+            as_of INTEGER, buried INTEGER, backend TEXT, reason TEXT, held INTEGER,
+            PRIMARY KEY (device, service)
+        ) WITHOUT ROWID;
+        CREATE INDEX token_owners ON device_tokens (hash);
+        CREATE INDEX tombstones ON device_tokens (backend, held, device, buried) WHERE backend IS NOT NULL;
+        CREATE TABLE device_tags (tag TEXT NOT NULL, device INTEGER NOT NULL, PRIMARY KEY (tag, device)) WITHOUT ROWID;
+        """
+}
+
+/// Under which number the owner of a token is looked for.
+enum TokenHash {
+    /// FNV-1a of 64 bits: it is stored, so it must be the same in every process.
+    static func of(_ service: String, _ token: String) -> Int64 { CollapseHash.of(Array(service.utf8), token) }
+}

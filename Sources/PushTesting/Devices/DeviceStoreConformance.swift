@@ -1,0 +1,128 @@
+import Foundation
+public import PushCore
+
+/// What every ``DeviceStore`` must do, as checks that any test framework can run.
+///
+/// ```swift
+/// @Test("The store keeps the contract", arguments: DeviceStoreConformance.cases)
+/// func contract(_ check: DeviceStoreConformanceCase) async throws { try await check.run(MyStore(…)) }
+/// ```
+public struct DeviceStoreConformance {
+    /// Every check.
+    ///
+    /// They are independent of each other; each needs an empty store.
+    public static let cases: [DeviceStoreConformanceCase] =
+        records + ownership + lists + refusals + guarding + comparison
+}
+
+/// One promise of the contract.
+public struct DeviceStoreConformanceCase: Sendable, CustomStringConvertible {
+    /// What is promised, as a sentence.
+    public let name: String
+    private let check: @Sendable (any DeviceStore) async throws -> Void
+
+    init(_ name: String, _ check: @escaping @Sendable (any DeviceStore) async throws -> Void) {
+        self.name = name
+        self.check = check
+    }
+
+    /// Runs the check on an empty store.
+    ///
+    /// - Throws: ``ConformanceFailure`` when the promise is broken, else what the store threw.
+    public func run(_ store: any DeviceStore) async throws { try await check(store) }
+
+    /// The promise.
+    public var description: String { name }
+}
+
+extension Date {
+    /// A moment of the samples, so many seconds after their beginning.
+    static func second(_ number: Double) -> Date { Date(timeIntervalSince1970: 1_800_000_000 + number) }
+}
+
+extension DeviceToken {
+    /// A token that is easy to read.
+    static func sample(_ name: some CustomStringConvertible, _ service: TokenService = .iOSAPNs) -> DeviceToken {
+        DeviceToken("token-\(name)", service: service)
+    }
+}
+
+extension RegisteredToken {
+    /// A registration at a second of the samples.
+    static func sample(
+        _ name: some CustomStringConvertible,
+        _ service: TokenService = .iOSAPNs,
+        at second: Double = 0
+    ) -> RegisteredToken {
+        RegisteredToken(.sample(name, service), registeredAt: .second(second))
+    }
+}
+
+extension Device {
+    /// A device as an app would register it.
+    static func sample(
+        _ id: String,
+        user: String? = nil,
+        tokens: [RegisteredToken]? = nil,
+        tags: [String] = [],
+        platform: String? = nil,
+        at second: Double = 0
+    ) -> Device {
+        Device(
+            id: id,
+            user: user,
+            platform: platform,
+            tokens: tokens ?? [.sample(id, at: second)],
+            tags: tags,
+            createdAt: .second(second)
+        )
+    }
+}
+
+extension TokenRefusal {
+    /// A platform's word about a token, learned of when it was said.
+    static func sample(
+        _ name: some CustomStringConvertible,
+        _ service: TokenService = .iOSAPNs,
+        asOf second: Double,
+        learned: Double? = nil,
+        backend: String = "ios",
+        reason: String = "Unregistered"
+    ) -> TokenRefusal {
+        TokenRefusal(
+            .sample(name, service),
+            asOf: .second(second),
+            at: .second(learned ?? second),
+            backend: backend,
+            reason: reason
+        )
+    }
+}
+
+extension DeviceStore {
+    /// Puts one device and gives back what became of it.
+    @discardableResult
+    func put(_ device: Device) async throws -> DevicePut {
+        let results = try await put([device])
+        try expect(results.count, is: 1, "results of one put")
+        return results[0]
+    }
+
+    /// The registration of a sample token, wherever it is.
+    func registration(_ name: String, _ service: TokenService = .iOSAPNs) async throws -> RegisteredToken? {
+        try await device(having: .sample(name, service))?.token(of: service)
+    }
+
+    /// The ids of all devices that fit, page by page.
+    func ids(_ query: DeviceQuery = DeviceQuery(), by limit: Int = 2) async throws -> [String] {
+        var ids: [String] = []
+        var cursor: DeviceCursor?
+        repeat {
+            let page = try await list(query, after: cursor, limit: limit)
+            try expect(page.devices.count <= limit, "a page holds at most \(limit)")
+            ids += page.devices.map(\.id)
+            cursor = page.next
+        } while cursor != nil
+        return ids
+    }
+}

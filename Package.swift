@@ -161,7 +161,13 @@ let package = Package(
             swiftSettings: strict
         ),
 
-        .testTarget(name: "PushCoreTests", dependencies: ["PushCore", "PushTesting"], swiftSettings: strict),
+        .testTarget(
+            name: "PushCoreTests",
+            dependencies: [
+                "PushCore", "PushHTTP", "PushTesting", "PushSandbox", .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: strict
+        ),
         .testTarget(
             name: "PushHTTPTests",
             dependencies: [

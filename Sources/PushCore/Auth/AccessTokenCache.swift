@@ -117,7 +117,9 @@ public actor AccessTokenCache {
         return now >= entry.fetchedAt + entry.token.lifetime - min(renewAhead, entry.token.lifetime / 2)
     }
 
-    /// Unstructured: the refresh outlives the caller that began it. Everyone who needs it awaits it, and `settle` does at last.
+    /// Unstructured: the refresh outlives the caller that began it.
+    ///
+    /// Everyone who needs it awaits it, and `settle` does at last.
     private func begin() -> Task<Entry, any Error> { Task { try await self.refresh() } }
 
     private func refresh() async throws(PushError) -> Entry {

@@ -12,6 +12,24 @@ public protocol AuthStrategy: Sendable {
     ///
     /// A credential that was replaced in the meantime is answered with ``AuthDecision/retry`` and refreshes nothing.
     func refused(_ credential: AuthCredential, status: Int, reason: String?) async -> AuthDecision
+
+    /// Whether a call to this address carries the credential at all; one that does not goes out as it is.
+    func covers(_ endpoint: HTTPEndpoint, path: String) -> Bool
+
+    /// Whether an answer says that the credential was refused.
+    func isRefusal(_ answer: HTTPAnswer) -> Bool
+
+    /// Ends the strategy after its last use: what it still has to store or to tell is done when this returns.
+    func shutdown() async
+}
+
+extension AuthStrategy {
+    /// Every call carries it.
+    public func covers(_ endpoint: HTTPEndpoint, path: String) -> Bool { true }
+    /// 401.
+    public func isRefusal(_ answer: HTTPAnswer) -> Bool { answer.status == 401 }
+    /// Nothing to end.
+    public func shutdown() async {}
 }
 
 /// A credential as it goes on a request.

@@ -1,0 +1,62 @@
+/// A kind of ``AuthStrategy`` that a configuration file can choose: the word after `auth: { kind: …`.
+///
+/// Plugins pass the kinds that go with their platform to ``ConfigSection/auth(_:for:)``; ``oauth2Refresh`` goes with any.
+public struct AuthKind: Sendable {
+    /// The word.
+    public let name: String
+    /// Makes a strategy of the section, or reports at least one issue and returns nil.
+    public let make: @Sendable (ConfigSection, AuthSite) -> (any AuthStrategy)?
+
+    /// Makes a kind.
+    public init(_ name: String, make: @escaping @Sendable (ConfigSection, AuthSite) -> (any AuthStrategy)?) {
+        self.name = name
+        self.make = make
+    }
+}
+
+/// What a strategy needs to know of the backend that it is made for.
+public struct AuthSite: Sendable {
+    /// Where the backend's calls go.
+    public var base: HTTPBaseURL
+    /// How the backend connects: certificates to trust, proxy.
+    public var common: CommonBackendOptions
+    /// The backend's surroundings.
+    public var context: BackendContext
+
+    /// Makes a site.
+    public init(base: HTTPBaseURL, common: CommonBackendOptions, context: BackendContext) {
+        self.base = base
+        self.common = common
+        self.context = context
+    }
+}
+
+extension ConfigSection {
+    /// The strategy that the key `auth` of a backend's section asks for; nil when there is none, or after an issue.
+    public func auth(_ kinds: [AuthKind] = [.oauth2Refresh], for site: AuthSite) -> (any AuthStrategy)? {
+        guard let own = section("auth") else { return nil }
+        let words = kinds.map(\.name)
+        guard let name = own.requiredString("kind", "one of: \(words.joined(separator: ", "))") else { return nil }
+        guard let kind = kinds.first(where: { $0.name == name }) else {
+            own.rejectWord("kind", name, words)
+            return nil
+        }
+        let strategy = kind.make(own, site)
+        own.finish()
+        return strategy
+    }
+}
+
+extension BackendContext {
+    /// This context with every call of the backend carrying the credential of a strategy; nil changes nothing.
+    public func authorized(by strategy: (any AuthStrategy)?) -> BackendContext {
+        guard let strategy else { return self }
+        return BackendContext(
+            name: name,
+            http: AuthorizedTransport(http, strategy: strategy),
+            time: time,
+            state: state,
+            logger: logger
+        )
+    }
+}

@@ -1,0 +1,35 @@
+/// Forms as `application/x-www-form-urlencoded` and path segments, percent-encoded in UTF-8.
+public enum FormEncoding {
+    /// Everything but letters, digits and `-._~` becomes `%XX`; a space is `%20`, never `+`.
+    ///
+    /// `kept` lists further ASCII characters to leave as they are.
+    public static func encode(_ text: String, keeping kept: String = "") -> String {
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(text.utf8.count)
+        let kept = Array(kept.utf8)
+        for byte in text.utf8 {
+            switch byte {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"),
+                UInt8(ascii: "~"):
+                bytes.append(byte)
+            case _ where kept.contains(byte): bytes.append(byte)
+            default:
+                bytes.append(UInt8(ascii: "%"))
+                bytes.append(digit(byte >> 4))
+                bytes.append(digit(byte & 15))
+            }
+        }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+
+    /// The pairs as one form, in their order.
+    public static func body(_ fields: [(name: String, value: String)], keeping kept: String = "") -> [UInt8] {
+        let pairs = fields.map { "\(encode($0.name, keeping: kept))=\(encode($0.value, keeping: kept))" }
+        return Array(pairs.joined(separator: "&").utf8)
+    }
+
+    private static func digit(_ nibble: UInt8) -> UInt8 {
+        nibble < 10 ? UInt8(ascii: "0") + nibble : UInt8(ascii: "A") - 10 + nibble
+    }
+}

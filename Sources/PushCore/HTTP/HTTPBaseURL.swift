@@ -1,0 +1,78 @@
+/// An address that other addresses begin with: where a platform listens, and the path that its calls share.
+///
+/// Built from a `base_url` that may hold a path. Says by its parts, never by its text, whether another address lies under it,
+/// so that `https://api.example.com.evil.test` is not taken for a part of `https://api.example.com`.
+public struct HTTPBaseURL: Hashable, Sendable, CustomStringConvertible {
+    /// Scheme, host and port.
+    public let endpoint: HTTPEndpoint
+    /// The shared path, such as `/v1`: it begins with a slash and does not end with one; empty for none.
+    public let path: String
+
+    /// Makes an address; a slash at the path's end makes no difference.
+    public init(_ endpoint: HTTPEndpoint, path: String = "") {
+        self.endpoint = endpoint
+        self.path = Self.normalized(path)
+    }
+
+    /// Parses `https://host:port/path/`; nil when it is no such address, also when it names a user, a query or a fragment.
+    public init?(url: String) {
+        guard let parts = Self.split(url), !parts.path.contains("?"), !url.contains("#") else { return nil }
+        self.init(parts.endpoint, path: parts.path)
+    }
+
+    /// The path of a call under this address, which `relative` continues with or without a slash.
+    public func path(_ relative: String) -> String {
+        relative.hasPrefix("/") ? path + relative : "\(path)/\(relative)"
+    }
+
+    /// Whether a call to `path` at `endpoint` lies under this address.
+    ///
+    /// Scheme, host and port are equal, and the path is the shared one or goes on at a slash, after `.` and `..` are resolved.
+    public func covers(_ endpoint: HTTPEndpoint, path: String) -> Bool {
+        guard endpoint == self.endpoint else { return false }
+        let other = Self.normalized(path)
+        return self.path.isEmpty || other == self.path || other.hasPrefix(self.path + "/")
+    }
+
+    /// Whether a whole address lies under this one; one that names a user never does.
+    public func covers(url: String) -> Bool {
+        guard let parts = Self.split(url) else { return false }
+        return covers(parts.endpoint, path: parts.path)
+    }
+
+    /// The address as a URL that ends with a slash.
+    public var description: String { "\(endpoint)\(path)/" }
+
+    /// The origin and the path with its query; scheme and host in any letter case.
+    private static func split(_ url: String) -> (endpoint: HTTPEndpoint, path: String)? {
+        guard let mark = url.firstRange(of: "://") else { return nil }
+        let scheme = url[..<mark.lowerBound].lowercased()
+        let rest = url[mark.upperBound...]
+        let end = rest.firstIndex { $0 == "/" || $0 == "?" || $0 == "#" } ?? rest.endIndex
+        guard !rest[..<end].contains("@"), let endpoint = HTTPEndpoint(url: "\(scheme)://\(rest[..<end])") else {
+            return nil
+        }
+        return (endpoint, String(rest[end...]))
+    }
+
+    /// The path without its query and without a slash at its end, `.` and `..` resolved as a server resolves them.
+    private static func normalized(_ path: String) -> String {
+        var segments: [Substring] = []
+        for segment in path.prefix(while: { $0 != "?" && $0 != "#" }).split(
+            separator: "/",
+            omittingEmptySubsequences: false
+        ) {
+            switch segment.replacing("%2e", with: ".").replacing("%2E", with: ".") {
+            case ".", "": continue
+            case "..": _ = segments.popLast()
+            default: segments.append(segment)
+            }
+        }
+        return segments.isEmpty ? "" : "/" + segments.joined(separator: "/")
+    }
+}
+
+extension HTTPEndpoint {
+    /// Whether it is this machine: the one place where cleartext is no risk.
+    public var isLoopback: Bool { host == "localhost" || host == "::1" || host.hasPrefix("127.") }
+}

@@ -1,0 +1,120 @@
+public import Foundation
+public import PushCore
+
+/// A server whose API wants bearer tokens, with the token endpoint that refreshes them (RFC 6749 section 6): strict, on a
+/// real TLS socket, with faults.
+///
+/// Everything under `/v1/` is the API: it says what it was asked to whoever has a valid token, and 401 to everybody else.
+/// Revoke tokens, rotate refresh tokens, refuse clients, and count what the server saw.
+public final class OAuth2Simulator: Sendable {
+    /// How the server behaves.
+    public struct Rules: Sendable {
+        /// How long an access token lives, in seconds; nil leaves `expires_in` out.
+        public var lifetime: Int? = 3600
+        /// Whether each refresh gives a new refresh token and spends the old one.
+        public var rotates = true
+        /// Whether the answer has a refresh token; without one the old stays good.
+        public var tellsRefreshToken = true
+        /// How token requests are written.
+        public var encoding = OAuth2Settings.Encoding.json
+        /// How clients prove who they are.
+        public var clientAuthentication = OAuth2Settings.ClientAuthentication.none
+        /// The secret of every client.
+        public var clientSecret = "sandbox-secret"
+        /// Whether the old access token must come along.
+        public var wantsAccessToken = true
+        /// Whether the API refuses every token.
+        public var refusesEverything = false
+
+        /// Makes the defaults: those of IDMoya's server.
+        public init() {}
+    }
+
+    /// What the server has seen.
+    public struct Counters: Sendable, Hashable {
+        /// Requests at the token endpoint.
+        public var tokenRequests = 0
+        /// Refreshes that gave a new token.
+        public var refreshed = 0
+        /// Requests at the API.
+        public var apiRequests = 0
+        /// API requests that were refused with 401.
+        public var refused = 0
+        /// API requests that carried an `Authorization` field.
+        public var authorized = 0
+    }
+
+    /// The one client the server knows.
+    public static let clientID = "gateway"
+    /// The path of the token endpoint.
+    public static let tokenPath = "/v1/api/oauth2/token"
+    /// The name of the listener, for fault rules.
+    public static let listener: SandboxListener = "oauth2"
+
+    private let host: SandboxWebHost
+    private let site: OAuth2Site
+    private let port: Int
+
+    /// Makes a server that listens nowhere yet.
+    public init(_ rules: Rules = Rules(), port: Int = 0, time: any TimeSource = SystemTime()) throws {
+        host = SandboxWebHost(.init(), authority: try SandboxCertificateAuthority(), time: time)
+        site = OAuth2Site(rules)
+        self.port = port
+    }
+
+    /// Starts a server, runs `body`, and shuts the server down whatever happens.
+    public static func run<Value>(
+        _ rules: Rules = Rules(),
+        time: any TimeSource = SystemTime(),
+        isolation: isolated (any Actor)? = #isolation,
+        _ body: (OAuth2Simulator) async throws -> Value
+    ) async throws -> Value {
+        let simulator = try OAuth2Simulator(rules, time: time)
+        try await simulator.start()
+        do {
+            let value = try await body(simulator)
+            await simulator.shutdown()
+            return value
+        } catch {
+            await simulator.shutdown()
+            throw error
+        }
+    }
+
+    /// Listens; throws when the port is taken.
+    public func start() async throws {
+        try await host.start([.init(name: Self.listener, port: port, site: site)])
+    }
+
+    /// Stops; doing it twice is no mistake.
+    public func shutdown() async { await host.shutdown() }
+
+    /// The API's address, to which ``tokenPath`` belongs as well.
+    public var baseURL: String { "\(host.url(Self.listener))/v1/" }
+    /// The certificate to trust, PEM.
+    public var certificatePEM: String { host.authority.certificatePEM }
+    /// What the server has seen.
+    public var counters: Counters { site.world { $0.counters } }
+    /// How the server behaves from now on.
+    public var rules: Rules {
+        get { site.world { $0.rules } }
+        set { site.world { $0.rules = newValue } }
+    }
+
+    /// Hands out a credential, as a log-in does.
+    public func issue(at now: Date = Date()) -> OAuthCredential { site.world { $0.issue(at: now) } }
+
+    /// Makes every access token of now worthless.
+    public func revokeAccessTokens() { site.world { $0.access.removeAll() } }
+
+    /// Makes every refresh token of now worthless.
+    public func revokeRefreshTokens() { site.world { $0.refresh.removeAll() } }
+
+    /// Adds fault rules behind those that are there.
+    ///
+    /// A rule's token is the bearer token.
+    public func add(_ rules: [FaultRule]) { host.add(rules) }
+
+    /// Removes all fault rules.
+    public func removeFaults() { _ = host.removeRules(named: nil) }
+}

@@ -1,0 +1,21 @@
+internal import Foundation
+
+/// The fields of a form or a query, decoded; of a repeated name the last value stays.
+enum FormFields {
+    /// Nil when the text is no form: a pair without `=`, or an escape that is none.
+    static func parse(_ text: String) -> [String: String]? {
+        var fields: [String: String] = [:]
+        for pair in text.split(separator: "&") {
+            let sides = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            guard sides.count == 2, let name = decode(sides[0]), let value = decode(sides[1]), !name.isEmpty else {
+                return nil
+            }
+            fields[name] = value
+        }
+        return fields
+    }
+
+    private static func decode(_ text: Substring) -> String? {
+        text.replacing("+", with: " ").removingPercentEncoding
+    }
+}

@@ -1,0 +1,398 @@
+import Foundation
+import PushCore
+import PushSandbox
+import PushTesting
+import Synchronization
+import Testing
+
+/// The scenarios of specs/oauth2-refresh.md section 18, over real sockets; counts are the server's.
+@Suite("OAuth 2 refresh: concurrency", .timeLimit(.minutes(1)))
+struct OAuth2ScenarioTests {
+    @Test("A thousand requests that meet 401 cause one refresh, and all are answered")
+    func singleFlight() async throws {
+        try await OAuth2Harness.run { harness in
+            harness.server.revokeAccessTokens()
+            let results = await harness.askAtOnce(1000)
+            #expect(results == ["200": 1000])
+            let counters = harness.server.counters
+            #expect(counters.tokenRequests == 1, "one refresh for all")
+            #expect(counters.refused <= 1000)
+            #expect(counters.apiRequests == 1000 + counters.refused, "at most two exchanges each")
+            #expect(harness.hooks.notices.all.filter { $0 == "refreshed" }.count <= 1)
+        }
+    }
+
+    @Test("A refused refresh token fails all who wait, empties the store, and asks nobody again")
+    func refusal() async throws {
+        try await OAuth2Harness.run { harness in
+            harness.server.revokeAccessTokens()
+            harness.server.revokeRefreshTokens()
+            let results = await harness.askAtOnce(100)
+            #expect(results == ["reauthorization_required": 100])
+            #expect(harness.server.counters.tokenRequests == 1)
+            #expect(harness.server.counters.apiRequests <= 100)
+            #expect(harness.store.credential == nil)
+            let before = harness.server.counters
+            #expect(await harness.ask() == "reauthorization_required")
+            #expect(harness.server.counters == before, "request 101 fails without any network")
+            await harness.strategy.shutdown()
+            #expect(harness.hooks.notices.all == ["failed reauthorization_required 400", "log out"])
+            #expect(harness.events.all.contains(.credentialDropped))
+        }
+    }
+
+    @Test("A bare 401 of the token endpoint is a refusal too")
+    func bareRefusal() async throws {
+        try await OAuth2Harness.run { harness in
+            harness.server.revokeAccessTokens()
+            harness.server.add([tokenFault(.answer(FaultAnswer(401)))])
+            #expect(await harness.ask() == "reauthorization_required")
+            #expect(harness.store.credential == nil)
+        }
+    }
+
+    @Test("A token endpoint that is down is left alone for a while; the credential stays")
+    func transient() async throws {
+        try await OAuth2Harness.run { harness in
+            harness.server.revokeAccessTokens()
+            harness.server.add([tokenFault(.answer(FaultAnswer(503)))])
+            #expect(await harness.askAtOnce(100) == ["refresh_failed": 100])
+            #expect(harness.server.counters.tokenRequests == 1)
+            #expect(harness.store.credential != nil)
+            #expect(await harness.ask() == "refresh_failed")
+            #expect(harness.server.counters.tokenRequests == 1, "no request within the pause")
+            harness.clock.advance(by: .seconds(2))
+            harness.server.removeFaults()
+            #expect(await harness.ask() == "200")
+            #expect(harness.server.counters.tokenRequests == 2)
+        }
+    }
+
+    @Test("Retry-After of the token endpoint wins over the list of pauses")
+    func retryAfter() async throws {
+        try await OAuth2Harness.run { harness in
+            harness.server.revokeAccessTokens()
+            harness.server.add([tokenFault(.answer(FaultAnswer(429, retryAfter: 50)))])
+            #expect(await harness.ask() == "refresh_failed")
+            harness.server.removeFaults()
+            harness.clock.advance(by: .seconds(49))
+            #expect(await harness.ask() == "refresh_failed")
+            harness.clock.advance(by: .seconds(2))
+            #expect(await harness.ask() == "200")
+        }
+    }
+
+    @Test("A late 401 of an old token causes no second refresh")
+    func lateRefusal() async throws {
+        try await OAuth2Harness.run { harness in
+            let old = try await harness.strategy.authorization()
+            harness.server.revokeAccessTokens()
+            #expect(await harness.ask() == "200")
+            #expect(harness.server.counters.tokenRequests == 1)
+            let decision = await harness.strategy.refused(old, status: 401, reason: nil)
+            #expect(decision == .retry)
+            #expect(harness.server.counters.tokenRequests == 1)
+            #expect(harness.events.all.contains(.retriedWithoutRefresh))
+        }
+    }
+
+    @Test("A server that refuses everything gets two exchanges a request, and six refreshes are one too many")
+    func noLoop() async throws {
+        try await OAuth2Harness.run { harness in
+            harness.server.rules.refusesEverything = true
+            for number in 1...5 {
+                #expect(await harness.ask() == "rejected_after_refresh")
+                #expect(harness.server.counters.apiRequests == 2 * number)
+            }
+            #expect(await harness.ask() == "excessive_refresh")
+            #expect(harness.server.counters.tokenRequests == 5)
+            harness.clock.advance(by: .seconds(31))
+            harness.server.rules.refusesEverything = false
+            #expect(await harness.ask() == "200")
+        }
+    }
+
+    @Test("Requests that are refused while refreshes end are never forgotten")
+    func noLostWakeUp() async throws {
+        try await OAuth2Harness.run(adjust: { $0.maximumRefreshes = 1000 }) { harness in
+            await withTaskGroup(of: Void.self) { tasks in
+                tasks.addTask {
+                    for _ in 0..<20 {
+                        harness.server.revokeAccessTokens()
+                        await Task.yield()
+                        _ = await harness.ask()
+                    }
+                }
+                for _ in 0..<20 {
+                    tasks.addTask {
+                        for _ in 0..<20 {
+                            let result = await harness.ask()
+                            #expect(result == "200" || result == "rejected_after_refresh", "\(result)")
+                        }
+                    }
+                }
+            }
+            #expect(await harness.ask() == "200")
+        }
+    }
+
+    @Test("Who gives up waiting takes nobody along", arguments: [1, 100])
+    func cancellation(cancelled: Int) async throws {
+        try await OAuth2Harness.run { harness in
+            harness.server.revokeAccessTokens()
+            harness.server.add([tokenFault(.delay(.milliseconds(200)))])
+            let tasks = (0..<100).map { _ in Task { await harness.ask() } }
+            while harness.server.counters.tokenRequests == 0 { await Task.yield() }
+            for task in tasks.prefix(cancelled) { task.cancel() }
+            var results: [String: Int] = [:]
+            for task in tasks { results[await task.value, default: 0] += 1 }
+            #expect(results["200", default: 0] >= 100 - cancelled)
+            #expect(harness.server.counters.tokenRequests == 1)
+            #expect(harness.server.counters.refreshed == 1)
+            #expect(
+                harness.store.credential?.accessToken.reveal() == "at-2-sandbox",
+                "the refresh is kept all the same"
+            )
+        }
+    }
+
+    @Test("A token that ends soon is refreshed before it is used")
+    func early() async throws {
+        try await OAuth2Harness.run { harness in
+            #expect(await harness.ask() == "200")
+            harness.clock.advance(by: .seconds(3600 - 30))
+            #expect(await harness.ask() == "200")
+            #expect(harness.server.counters.tokenRequests == 1)
+            #expect(harness.server.counters.refused == 0, "no request met 401")
+            #expect(await harness.strategy.counters.early == 1)
+        }
+    }
+
+    @Test("The early window of a short token is a tenth of its life")
+    func shortLife() async throws {
+        var rules = OAuth2Simulator.Rules()
+        rules.lifetime = 30
+        try await OAuth2Harness.run(rules) { harness in
+            #expect(await harness.ask() == "200")
+            harness.clock.advance(by: .seconds(20))
+            #expect(await harness.ask() == "200")
+            #expect(harness.server.counters.tokenRequests == 0)
+            harness.clock.advance(by: .seconds(8))
+            #expect(await harness.ask() == "200")
+            #expect(harness.server.counters.tokenRequests == 1)
+        }
+    }
+
+    @Test("When an early refresh fails, a token that still lives is used; one that does not is an error")
+    func earlyFailure() async throws {
+        try await OAuth2Harness.run { harness in
+            #expect(await harness.ask() == "200")
+            harness.server.add([tokenFault(.answer(FaultAnswer(503)))])
+            harness.clock.advance(by: .seconds(3600 - 40))
+            #expect(await harness.ask() == "200")
+            #expect(harness.events.all.contains { if case .refreshFailed = $0 { true } else { false } })
+            harness.clock.advance(by: .seconds(60))
+            #expect(await harness.ask() == "refresh_failed")
+        }
+    }
+
+    @Test(
+        "A rotated refresh token is used next; without one in the answer the old one stays",
+        arguments: [true, false]
+    )
+    func rotation(rotates: Bool) async throws {
+        var rules = OAuth2Simulator.Rules()
+        rules.rotates = rotates
+        rules.tellsRefreshToken = rotates
+        try await OAuth2Harness.run(rules) { harness in
+            for _ in 0..<3 {
+                harness.server.revokeAccessTokens()
+                #expect(await harness.ask() == "200")
+            }
+            #expect(harness.server.counters.refreshed == 3)
+            #expect(harness.store.credential?.refreshToken?.reveal() == (rotates ? "rt-4-sandbox" : "rt-1-sandbox"))
+        }
+    }
+
+    @Test("A credential that an operator stores during a refresh wins")
+    func operatorWins() async throws {
+        try await OAuth2Harness.run { harness in
+            _ = await harness.ask()
+            harness.server.revokeAccessTokens()
+            harness.server.add([tokenFault(.delay(.milliseconds(150)), at: .processed)])
+            let request = Task { await harness.ask() }
+            while harness.server.counters.refreshed == 0 { await Task.yield() }
+            harness.store.replace(harness.server.issue(at: harness.clock.now))
+            let theirs = harness.store.credential
+            #expect(await request.value == "200")
+            #expect(harness.store.credential == theirs, "the refresh's own result was discarded")
+            #expect(await harness.strategy.credential == theirs)
+        }
+    }
+
+    @Test("What another process stored is taken up without asking the token endpoint")
+    func adoption() async throws {
+        try await OAuth2Harness.run { harness in
+            _ = await harness.ask()
+            harness.server.revokeAccessTokens()
+            harness.store.replace(harness.server.issue(at: harness.clock.now))
+            #expect(await harness.ask() == "200")
+            #expect(harness.server.counters.tokenRequests == 0)
+        }
+    }
+
+    @Test("After a refusal a new log-in in the store is found without a restart")
+    func revival() async throws {
+        try await OAuth2Harness.run { harness in
+            harness.server.revokeAccessTokens()
+            harness.server.revokeRefreshTokens()
+            #expect(await harness.ask() == "reauthorization_required")
+            harness.store.replace(harness.server.issue(at: harness.clock.now))
+            harness.clock.advance(by: .seconds(2))
+            #expect(await harness.ask() == "200")
+        }
+    }
+
+    static let malformed: [[UInt8]] = [
+        Array("<html>maintenance</html>".utf8), Array(#"{"access_token":"x"#.utf8), Array("[]".utf8), [],
+        Array(#"{"access_token":7}"#.utf8), Array(#"{"access_token":"a","expires_in":"soon"}"#.utf8),
+        Array(#"{"access_token":"a\r\nx: y","expires_in":60}"#.utf8),
+    ]
+
+    @Test("An answer that is no credential changes nothing", arguments: malformed)
+    func malformedAnswer(body: [UInt8]) async throws {
+        try await OAuth2Harness.run { harness in
+            let before = harness.store.credential
+            harness.server.revokeAccessTokens()
+            harness.server.add([tokenFault(.answer(FaultAnswer(200, body: body)))])
+            #expect(await harness.ask() == "malformed_response")
+            #expect(harness.store.credential == before)
+            harness.server.removeFaults()
+            harness.clock.advance(by: .seconds(2))
+            #expect(await harness.ask() == "200")
+        }
+    }
+
+    @Test("Calls outside the base carry no token, and their 401 is handed over")
+    func foreign() async throws {
+        try await OAuth2Harness.run { harness in
+            for path in ["/v2/push", "/v10/push", "/v1/../admin", "/"] {
+                #expect(await harness.ask(path) == "404", "\(path)")
+            }
+            #expect(harness.server.counters.authorized == 0)
+            harness.server.add([FaultRule(match: FaultMatch(pathPrefix: "/v2"), .answer(FaultAnswer(401)))])
+            #expect(await harness.ask("/v2/push") == "401")
+            #expect(harness.server.counters.tokenRequests == 0)
+        }
+    }
+
+    static let passed = [200, 204, 300, 400, 402, 403, 404, 422, 500, 503, 599]
+
+    @Test("Every status but 401 is the caller's", arguments: passed)
+    func passesOthers(status: Int) async throws {
+        try await OAuth2Harness.run { harness in
+            #expect(await harness.ask(headers: [HTTPHeader("x-status", "\(status)")]) == "\(status)")
+            #expect(harness.server.counters.apiRequests == 1)
+            #expect(harness.server.counters.tokenRequests == 0)
+        }
+    }
+
+    @Test("A hook may send a request through the same strategy")
+    func reentrantHook() async throws {
+        let hooks = RecordingHooks()
+        let result = Recorder<String>()
+        try await OAuth2Harness.run(hooks: hooks) { harness in
+            hooks.afterRefresh.withLock { $0 = { result.add(await harness.ask("/v1/from-the-hook")) } }
+            harness.server.revokeAccessTokens()
+            #expect(await harness.ask() == "200")
+            await harness.strategy.shutdown()
+            #expect(result.all == ["200"])
+        }
+    }
+
+    @Test("A token endpoint that never answers releases everybody at its deadline")
+    func hangs() async throws {
+        try await OAuth2Harness.run(adjust: { $0.refreshTimeout = .milliseconds(300) }) { harness in
+            harness.server.revokeAccessTokens()
+            harness.server.add([tokenFault(.silence)])
+            #expect(await harness.askAtOnce(10) == ["refresh_failed": 10])
+            #expect(harness.store.credential != nil)
+        }
+    }
+
+    static let operatorErrors: [(Int, String?)] = [
+        (400, "invalid_client"), (401, "invalid_client"), (400, "unauthorized_client"), (400, "unsupported_grant_type"),
+        (400, "invalid_scope"), (400, "invalid_request"), (400, nil), (403, nil), (404, nil), (405, nil), (302, nil),
+    ]
+
+    @Test("Mistakes that an operator must mend keep the credential", arguments: operatorErrors)
+    func misconfigured(status: Int, error: String?) async throws {
+        try await OAuth2Harness.run { harness in
+            harness.server.revokeAccessTokens()
+            harness.server.add([tokenFault(.answer(FaultAnswer(status, error)))])
+            #expect(await harness.ask() == "misconfigured")
+            #expect(harness.store.credential != nil)
+            #expect(await harness.ask() == "misconfigured")
+            #expect(harness.server.counters.tokenRequests == 1)
+        }
+    }
+
+    @Test("A server of RFC 6749 is served as it wants", arguments: OAuth2Settings.ClientAuthentication.allCases)
+    func standardServer(_ authentication: OAuth2Settings.ClientAuthentication) async throws {
+        var rules = OAuth2Simulator.Rules()
+        rules.encoding = .form
+        rules.clientAuthentication = authentication
+        rules.wantsAccessToken = false
+        try await OAuth2Harness.run(rules, adjust: { $0.sendsAccessToken = false }) { harness in
+            harness.server.revokeAccessTokens()
+            #expect(await harness.ask() == "200")
+        }
+    }
+
+    @Test("Without a credential nothing is sent")
+    func empty() async throws {
+        try await OAuth2Harness.run(startsEmpty: true) { harness in
+            #expect(await harness.ask() == "missing_credential")
+            #expect(harness.server.counters.apiRequests == 0)
+            try await harness.strategy.replaceCredential(harness.server.issue(at: harness.clock.now))
+            #expect(await harness.ask() == "200")
+        }
+    }
+
+    @Test("Through a pool that authorizes, a thousand refused calls cause one refresh as well")
+    func authorizedPool() async throws {
+        try await OAuth2Harness.run { harness in
+            harness.server.revokeAccessTokens()
+            let pool = AuthorizedPool(harness.pool, endpoint: harness.endpoint, strategy: harness.strategy)
+            let template = HTTPCallTemplate(method: "POST", headers: [HTTPHeader("authorization", "Key other")])
+            let calls = (0..<1000).map { HTTPCall(template, path: $0 % 10 == 0 ? "/v2/\($0)" : "/v1/\($0)") }
+            let replies = Recorder<(Int, Int)>()
+            await pool.send(calls) { group in
+                for reply in group { replies.add((reply.index, (try? reply.result.get().status) ?? 0)) }
+            }
+            #expect(replies.all.count == 1000)
+            #expect(Set(replies.all.map(\.0)).count == 1000)
+            for (index, status) in replies.all { #expect(status == (index % 10 == 0 ? 404 : 200)) }
+            #expect(harness.server.counters.tokenRequests == 1)
+        }
+    }
+
+    @Test("The strategy keeps what every strategy promises", arguments: AuthStrategyConformance.checks)
+    func conformance(_ check: AuthStrategyConformance.Check) async throws {
+        try await OAuth2Harness.run { harness in
+            let subject = AuthStrategyConformance.Subject(
+                strategy: harness.strategy,
+                destination: harness.endpoint,
+                refreshes: { harness.server.counters.refreshed },
+                curable: (401, nil),
+                hopeless: (403, "insufficient_scope")
+            )
+            try await check.run(subject)
+        }
+    }
+
+    /// A fault at the token endpoint.
+    private func tokenFault(_ step: FaultStep, at point: FaultRule.Point = .request) -> FaultRule {
+        FaultRule(at: point, match: FaultMatch(pathPrefix: OAuth2Simulator.tokenPath), step)
+    }
+}

@@ -107,7 +107,7 @@ struct ConfigurationTests {
             BackendContext(name: $0, http: NoTransport(), logger: Logger(label: "test"))
         }
         #expect(backends.map(\.name) == ["good"])
-        #expect(backends.first?.rateLimit == 50)
+        #expect(backends.first?.pacing == Pacing(perSecond: 50))
         #expect(
             report.issues.map(\.path) == [
                 "backends.bad name", "backends.other.kind", "backends.poor.topic", "backends.poor.topik",

@@ -30,15 +30,24 @@ public struct BackendRegistry: Sendable {
         public let backend: any PushBackend
         /// The most messages on the way at a time; nil follows the backend's window.
         public let maximumInFlight: Int?
-        /// The most messages per second; nil is no limit.
-        public let rateLimit: Int?
+        /// How fast it is used: what the configuration says, else the platform's own quota; nil is no limit.
+        public let pacing: Pacing?
+        /// When it is left alone after failures; nil is never.
+        public let breaker: Breaker.Settings?
 
-        /// Makes a named backend, for code that composes without a file.
-        public init(name: String, backend: any PushBackend, maximumInFlight: Int? = nil, rateLimit: Int? = nil) {
+        /// Makes a named backend, for code that composes without a file; nil as `pacing` leaves it to the backend.
+        public init(
+            name: String,
+            backend: any PushBackend,
+            maximumInFlight: Int? = nil,
+            pacing: Pacing? = nil,
+            breaker: Breaker.Settings? = Breaker.Settings()
+        ) {
             self.name = name
             self.backend = backend
             self.maximumInFlight = maximumInFlight
-            self.rateLimit = rateLimit
+            self.pacing = pacing ?? backend.pacing
+            self.breaker = breaker
         }
     }
 
@@ -84,7 +93,8 @@ public struct BackendRegistry: Sendable {
         }
         let before = section.report.issues.count
         let maximumInFlight = section.integer("max_in_flight", in: 1...1_000_000)
-        let rateLimit = section.integer("rate_limit", in: 1...10_000_000)
+        let pacing = Pacing(section, "rate_limit")
+        let breaker = Breaker.Settings.read(section, "breaker")
         let backend = factory.make(section, context)
         section.finish()
         guard let backend, section.report.issues.count == before else { return nil }
@@ -92,7 +102,8 @@ public struct BackendRegistry: Sendable {
             name: name,
             backend: backend,
             maximumInFlight: maximumInFlight,
-            rateLimit: rateLimit
+            pacing: pacing,
+            breaker: breaker
         )
     }
 

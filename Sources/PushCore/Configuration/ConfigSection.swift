@@ -129,6 +129,32 @@ public final class ConfigSection {
         return .milliseconds(Int64(number * 1000))
     }
 
+    /// A span in seconds, fractions allowed, nil when the key is absent.
+    public func optionalSeconds(_ key: String, in range: ClosedRange<Double>) -> Duration? {
+        guard has(key) else {
+            known.insert(key)
+            return nil
+        }
+        return seconds(key, in: range, default: .seconds(range.lowerBound))
+    }
+
+    /// A number within a range, the default when the key is absent.
+    public func number(_ key: String, in range: ClosedRange<Double>, default fallback: Double) -> Double {
+        guard let (text, origin) = scalar(key) else {
+            noteDefault(key, Self.text(fallback))
+            return fallback
+        }
+        guard let number = Double(text), range.contains(number) else {
+            reject(
+                key,
+                "\"\(text)\" is not a number from \(Self.text(range.lowerBound)) to \(Self.text(range.upperBound))"
+            )
+            return fallback
+        }
+        report.note(join(key), text, origin)
+        return number
+    }
+
     /// `true` or `false`.
     public func bool(_ key: String, default fallback: Bool) -> Bool {
         guard let (text, origin) = scalar(key) else {
@@ -228,6 +254,9 @@ public final class ConfigSection {
             ConfigSection($1, path: "\(join(key))[\($0)]", report: report, files: files)
         }
     }
+
+    /// Counts a key as known without reading it.
+    public func allow(_ key: String) { known.insert(key) }
 
     /// Makes errors of the keys that nobody asked for.
     public func finish() {

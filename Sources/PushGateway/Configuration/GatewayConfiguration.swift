@@ -10,6 +10,8 @@ public struct GatewayConfiguration: Sendable {
     public var store = Store()
     /// The section `queue`.
     public var queue = Queue()
+    /// The section `invalidation_guard`.
+    public var invalidationGuard = InvalidationGuard()
     /// The section `routes`, in the order of the file.
     public var routes: [Route] = []
     /// The section `auth`: who may call.
@@ -96,6 +98,11 @@ public struct GatewayConfiguration: Sendable {
         public var idempotencyWindow = Duration.seconds(86400)
         /// `payload_check`: whether a field that a platform would drop is refused or reported as a warning.
         public var payloadCheck = PayloadCheckMode.warn
+        /// `patience`: how long trouble of a backend is borne before a delivery goes on to the next of its plan, unless its
+        /// route says otherwise.
+        ///
+        /// Default nil: as long as the delivery lives.
+        public var patience: Duration?
         /// Makes the defaults.
         public init() {}
 
@@ -116,15 +123,24 @@ public struct GatewayConfiguration: Sendable {
         public var platform: String?
         /// `match.service`: a token service.
         public var service: TokenService?
-        /// `use`: one backend, or `fallback: […]` with an optional `on_unknown`.
+        /// `use`: one backend, `fallback: […]` with an optional `on_unknown`, or `fan_out: […]`.
         public var plan: DeliveryPlan
+        /// Whether every backend of ``plan`` gets a delivery of its own (`fan_out`), instead of one after the other.
+        public var isFanOut: Bool
 
         /// Makes a route.
-        public init(name: String? = nil, platform: String? = nil, service: TokenService? = nil, plan: DeliveryPlan) {
+        public init(
+            name: String? = nil,
+            platform: String? = nil,
+            service: TokenService? = nil,
+            plan: DeliveryPlan,
+            isFanOut: Bool = false
+        ) {
             self.name = name
             self.platform = platform
             self.service = service
             self.plan = plan
+            self.isFanOut = isFanOut
         }
     }
 

@@ -2,6 +2,9 @@ internal import PushCore
 
 /// Reads the section `routes`: which recipients go through which backends.
 struct RouteReader {
+    /// The most backends of one route: a notification with tokens of every service has at most 255 plans.
+    static let longestChain = 32
+
     /// The names of the backends in the file.
     let names: [String]
 
@@ -22,9 +25,12 @@ struct RouteReader {
                 }
             }
             let (platform, service) = match(section)
-            let plan = plan(section)
+            let use = use(section)
             section.finish()
-            if let plan { routes.append(.init(name: name, platform: platform, service: service, plan: plan)) }
+            guard let (plan, isFanOut) = use else { continue }
+            routes.append(
+                .init(name: name, platform: platform, service: service, plan: plan, isFanOut: isFanOut)
+            )
         }
         return routes
     }
@@ -53,29 +59,49 @@ struct RouteReader {
         return (platform, service)
     }
 
-    private func plan(_ section: ConfigSection) -> DeliveryPlan? {
+    private func use(_ section: ConfigSection) -> (plan: DeliveryPlan, isFanOut: Bool)? {
         guard section.has("use") else {
-            section.missing("use", "a backend's name or { fallback: [NAME, NAME] }")
+            section.missing("use", "a backend's name, { fallback: [NAME, NAME] } or { fan_out: [NAME, NAME] }")
             return nil
         }
         guard section.holdsMap("use"), let use = section.section("use") else {
             guard let name = section.string("use"), isKnown(name, "use", section) else { return nil }
-            return DeliveryPlan([name])
+            return (DeliveryPlan([name]), false)
         }
-        let backends = use.strings("fallback") ?? []
-        if !use.has("fallback") {
+        let chain = self.chain("fallback", "A backend is tried once in a chain.", use)
+        let fan = self.chain("fan_out", "A backend gets one delivery.", use)
+        if use.has("fallback"), use.has("fan_out") {
+            use.reject("fan_out", "stands beside fallback", fix: "Leave one of the two out.")
+        } else if !use.has("fallback"), !use.has("fan_out") {
             use.missing("fallback", "a list of backends' names, the first tried first")
-        } else if backends.isEmpty {
-            use.reject("fallback", "names no backend", fix: "Write at least one of: \(names.joined(separator: ", ")).")
-        }
-        let areKnown = backends.map { isKnown($0, "fallback", use) }
-        for (place, name) in backends.enumerated() where backends[..<place].contains(name) {
-            use.reject("fallback", "names \"\(name)\" twice", fix: "A backend is tried once in a chain.")
         }
         var rule: DeliveryPlan.UnknownRule?
         if use.has("on_unknown") { rule = use.choice("on_unknown", default: DeliveryPlan.UnknownRule.retry) }
+        let wait = use.seconds("unknown_wait", in: 0...86400, default: DeliveryPlan.defaultUnknownWait)
+        let patience = use.optionalSeconds("patience", in: 0...28 * 86400)
+        if use.has("patience"), use.has("fan_out") {
+            use.reject("patience", "means nothing with fan_out", fix: "There is no next backend to go on to.")
+        }
         use.finish()
-        return backends.isEmpty || areKnown.contains(false) ? nil : DeliveryPlan(backends, onUnknown: rule)
+        return (chain ?? fan).map {
+            (DeliveryPlan($0, onUnknown: rule, unknownWait: wait, patience: patience), chain == nil)
+        }
+    }
+
+    /// The backends that a key lists; nil when it is absent or wrong.
+    private func chain(_ key: String, _ whyOnce: String, _ use: ConfigSection) -> [String]? {
+        guard let backends = use.strings(key) else { return nil }
+        if backends.isEmpty {
+            use.reject(key, "names no backend", fix: "Write at least one of: \(names.joined(separator: ", ")).")
+        }
+        if backends.count > Self.longestChain {
+            use.reject(key, "names \(backends.count) backends", fix: "At most \(Self.longestChain).")
+        }
+        let areKnown = backends.map { isKnown($0, key, use) }
+        for (place, name) in backends.enumerated() where backends[..<place].contains(name) {
+            use.reject(key, "names \"\(name)\" twice", fix: whyOnce)
+        }
+        return backends.isEmpty || areKnown.contains(false) ? nil : backends
     }
 
     private func isKnown(_ name: String, _ key: String, _ section: ConfigSection) -> Bool {

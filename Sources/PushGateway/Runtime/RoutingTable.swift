@@ -24,6 +24,14 @@ public struct RoutingTable: Sendable {
         case noBackend
     }
 
+    /// What is done for a recipient.
+    public struct Routing: Sendable, Hashable {
+        /// The backends that can address it, in order.
+        public var plan: DeliveryPlan
+        /// Whether each of them gets a delivery of its own, instead of one after the other.
+        public var isFanOut = false
+    }
+
     private let routes: [GatewayConfiguration.Route]
     private let named: [String: any PushBackend]
     private let order: [(name: String, backend: any PushBackend)]
@@ -38,32 +46,37 @@ public struct RoutingTable: Sendable {
     /// A backend by its name.
     public func backend(_ name: String) -> (any PushBackend)? { named[name] }
 
-    /// The plan for a recipient: only backends that can address it, in order.
+    /// The plan for a recipient of a route that does not fan out: only backends that can address it, in order.
     public func plan(for recipient: Recipient, _ choice: Choice) throws(Failure) -> DeliveryPlan {
+        try routing(for: recipient, choice).plan
+    }
+
+    /// The backends for a recipient: only those that can address it.
+    public func routing(for recipient: Recipient, _ choice: Choice) throws(Failure) -> Routing {
         switch choice {
         case .backend(let name):
             guard let backend = named[name] else {
                 throw .unknownBackend(nearest: Suggestion.nearest(to: name, among: order.map(\.name)))
             }
             guard backend.audience.contains(recipient) else { throw .notAddressable(backend: name) }
-            return DeliveryPlan([name])
+            return Routing(plan: DeliveryPlan([name]))
         case .route(let name):
             if let route = routes.first(where: { $0.name == name }) {
                 guard let plan = usable(route.plan, recipient) else {
                     throw .notAddressable(backend: route.plan.backends.joined(separator: ", "))
                 }
-                return plan
+                return Routing(plan: plan, isFanOut: route.isFanOut)
             }
             guard name == "default" else {
                 throw .unknownRoute(nearest: Suggestion.nearest(to: name, among: routes.compactMap(\.name)))
             }
-            return try plan(for: recipient, .automatic)
+            return try routing(for: recipient, .automatic)
         case .automatic:
             for route in routes where matches(route, recipient) {
-                if let plan = usable(route.plan, recipient) { return plan }
+                if let plan = usable(route.plan, recipient) { return Routing(plan: plan, isFanOut: route.isFanOut) }
             }
             guard let first = order.first(where: { $0.backend.audience.contains(recipient) }) else { throw .noBackend }
-            return DeliveryPlan([first.name])
+            return Routing(plan: DeliveryPlan([first.name]))
         }
     }
 

@@ -194,4 +194,22 @@ struct APIAcceptanceTests {
         let events = harness.store.contents.withLock { $0.events.map { EventJSON.type(of: $0.json) } }
         #expect(events == ["notification.accepted", "notification.accepted", "delivery.cancelled"])
     }
+
+    @Test("is delivered once by each backend of a route that fans out, for each recipient that it can address")
+    func fanOut() async throws {
+        let harness = APIHarness(backends: [.ios, .android, .crm]) { configuration in
+            let plan = DeliveryPlan(["ios", "android", "crm"])
+            configuration.routes = [GatewayConfiguration.Route(name: "all", plan: plan, isFanOut: true)]
+        }
+        let to = #"{"tokens":[{"token":"aa","service":"ios-apns"},{"token":"bb","service":"android-huawei"}]}"#
+        let reply = try await harness.post(#"{"to":\#(to),"content":{"title":"x"},"route":"all"}"#)
+        #expect(reply.status == 202)
+        #expect(reply.json["recipients"]?["count"] == 3)
+        let stored = try #require(harness.store.accepted.first)
+        let apple = Recipient.token(DeviceToken("aa", service: .iOSAPNs))
+        #expect(stored.recipients == [apple, apple, .token(DeviceToken("bb", service: .androidHuawei))])
+        #expect((0..<3).map { stored.plan(ofRecipient: $0).backends } == [["ios"], ["crm"], ["crm"]])
+        let one = try await harness.post(APIHarness.sample(#","route":"all""#))
+        #expect(one.json["recipients"]?["count"] == 2)
+    }
 }

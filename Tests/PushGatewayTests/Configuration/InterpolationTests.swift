@@ -45,7 +45,7 @@ struct InterpolationTests {
         let loaded = try loader.load("backends: { ios: { kind: sample, token: x, label: \"${EVIL}\" } }")
         let backend = try #require(loaded.backends.first?.backend as? SampleBackend)
         #expect(backend.label == "x, rate_limit: 1 } #${PORT}")
-        #expect(loaded.backends.first?.rateLimit == nil)
+        #expect(loaded.backends.first?.pacing == nil)
     }
 
     @Test("A setting says what it came through, and a value from outside stays hidden inside backends")

@@ -62,4 +62,16 @@ struct RoutingTableTests {
         }
         #expect(throws: RoutingTable.Failure.noBackend) { try table.plan(for: .everyone, .automatic) }
     }
+
+    @Test("A route that fans out gives every backend that can address the recipient a delivery of its own")
+    func fanOut() throws {
+        let plan = DeliveryPlan(["ios", "fcm", "crm"], onUnknown: .stop)
+        let table = RoutingTable(
+            routes: [GatewayConfiguration.Route(name: "all", plan: plan, isFanOut: true)],
+            backends: Self.backends
+        )
+        let routing = try table.routing(for: Self.apple, .route("all"))
+        #expect(routing.isFanOut)
+        #expect(routing.plan == DeliveryPlan(["ios", "crm"], onUnknown: .stop))
+    }
 }

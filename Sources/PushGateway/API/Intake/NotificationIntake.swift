@@ -51,13 +51,14 @@ struct NotificationIntake {
         }
         guard issues.isEmpty, let plan = assignment.plans.first else { return nil }
 
-        let id = store.makeID(recipients: draft.recipients.count)
+        let recipients = assignment.fannedOut ?? draft.recipients
+        let id = store.makeID(recipients: recipients.count)
         let state: DeliveryState = times.dueAt == nil ? .queued : .scheduled
         var notification = NewNotification(
             id: id,
             notification: draft.notification,
             content: draft.stored(from: body),
-            recipients: draft.recipients,
+            recipients: recipients,
             plan: plan,
             caller: caller,
             acceptedAt: now,
@@ -68,7 +69,7 @@ struct NotificationIntake {
                 id,
                 at: now,
                 state: state,
-                recipients: draft.recipients.count,
+                recipients: recipients.count,
                 plan: plan,
                 title: draft.notification.title?.resolved(for: nil)
             ),

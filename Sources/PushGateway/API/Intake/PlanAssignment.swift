@@ -1,12 +1,17 @@
 internal import PushCore
 
 /// The plans of a notification's recipients: one for nearly every notification, several when its tokens are of services that
-/// go through different backends.
+/// go through different backends, or when a route fans out.
 struct PlanAssignment {
     /// The plans that differ, in the order they were needed.
     private(set) var plans: [DeliveryPlan] = []
     /// The place in ``plans`` for each recipient; empty when all have the first.
     private(set) var planOf: [UInt8] = []
+    /// The recipients, each as often as a route that fans out wants; nil when they are those of the draft.
+    private(set) var fannedOut: [Recipient]?
+
+    /// The places in ``plans`` of one recipient, side by side.
+    private typealias Places = Range<UInt8>
 
     /// Finds the plan of every recipient of a draft, and reports those that no backend can address.
     init(_ draft: NotificationDraft, _ routing: RoutingTable, _ issues: inout RequestIssues) {
@@ -17,39 +22,55 @@ struct PlanAssignment {
             return
         }
         if draft.recipients.count == 1 {
-            _ = place(of: first, choice, routing, draft, 0, &issues)
+            if let places = places(of: first, choice, routing, draft, 0, &issues), places.count > 1 {
+                planOf = Array(places)
+                fannedOut = Array(repeating: first, count: places.count)
+            }
             return
         }
-        var known: [(service: TokenService?, place: UInt8?)] = []
+        var known: [(service: TokenService?, places: Places?)] = []
         planOf.reserveCapacity(draft.recipients.count)
         for (index, recipient) in draft.recipients.enumerated() {
             var service: TokenService?
             if case .token(let token) = recipient { service = token.service }
-            let place: UInt8?
+            let places: Places?
             if let same = known.first(where: { $0.service == service }) {
-                place = same.place
+                places = same.places
             } else {
-                place = self.place(of: recipient, choice, routing, draft, index, &issues)
-                known.append((service, place))
+                places = self.places(of: recipient, choice, routing, draft, index, &issues)
+                known.append((service, places))
             }
-            planOf.append(place ?? 0)
+            add(recipient, places ?? 0..<1, after: draft.recipients[..<index])
         }
         if plans.count < 2 { planOf = [] }
     }
 
-    private mutating func place(
+    /// Notes the plans of a recipient.
+    private mutating func add(_ recipient: Recipient, _ places: Places, after earlier: ArraySlice<Recipient>) {
+        planOf.append(contentsOf: places)
+        if places.count > 1, fannedOut == nil { fannedOut = Array(earlier) }
+        guard fannedOut != nil else { return }
+        for _ in places { fannedOut?.append(recipient) }
+    }
+
+    private mutating func places(
         of recipient: Recipient,
         _ choice: RoutingTable.Choice,
         _ routing: RoutingTable,
         _ draft: NotificationDraft,
         _ index: Int,
         _ issues: inout RequestIssues
-    ) -> UInt8? {
+    ) -> Places? {
         do throws(RoutingTable.Failure) {
-            let plan = try routing.plan(for: recipient, choice)
-            if let place = plans.firstIndex(of: plan) { return UInt8(place) }
-            plans.append(plan)
-            return UInt8(plans.count - 1)
+            let found = try routing.routing(for: recipient, choice)
+            guard found.isFanOut else {
+                let place = UInt8(plans.firstIndex(of: found.plan) ?? plans.count)
+                if place == plans.count { plans.append(found.plan) }
+                return place..<place + 1
+            }
+            let first = UInt8(plans.count)
+            for name in found.plan.backends { plans.append(DeliveryPlan([name], onUnknown: found.plan.onUnknown)) }
+            return first..<UInt8(plans.count)
         } catch {
             Self.report(error, recipient, draft.pointer(ofRecipient: index), &issues)
             return nil

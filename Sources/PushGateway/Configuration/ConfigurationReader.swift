@@ -16,6 +16,7 @@ struct ConfigurationReader {
         configuration.store = store(section("store"))
         configuration.store.path = FolderFiles.resolve(configuration.store.path, in: files.folder)
         configuration.queue = queue(section("queue"))
+        configuration.invalidationGuard = GatewayConfiguration.InvalidationGuard(section("invalidation_guard"))
         let backends = backends(context)
         // A backend with a mistake is still one that a route may name.
         let names = root.section("backends")?.keys ?? []
@@ -105,6 +106,7 @@ struct ConfigurationReader {
             default: queue.idempotencyWindow
         )
         queue.payloadCheck = section.choice("payload_check", default: queue.payloadCheck)
+        queue.patience = section.optionalSeconds("patience", in: 0...28 * 86400)
         if queue.maximumRetry < queue.firstRetry {
             section.reject("max_retry", "is shorter than first_retry", fix: "Write at least as many seconds.")
         }

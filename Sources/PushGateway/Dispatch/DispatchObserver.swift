@@ -14,6 +14,10 @@ public protocol DispatchObserver: Sendable {
     func fellBack(from: String, to: String, reason: String)
     /// A platform declared a token dead.
     func invalidatedToken(backend: String, reason: String)
+    /// Verdicts that tokens are dead were held back by the guard against mass invalidation.
+    func heldInvalidations(backend: String, reason: String, count: Int)
+    /// A lane waited for its quota.
+    func waitedForQuota(backend: String, _ duration: Duration)
 }
 
 /// Counts nothing.
@@ -30,4 +34,8 @@ public struct SilentObserver: DispatchObserver {
     public func fellBack(from: String, to: String, reason: String) {}
     /// Does nothing.
     public func invalidatedToken(backend: String, reason: String) {}
+    /// Does nothing.
+    public func heldInvalidations(backend: String, reason: String, count: Int) {}
+    /// Does nothing.
+    public func waitedForQuota(backend: String, _ duration: Duration) {}
 }

@@ -22,15 +22,19 @@ public final class Dispatcher: LaneObserver, Sendable {
     private let logger: Logger
     private let decode: @Sendable ([UInt8]) throws -> PushNotification
     private let recorder: Recorder
+    private let devices: (any DeviceStore)?
+    private let desk: InvalidationDesk
     private let lanesGuarded = Mutex(Lanes())
     private let commands: AsyncStream<Command>
     private let commander: AsyncStream<Command>.Continuation
 
     /// Makes a dispatcher; nothing happens before ``run(_:)``.
     ///
-    /// `decode` turns stored content back into a notification.
+    /// `devices` is the registry, without which no delivery to a device finds its tokens; `decode` turns stored content
+    /// back into a notification.
     public init(
         store: any NotificationStore,
+        devices: (any DeviceStore)? = nil,
         time: any TimeSource,
         observer: any DispatchObserver = SilentObserver(),
         logger: Logger,
@@ -41,12 +45,20 @@ public final class Dispatcher: LaneObserver, Sendable {
         self.observer = observer
         self.logger = logger
         self.decode = decode
-        recorder = Recorder(store: store, time: time, logger: logger)
+        self.devices = devices
+        let recorder = Recorder(store: store, time: time, logger: logger)
+        self.recorder = recorder
+        desk = InvalidationDesk(devices: devices, state: store, time: time, observer: observer, logger: logger) {
+            recorder.append([], events: $0)
+        }
         (commands, commander) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(16))
     }
 
     /// How every lane is doing.
     public var lanes: [LaneStatus] { lanesGuarded.withLock { $0.current }.map(\.status) }
+
+    /// Where an operator settles held invalidations.
+    public var invalidations: InvalidationDesk? { desk }
 
     /// Works until ``stop()`` or cancellation, then drains: what is under way gets `queue.drain` to end.
     public func run(_ snapshot: GatewaySnapshot) async throws(StoreError) {
@@ -54,12 +66,16 @@ public final class Dispatcher: LaneObserver, Sendable {
         commander.yield(.install(snapshot))
         await withTaskGroup(of: Void.self) { group in
             group.addTask { [recorder] in await recorder.run() }
+            group.addTask { [desk, recorder] in
+                await desk.run()
+                recorder.finish()  // The desk's last events go through it.
+            }
             await withTaskCancellationHandler {
                 await self.runLanes(instance)
             } onCancel: {
                 commander.yield(.stop)
             }
-            recorder.finish()
+            desk.finish()
             await group.waitForAll()
         }
     }
@@ -79,7 +95,7 @@ public final class Dispatcher: LaneObserver, Sendable {
                 guard case .install(let snapshot) = command else { break }
                 drain = snapshot.configuration.queue.drain
                 retention = snapshot.configuration.store.retention
-                for lane in replaceLanes(snapshot, instance) {
+                for lane in await replaceLanes(snapshot, instance) {
                     group.addTask {
                         await lane.run()
                         self.forget(lane)
@@ -116,17 +132,23 @@ public final class Dispatcher: LaneObserver, Sendable {
         }
     }
 
-    private func replaceLanes(_ snapshot: GatewaySnapshot, _ instance: UInt64) -> [Lane] {
+    private func replaceLanes(_ snapshot: GatewaySnapshot, _ instance: UInt64) async -> [Lane] {
         let around = Lane.Surroundings(
             store: store,
             recorder: recorder,
+            devices: devices,
+            desk: desk,
             time: time,
             observer: observer,
             logger: logger,
             decode: decode,
             instance: instance
         )
-        let new = snapshot.backends.map { Lane($0, queue: snapshot.configuration.queue, around) }
+        var new: [Lane] = []
+        for backend in snapshot.backends {
+            let watch = await desk.watch(backend.name, snapshot.configuration.invalidationGuard)
+            new.append(Lane(backend, snapshot.laneSettings(of: backend.name), watch: watch, around))
+        }
         let old = lanesGuarded.withLock { lanes in
             let old = lanes.current
             lanes.leaving += old

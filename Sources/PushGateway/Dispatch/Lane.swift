@@ -6,12 +6,17 @@ internal import Synchronization
 /// Carries the deliveries of one backend: claims what there is room for, hands it to the backend, records what became of it.
 ///
 /// One task per claimed batch, none per message. The lane knows nothing of the platform: what an outcome means is
-/// ``OutcomeRules``, how much may be under way is ``LaneGate``.
+/// ``PlanRules``, how much may be under way is ``LaneGate``. Lanes share nothing but the store: a backend that hangs keeps
+/// its own lane waiting, and no other.
 final class Lane: Sendable {
     /// What a lane needs of the gateway.
     struct Surroundings: Sendable {
         let store: any NotificationStore
         let recorder: Recorder
+        /// Where the devices are; nil without a registry.
+        let devices: (any DeviceStore)?
+        /// Takes the platforms' words that tokens are dead.
+        let desk: InvalidationDesk
         let time: any TimeSource
         let observer: any DispatchObserver
         let logger: Logger
@@ -32,23 +37,44 @@ final class Lane: Sendable {
 
     let name: String
     let backend: any PushBackend
+    /// What a lane goes by, from the configuration.
+    struct Settings: Sendable {
+        var queue = GatewayConfiguration.Queue()
+        /// The order in which a device's tokens are preferred.
+        var tokenPriority = TokenService.priority
+        /// The shortest time that any plan bears trouble of this backend before it goes on to the next; nil when none does.
+        var patience: Duration?
+    }
+
+    let settings: Settings
+    let rules: PlanRules
+    let around: Surroundings
+    let watch: InvalidationWatch
+    let gate: LaneGate
+    let pauses = Mutex(RecipientPauses())
     private let configured: BackendRegistry.ConfiguredBackend
-    private let queue: GatewayConfiguration.Queue
-    private let rules: OutcomeRules
-    private let around: Surroundings
-    private let gate = LaneGate()
-    private let limiter: Mutex<RateLimiter?>
-    private let pauses = Mutex(RecipientPauses())
+    private let bucket: Mutex<TokenBucket?>
     private let looking = Mutex<Task<[ClaimedDelivery], any Error>?>(nil)
 
-    init(_ configured: BackendRegistry.ConfiguredBackend, queue: GatewayConfiguration.Queue, _ around: Surroundings) {
+    init(
+        _ configured: BackendRegistry.ConfiguredBackend,
+        _ settings: Settings,
+        watch: InvalidationWatch,
+        _ around: Surroundings
+    ) {
         self.configured = configured
-        self.queue = queue
+        self.settings = settings
         self.around = around
+        self.watch = watch
         name = configured.name
         backend = configured.backend
-        rules = OutcomeRules(queue: queue)
-        limiter = Mutex(configured.rateLimit.map { RateLimiter(rate: $0, at: around.time.now) })
+        rules = PlanRules(settings.queue)
+        bucket = Mutex(configured.pacing.map { TokenBucket($0, at: around.time.now) })
+        let gate = LaneGate(breaker: configured.breaker.map { Breaker($0) }, patience: settings.patience)
+        self.gate = gate
+        let time = around.time
+        gate.update { ((), wakes: $0.hold(watch.trip != nil, at: time.now)) }
+        watch.observe { isHeld in gate.update { ((), wakes: $0.hold(isHeld, at: time.now)) } }
     }
 
     /// How the lane is doing.
@@ -60,7 +86,9 @@ final class Lane: Sendable {
             window: state.window,
             pausedUntil: state.pausedUntil,
             pauseReason: state.pauseReason,
-            isParked: state.isParked
+            isParked: state.isParked,
+            breaker: state.breakerState,
+            areInvalidationsHeld: state.isHeld
         )
     }
 
@@ -87,6 +115,7 @@ final class Lane: Sendable {
 
     /// The next deliveries, nil when the lane is to end.
     private func claim() async -> [ClaimedDelivery]? {
+        var quotaSpentAt: ContinuousClock.Instant?
         while true {
             let now = around.time.now
             let window = window()
@@ -97,25 +126,45 @@ final class Lane: Sendable {
                 await gate.waitForChange()
             case .wait(until: let time?):
                 await pause(until: time)
+            case .passOn:
+                await passOn()
             case .claim(let room):
-                guard around.recorder.backlog < Self.largestBacklog else {
+                guard around.recorder.backlog + around.desk.backlog < Self.largestBacklog else {
+                    giveUpProbe()
                     await pause(until: now.addingTimeInterval(0.05))
                     continue
                 }
                 let (granted, retryAt) = allowance(min(room, Self.largestClaim), at: now)
                 guard granted > 0 else {
+                    giveUpProbe()
+                    quotaSpentAt = quotaSpentAt ?? .now
                     await pause(until: retryAt)
                     continue
                 }
-                let claims = await look(granted)
-                if granted > claims.count { limiter.withLock { $0?.giveBack(granted - claims.count) } }
-                guard !claims.isEmpty else { continue }
+                if let since = quotaSpentAt {
+                    around.observer.waitedForQuota(backend: name, since.duration(to: .now))
+                    quotaSpentAt = nil
+                }
+                let claims = await look(granted, patience: Self.patience)
+                if granted > claims.count { bucket.withLock { $0?.giveBack(granted - claims.count) } }
+                guard !claims.isEmpty else {
+                    giveUpProbe()
+                    continue
+                }
                 gate.update { state in
                     state.inFlight += claims.count
                     return ((), wakes: false)
                 }
                 return claims
             }
+        }
+    }
+
+    /// Lets the next look be the probe, when this one found nothing to probe with.
+    private func giveUpProbe() {
+        gate.update { state in
+            state.breaker?.abandonProbe()
+            return ((), wakes: false)
         }
     }
 
@@ -127,15 +176,15 @@ final class Lane: Sendable {
     }
 
     private func allowance(_ wanted: Int, at now: Date) -> (granted: Int, retryAt: Date) {
-        limiter.withLock { $0?.take(wanted, at: now) } ?? (wanted, now)
+        bucket.withLock { $0?.take(wanted, at: now) } ?? (wanted, now)
     }
 
     /// Asks the store.
     ///
     /// A task of its own, awaited here, so that ``stop()`` can end the wait and nothing else.
-    private func look(_ limit: Int) async -> [ClaimedDelivery] {
-        let task = Task<[ClaimedDelivery], any Error> { [around, name, queue] in
-            try await around.store.claim(lane: name, limit: limit, lease: queue.lease, patience: Self.patience)
+    func look(_ limit: Int, patience: Duration) async -> [ClaimedDelivery] {
+        let task = Task<[ClaimedDelivery], any Error> { [around, name, settings] in
+            try await around.store.claim(lane: name, limit: limit, lease: settings.queue.lease, patience: patience)
         }
         looking.withLock { $0 = task }
         if gate.state.isStopped { task.cancel() }
@@ -153,7 +202,7 @@ final class Lane: Sendable {
     }
 
     /// Waits until a time, or until the gate changes.
-    private func pause(until time: Date) async {
+    func pause(until time: Date) async {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { [around] in
                 let span = Duration.milliseconds(Int64(max(1, time.timeIntervalSince(around.time.now) * 1000)))
@@ -162,176 +211,6 @@ final class Lane: Sendable {
             group.addTask { [gate] in await gate.waitForChange() }
             await group.next()
             group.cancelAll()
-        }
-    }
-
-    // MARK: Delivering
-
-    private func deliver(_ claims: [ClaimedDelivery]) async {
-        let batch = LaneBatch(claims, decode: around.decode, instance: around.instance) { self.settle($0) }
-        let due = batch.select(at: around.time.now) {
-            self.hold($0, at: $1)
-        } mayRepeat: {
-            self.mayRepeat($0, $1)
-        }
-        guard !due.isEmpty else { return }
-        let started = ContinuousClock.now
-        await backend.send(due) { reports in
-            self.around.observer.answered(
-                backend: self.name,
-                kind: self.backend.kind,
-                after: .now - started,
-                count: reports.count
-            )
-            self.finish(batch.take(reports))
-        }
-        finish(batch.unreported())
-    }
-
-    /// What is to be done with a claim instead of sending it; nil when it is to be sent.
-    private func hold(_ claim: ClaimedDelivery, at now: Date) -> Resolution? {
-        if now >= claim.expiresAt {
-            let event = EventJSON.delivery(claim, state: .expired, at: now, reason: "ttl_ended")
-            return Resolution(
-                delivery: claim.id,
-                transition: .end(.expired),
-                attempt: EventJSON.ending("ttl_ended", at: now),
-                event: event
-            )
-        }
-        if let until = pauses.withLock({ $0.isEmpty ? nil : $0.pause(of: claim.recipient, at: now) }) {
-            return Resolution(delivery: claim.id, transition: .retry(at: until, step: claim.step))
-        }
-        return nil
-    }
-
-    /// Whether a delivery whose last owner died may be sent again: by the plan's rule, else unless a second copy does harm.
-    private func mayRepeat(_ claim: ClaimedDelivery, _ notification: PushNotification) -> Bool {
-        switch claim.plan.onUnknown {
-        case .retry?, .next?: true
-        case .stop?, .wait?: false
-        case nil: !backend.isRepeatHarmful(notification)
-        }
-    }
-
-    /// Gives back deliveries that were not handed to the backend.
-    private func settle(_ resolutions: [Resolution]) {
-        around.recorder.append(resolutions)
-        gate.update { ((), wakes: $0.finish(resolutions.count)) }
-    }
-
-    private func finish(_ outcomes: [(claim: ClaimedDelivery, outcome: DeliveryOutcome)]) {
-        guard !outcomes.isEmpty else { return }
-        let now = around.time.now
-        var resolutions: [Resolution] = []
-        resolutions.reserveCapacity(outcomes.count)
-        var events: [[UInt8]] = []
-        var accepted = 0
-        let state = gate.state
-        for (claim, outcome) in outcomes {
-            if state.isStopped, outcome.isCancelled {
-                resolutions.append(Resolution(delivery: claim.id, transition: .release))
-                continue
-            }
-            let decision = rules.decide(claim, outcome, at: now, random: .random(in: 0...1))
-            let attempt = EventJSON.attempt(outcome, backend: name, at: now, retryAt: decision.retryAt)
-            resolutions.append(
-                Resolution(
-                    delivery: claim.id,
-                    transition: decision.transition,
-                    attempt: attempt,
-                    mayHaveBeenSent: decision.mayHaveBeenSent,
-                    event: EventJSON.delivery(claim, state: decision.state, at: now, attempt: attempt)
-                )
-            )
-            if case .accepted = outcome {
-                accepted += 1
-                if !state.isParked { continue }  // Nothing else follows from the usual case.
-            } else {
-                note(claim, outcome, decision)
-            }
-            if let until = decision.recipientPause {
-                pauses.withLock { $0.pause(claim.recipient, until: until, at: now) }
-            }
-            if case .refused(let refusal) = outcome, let dead = refusal.invalidation {
-                around.observer.invalidatedToken(backend: name, reason: refusal.reason)
-                events.append(
-                    EventJSON.tokenInvalidated(
-                        claim,
-                        backend: name,
-                        reason: refusal.reason,
-                        asOf: dead.asOf,
-                        isCertain: dead.isCertain,
-                        at: now
-                    )
-                )
-            }
-            if let event = apply(decision.lane, at: now) { events.append(event) }
-        }
-        if accepted > 0 {
-            around.observer.attempted(
-                backend: name,
-                kind: backend.kind,
-                outcome: "accepted",
-                reason: "",
-                count: accepted
-            )
-        }
-        around.recorder.append(resolutions, events: events)
-        gate.update { ((), wakes: $0.finish(outcomes.count)) }
-    }
-
-    private func note(_ claim: ClaimedDelivery, _ outcome: DeliveryOutcome, _ decision: OutcomeRules.Decision) {
-        let observer = around.observer
-        let (word, reason) = outcome.label
-        observer.attempted(backend: name, kind: backend.kind, outcome: word, reason: reason, count: 1)
-        guard case .retry(_, let step) = decision.transition else { return }
-        if step == claim.step {
-            observer.retried(backend: name, reason: reason)
-        } else {
-            observer.fellBack(from: name, to: claim.plan.backends[step], reason: reason)
-        }
-    }
-
-    /// Brings the lane's state up to date; gives the event that tells of a change.
-    private func apply(_ effect: OutcomeRules.LaneEffect, at now: Date) -> [UInt8]? {
-        switch effect {
-        case .none:
-            return nil
-        case .works:
-            guard gate.update({ ($0.works(), wakes: true) }) else { return nil }
-            around.logger.notice("backend works again", metadata: ["backend": "\(name)"])
-            return EventJSON.backend("resumed", name, reason: nil, until: nil, at: now)
-        case .pause(let until, let reason):
-            guard gate.update({ ($0.pause(until: until, reason: reason), wakes: false) }) else { return nil }
-            return EventJSON.backend("paused", name, reason: reason, until: until, at: now)
-        case .park(let reason, let detail):
-            guard let until = gate.update({ ($0.park(reason: reason, at: now), wakes: false) }) else { return nil }
-            around.logger.error(
-                "backend is parked, an operator must act",
-                metadata: ["backend": "\(name)", "reason": "\(reason)", "detail": "\(detail ?? "")"]
-            )
-            return EventJSON.backend("parked", name, reason: detail ?? reason, until: until, at: now)
-        }
-    }
-}
-
-extension DeliveryOutcome {
-    /// The words that metrics use: the outcome, and the reason where there is one.
-    var label: (outcome: String, reason: String) {
-        switch self {
-        case .accepted: ("accepted", "")
-        case .refused(let refusal): (refusal.kind.rawValue, refusal.reason)
-        case .unknown(let unknown): ("unknown", unknown.reason)
-        }
-    }
-
-    /// Whether the message was surely not sent because its sender is ending.
-    var isCancelled: Bool {
-        if case .refused(let refusal) = self {
-            refusal.kind == .platform && refusal.reason == "cancelled"
-        } else {
-            false
         }
     }
 }

@@ -7,12 +7,14 @@ final class LaneBatch: Sendable {
     private let claims: [ClaimedDelivery]
     private let decode: @Sendable ([UInt8]) throws -> PushNotification
     private let instance: UInt64
+    private let addresses: DeviceAddresses
     private let settle: @Sendable ([Resolution]) -> Void
     /// For each request, the claims of its recipients; and which claims have been reported.
-    private let open = Mutex((rows: [[Int]](), isReported: [Bool]()))
+    private let open = Mutex((rows: [[Int]](), isReported: [Bool](), tokens: [Int64: DeviceToken]()))
 
     init(
         _ claims: [ClaimedDelivery],
+        addresses: DeviceAddresses = .none,
         decode: @escaping @Sendable ([UInt8]) throws -> PushNotification,
         instance: UInt64,
         settle: @escaping @Sendable ([Resolution]) -> Void
@@ -20,16 +22,19 @@ final class LaneBatch: Sendable {
         self.claims = claims
         self.decode = decode
         self.instance = instance
+        self.addresses = addresses
         self.settle = settle
     }
 
     /// The requests to send: recipients of one notification side by side share one, so that its payload is encoded once.
     ///
-    /// Claims that `hold` gives a resolution for are settled at once, as are those whose content cannot be read.
+    /// Settled at once is what `recover` or `hold` gives a resolution for, what goes to a device without a token for the
+    /// backend (`skip`), and what cannot be read.
     func select(
         at now: Date,
+        recover: (ClaimedDelivery, PushNotification, Date) -> Resolution?,
         hold: (ClaimedDelivery, Date) -> Resolution?,
-        mayRepeat: (ClaimedDelivery, PushNotification) -> Bool
+        skip: (ClaimedDelivery, Date) -> Resolution
     ) -> [PushRequest] {
         var requests: [PushRequest] = []
         requests.reserveCapacity(claims.count)
@@ -37,35 +42,52 @@ final class LaneBatch: Sendable {
         var settled: [Resolution] = []
         var isReported = Array(repeating: false, count: claims.count)
         var last: NotificationID?
+        var tokens: [Int64: DeviceToken] = [:]
+        func settle(_ resolution: Resolution, _ index: Int) {
+            settled.append(resolution)
+            isReported[index] = true
+        }
         for (index, claim) in claims.enumerated() {
+            var recovered: PushNotification?
+            if claim.isRecovered, now < claim.expiresAt {
+                recovered = notification(of: claim)
+                if let recovered, let resolution = recover(claim, recovered, now) {
+                    settle(resolution, index)
+                    continue
+                }
+            }
             if let resolution = hold(claim, now) {
-                settled.append(resolution)
-                isReported[index] = true
+                settle(resolution, index)
                 continue
             }
-            if claim.notificationID == last, !claim.isRecovered {
+            var addressee = addressee(claim)
+            switch addresses.address(of: claim.recipient) {
+            case .asItIs: break
+            case .token(let token, let language):
+                addressee.recipient = .token(token)
+                addressee.language = language
+                tokens[claim.id] = token
+            case .missing:
+                settle(skip(claim, now), index)
+                continue
+            }
+            if claim.notificationID == last, recovered == nil {
                 rows[rows.count - 1].append(index)
-                requests[requests.count - 1].recipients.append(addressee(claim))
+                requests[requests.count - 1].recipients.append(addressee)
                 continue
             }
-            guard let notification = notification(of: claim) else {
-                settled.append(Self.end(claim, .failed, "content_unreadable", at: now))
-                isReported[index] = true
-                continue
-            }
-            if claim.isRecovered, !mayRepeat(claim, notification) {
-                settled.append(Self.end(claim, .unknown, "gateway_restarted", at: now))
-                isReported[index] = true
+            guard let notification = recovered ?? notification(of: claim) else {
+                settle(Self.unreadable(claim, at: now), index)
                 continue
             }
             last = claim.notificationID
             rows.append([index])
             requests.append(
-                PushRequest(notification, to: [addressee(claim)], expiration: expiration(notification, claim))
+                PushRequest(notification, to: [addressee], expiration: expiration(notification, claim))
             )
         }
-        open.withLock { $0 = (rows, isReported) }
-        if !settled.isEmpty { settle(settled) }
+        open.withLock { $0 = (rows, isReported, tokens) }
+        if !settled.isEmpty { self.settle(settled) }
         return requests
     }
 
@@ -91,16 +113,24 @@ final class LaneBatch: Sendable {
         }
     }
 
-    private static func end(_ claim: ClaimedDelivery, _ state: DeliveryState, _ reason: String, at now: Date)
-        -> Resolution
-    {
-        let event = EventJSON.delivery(claim, state: state, at: now, reason: reason)
-        return Resolution(
+    /// The token that a delivery went to; nil when it went to no token.
+    func token(of claim: ClaimedDelivery) -> DeviceToken? {
+        if case .token(let token) = claim.recipient { return token }
+        return open.withLock { $0.tokens[claim.id] }
+    }
+
+    /// The service of the token that was found for a device; nil for every other recipient.
+    func service(of claim: ClaimedDelivery) -> TokenService? {
+        guard claim.recipient.isDevice else { return nil }
+        return open.withLock { $0.tokens[claim.id]?.service }
+    }
+
+    private static func unreadable(_ claim: ClaimedDelivery, at now: Date) -> Resolution {
+        Resolution(
             delivery: claim.id,
-            transition: .end(state),
-            attempt: EventJSON.ending(reason, at: now),
-            mayHaveBeenSent: state == .unknown,
-            event: event
+            transition: .end(.failed),
+            attempt: EventJSON.ending("content_unreadable", at: now),
+            event: EventJSON.delivery(claim, state: .failed, at: now, reason: "content_unreadable")
         )
     }
 

@@ -6,84 +6,32 @@ internal import Synchronization
 ///
 /// Shared by the lane's loop and its reports.
 ///
-/// The rules are in ``State``, a plain value; this class adds the lock and the waiting.
+/// The rules are in ``LaneGate/State``, a plain value; this class adds the lock and the waiting.
 final class LaneGate: Sendable {
     /// What the loop does next.
     enum Step: Equatable {
         /// Claim up to so many.
         case claim(Int)
+        /// Send on to other backends what has no more patience.
+        case passOn
         /// Wait for a change, at most until then.
         case wait(until: Date?)
         /// End.
         case stop
     }
 
-    /// The rules, without a lock.
-    struct State {
-        /// With the backend now.
-        var inFlight = 0
-        /// The most that may be with it; brought up to date with every look.
-        var window = 0
-        var pausedUntil: Date?
-        var pauseReason: String?
-        /// Set while an operator must mend the backend; then one delivery at a time is tried.
-        var isParked = false
-        var isStopped = false
-        /// The wait after the next refusal while parked; doubles each time.
-        var nextProbe = State.firstProbe
-
-        static let firstProbe = Duration.seconds(15)
-        static let longestProbe = Duration.seconds(900)
-
-        /// A claim smaller than this is not worth a trip to the store while plenty is under way.
-        var leastClaim: Int { max(1, min(256, window / 4)) }
-
-        mutating func step(window: Int, at now: Date) -> Step {
-            if isStopped { return .stop }
-            self.window = window
-            if let until = pausedUntil {
-                if now < until { return .wait(until: until) }
-                pausedUntil = nil
-                if !isParked { pauseReason = nil }
-            }
-            let room = (isParked ? 1 : window) - inFlight
-            return room > 0 && (room >= leastClaim || isParked || inFlight == 0) ? .claim(room) : .wait(until: nil)
-        }
-
-        /// Whether the loop has to look again after so many ended.
-        mutating func finish(_ count: Int) -> Bool {
-            inFlight -= count
-            return isParked ? inFlight == 0 : window - inFlight >= leastClaim || inFlight == 0
-        }
-
-        /// True when the lane was not paused before.
-        mutating func pause(until: Date, reason: String) -> Bool {
-            let isNew = pausedUntil == nil
-            pausedUntil = max(pausedUntil ?? until, until)
-            if !isParked { pauseReason = reason }
-            return isNew
-        }
-
-        /// Parks, or parks for longer; gives the time of the next probe when this is news.
-        mutating func park(reason: String, at now: Date) -> Date? {
-            guard pausedUntil.map({ now >= $0 }) ?? true else { return nil }
-            let until = now.addingTimeInterval(nextProbe.inSeconds)
-            nextProbe = min(nextProbe * 2, State.longestProbe)
-            pausedUntil = until
-            pauseReason = reason
-            isParked = true
-            return until
-        }
-
-        /// True when the lane was parked before.
-        mutating func works() -> Bool {
-            guard isParked else { return false }
-            isParked = false
-            pausedUntil = nil
-            pauseReason = nil
-            nextProbe = State.firstProbe
-            return true
-        }
+    /// What happened to a lane, for the log and the events.
+    enum Change: Equatable {
+        /// A parked lane works again.
+        case resumed
+        /// The platform wants to be left alone.
+        case paused(until: Date, reason: String)
+        /// An operator must act.
+        case parked(until: Date, reason: String, detail: String?)
+        /// Too many messages failed.
+        case opened(until: Date, reason: String)
+        /// A probe was taken.
+        case closed
     }
 
     private struct Guarded {
@@ -93,7 +41,16 @@ final class LaneGate: Sendable {
         var isSignalled = false
     }
 
-    private let guarded = Mutex(Guarded())
+    private let guarded: Mutex<Guarded>
+
+    /// Makes an open gate.
+    ///
+    /// - Parameters:
+    ///   - breaker: Opens after too many failures; nil never does.
+    ///   - patience: The shortest time after which a delivery goes on to another backend; nil when none ever does.
+    init(breaker: Breaker? = nil, patience: Duration? = nil) {
+        guarded = Mutex(Guarded(state: State(breaker: breaker, patience: patience)))
+    }
 
     /// Reads or changes the state; the loop is woken when `body` says so.
     func update<Result: Sendable>(_ body: (inout State) -> (Result, wakes: Bool)) -> Result {
@@ -108,6 +65,9 @@ final class LaneGate: Sendable {
         waiter?.resume()
         return result
     }
+
+    /// Whether the lane claims nothing more.
+    var isStopped: Bool { guarded.withLock { $0.state.isStopped } }
 
     /// The state now.
     var state: State { guarded.withLock { $0.state } }

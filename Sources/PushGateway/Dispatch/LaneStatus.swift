@@ -14,6 +14,10 @@ public struct LaneStatus: Sendable, Hashable {
     public var pauseReason: String?
     /// Whether an operator must mend the backend.
     public var isParked: Bool
+    /// Whether too many failures keep messages away from the backend.
+    public var breaker: Breaker
+    /// Whether so many tokens were declared dead that nothing is sent until an operator decides.
+    public var areInvalidationsHeld: Bool
 
     /// Makes a status.
     public init(
@@ -22,7 +26,9 @@ public struct LaneStatus: Sendable, Hashable {
         window: Int = 0,
         pausedUntil: Date? = nil,
         pauseReason: String? = nil,
-        isParked: Bool = false
+        isParked: Bool = false,
+        breaker: Breaker = Breaker(.closed),
+        areInvalidationsHeld: Bool = false
     ) {
         self.backend = backend
         self.inFlight = inFlight
@@ -30,6 +36,35 @@ public struct LaneStatus: Sendable, Hashable {
         self.pausedUntil = pausedUntil
         self.pauseReason = pauseReason
         self.isParked = isParked
+        self.breaker = breaker
+        self.areInvalidationsHeld = areInvalidationsHeld
+    }
+
+    /// How a lane's circuit breaker stands.
+    public struct Breaker: Sendable, Hashable {
+        /// How it stands, in a word.
+        public enum Word: String, Sendable, CaseIterable {
+            /// Messages pass.
+            case closed
+            /// One passes, to see.
+            case halfOpen = "half_open"
+            /// None pass.
+            case open
+        }
+
+        /// How it stands.
+        public var word: Word
+        /// When a probe is made; nil when nobody knows.
+        public var until: Date?
+        /// Why it is not closed.
+        public var reason: String?
+
+        /// Makes a state.
+        public init(_ word: Word, until: Date? = nil, reason: String? = nil) {
+            self.word = word
+            self.until = until
+            self.reason = reason
+        }
     }
 }
 
@@ -37,4 +72,11 @@ public struct LaneStatus: Sendable, Hashable {
 public protocol LaneObserver: Sendable {
     /// Every lane, in the order of the configuration.
     var lanes: [LaneStatus] { get }
+    /// Where an operator settles held invalidations; nil where there are none.
+    var invalidations: InvalidationDesk? { get }
+}
+
+extension LaneObserver {
+    /// None.
+    public var invalidations: InvalidationDesk? { nil }
 }

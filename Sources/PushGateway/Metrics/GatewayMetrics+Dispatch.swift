@@ -52,4 +52,25 @@ extension GatewayMetrics: DispatchObserver {
             1
         )
     }
+
+    /// Verdicts were held back by the guard against mass invalidation.
+    public func heldInvalidations(backend: String, reason: String, count amount: Int) {
+        count(
+            "chapar_invalidations_held_total",
+            "Verdicts that tokens are dead which were held back because there were too many of them.",
+            [("backend", backend), ("reason", reason)],
+            amount
+        )
+    }
+
+    /// A lane waited for its quota.
+    public func waitedForQuota(backend: String, _ span: Duration) {
+        duration(
+            "chapar_quota_wait_seconds",
+            "How long a lane waited at a time because its rate limit was used up.",
+            [("backend", backend)],
+            span.inSeconds,
+            1
+        )
+    }
 }

@@ -5,7 +5,7 @@ public import PushCore
 ///
 /// An event is one JSON object with `type`, `at` and what it is about. Types: `notification.accepted`,
 /// `delivery.<state>` for every change of a delivery's state, `device.token_invalidated`, `backend.parked`,
-/// `backend.paused`, `backend.resumed`.
+/// `backend.paused`, `backend.resumed`, and those of ``EventJSON`` in further files.
 public enum EventJSON {
     /// A notification was accepted.
     public static func accepted(
@@ -68,32 +68,6 @@ public enum EventJSON {
         return writer.bytes
     }
 
-    /// A device token was declared dead by its platform.
-    public static func tokenInvalidated(
-        _ claim: ClaimedDelivery,
-        backend: String,
-        reason: String,
-        asOf: Date,
-        isCertain: Bool,
-        at time: Date
-    ) -> [UInt8] {
-        var writer = JSONWriter(capacity: 256)
-        writer.beginObject()
-        begin(&writer, "device.token_invalidated", time)
-        writer.name("recipient")
-        writer.string(claim.recipient.storedForm)
-        writer.name("backend")
-        writer.string(backend)
-        writer.name("reason")
-        writer.string(reason)
-        writer.name("as_of")
-        RFC3339.write(asOf, to: &writer)
-        writer.name("certain")
-        writer.bool(isCertain)
-        writer.endObject()
-        return writer.bytes
-    }
-
     /// A backend's lane stopped or went on: `backend.parked`, `backend.paused`, `backend.resumed`.
     public static func backend(_ what: String, _ name: String, reason: String?, until: Date?, at time: Date) -> [UInt8]
     {
@@ -115,11 +89,14 @@ public enum EventJSON {
     }
 
     /// One attempt, as it stands in the story of a delivery.
+    ///
+    /// `service` is that of the token which the lane chose for a device.
     public static func attempt(
         _ outcome: DeliveryOutcome,
         backend: String,
         at time: Date,
-        retryAt: Date?
+        retryAt: Date?,
+        service: TokenService? = nil
     ) -> [UInt8] {
         var writer = JSONWriter(capacity: 224)
         writer.beginObject()
@@ -127,6 +104,10 @@ public enum EventJSON {
         RFC3339.write(time, to: &writer)
         writer.name("backend")
         writer.string(backend)
+        if let service {
+            writer.name("service")
+            writer.string(service.rawValue)
+        }
         switch outcome {
         case .accepted(let acceptance): write(acceptance, to: &writer)
         case .refused(let refusal): write(refusal, to: &writer)
@@ -159,7 +140,7 @@ public enum EventJSON {
         return writer.bytes
     }
 
-    private static func begin(_ writer: inout JSONWriter, _ type: String, _ time: Date) {
+    static func begin(_ writer: inout JSONWriter, _ type: String, _ time: Date) {
         writer.name("type")
         writer.string(type)
         writer.name("at")

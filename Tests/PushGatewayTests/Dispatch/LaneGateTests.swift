@@ -68,8 +68,8 @@ struct LaneGateTests {
         let second = try #require(state({ $0.park(reason: "key", at: first) }))
         #expect(second == first.addingTimeInterval(30))
         state.value.inFlight = 0
-        #expect(state({ $0.works() }))
-        #expect(!state({ $0.works() }))
+        #expect(state({ $0.works(1, at: first) }) == .resumed)
+        #expect(state({ $0.works(1, at: first) }) == nil)
         #expect(state({ $0.step(window: 1000, at: first) }) == .claim(1000))
     }
 
@@ -89,32 +89,74 @@ struct LaneGateTests {
         gate.wake()
         await gate.waitForChange()
     }
+
+    @Test("Failures open the breaker; then one message probes, and its acceptance lets all go")
+    func breaker() throws {
+        let state = Box(LaneGate.State(breaker: Breaker(Breaker.Settings(failures: 3, cooldown: .seconds(30)))))
+        #expect(state({ $0.step(window: 100, at: now) }) == .claim(100))
+        state.value.inFlight = 3
+        for _ in 0..<2 { #expect(state({ $0.note(.fails(reason: "deadline"), at: now) }).0 == nil) }
+        let until = now.addingTimeInterval(30)
+        #expect(
+            state({ $0.note(.fails(reason: "deadline"), at: now) }).0 == .opened(until: until, reason: "deadline")
+        )
+        #expect(state.value.breakerState == LaneStatus.Breaker(.open, until: until, reason: "deadline"))
+        _ = state { $0.finish(3) }
+        #expect(state({ $0.step(window: 100, at: now) }) == .wait(until: until))
+        #expect(state({ $0.step(window: 100, at: until) }) == .claim(1))
+        state.value.inFlight = 1
+        guard case .wait = state({ $0.step(window: 100, at: until) }) else {
+            Issue.record("a second message went along with the probe")
+            return
+        }
+        #expect(state({ $0.works(1, at: until) }) == .closed)
+        _ = state { $0.finish(1) }
+        #expect(state({ $0.step(window: 100, at: until) }) == .claim(100))
+        #expect(state.value.troubleSince == nil)
+    }
+
+    @Test("A probe that sent nothing is made again at once")
+    func probe() {
+        let state = Box(LaneGate.State(breaker: Breaker(Breaker.Settings(failures: 1, cooldown: .seconds(30)))))
+        _ = state { $0.note(.fails(reason: "deadline"), at: now) }
+        let later = now.addingTimeInterval(31)
+        #expect(state({ $0.step(window: 10, at: later) }) == .claim(1))
+        state.value.inFlight = 1
+        _ = state { $0.finish(1) }  // It had expired.
+        #expect(state({ $0.step(window: 10, at: later) }) == .claim(1))
+    }
+
+    @Test("A lane that stands still looks for deliveries without patience, and only when there are such")
+    func patience() {
+        let bears = Box(LaneGate.State(breaker: Breaker(Breaker.Settings(failures: 1, cooldown: .seconds(30)))))
+        _ = bears { $0.note(.fails(reason: "deadline"), at: now) }
+        #expect(
+            bears({ $0.step(window: 10, at: now.addingTimeInterval(20)) }) == .wait(until: now.addingTimeInterval(30))
+        )
+        let settings = Breaker.Settings(failures: 1, cooldown: .seconds(30))
+        let hurries = Box(LaneGate.State(breaker: Breaker(settings), patience: .seconds(10)))
+        _ = hurries { $0.note(.fails(reason: "deadline"), at: now) }
+        #expect(hurries({ $0.step(window: 10, at: now) }) == .wait(until: now.addingTimeInterval(10)))
+        let end = now.addingTimeInterval(10)
+        #expect(hurries({ $0.step(window: 10, at: end) }) == .passOn)
+        #expect(hurries({ $0.step(window: 10, at: end) }) == .wait(until: end.addingTimeInterval(0.25)))
+        #expect(hurries.value.blockReason == "breaker_open")
+    }
+
+    @Test("A lane whose invalidations are held sends nothing, whatever time passes, until they are settled")
+    func held() {
+        let state = Box(LaneGate.State())
+        _ = state { $0.hold(true, at: now) }
+        #expect(state({ $0.step(window: 10, at: now.addingTimeInterval(1e6)) }) == .wait(until: nil))
+        #expect(state.value.breakerState == LaneStatus.Breaker(.open, reason: "mass_invalidation"))
+        _ = state { $0.hold(false, at: now) }
+        #expect(state({ $0.step(window: 10, at: now) }) == .claim(10))
+    }
 }
 
 @Suite("Limits of a lane", .timeLimit(.minutes(1)))
 struct LaneLimitTests {
     private let now = Date(timeIntervalSince1970: 1_790_000_000)
-
-    @Test("A rate is kept over any span, with a burst of a tenth of a second")
-    func rate() {
-        let limiter = Box(RateLimiter(rate: 100, at: now))
-        var sent = 0
-        for step in 0...1000 {
-            sent += limiter({ $0.take(1000, at: now.addingTimeInterval(Double(step) / 100)) }).granted
-        }
-        #expect((1000...1011).contains(sent))
-    }
-
-    @Test("An empty bucket says when to ask again; what was not used goes back")
-    func waiting() {
-        let limiter = Box(RateLimiter(rate: 10, at: now))
-        #expect(limiter({ $0.take(5, at: now) }).granted == 1)
-        let refused = limiter { $0.take(1, at: now) }
-        #expect(refused.granted == 0)
-        #expect(abs(refused.retryAt.timeIntervalSince(now) - 0.1) < 0.001)
-        limiter { $0.giveBack(1) }
-        #expect(limiter({ $0.take(1, at: now) }).granted == 1)
-    }
 
     @Test("A recipient is left alone until its time, and the list of such is bounded")
     func recipients() {

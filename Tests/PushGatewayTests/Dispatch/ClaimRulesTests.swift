@@ -4,10 +4,10 @@ import Testing
 
 @testable import PushGateway
 
-@Suite("What follows from an outcome", .timeLimit(.minutes(1)))
-struct OutcomeRulesTests {
+@Suite("What follows from the outcome of a claimed delivery", .timeLimit(.minutes(1)))
+struct ClaimRulesTests {
     private static let now = Date(timeIntervalSince1970: 1_790_000_000)
-    private let rules = OutcomeRules(queue: GatewayConfiguration.Queue())
+    private let rules = PlanRules(GatewayConfiguration.Queue())
 
     private static func claim(
         attempts: Int = 0,
@@ -36,15 +36,15 @@ struct OutcomeRulesTests {
     private static let harmless = DeliveryOutcome.unknown(UnknownOutcome(reason: "u"))
     private static let chain = DeliveryPlan(["ios", "android"])
 
-    private static func decision(_ outcome: DeliveryOutcome, _ claim: ClaimedDelivery) -> OutcomeRules.Decision {
-        OutcomeRules(queue: GatewayConfiguration.Queue()).decide(claim, outcome, at: now, random: 1)
+    private static func decision(_ outcome: DeliveryOutcome, _ claim: ClaimedDelivery) -> PlanVerdict {
+        PlanRules(GatewayConfiguration.Queue()).decide(claim.position(at: now), .answered(outcome), at: now, random: 1)
     }
 
     @Test("An accepted delivery ends, and shows that the backend works")
     func accepted() {
         let decision = Self.decision(.accepted(Acceptance()), Self.claim())
-        #expect(decision.transition == .end(.acceptedByPlatform))
-        #expect(decision.lane == .works)
+        #expect(decision.move == .end(.acceptedByPlatform))
+        #expect(decision.signal == .works)
     }
 
     @Test(
@@ -53,8 +53,8 @@ struct OutcomeRulesTests {
     )
     func waits(attempt: Int, bound: Double) {
         for floor in [Duration?.none, .seconds(30)] {
-            let least = rules.retryTime(attempt: attempt, floor: floor, at: Self.now, random: 0)
-            let most = rules.retryTime(attempt: attempt, floor: floor, at: Self.now, random: 1)
+            let least = rules.retry.time(after: attempt, floor: floor, at: Self.now, random: 0)
+            let most = rules.retry.time(after: attempt, floor: floor, at: Self.now, random: 1)
             #expect(least.timeIntervalSince(Self.now) == (floor?.inSeconds ?? 0))
             #expect(abs(most.timeIntervalSince(least) - bound) < 0.001)
         }
@@ -62,38 +62,38 @@ struct OutcomeRulesTests {
 
     @Test("A refusal for good ends a delivery, or takes it to the next backend of its plan")
     func never() {
-        #expect(Self.decision(Self.refusal(.never), Self.claim()).transition == .end(.failed))
+        #expect(Self.decision(Self.refusal(.never), Self.claim()).move == .end(.failed))
         let next = Self.decision(Self.refusal(.never), Self.claim(plan: Self.chain))
-        #expect(next.transition == .retry(at: Self.now, step: 1))
-        #expect(Self.decision(Self.refusal(.never), Self.claim(step: 1, plan: Self.chain)).transition == .end(.failed))
+        #expect(next.move == .next(step: 1))
+        #expect(Self.decision(Self.refusal(.never), Self.claim(step: 1, plan: Self.chain)).move == .end(.failed))
     }
 
     @Test("Trying again ends with the time to live, and with the last attempt")
     func ends() {
         let retry = Self.refusal(.retry(after: .seconds(30)))
-        #expect(Self.decision(retry, Self.claim()).transition == .retry(at: Self.now.addingTimeInterval(40), step: 0))
-        #expect(Self.decision(retry, Self.claim(lives: 40)).transition == .end(.expired))
+        #expect(Self.decision(retry, Self.claim()).move == .retry(at: Self.now.addingTimeInterval(40)))
+        #expect(Self.decision(retry, Self.claim(lives: 40)).move == .end(.expired))
         #expect(Self.decision(retry, Self.claim(attempts: 48)).state == .retrying)
-        #expect(Self.decision(retry, Self.claim(attempts: 49)).transition == .end(.failed))
+        #expect(Self.decision(retry, Self.claim(attempts: 49)).move == .end(.failed))
     }
 
     @Test("A slow recipient is left alone, a slow backend pauses as a whole, for as long as it asks")
     func slow() {
         let recipient = Self.decision(Self.refusal(.slowRecipient(after: .seconds(60))), Self.claim())
         #expect(recipient.recipientPause == recipient.retryAt)
-        #expect(recipient.lane == .none)
+        #expect(recipient.signal == .fails(reason: "r"))
         let backend = Self.decision(Self.refusal(.slowBackend(after: .seconds(1200))), Self.claim())
-        #expect(backend.lane == .pause(until: Self.now.addingTimeInterval(1200), reason: "r"))
-        #expect(backend.transition == .retry(at: Self.now.addingTimeInterval(1210), step: 0))
+        #expect(backend.signal == .pause(.seconds(1200), reason: "r"))
+        #expect(backend.move == .retry(at: Self.now.addingTimeInterval(1210)))
     }
 
     @Test("A backend that needs an operator is parked; its messages wait, however often it refuses, or go on")
     func park() {
         let parked = Self.decision(Self.refusal(.parkBackend), Self.claim(attempts: 200))
-        #expect(parked.lane == .park(reason: "r", detail: nil))
+        #expect(parked.signal == .park(reason: "r", detail: nil))
         #expect(parked.state == .retrying)
         let next = Self.decision(Self.refusal(.parkBackend), Self.claim(plan: Self.chain))
-        #expect(next.transition == .retry(at: Self.now, step: 1))
+        #expect(next.move == .next(step: 1))
     }
 
     @Test(
@@ -108,11 +108,11 @@ struct OutcomeRulesTests {
         let decision = Self.decision(outcome, Self.claim(plan: plan))
         #expect(decision.state == state)
         #expect(decision.mayHaveBeenSent)
-        if rule == .next, backends == 2 { #expect(decision.transition == .retry(at: Self.now, step: 1)) }
+        if rule == .next, backends == 2 { #expect(decision.move == .next(step: 1)) }
     }
 
     @Test("No answer and no time left is unknown, not expired: it may have arrived")
     func unknownAtTheEnd() {
-        #expect(Self.decision(Self.harmless, Self.claim(lives: 5)).transition == .end(.unknown))
+        #expect(Self.decision(Self.harmless, Self.claim(lives: 5)).move == .end(.unknown))
     }
 }

@@ -1,0 +1,60 @@
+internal import Foundation
+internal import PushCore
+internal import Synchronization
+
+/// The guard of one backend, shared by its lanes: a reload replaces the lane, the doubt stays.
+final class InvalidationWatch: Sendable {
+    private struct Guarded {
+        var state: InvalidationGuard
+        /// Is told when the doubt begins or ends; that of the newest lane.
+        var onChange: (@Sendable (_ isHeld: Bool) -> Void)?
+    }
+
+    /// The backend's name.
+    let backend: String
+    private let guarded: Mutex<Guarded>
+
+    init(_ backend: String, _ state: InvalidationGuard) {
+        self.backend = backend
+        guarded = Mutex(Guarded(state: state))
+    }
+
+    /// Why the backend's verdicts are doubted; nil when they are believed.
+    var trip: InvalidationGuard.Trip? { guarded.withLock { $0.state.trip } }
+
+    /// The settings it goes by.
+    var settings: GatewayConfiguration.InvalidationGuard { guarded.withLock { $0.state.settings } }
+
+    /// Tells the newest lane of changes.
+    func observe(_ onChange: @escaping @Sendable (_ isHeld: Bool) -> Void) {
+        guarded.withLock { $0.onChange = onChange }
+    }
+
+    /// Puts other settings in force; counting begins anew, a doubt stays.
+    func adopt(_ settings: GatewayConfiguration.InvalidationGuard) {
+        guarded.withLock { guarded in
+            guard guarded.state.settings != settings else { return }
+            guarded.state = InvalidationGuard(settings, trip: guarded.state.trip)
+        }
+    }
+
+    /// Notes answers; see ``InvalidationGuard/note(answers:dead:at:)``.
+    func note(answers: Int, dead: Int, at now: Date) -> InvalidationGuard.Verdict {
+        let (verdict, onChange) = guarded.withLock { guarded in
+            let verdict = guarded.state.note(answers: answers, dead: dead, at: now)
+            guard case .trip = verdict else { return (verdict, (@Sendable (Bool) -> Void)?.none) }
+            return (verdict, guarded.onChange)
+        }
+        onChange?(true)
+        return verdict
+    }
+
+    /// Ends the doubt.
+    func settle(isTrusting: Bool, at now: Date) {
+        let onChange = guarded.withLock { guarded in
+            guarded.state.settle(isTrusting: isTrusting, at: now)
+            return guarded.onChange
+        }
+        onChange?(false)
+    }
+}

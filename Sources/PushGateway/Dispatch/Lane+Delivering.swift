@@ -1,0 +1,302 @@
+internal import Foundation
+internal import Logging
+internal import PushCore
+internal import Synchronization
+
+/// What happens to a claimed batch: addressed, handed to the backend, recorded.
+extension Lane {
+    func deliver(_ claimed: [ClaimedDelivery]) async {
+        let claims = await settleSilent(claimed)
+        guard let addresses = await addresses(of: claims) else { return }
+        let batch = LaneBatch(claims, addresses: addresses, decode: around.decode, instance: around.instance) {
+            self.settle($0)
+        }
+        let due = batch.select(at: around.time.now) {
+            self.recover($0, $1, at: $2)
+        } hold: {
+            self.hold($0, at: $1)
+        } skip: {
+            self.skip($0, reason: OwnReason.noToken, at: $1)
+        }
+        guard !due.isEmpty else { return }
+        let started = ContinuousClock.now
+        await backend.send(due) { reports in
+            self.around.observer.answered(
+                backend: self.name,
+                kind: self.backend.kind,
+                after: .now - started,
+                count: reports.count
+            )
+            self.finish(batch.take(reports), of: batch)
+        }
+        finish(batch.unreported(), of: batch)
+    }
+
+    /// The tokens of the devices in a batch, in one read; nil when they could not be read and the batch waits.
+    private func addresses(of claims: [ClaimedDelivery]) async -> DeviceAddresses? {
+        guard DeviceAddresses.areNeeded(for: claims, backend.audience) else { return DeviceAddresses.none }
+        var devices: [String: Device] = [:]
+        do throws(StoreError) {
+            devices = try await around.devices?.devices(DeviceAddresses.ids(in: claims)) ?? [:]
+        } catch {
+            around.logger.error("reading devices failed", metadata: ["backend": "\(name)", "error": "\(error)"])
+            let later = around.time.now.addingTimeInterval(1)
+            settle(claims.map { Resolution(delivery: $0.id, transition: .retry(at: later, step: $0.step)) })
+            return nil
+        }
+        return DeviceAddresses(devices: devices, audience: backend.audience, priority: settings.tokenPriority)
+    }
+
+    // MARK: Before sending
+
+    /// What is to be done with a claim instead of sending it; nil when it is to be sent.
+    func hold(_ claim: ClaimedDelivery, at now: Date) -> Resolution? {
+        if now >= claim.expiresAt {
+            let event = EventJSON.delivery(claim, state: .expired, at: now, reason: "ttl_ended")
+            return Resolution(
+                delivery: claim.id,
+                transition: .end(.expired),
+                attempt: EventJSON.ending("ttl_ended", at: now),
+                event: event
+            )
+        }
+        if let until = pauses.withLock({ $0.isEmpty ? nil : $0.pause(of: claim.recipient, at: now) }) {
+            return Resolution(delivery: claim.id, transition: .retry(at: until, step: claim.step))
+        }
+        return nil
+    }
+
+    /// Passes this backend over: the delivery goes on to the next of its plan, or ends.
+    func skip(_ claim: ClaimedDelivery, reason: String, at now: Date) -> Resolution {
+        let verdict = rules.decide(claim.position(at: now), .skipped(reason: reason), at: now, random: 0)
+        if case .next(let step) = verdict.move {
+            around.observer.fellBack(from: name, to: claim.plan.backends[step], reason: reason)
+        }
+        let attempt = EventJSON.skipped(name, reason: reason, at: now)
+        return Resolution(
+            delivery: claim.id,
+            transition: verdict.transition(claim, at: now),
+            attempt: attempt,
+            mayHaveBeenSent: verdict.mayHaveBeenSent,
+            event: EventJSON.delivery(claim, state: verdict.state, at: now, attempt: attempt, reason: reason)
+        )
+    }
+
+    /// What becomes of a delivery whose last owner died, when it may not be sent again: it counts as sent without answer.
+    ///
+    /// Nil when a second copy is all right: by the plan's rule, else because it does no harm.
+    func recover(_ claim: ClaimedDelivery, _ notification: PushNotification, at now: Date) -> Resolution? {
+        switch claim.plan.onUnknown {
+        case .retry?, .next?: return nil
+        case nil where !backend.isRepeatHarmful(notification): return nil
+        case .stop?, .wait?, nil: break
+        }
+        let outcome = DeliveryOutcome.unknown(UnknownOutcome(reason: "gateway_restarted", isRepeatHarmful: true))
+        let verdict = rules.decide(claim.position(at: now), .answered(outcome), at: now, random: 0)
+        let attempt = EventJSON.attempt(outcome, backend: name, at: now, retryAt: nil)
+        return Resolution(
+            delivery: claim.id,
+            transition: verdict.transition(claim, at: now),
+            attempt: attempt,
+            mayHaveBeenSent: true,
+            event: EventJSON.delivery(
+                claim,
+                state: verdict.state,
+                at: now,
+                attempt: attempt,
+                reason: "gateway_restarted"
+            )
+        )
+    }
+
+    /// Gives back deliveries that were not handed to the backend.
+    func settle(_ resolutions: [Resolution]) {
+        around.recorder.append(resolutions)
+        gate.update { ((), wakes: $0.finish(resolutions.count)) }
+    }
+
+    // MARK: After sending
+
+    private func finish(_ outcomes: [(claim: ClaimedDelivery, outcome: DeliveryOutcome)], of batch: LaneBatch) {
+        guard !outcomes.isEmpty else { return }
+        let now = around.time.now
+        var resolutions: [Resolution] = []
+        resolutions.reserveCapacity(outcomes.count)
+        var aftermath = Aftermath()
+        let isStopped = gate.isStopped
+        for (claim, outcome) in outcomes {
+            if case .accepted(let acceptance) = outcome {
+                let attempt = EventJSON.attempt(
+                    outcome,
+                    backend: name,
+                    at: now,
+                    retryAt: nil,
+                    service: batch.service(of: claim)
+                )
+                resolutions.append(
+                    Resolution(
+                        delivery: claim.id,
+                        transition: .end(.acceptedByPlatform),
+                        attempt: attempt,
+                        event: EventJSON.delivery(claim, state: .acceptedByPlatform, at: now, attempt: attempt)
+                    )
+                )
+                aftermath.accepted += 1
+                if !acceptance.isDryRun { aftermath.works += 1 }
+                continue  // Nothing else follows from the usual case.
+            }
+            if isStopped, outcome.isCancelled {
+                resolutions.append(Resolution(delivery: claim.id, transition: .release))
+                continue
+            }
+            resolutions.append(resolve(claim, outcome, batch, at: now, &aftermath))
+        }
+        if aftermath.accepted > 0 {
+            around.observer.attempted(
+                backend: name,
+                kind: backend.kind,
+                outcome: "accepted",
+                reason: "",
+                count: aftermath.accepted
+            )
+        }
+        judgeTokens(&aftermath, at: now)
+        let change = gate.update { state in
+            let change = aftermath.works > 0 ? state.works(aftermath.works, at: now) : nil
+            let wakes = state.finish(outcomes.count)
+            return (change, wakes: wakes || change != nil)
+        }
+        if let event = tell(change, at: now) { aftermath.events.append(event) }
+        around.recorder.append(resolutions, events: aftermath.events)
+    }
+
+    /// What one group of answers adds up to.
+    private struct Aftermath {
+        var accepted = 0
+        /// Answers that show the platform at work.
+        var works = 0
+        /// Answers that were about the token or the message, other than acceptances.
+        var verdicts = 0
+        var dead: [(refusal: TokenRefusal, device: String?, isCertain: Bool)] = []
+        var events: [[UInt8]] = []
+    }
+
+    /// What becomes of a delivery that was not accepted.
+    private func resolve(
+        _ claim: ClaimedDelivery,
+        _ outcome: DeliveryOutcome,
+        _ batch: LaneBatch,
+        at now: Date,
+        _ aftermath: inout Aftermath
+    ) -> Resolution {
+        let verdict = rules.decide(claim.position(at: now), .answered(outcome), at: now, random: .random(in: 0...1))
+        let attempt = EventJSON.attempt(
+            outcome,
+            backend: name,
+            at: now,
+            retryAt: verdict.retryAt,
+            service: batch.service(of: claim)
+        )
+        note(claim, outcome, verdict)
+        if let until = verdict.recipientPause {
+            pauses.withLock { $0.pause(claim.recipient, until: until, at: now) }
+        }
+        if case .refused(let refusal) = outcome {
+            if refusal.kind == .token || refusal.kind == .message { aftermath.verdicts += 1 }
+            if let invalidation = refusal.invalidation, let token = batch.token(of: claim) {
+                let word = TokenRefusal(token, asOf: invalidation.asOf, at: now, backend: name, reason: refusal.reason)
+                aftermath.dead.append((word, claim.deviceID, invalidation.isCertain))
+            }
+        }
+        if case .works = verdict.signal {
+            aftermath.works += 1
+        } else if let event = tell(gate.update({ $0.note(verdict.signal, at: now) }), at: now) {
+            aftermath.events.append(event)
+        }
+        return Resolution(
+            delivery: claim.id,
+            transition: verdict.transition(claim, at: now),
+            attempt: attempt,
+            mayHaveBeenSent: verdict.mayHaveBeenSent,
+            event: EventJSON.delivery(claim, state: verdict.state, at: now, attempt: attempt)
+        )
+    }
+
+    /// Takes the platform's words about tokens to the guard.
+    private func judgeTokens(_ aftermath: inout Aftermath, at now: Date) {
+        let answers = aftermath.accepted + aftermath.verdicts
+        guard answers > 0 else { return }
+        for dead in aftermath.dead { around.observer.invalidatedToken(backend: name, reason: dead.refusal.reason) }
+        let areBelieved = around.desk.take(aftermath.dead.map(\.refusal), answers: answers, watch, at: now)
+        guard areBelieved else { return }
+        for dead in aftermath.dead {
+            aftermath.events.append(
+                EventJSON.tokenInvalidated(dead.refusal, device: dead.device, isCertain: dead.isCertain, at: now)
+            )
+        }
+    }
+
+    private func note(_ claim: ClaimedDelivery, _ outcome: DeliveryOutcome, _ verdict: PlanVerdict) {
+        let observer = around.observer
+        let (word, reason) = outcome.label
+        observer.attempted(backend: name, kind: backend.kind, outcome: word, reason: reason, count: 1)
+        switch verdict.move {
+        case .retry, .hold: observer.retried(backend: name, reason: reason)
+        case .next(let step): observer.fellBack(from: name, to: claim.plan.backends[step], reason: reason)
+        case .end: break
+        }
+    }
+
+    /// Logs a change of the lane's state; gives the event that tells of it.
+    private func tell(_ change: LaneGate.Change?, at now: Date) -> [UInt8]? {
+        switch change {
+        case nil:
+            return nil
+        case .resumed?:
+            around.logger.notice("backend works again", metadata: ["backend": "\(name)"])
+            return EventJSON.backend("resumed", name, reason: nil, until: nil, at: now)
+        case .closed?:
+            around.logger.notice("breaker closed: the backend works again", metadata: ["backend": "\(name)"])
+            return EventJSON.backend("breaker_closed", name, reason: nil, until: nil, at: now)
+        case .opened(let until, let reason)?:
+            around.logger.error(
+                "breaker opened: the backend is left alone",
+                metadata: ["backend": "\(name)", "reason": "\(reason)", "until": "\(RFC3339.string(until))"]
+            )
+            return EventJSON.backend("breaker_opened", name, reason: reason, until: until, at: now)
+        case .paused(let until, let reason)?:
+            return EventJSON.backend("paused", name, reason: reason, until: until, at: now)
+        case .parked(let until, let reason, let detail)?:
+            around.logger.error(
+                "backend is parked, an operator must act",
+                metadata: ["backend": "\(name)", "reason": "\(reason)", "detail": "\(detail ?? "")"]
+            )
+            return EventJSON.backend("parked", name, reason: detail ?? reason, until: until, at: now)
+        }
+    }
+}
+
+extension ClaimedDelivery {
+    /// The device it goes to; nil for another recipient.
+    var deviceID: String? { if case .device(let id) = recipient { id } else { nil } }
+}
+
+extension DeliveryOutcome {
+    /// The words that metrics use: the outcome, and the reason where there is one.
+    var label: (outcome: String, reason: String) {
+        switch self {
+        case .accepted: ("accepted", "")
+        case .refused(let refusal): (refusal.kind.rawValue, refusal.reason)
+        case .unknown(let unknown): ("unknown", unknown.reason)
+        }
+    }
+
+    /// Whether the message was surely not sent because its sender is ending.
+    var isCancelled: Bool {
+        if case .refused(let refusal) = self {
+            refusal.kind == .platform && refusal.reason == "cancelled"
+        } else {
+            false
+        }
+    }
+}

@@ -1,0 +1,67 @@
+internal import Foundation
+internal import PushCore
+
+/// How the dispatcher asks the rules of the core about a claimed delivery, and writes down what they say.
+extension PlanRules {
+    /// The rules of a configuration.
+    ///
+    /// A message waits for an operator as long as it lives; without a `patience` it bears any trouble.
+    init(_ queue: GatewayConfiguration.Queue) {
+        self.init(
+            retry: RetryPolicy(
+                firstWait: queue.firstRetry,
+                longestWait: queue.maximumRetry,
+                maximumAttempts: queue.maximumAttempts
+            ),
+            patience: queue.patience ?? .seconds(10 * 366 * 86400)
+        )
+    }
+}
+
+extension ClaimedDelivery {
+    /// Where the delivery stands in its plan.
+    ///
+    /// Patience counts from the first attempt: what waits for its time, or behind others, has not been failed by anybody.
+    func position(at now: Date) -> PlanPosition {
+        PlanPosition(
+            plan,
+            step: step,
+            attempts: attempts,
+            startedAt: step + 1 < plan.backends.count ? firstAttemptAt ?? now : now,
+            expiresAt: expiresAt,
+            mayHaveBeenSent: isReplay
+        )
+    }
+
+    private var firstAttemptAt: Date? { told.first?["at"]?.stringValue.flatMap { RFC3339.parse($0) } }
+
+    /// The attempt without an answer that the delivery waits for a word about, under ``DeliveryPlan/UnknownRule/wait``.
+    ///
+    /// Nil for nearly every delivery; it costs a look into the story only under that rule.
+    func silence(of backend: String) -> JSONValue? {
+        guard plan.onUnknown == .wait, isReplay, let last = told.last, last["outcome"] == "unknown",
+            last["backend"]?.stringValue == backend
+        else { return nil }
+        return last
+    }
+
+    /// The attempts so far.
+    private var told: [JSONValue] {
+        guard !story.isEmpty else { return [] }
+        return (try? JSONValue(parsing: [UInt8(ascii: "[")] + story + [UInt8(ascii: "]")]))?.arrayValue ?? []
+    }
+}
+
+extension PlanVerdict {
+    /// The same for the store.
+    func transition(_ claim: ClaimedDelivery, at now: Date) -> Resolution.Transition {
+        switch move {
+        case .end(let state): .end(state)
+        case .retry(let time), .hold(let time): .retry(at: time, step: claim.step)
+        case .next(let step): .retry(at: now, step: step)
+        }
+    }
+
+    /// When the same backend is tried again, for the story.
+    var retryAt: Date? { if case .retry(let time) = move { time } else { nil } }
+}

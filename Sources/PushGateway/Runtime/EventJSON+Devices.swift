@@ -1,0 +1,120 @@
+internal import Foundation
+internal import PushCore
+
+/// Events about dead tokens and the doubt about them: `device.token_invalidated`, `backend.invalidations_held`,
+/// `backend.invalidations_released`, `backend.invalidations_discarded`.
+extension EventJSON {
+    /// A platform declared a device token dead.
+    ///
+    /// `device` is the id in the registry, when the delivery went to one.
+    static func tokenInvalidated(
+        _ refusal: TokenRefusal,
+        device: String?,
+        isCertain: Bool,
+        at time: Date
+    ) -> [UInt8] {
+        invalidated(
+            refusal.token,
+            device: device,
+            backend: refusal.backend,
+            reason: refusal.reason,
+            asOf: refusal.asOf,
+            isCertain: isCertain,
+            at: time
+        )
+    }
+
+    /// A verdict that was held back is believed now.
+    static func tokenInvalidated(_ buried: BuriedToken, at time: Date) -> [UInt8] {
+        invalidated(
+            buried.token,
+            device: buried.device,
+            backend: buried.tombstone.backend,
+            reason: buried.tombstone.reason,
+            asOf: buried.tombstone.asOf,
+            isCertain: true,
+            at: time
+        )
+    }
+
+    private static func invalidated(
+        _ token: DeviceToken,
+        device: String?,
+        backend: String,
+        reason: String,
+        asOf: Date,
+        isCertain: Bool,
+        at time: Date
+    ) -> [UInt8] {
+        var writer = JSONWriter(capacity: 256)
+        writer.beginObject()
+        begin(&writer, "device.token_invalidated", time)
+        writer.name("recipient")
+        writer.string(Recipient.token(token).storedForm)
+        if let device {
+            writer.name("device")
+            writer.string(device)
+        }
+        writer.name("backend")
+        writer.string(backend)
+        writer.name("reason")
+        writer.string(reason)
+        writer.name("as_of")
+        RFC3339.write(asOf, to: &writer)
+        writer.name("certain")
+        writer.bool(isCertain)
+        writer.endObject()
+        return writer.bytes
+    }
+
+    /// Too many dead-token answers came: they are held back until an operator decides.
+    static func invalidationsHeld(_ backend: String, _ trip: InvalidationGuard.Trip, reason: String) -> [UInt8] {
+        var writer = JSONWriter(capacity: 512)
+        writer.beginObject()
+        begin(&writer, "backend.invalidations_held", trip.at)
+        writer.name("backend")
+        writer.string(backend)
+        writer.name("reason")
+        writer.string(reason)
+        writer.name("answers")
+        writer.integer(trip.answers)
+        writer.name("dead")
+        writer.integer(trip.dead)
+        writer.endObject()
+        return writer.bytes
+    }
+
+    /// An operator decided about what was held back.
+    static func invalidationsSettled(
+        _ backend: String,
+        _ action: InvalidationDesk.Action,
+        tokens: Int,
+        at time: Date
+    ) -> [UInt8] {
+        var writer = JSONWriter(capacity: 192)
+        writer.beginObject()
+        begin(&writer, action == .release ? "backend.invalidations_released" : "backend.invalidations_discarded", time)
+        writer.name("backend")
+        writer.string(backend)
+        writer.name("tokens")
+        writer.integer(tokens)
+        writer.endObject()
+        return writer.bytes
+    }
+
+    /// A backend of the plan that was passed over, as it stands in the story of a delivery.
+    static func skipped(_ backend: String, reason: String, at time: Date) -> [UInt8] {
+        var writer = JSONWriter(capacity: 128)
+        writer.beginObject()
+        writer.name("at")
+        RFC3339.write(time, to: &writer)
+        writer.name("backend")
+        writer.string(backend)
+        writer.name("outcome")
+        writer.string("skipped")
+        writer.name("reason")
+        writer.string(reason)
+        writer.endObject()
+        return writer.bytes
+    }
+}

@@ -1,0 +1,22 @@
+internal import PushCore
+
+extension GatewaySnapshot {
+    /// What the lane of a backend goes by.
+    func laneSettings(of name: String) -> Lane.Settings {
+        Lane.Settings(queue: configuration.queue, patience: patience(of: name))
+    }
+
+    /// The shortest time after which some delivery leaves the backend's lane while that stands still; nil when none does.
+    private func patience(of name: String) -> Duration? {
+        var shortest = configuration.queue.patience
+        for route in configuration.routes {
+            guard let place = route.plan.backends.firstIndex(of: name) else { continue }
+            var patience: Duration?
+            // A wait for the platform's word ends while the lane stands still, too.
+            if route.plan.onUnknown == .wait { patience = .zero }
+            if !route.isFanOut, place + 1 < route.plan.backends.count { patience = patience ?? route.plan.patience }
+            if let patience { shortest = shortest.map { min($0, patience) } ?? patience }
+        }
+        return shortest
+    }
+}

@@ -15,6 +15,7 @@ let package = Package(
         .library(name: "PushCore", targets: ["PushCore"]),
         .library(name: "PushHTTP", targets: ["PushHTTP"]),
         .library(name: "PushAPNs", targets: ["PushAPNs"]),
+        .library(name: "PushFCM", targets: ["PushFCM"]),
         .library(name: "PushGateway", targets: ["PushGateway"]),
         .library(name: "PushStoreSQLite", targets: ["PushStoreSQLite"]),
         .library(name: "PushSandbox", targets: ["PushSandbox"]),
@@ -77,6 +78,16 @@ let package = Package(
             path: "Plugins/APNs",
             swiftSettings: strict
         ),
+        .target(
+            name: "PushFCM",
+            dependencies: [
+                "PushCore",
+                .product(name: "CryptoExtras", package: "swift-crypto"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            path: "Plugins/FCM",
+            swiftSettings: strict
+        ),
 
         // The stores.
         .target(
@@ -115,6 +126,7 @@ let package = Package(
             dependencies: [
                 "PushCore", "CNghttp2",
                 .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "CryptoExtras", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
@@ -135,7 +147,7 @@ let package = Package(
         .executableTarget(
             name: "chapar",
             dependencies: [
-                "CMalloc", "PushCore", "PushHTTP", "PushAPNs", "PushGateway", "PushStoreSQLite", "PushSandbox",
+                "CMalloc", "PushCore", "PushHTTP", "PushAPNs", "PushFCM", "PushGateway", "PushStoreSQLite", "PushSandbox",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),

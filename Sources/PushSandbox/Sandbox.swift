@@ -11,6 +11,8 @@ public final class Sandbox: Sendable {
     public struct Configuration: Sendable {
         /// The APNs simulator; by default it takes any device token and honours magic tokens.
         public var apns = APNsSimulatorConfiguration.demonstration
+        /// The FCM simulator; by default it takes any token and honours magic tokens.
+        public var fcm = FCMSimulatorConfiguration.demonstration
         /// The port of the control API on `127.0.0.1`; 0 for a free one.
         public var controlPort = 0
 
@@ -23,6 +25,8 @@ public final class Sandbox: Sendable {
 
     /// Apple Push Notification service.
     public let apns: APNsSimulator
+    /// Firebase Cloud Messaging.
+    public let fcm: FCMSimulator
     /// What every client must trust.
     public let authority: SandboxCertificateAuthority
     private let configuration: Configuration
@@ -34,7 +38,8 @@ public final class Sandbox: Sendable {
         self.configuration = configuration
         authority = try SandboxCertificateAuthority()
         apns = try APNsSimulator(configuration.apns, authority: authority, time: time)
-        platforms = [apns]
+        fcm = try FCMSimulator(configuration.fcm, authority: authority, time: time)
+        platforms = [apns, fcm]
     }
 
     /// Starts a sandbox, runs `body`, and shuts the sandbox down whatever happens.

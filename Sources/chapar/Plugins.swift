@@ -1,11 +1,12 @@
 import PushAPNs
 import PushCore
+import PushFCM
 
 /// The platforms this program knows: the one list.
 ///
 /// A plugin's line here is all that registers it.
 enum Plugins {
     static func registry() throws -> BackendRegistry {
-        try BackendRegistry([.apns])
+        try BackendRegistry([.apns, .fcm])
     }
 }

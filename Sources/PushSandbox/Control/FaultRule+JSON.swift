@@ -105,6 +105,7 @@ extension FaultAnswer {
             retryAfter: try fields.integer("retry_after"),
             body: try fields.string("body").map { Array($0.utf8) }
         )
+        retryAfterIsDate = try fields.bool("retry_after_is_date") ?? false
         if let milliseconds = try fields.integer("timestamp") { timestamp = .milliseconds(Int64(milliseconds)) }
         if let offset = try fields.seconds("timestamp_offset") { timestamp = .now(offset: offset) }
         guard (200...599).contains(status) else { throw fields.wrong("status", "200 to 599") }

@@ -177,6 +177,8 @@ public struct FaultAnswer: Sendable, Hashable {
     public var timestamp: Timestamp
     /// The value of `Retry-After`, in seconds.
     public var retryAfter: Int?
+    /// Whether `Retry-After` is written as a time rather than in seconds; nothing for APNs, which never does that.
+    public var retryAfterIsDate = false
     /// A body in place of the JSON object: HTML from a middlebox, broken JSON.
     public var body: [UInt8]?
 

@@ -26,9 +26,13 @@ struct SandboxSubject: Sendable {
 
 extension FaultAnswer {
     /// The answer as it stands, with JSON or no body unless the rule gives one.
-    func plain(json: [UInt8] = []) -> SandboxAnswer {
+    func plain(json: [UInt8] = [], now: Date) -> SandboxAnswer {
         var answer = SandboxAnswer(status: status, body: body ?? json)
-        if let retryAfter { answer.headers.append(HTTPHeader("retry-after", "\(retryAfter)")) }
+        if let retryAfter {
+            let date = now.addingTimeInterval(TimeInterval(retryAfter))
+            let text = retryAfterIsDate ? SandboxHTTPDate.text(date) : "\(retryAfter)"
+            answer.headers.append(HTTPHeader("retry-after", text))
+        }
         let isHTML = answer.body.first == UInt8(ascii: "<")
         if !answer.body.isEmpty {
             answer.headers.append(HTTPHeader("content-type", isHTML ? "text/html" : "application/json; charset=UTF-8"))

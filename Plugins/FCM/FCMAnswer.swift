@@ -1,0 +1,105 @@
+internal import Foundation
+internal import PushCore
+
+/// The words of Google's `FcmError` that the mapping table knows.
+enum FCMErrorCode {
+    static let unregistered = "UNREGISTERED"
+    static let invalidArgument = "INVALID_ARGUMENT"
+    static let senderMismatch = "SENDER_ID_MISMATCH"
+    static let quotaExceeded = "QUOTA_EXCEEDED"
+    static let thirdPartyAuth = "THIRD_PARTY_AUTH_ERROR"
+    static let unavailable = "UNAVAILABLE"
+    static let `internal` = "INTERNAL"
+    static let unspecified = "UNSPECIFIED_ERROR"
+
+    static let known: Set<String> = [
+        unregistered, invalidArgument, senderMismatch, quotaExceeded, thirdPartyAuth, unavailable, `internal`,
+        unspecified,
+    ]
+}
+
+/// An error answer of FCM: `google.rpc.Status` with its details, read as defensively as a network with middleboxes asks for.
+struct FCMAnswer {
+    /// `error.status`, such as `NOT_FOUND`.
+    private(set) var status: String?
+    /// `FcmError.errorCode`: the one that decides.
+    private(set) var errorCode: String?
+    /// `ErrorInfo.reason`: faults of the credential and of the project.
+    private(set) var infoReason: String?
+    /// Apple's own reason, for messages to iOS.
+    private(set) var appleReason: String?
+    /// The fields that `BadRequest` complains about.
+    private(set) var violatedFields: [String] = []
+    /// What `QuotaFailure` says, in lower case, with the message.
+    private(set) var quotaText = ""
+    /// `error.message`: decides only where the table says so; never shown, since it may hold a token.
+    private(set) var message = ""
+    /// Whether the body is not Google's: a page of some device on the way.
+    private(set) var isForeign = false
+
+    init(_ answer: HTTPAnswer) {
+        guard !answer.body.isEmpty else { return }
+        guard let error = (try? JSONValue(parsing: answer.body))?["error"]?.objectValue else {
+            // A body that is cut off is Google's none the less.
+            isForeign = answer.body.first { $0 > 0x20 } != UInt8(ascii: "{")
+            return
+        }
+        status = error["status"]?.stringValue.flatMap(Self.word)
+        message = error["message"]?.stringValue ?? ""
+        quotaText = message.lowercased()
+        for detail in error["details"]?.arrayValue ?? [] { read(detail) }
+    }
+
+    private mutating func read(_ detail: JSONValue) {
+        let type = detail["@type"]?.stringValue ?? ""
+        if type.hasSuffix("google.firebase.fcm.v1.FcmError") {
+            errorCode = detail["errorCode"]?.stringValue.flatMap(Self.word)
+            // The old name, from before 2020.
+            if errorCode == "APNS_AUTH_ERROR" { errorCode = FCMErrorCode.thirdPartyAuth }
+        } else if type.hasSuffix("google.firebase.fcm.v1.ApnsError") {
+            appleReason = detail["reason"]?.stringValue.flatMap(Self.word)
+        } else if type.hasSuffix("google.rpc.BadRequest") {
+            violatedFields += (detail["fieldViolations"]?.arrayValue ?? []).compactMap { $0["field"]?.stringValue }
+        } else if type.hasSuffix("google.rpc.QuotaFailure") {
+            for violation in detail["violations"]?.arrayValue ?? [] {
+                for member in ["subject", "description"] {
+                    quotaText += " " + (violation[member]?.stringValue ?? "").lowercased()
+                }
+            }
+        } else if type.hasSuffix("google.rpc.ErrorInfo") {
+            infoReason = detail["reason"]?.stringValue.flatMap(Self.word)
+        }
+    }
+
+    /// A word fit for a metric label; nil for anything that no platform would use as one.
+    static func word(_ text: String) -> String? {
+        let isWord =
+            (1...64).contains(text.utf8.count)
+            && text.utf8.allSatisfy {
+                switch $0 {
+                case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                    UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"), UInt8(ascii: "-"):
+                    true
+                default: false
+                }
+            }
+        return isWord ? text : nil
+    }
+}
+
+/// What a success says: `{"name": "projects/p/messages/0:1767225600123456%abc"}`.
+enum FCMMessageName {
+    /// The part after `messages/`; nil when the body is not such an answer.
+    static func id(in body: [UInt8]) -> String? {
+        let name = try? JSONScanner.scan(body) { (scanner) throws(JSONSyntaxError) in
+            var name: String?
+            try scanner.object { (scanner, member) throws(JSONSyntaxError) in
+                if member == "name" { name = try scanner.string() } else { try scanner.skip() }
+            }
+            return name
+        }
+        guard let name = name ?? nil, let slash = name.utf8.lastIndex(of: UInt8(ascii: "/")) else { return nil }
+        let id = name[name.utf8.index(after: slash)...]
+        return id.isEmpty ? nil : String(id)
+    }
+}

@@ -1,0 +1,284 @@
+import Foundation
+internal import Logging
+public import PushCore
+import Synchronization
+
+/// Firebase Cloud Messaging: one project, over the HTTP v1 API and HTTP/2.
+///
+/// The dispatcher, or a caller's own code, sends through it; access tokens, message blocks, limits and the meaning of refusals
+/// are its business. It does not queue and does not retry, with one exception: a message whose access token was refused is
+/// sent once more with a fresh one within the same `send`. Recipients are tokens of `android-firebase` and `ios-firebase`
+/// (a text that begins with `fid:` is an installation ID), topics, and conditions, which are topics whose text holds
+/// quotation marks. Source of all rules: Firebase, "FCM HTTP v1 API" and the pages around it, read 2026-08.
+public final class FCMBackend: PushBackend {
+    /// The word after `kind:` in configuration files.
+    public static let kind: BackendKind = "fcm"
+
+    /// `fcm`.
+    public var kind: BackendKind { Self.kind }
+    /// Firebase tokens of both platforms, topics and conditions.
+    public let audience = BackendAudience(services: [.androidFirebase, .iOSFirebase], forms: [.topic])
+    /// Token look-up, topics and import of APNs tokens; nil when their address is not known.
+    public let instanceIDs: FCMInstanceIDs?
+    /// What signs the requests.
+    public let auth: any AuthStrategy
+
+    let options: FCMOptions
+    let pool: any HTTPPool
+    let time: any TimeSource
+    private let holds = FCMHolds()
+    private let templates = FCMTemplates()
+    private let logger: Logger
+    private let unknownCodes = Mutex<Set<String>>([])
+    private let isShutDown = Mutex(false)
+
+    /// Makes a backend; nothing is opened before the first send.
+    ///
+    /// Throws when the trust or the proxy of the options cannot work.
+    public init(options: FCMOptions, context: BackendContext) throws(HTTPPoolError) {
+        self.options = options
+        time = context.time
+        logger = context.logger
+        func google(_ source: GoogleAuth.Source) throws(HTTPPoolError) -> any AuthStrategy {
+            try GoogleAuth(source, common: options.common, context: context)
+        }
+        switch options.credential {
+        case .serviceAccount(let account): auth = try google(.serviceAccount(account))
+        case .authorizedUser(let user): auth = try google(.authorizedUser(user))
+        case .accessToken(let provide): auth = try google(.provider(provide))
+        case .strategy(let strategy): auth = strategy
+        }
+        pool = try context.http.pool(options.pool(options.endpoint))
+        if let endpoint = options.instanceIDEndpoint {
+            instanceIDs = FCMInstanceIDs(
+                endpoint: endpoint,
+                pool: try context.http.pool(options.pool(endpoint)),
+                auth: auth,
+                time: context.time
+            )
+        } else {
+            instanceIDs = nil
+        }
+    }
+
+    // MARK: Sending
+
+    /// Sends every message once and reports each answer as it comes.
+    public func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
+        guard requests.contains(where: { !$0.recipients.isEmpty }) else { return }
+        let started = time.now
+        let credential: AuthCredential
+        do throws(PushError) {
+            credential = try await auth.credential(for: options.endpoint)
+        } catch {
+            return withoutCredential(requests, FCMRejections.outcome(of: error), started: started, report: report)
+        }
+        let batch = batch(requests, templates.template(for: credential), started: started)
+        if !batch.refused.isEmpty { report(batch.refused) }
+        await run(batch, credential, report: report)
+    }
+
+    private func batch(_ requests: [PushRequest], _ template: HTTPCallTemplate, started: Date) -> FCMBatch {
+        var batch = FCMBatch(
+            started: started,
+            room: requests.indices.reduce(0) { $0 + requests[$1].recipients.count },
+            template: template,
+            path: options.sendPath,
+            label: options.analyticsLabel,
+            holds: holds
+        )
+        for index in requests.indices { batch.add(requests[index], at: index) }
+        return batch
+    }
+
+    /// No token can be had: what is wrong by itself is told so, the rest waits for the token.
+    private func withoutCredential(
+        _ requests: [PushRequest],
+        _ outcome: DeliveryOutcome,
+        started: Date,
+        report: @escaping @Sendable ([DeliveryReport]) -> Void
+    ) {
+        let batch = batch(requests, HTTPCallTemplate(method: "POST"), started: started)
+        report(batch.refused + batch.slots.map { $0.report(outcome) })
+    }
+
+    private func run(
+        _ batch: FCMBatch,
+        _ credential: AuthCredential,
+        report: @escaping @Sendable ([DeliveryReport]) -> Void
+    ) async {
+        guard !batch.calls.isEmpty else { return }
+        let replays = Mutex<[(index: Int, otherwise: DeliveryOutcome)]>([])
+        let slots = batch.slots
+        let started = batch.started
+        await pool.send(batch.calls) { replies in
+            var reports: [DeliveryReport] = []
+            reports.reserveCapacity(replies.count)
+            for reply in replies {
+                let slot = slots[reply.index]
+                switch self.verdict(on: reply.result, slot, started: started, isSecondTry: false) {
+                case .final(let outcome), .hold(_, _, let outcome): reports.append(slot.report(outcome))
+                case .replay(let otherwise): replays.withLock { $0.append((reply.index, otherwise)) }
+                }
+            }
+            if !reports.isEmpty { report(reports) }
+        }
+        let refused = replays.withLock { $0 }
+        guard !refused.isEmpty else { return }
+        await replay(refused, of: batch, after: credential, report: report)
+    }
+
+    /// Sends what was refused for its access token once more, with a fresh one; a second refusal is final.
+    private func replay(
+        _ refused: [(index: Int, otherwise: DeliveryOutcome)],
+        of batch: FCMBatch,
+        after credential: AuthCredential,
+        report: @escaping @Sendable ([DeliveryReport]) -> Void
+    ) async {
+        let slots = batch.slots
+        func giveUp(_ outcome: DeliveryOutcome?) {
+            report(refused.map { slots[$0.index].report(outcome ?? $0.otherwise) })
+        }
+        guard !Task.isCancelled else {
+            return giveUp(FCMRejections.outcome(of: HTTPFailure(.notProcessed, .cancelled, "the send was cancelled")))
+        }
+        guard case .retry = await auth.refused(credential, status: 401, reason: nil) else { return giveUp(nil) }
+        let template: HTTPCallTemplate
+        do throws(PushError) {
+            template = templates.template(for: try await auth.credential(for: options.endpoint))
+        } catch {
+            return giveUp(FCMRejections.outcome(of: error))
+        }
+        let calls = refused.map { refused in
+            var call = batch.calls[refused.index]
+            call.template = template
+            return call
+        }
+        await pool.send(calls) { replies in
+            report(
+                replies.map { reply in
+                    let (index, otherwise) = refused[reply.index]
+                    switch self.verdict(on: reply.result, slots[index], started: batch.started, isSecondTry: true) {
+                    case .final(let outcome), .hold(_, _, let outcome): return slots[index].report(outcome)
+                    case .replay: return slots[index].report(otherwise)
+                    }
+                }
+            )
+        }
+    }
+
+    private func verdict(
+        on result: Result<HTTPAnswer, HTTPFailure>,
+        _ slot: FCMBatch.Slot,
+        started: Date,
+        isSecondTry: Bool
+    ) -> FCMRejections.Verdict {
+        switch result {
+        case .success(let answer) where answer.status == 200:
+            return .final(acceptance(answer, slot))
+        case .success(let answer):
+            note(answer)
+            let context = FCMRejections.Context(started: started, target: slot.target, isSecondTry: isSecondTry)
+            let verdict = FCMRejections.verdict(on: answer, context)
+            if case .hold(let part, let span, let outcome) = verdict {
+                holds.hold(part, for: span, after: outcome, at: time.now)
+            }
+            return verdict
+        case .failure(let failure):
+            return .final(FCMRejections.outcome(of: failure))
+        }
+    }
+
+    private func acceptance(_ answer: HTTPAnswer, _ slot: FCMBatch.Slot) -> DeliveryOutcome {
+        guard let id = FCMMessageName.id(in: answer.body) else {
+            if FCMAnswer(answer).isForeign { return FCMRejections.foreign(answer) }
+            // Google's own, but cut off or empty: most likely the message is on its way.
+            let detail = "FCM answered 200 without a message name."
+            return .unknown(UnknownOutcome(reason: "bad_answer", detail: detail))
+        }
+        return .accepted(
+            Acceptance(
+                platformID: id,
+                isForAudience: !slot.target.isToken,
+                isDryRun: slot.isDryRun,
+                status: 200
+            )
+        )
+    }
+
+    /// Logs a code that nobody knows, once.
+    private func note(_ answer: HTTPAnswer) {
+        guard let code = FCMAnswer(answer).errorCode, !FCMErrorCode.known.contains(code) else { return }
+        let isNew = unknownCodes.withLock { $0.count < 100 && $0.insert(code).inserted }
+        guard isNew else { return }
+        logger.debug("FCM gave an unknown error code", metadata: ["code": "\(code)", "status": "\(answer.status)"])
+    }
+
+    // MARK: What it says about itself
+
+    /// Finds what Google would refuse; the exact size is counted only when it may matter.
+    public func check(_ notification: PushNotification, for recipient: Recipient.Form) -> PayloadCheck {
+        let overrides = notification.overrides[Self.kind.rawValue].map { FCMOverrides($0) }
+        let payload = FCMPayload(
+            notification: notification,
+            overrides: overrides,
+            label: options.analyticsLabel,
+            life: FCMPayload.Life()
+        )
+        return FCMCheck.examine(payload, form: recipient)
+    }
+
+    /// The sum of the stream limits that Google grants now; 100 before it has told.
+    public var window: Int? { max(100, pool.status.streamLimit) }
+
+    /// Google's default quota of a project, reached over a minute as Google asks.
+    public var pacing: Pacing? { .perMinute(600_000, rampUp: .seconds(60)) }
+
+    /// Connections, access token, and what Google complained about.
+    public var health: BackendHealth {
+        let status = pool.status
+        var health = BackendHealth(connections: status.connections, inFlight: status.openStreams)
+        if let detail = holds.detail(at: time.now) {
+            health.status = .degraded
+            health.detail = detail
+        }
+        if let failure = (auth as? GoogleAuth)?.lastFailure {
+            health.status = failure.code == .credentialsRefused ? .down : .degraded
+            health.detail = failure.message
+        }
+        if status.connections == 0, let failure = status.lastConnectFailure {
+            health.status = .down
+            health.detail = failure.detail
+        }
+        return health
+    }
+
+    /// Ends the backend: open streams get until `grace`.
+    public func shutdown(grace: Duration) async {
+        let isFirst = isShutDown.withLock { isShutDown in
+            defer { isShutDown = true }
+            return !isShutDown
+        }
+        guard isFirst else { return }
+        await pool.shutdown(grace: grace)
+        await instanceIDs?.pool.shutdown(grace: grace)
+        await (auth as? GoogleAuth)?.shutdown(grace: grace)
+    }
+}
+
+/// Keeps the template of calls for the present access token, so that the transport compresses its fields once.
+private final class FCMTemplates: Sendable {
+    private let latest = Mutex<(credential: AuthCredential, template: HTTPCallTemplate)?>(nil)
+
+    func template(for credential: AuthCredential) -> HTTPCallTemplate {
+        latest.withLock { latest in
+            if let latest, latest.credential.generation == credential.generation { return latest.template }
+            let template = HTTPCallTemplate(
+                method: "POST",
+                headers: credential.httpHeaders + [HTTPHeader("content-type", "application/json; charset=utf-8")]
+            )
+            latest = (credential, template)
+            return template
+        }
+    }
+}

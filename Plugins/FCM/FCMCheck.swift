@@ -1,0 +1,163 @@
+internal import PushCore
+
+/// What is wrong with a notification, found without Google: run before acceptance, and for its faults again before sending.
+enum FCMCheck {
+    private static let maximumAppleCollapseID = 64
+    private static let ownKeys = ["chapar", "chapar_id"]
+
+    /// Faults and warnings of a notification for a form of recipient.
+    static func examine(_ payload: FCMPayload, form: Recipient.Form) -> PayloadCheck {
+        let notification = payload.notification
+        var check = PayloadCheck(faults: faults(notification, overrides: payload.overrides))
+        check.warnings = warnings(payload, form: form)
+        let kinds: [FCMTarget.Class] = form == .topic ? [.topic] : [.android, .iOS]
+        let room = kinds.map(\.payloadLimit).min() ?? 0
+        guard check.faults.isEmpty, upperBound(notification, payload.overrides) > room else { return check }
+        for language in FCMPayload.languages(of: notification) {
+            for kind in kinds {
+                guard let fault = payload.tooLarge(payload.encoded(for: kind, language: language), for: kind) else {
+                    continue
+                }
+                check.faults.append(fault)
+                return check
+            }
+        }
+        return check
+    }
+
+    /// Everything that Google would refuse, but for the size.
+    static func faults(_ notification: PushNotification, overrides: FCMOverrides?) -> [PushWarning] {
+        var faults = overrides?.faults ?? []
+        if !notification.data.isEmpty { faults += reservedKeys(in: notification.data, at: "#/content/data") }
+        if let collapseID = notification.collapseID, collapseID.isEmpty {
+            faults.append(
+                PushWarning(
+                    pointer: "#/options/collapse_id",
+                    code: "bad_collapse_id",
+                    detail: "The collapse id is empty: leave it out instead."
+                )
+            )
+        }
+        if let span = notification.timeToLive, span > .seconds(FCMPayload.Life.maximum) {
+            faults.append(
+                PushWarning(pointer: "#/options/ttl", code: "ttl_too_long", detail: "At most 28 days for FCM.")
+            )
+        }
+        return faults
+    }
+
+    /// What a kind of recipient cannot take, beside the faults of the notification itself.
+    static func faults(_ notification: PushNotification, for kind: FCMTarget.Class) -> [PushWarning] {
+        guard kind != .android, let collapseID = notification.collapseID,
+            collapseID.utf8.count > maximumAppleCollapseID
+        else { return [] }
+        return [longCollapseID(collapseID)]
+    }
+
+    /// The keys of `data` that Google or Chapar has for itself.
+    static func reservedKeys(in data: JSONObject, at place: String) -> [PushWarning] {
+        var faults: [PushWarning] = []
+        for (name, _) in data {
+            let isGoogles =
+                ["from", "message_type", "notification", "gcm"].contains(name) || name.hasPrefix("google.")
+                || name.hasPrefix("gcm.")
+            guard isGoogles || ownKeys.contains(name) else { continue }
+            faults.append(
+                PushWarning(
+                    pointer: "\(place)/\(name)",
+                    code: "reserved_key",
+                    detail: "\"\(name)\" is reserved by \(isGoogles ? "FCM" : "Chapar"): choose another name."
+                )
+            )
+        }
+        return faults
+    }
+
+    private static func longCollapseID(_ collapseID: String) -> PushWarning {
+        PushWarning(
+            pointer: "#/options/collapse_id",
+            code: "bad_collapse_id",
+            detail: "The collapse id has \(collapseID.utf8.count) bytes; Apple devices take \(maximumAppleCollapseID)."
+        )
+    }
+
+    private static func warnings(_ payload: FCMPayload, form: Recipient.Form) -> [PushWarning] {
+        let notification = payload.notification
+        var warnings: [PushWarning] = []
+        func warn(_ pointer: String, _ code: String, _ detail: String) {
+            warnings.append(PushWarning(pointer: "#/\(pointer)", code: code, detail: detail))
+        }
+        if let collapseID = notification.collapseID, collapseID.utf8.count > maximumAppleCollapseID {
+            warnings.append(longCollapseID(collapseID))
+        }
+        if notification.isSilent {
+            let dropped = [
+                ("title", notification.title != nil), ("subtitle", notification.subtitle != nil),
+                ("body", notification.body != nil), ("sound", notification.sound != nil),
+                ("badge", notification.badge != nil), ("image", notification.image != nil),
+                ("click_url", notification.clickURL != nil), ("actions", !notification.actions.isEmpty),
+                ("category", notification.category != nil),
+            ]
+            for (field, isSet) in dropped where isSet {
+                warn("content/\(field)", "dropped_when_silent", "A silent push shows nothing: \(field) is left out.")
+            }
+            return warnings
+        }
+        if !payload.showsSomething, notification.priority == .high {
+            warn(
+                "options/priority",
+                "high_priority_data_only",
+                "The message has no text: if the app shows nothing for it, Android demotes its later messages."
+            )
+        }
+        if notification.subtitle != nil {
+            warn(
+                "content/subtitle",
+                "dropped_on_android",
+                "Android has no subtitle: it is shown on Apple devices only."
+            )
+        }
+        if !notification.actions.isEmpty {
+            warn("content/actions", "needs_app_code", "FCM has no buttons: the app finds them in data, under chapar.")
+        }
+        if notification.clickURL != nil {
+            warn(
+                "content/click_url",
+                "needs_app_code",
+                "FCM opens the app: it finds the address in data, under chapar."
+            )
+        }
+        if notification.data.contains(where: { $0.value.stringValue == nil }) {
+            warn("content/data", "turned_into_text", "FCM takes texts only: other values are sent as JSON text.")
+        }
+        return warnings
+    }
+
+    /// A number of bytes that the payload surely does not exceed.
+    private static func upperBound(_ notification: PushNotification, _ overrides: FCMOverrides?) -> Int {
+        var texts = 0
+        for text in [notification.title, notification.subtitle, notification.body] {
+            switch text {
+            case nil: break
+            case .plain(let text): texts += text.utf8.count
+            case .localized(let fallback, let languages):
+                texts += max(fallback.utf8.count, languages.values.map(\.utf8.count).max() ?? 0)
+            }
+        }
+        for text in [
+            notification.sound, notification.category, notification.image, notification.clickURL,
+            notification.collapseID,
+        ] {
+            texts += text?.utf8.count ?? 0
+        }
+        for action in notification.actions {
+            texts += 40 + action.id.utf8.count + action.title.utf8.count + (action.url?.utf8.count ?? 0)
+        }
+        var bound = 500 + 12 * texts  // A byte takes six at worst, and texts with a subtitle stand twice.
+        for (name, value) in notification.data {
+            bound += 8 + 6 * name.utf8.count + 12 * FCMPayload.text(of: value).utf8.count
+        }
+        if let overrides { bound += JSONValue.object(overrides.object).bytes.count }
+        return bound
+    }
+}

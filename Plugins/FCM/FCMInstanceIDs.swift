@@ -1,0 +1,269 @@
+internal import Foundation
+public import PushCore
+
+/// Google's Instance ID service: looks tokens up, joins them to topics and takes them off, makes FCM tokens of APNs tokens.
+///
+/// For code that manages tokens and topics; sending needs none of it. Source: Google, "Instance ID server reference", read
+/// 2026-08.
+public struct FCMInstanceIDs: Sendable {
+    /// What Google knows of a token.
+    public struct Info: Sendable, Hashable {
+        /// The app: package name or bundle id.
+        public var application: String
+        /// The number of the project that the token belongs to.
+        public var project: String
+        /// `ANDROID`, `IOS` or `CHROME`.
+        public var platform: String
+        /// The app's version, when Google knows it.
+        public var applicationVersion: String?
+        /// The topics that it has joined.
+        public var topics: [String]
+    }
+
+    /// What became of one token in a call for many.
+    public enum ItemOutcome: Sendable {
+        /// It is done.
+        case done
+        /// The token is dead or malformed: Google's word.
+        case dead(String)
+        /// Google will not do it for this token: its word, such as `TOO_MANY_TOPICS`.
+        case refused(String)
+        /// No usable answer, after further attempts; doing it again does no harm.
+        case failed(PushError)
+    }
+
+    /// What became of one APNs token that was imported.
+    public enum ImportOutcome: Sendable {
+        /// The FCM token that now stands for it.
+        case imported(DeviceToken)
+        /// Google does not take it: its word.
+        case refused(String)
+        /// No usable answer, after further attempts; doing it again does no harm.
+        case failed(PushError)
+    }
+
+    /// The most tokens that Google takes in one call for topics.
+    public static let topicBatch = 1000
+    /// The most tokens that Google takes in one import.
+    public static let importBatch = 100
+    private static let attempts = 3
+
+    let endpoint: HTTPEndpoint
+    let pool: any HTTPPool
+    let auth: any AuthStrategy
+    let time: any TimeSource
+
+    /// Looks a token up; nil when Google does not know it.
+    public func info(of token: DeviceToken) async throws(PushError) -> Info? {
+        let path = "/iid/info/\(Self.encoded(Self.bare(token.value)))?details=true"
+        let answer = try await answer("GET", path, body: [])
+        let object = (try? JSONValue(parsing: answer.body))?.objectValue
+        // Only Google's own 404 is about the token; any other is about the way.
+        if answer.status == 404, object?["error"] != nil { return nil }
+        if answer.status == 400, object?["error"] != nil { return nil }
+        guard answer.status == 200 else { throw Self.error(answer, now: time.now) }
+        guard let object, let application = object["application"]?.stringValue else {
+            throw PushError(.badAnswer, "the Instance ID service gave an answer that cannot be read")
+        }
+        return Info(
+            application: application,
+            project: object["authorizedEntity"]?.stringValue ?? "",
+            platform: object["platform"]?.stringValue ?? "",
+            applicationVersion: object["applicationVersion"]?.stringValue,
+            topics: object["rel"]?["topics"]?.objectValue?.map(\.name) ?? []
+        )
+    }
+
+    /// Joins tokens to a topic: any number, an outcome for each, in order.
+    ///
+    /// Throws when no topic can be called so.
+    public func subscribe(_ tokens: [DeviceToken], to topic: String) async throws(PushError) -> [ItemOutcome] {
+        try await change(tokens, topic, "/iid/v1:batchAdd")
+    }
+
+    /// Takes tokens off a topic: any number, an outcome for each, in order.
+    ///
+    /// Throws when no topic can be called so.
+    public func unsubscribe(_ tokens: [DeviceToken], from topic: String) async throws(PushError) -> [ItemOutcome] {
+        try await change(tokens, topic, "/iid/v1:batchRemove")
+    }
+
+    /// Makes FCM tokens of APNs tokens, to move an app from one to the other: any number, an outcome for each, in order.
+    ///
+    /// - Parameters:
+    ///   - tokens: Tokens of `ios-apns`.
+    ///   - application: The app's bundle id.
+    ///   - isSandbox: Whether the tokens are of builds run from Xcode.
+    public func importTokens(
+        _ tokens: [DeviceToken],
+        application: String,
+        isSandbox: Bool = false
+    ) async -> [ImportOutcome] {
+        let silence = ImportOutcome.failed(PushError(.unavailable, "Google said nothing about this token"))
+        return await inRounds(tokens, Self.importBatch, silence) { (tokens, outcomes) throws(PushError) in
+            let body: JSONValue = [
+                "application": .string(application), "sandbox": .bool(isSandbox),
+                "apns_tokens": .array(tokens.map { .string($0.value) }),
+            ]
+            for item in try await results("/iid/v1:batchImport", body) {
+                // By token, since the order is not promised.
+                guard let index = tokens.firstIndex(where: { $0.value == item["apns_token"]?.stringValue }) else {
+                    continue
+                }
+                let status = item["status"]?.stringValue ?? ""
+                if status == "OK", let token = item["registration_token"]?.stringValue, !token.isEmpty {
+                    outcomes[index] = .imported(DeviceToken(token, service: .iOSFirebase))
+                } else if status == "INTERNAL" || status == "Internal Server Error" {
+                    outcomes[index] = .failed(PushError(.unavailable, "Google could not import the token"))
+                } else {
+                    outcomes[index] = .refused(FCMAnswer.word(status) ?? "UNKNOWN")
+                }
+            }
+        } fails: { error in
+            .failed(error)
+        } isOpen: { outcome in
+            if case .failed(let error) = outcome { error.code == .unavailable } else { false }
+        }
+    }
+
+    // MARK: Topics
+
+    private func change(
+        _ tokens: [DeviceToken],
+        _ topic: String,
+        _ path: String
+    ) async throws(PushError) -> [ItemOutcome] {
+        guard let name = FCMTopic.name(topic) else {
+            throw PushError(.invalidRequest, "A topic's name holds a-z, A-Z, 0-9, - _ . ~ % only.")
+        }
+        let silence = ItemOutcome.failed(PushError(.unavailable, "Google said nothing about this token"))
+        return await inRounds(tokens, Self.topicBatch, silence) { (tokens, outcomes) throws(PushError) in
+            let body: JSONValue = [
+                "to": .string("/topics/\(name)"),
+                "registration_tokens": .array(tokens.map { .string(Self.bare($0.value)) }),
+            ]
+            for (index, item) in try await results(path, body).prefix(tokens.count).enumerated() {
+                outcomes[index] = Self.outcome(of: item["error"]?.stringValue)
+            }
+        } fails: { error in
+            .failed(error)
+        } isOpen: { outcome in
+            if case .failed(let error) = outcome { error.code == .unavailable } else { false }
+        }
+    }
+
+    private static func outcome(of word: String?) -> ItemOutcome {
+        switch word {
+        case nil: return .done
+        case "NOT_FOUND"?, "INVALID_ARGUMENT"?: return .dead(word ?? "")
+        case "RESOURCE_EXHAUSTED"?, "DEADLINE_EXCEEDED"?, "INTERNAL"?, "UNKNOWN"?:
+            return .failed(PushError(.unavailable, "Google could not do it for this token", reason: word))
+        case "PERMISSION_DENIED"?:
+            return .failed(PushError(.credentialsRefused, "The account may not manage this token", reason: word))
+        default: return .refused(word.flatMap(FCMAnswer.word) ?? "UNKNOWN")
+        }
+    }
+
+    /// Runs calls for many tokens: in batches, and again for those items alone that nobody can say anything about.
+    private func inRounds<Outcome: Sendable>(
+        _ tokens: [DeviceToken],
+        _ size: Int,
+        _ silence: Outcome,
+        _ call: ([DeviceToken], inout [Outcome]) async throws(PushError) -> Void,
+        fails: (PushError) -> Outcome,
+        isOpen: (Outcome) -> Bool
+    ) async -> [Outcome] {
+        var outcomes = Array(repeating: silence, count: tokens.count)
+        var open = Array(tokens.indices)
+        for attempt in 1...Self.attempts where !open.isEmpty {
+            for start in stride(from: 0, to: open.count, by: size) {
+                let places = Array(open[start..<min(open.count, start + size)])
+                var answers = Array(repeating: silence, count: places.count)
+                do throws(PushError) {
+                    try await call(places.map { tokens[$0] }, &answers)
+                } catch {
+                    answers = Array(repeating: fails(error), count: places.count)
+                }
+                for (place, answer) in zip(places, answers) { outcomes[place] = answer }
+            }
+            open = open.filter { isOpen(outcomes[$0]) }
+            guard attempt < Self.attempts, !open.isEmpty else { break }
+            do { try await time.sleep(for: .seconds(attempt)) } catch { break }
+        }
+        return outcomes
+    }
+
+    // MARK: Calls
+
+    private func results(_ path: String, _ body: JSONValue) async throws(PushError) -> [JSONValue] {
+        let answer = try await answer("POST", path, body: body.bytes)
+        guard answer.status == 200 else { throw Self.error(answer, now: time.now) }
+        guard let results = (try? JSONValue(parsing: answer.body))?["results"]?.arrayValue else {
+            throw PushError(.unavailable, "the Instance ID service gave an answer that cannot be read")
+        }
+        return results
+    }
+
+    /// One call; a refused access token is replaced once.
+    private func answer(_ method: String, _ path: String, body: [UInt8]) async throws(PushError) -> HTTPAnswer {
+        let first = try await auth.credential(for: endpoint)
+        let answer = try await send(method, path, body, first)
+        guard answer.status == 401, case .retry = await auth.refused(first, status: 401, reason: nil) else {
+            return answer
+        }
+        return try await send(method, path, body, try await auth.credential(for: endpoint))
+    }
+
+    private func send(
+        _ method: String,
+        _ path: String,
+        _ body: [UInt8],
+        _ credential: AuthCredential
+    ) async throws(PushError) -> HTTPAnswer {
+        var headers = credential.httpHeaders + [HTTPHeader("access_token_auth", "true")]
+        if !body.isEmpty { headers.append(HTTPHeader("content-type", "application/json")) }
+        do throws(HTTPFailure) {
+            return try await pool.send(
+                HTTPCall(HTTPCallTemplate(method: method, headers: headers), path: path, body: body)
+            )
+        } catch {
+            throw PushError(.unavailable, "the Instance ID service gave no answer: \(error.detail)")
+        }
+    }
+
+    private static func error(_ answer: HTTPAnswer, now: Date) -> PushError {
+        let reason = "http_\(answer.status)"
+        switch answer.status {
+        case 401, 403:
+            let detail = FCMRejections.accountDetail(FCMAnswer(answer).infoReason, status: answer.status)
+            return PushError(.credentialsRefused, detail, reason: reason)
+        case 429:
+            return PushError(
+                .rateLimited,
+                "Too many calls to the Instance ID service.",
+                reason: reason,
+                retryAfter: answer.retryAfter(now: now) ?? .seconds(60)
+            )
+        case 500...:
+            return PushError(
+                .unavailable,
+                "The Instance ID service answered \(answer.status).",
+                reason: reason,
+                retryAfter: answer.retryAfter(now: now)
+            )
+        case 404: return PushError(.invalidRequest, "There is no Instance ID service: check iid_url.", reason: reason)
+        default: return PushError(.invalidRequest, "The Instance ID service answered \(answer.status).", reason: reason)
+        }
+    }
+
+    /// A token without the mark of an installation ID.
+    private static func bare(_ value: String) -> String {
+        value.utf8.starts(with: "fid:".utf8) ? String(value.dropFirst(4)) : value
+    }
+
+    private static func encoded(_ text: String) -> String {
+        var allowed = CharacterSet.alphanumerics.intersection(CharacterSet(charactersIn: "\u{0}"..."\u{7F}"))
+        allowed.insert(charactersIn: "-_.~:")
+        return text.addingPercentEncoding(withAllowedCharacters: allowed) ?? ""
+    }
+}

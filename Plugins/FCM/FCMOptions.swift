@@ -1,0 +1,165 @@
+public import PushCore
+
+/// Everything an ``FCMBackend`` needs to know, read from its section of a configuration file or set in code.
+public struct FCMOptions: Sendable {
+    /// Who sends.
+    public enum Credential: Sendable {
+        /// A service account's key file: the usual way for servers.
+        case serviceAccount(GoogleServiceAccount)
+        /// A person's refresh token, for trying things out.
+        case authorizedUser(GoogleAuthorizedUser)
+        /// Access tokens from the caller's own code.
+        case accessToken(@Sendable () async throws -> AccessToken)
+        /// Any other way to authenticate.
+        case strategy(any AuthStrategy)
+    }
+
+    /// Who sends.
+    public var credential: Credential
+    /// The Firebase project's id, or its number.
+    public var projectID: String
+    /// Where tokens are looked up, topics joined and APNs tokens imported; nil when that is not known, as with a simulator.
+    public var instanceIDEndpoint: HTTPEndpoint?
+    /// The label that all messages carry in Firebase's analytics; nil for none.
+    public var analyticsLabel: String?
+    /// What every backend takes: address, trust, deadline, proxy, connections.
+    ///
+    /// Google asks for a deadline of at least ten seconds: shorter ones make duplicates.
+    public var common = CommonBackendOptions(timeout: .seconds(15))
+
+    /// Makes options in code, for Google's own hosts.
+    public init(credential: Credential, projectID: String) {
+        self.credential = credential
+        self.projectID = projectID
+        instanceIDEndpoint = Self.instanceIDHost
+    }
+
+    /// Makes options in code for a service account's own project, for Google's own hosts.
+    public init(serviceAccount: GoogleServiceAccount) {
+        self.init(credential: .serviceAccount(serviceAccount), projectID: serviceAccount.projectID)
+    }
+
+    static let sendHost = HTTPEndpoint(host: "fcm.googleapis.com")
+    static let instanceIDHost = HTTPEndpoint(host: "iid.googleapis.com")
+
+    /// Where messages go.
+    var endpoint: HTTPEndpoint { common.baseURL ?? Self.sendHost }
+
+    /// The path of a send.
+    var sendPath: String { "/v1/projects/\(projectID)/messages:send" }
+
+    /// The pool for one of the endpoints.
+    func pool(_ endpoint: HTTPEndpoint) -> HTTPPoolConfiguration {
+        var pool = HTTPPoolConfiguration(endpoint: endpoint, version: .http2)
+        common.apply(to: &pool)
+        pool.endpoint = endpoint
+        return pool
+    }
+}
+
+extension FCMOptions {
+    private static let leastTimeout = Duration.seconds(10)
+    private static let legacyKeys = ["server_key", "api_key", "legacy_server_key"]
+
+    /// Reads a section; nil after reporting everything that is wrong with it.
+    public init?(_ section: ConfigSection) {
+        let before = section.report.issues.count
+        let common = CommonBackendOptions(section, timeout: .seconds(15))
+        if common.timeout < Self.leastTimeout {
+            section.reject("timeout", "is shorter than 10 s", fix: "FCM asks for 10 s or more: less makes duplicates.")
+        }
+        let instanceID = section.endpoint("iid_url")
+        for (key, endpoint) in [("base_url", common.baseURL), ("iid_url", instanceID)] where endpoint?.scheme == .http {
+            section.reject(key, "FCM speaks TLS only", fix: "Write https://…")
+        }
+        let label = section.string("analytics_label")
+        if let label, !FCMSchema.isLabel(label) {
+            section.reject("analytics_label", "\"\(label)\" is no label", fix: "1 to 50 of a-z, A-Z, 0-9, - _ . ~ %.")
+        }
+        Self.rejectLegacy(section)
+        let credential = Self.credential(section)
+        let project = Self.project(section, credential)
+        guard let credential, let project, section.report.issues.count == before else { return nil }
+        self.init(credential: credential, projectID: project)
+        self.common = common
+        analyticsLabel = label
+        // A simulator's user must not change topics at Google by accident.
+        instanceIDEndpoint = instanceID ?? (common.baseURL == nil ? Self.instanceIDHost : nil)
+    }
+
+    /// Server keys belong to an API that Google shut down in 2024.
+    private static func rejectLegacy(_ section: ConfigSection) {
+        for key in legacyKeys where section.has(key) {
+            _ = section.secret(key)
+            section.reject(
+                key,
+                "belongs to the legacy API, which Google shut down in July 2024",
+                fix: "Use service_account_file: Firebase console, Project settings, Service accounts."
+            )
+        }
+    }
+
+    private static func credential(_ section: ConfigSection) -> Credential? {
+        let file = section.file("service_account_file").map { Secret(String(decoding: $0, as: UTF8.self)) }
+        let text = section.secret("service_account")
+        let user = section.file("authorized_user_file").map { Secret(String(decoding: $0, as: UTF8.self)) }
+        let keys = ["service_account_file", "service_account", "authorized_user_file"].filter(section.has)
+        if keys.isEmpty {
+            if legacyKeys.allSatisfy({ !section.has($0) }) {
+                section.missing(
+                    "service_account_file",
+                    "the path of the service account's key file: Firebase console, Project settings, Service accounts"
+                )
+            }
+            return nil
+        }
+        if keys.count > 1 {
+            section.reject(keys[1], "stands beside \(keys[0])", fix: "Keep one of the two.")
+            return nil
+        }
+        do throws(GoogleCredentialMistake) {
+            if let account = file ?? text { return .serviceAccount(try GoogleServiceAccount(json: account)) }
+            if let user { return .authorizedUser(try GoogleAuthorizedUser(json: user)) }
+        } catch {
+            let field = error.field.map { "\($0) " } ?? ""
+            section.reject(keys[0], "\(field)\(error.problem)", fix: error.fix)
+        }
+        return nil
+    }
+
+    private static func project(_ section: ConfigSection, _ credential: Credential?) -> String? {
+        let written = section.string("project_id")
+        var own: String?
+        switch credential {
+        case .serviceAccount(let account)?: own = account.projectID
+        case .authorizedUser(let user)?: own = user.quotaProjectID
+        default: break
+        }
+        guard let project = written ?? own else {
+            if credential != nil { section.missing("project_id", "the Firebase project's id: Project settings") }
+            return nil
+        }
+        guard isProject(project) else {
+            section.reject(
+                "project_id",
+                "\"\(project)\" is not a project's id",
+                fix: "Such as my-app-1a2b3, or a number."
+            )
+            return nil
+        }
+        return project
+    }
+
+    /// Whether a text can stand in the path: a project's id or number, perhaps with a domain before a colon.
+    static func isProject(_ text: String) -> Bool {
+        (1...100).contains(text.utf8.count)
+            && text.utf8.allSatisfy {
+                switch $0 {
+                case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"),
+                    UInt8(ascii: "."), UInt8(ascii: ":"):
+                    true
+                default: false
+                }
+            }
+    }
+}

@@ -1,0 +1,207 @@
+internal import PushCore
+
+/// What a caller wrote under `overrides.fcm`: blocks of FCM's own `message`, laid over what Chapar makes of the rest.
+///
+/// Checked field by field against ``FCMSchema``, since Google refuses a whole message for one unknown name. Targets are the
+/// recipient's business and cannot be overridden.
+struct FCMOverrides: Sendable {
+    private(set) var object = JSONObject()
+    private(set) var faults: [PushWarning] = []
+
+    static let place = "#/overrides/fcm"
+
+    init(_ object: JSONObject) {
+        for (name, value) in object {
+            switch name {
+            case "token", "fid", "topic", "condition":
+                fault(name, "target_reserved", "The target is the recipient: address it with \"to\".")
+            case "validate_only":
+                fault(name, "field_reserved", "Set options.dry_run instead.")
+            default:
+                guard let shape = FCMSchema.message[name] else {
+                    unknown(name, among: FCMSchema.message.keys, at: name)
+                    continue
+                }
+                check(value, shape, at: name)
+                self.object[name] = value
+            }
+        }
+        if let data = object["data"]?.objectValue {
+            faults += FCMCheck.reservedKeys(in: data, at: "\(Self.place)/data")
+        }
+        if let data = object["android"]?["data"]?.objectValue {
+            faults += FCMCheck.reservedKeys(in: data, at: "\(Self.place)/android/data")
+        }
+    }
+
+    /// Whether they bring text of their own.
+    var showsSomething: Bool {
+        for block in [object["notification"], object["android"]?["notification"]] {
+            for name in ["title", "body", "title_loc_key", "body_loc_key"] where block?[name] != nil { return true }
+        }
+        return object["apns"]?["payload"]?["aps"]?["alert"] != nil
+    }
+
+    /// The blocks that a kind of recipient can make use of.
+    func blocks(for kind: FCMTarget.Class) -> JSONObject {
+        var blocks = object
+        if kind == .android { blocks["apns"] = nil }
+        if kind == .iOS { blocks["android"] = nil }
+        if kind.isToken { blocks["webpush"] = nil }
+        return blocks
+    }
+
+    private mutating func check(_ value: JSONValue, _ shape: FCMSchema.Shape, at path: String) {
+        switch (shape, value) {
+        case (.object(let members), .object(let object)):
+            for (name, value) in object {
+                guard let shape = members[name] else {
+                    unknown(name, among: members.keys, at: "\(path)/\(name)")
+                    continue
+                }
+                check(value, shape, at: "\(path)/\(name)")
+            }
+        case (.texts(let limit), .object(let object)):
+            for (name, value) in object where value.stringValue == nil {
+                fault("\(path)/\(name)", "not_a_text", "FCM takes texts only here.")
+            }
+            if let limit, object.count > limit { fault(path, "too_many", "At most \(limit) entries.") }
+        case (.anyObject, .object): break
+        case (.list(let shape), .array(let values)):
+            for (index, value) in values.enumerated() { check(value, shape, at: "\(path)/\(index)") }
+        default:
+            if let problem = shape.problem(with: value) { fault(path, "wrong_value", problem) }
+        }
+    }
+
+    private mutating func unknown(_ name: String, among known: some Sequence<String>, at path: String) {
+        let known = known.sorted()
+        let nearest = Suggestion.nearest(to: name, among: known).map { "Did you mean \"\($0)\"? " } ?? ""
+        fault(path, "unknown_override", "\(nearest)Known here: \(known.joined(separator: ", ")).")
+    }
+
+    private mutating func fault(_ path: String, _ code: String, _ detail: String) {
+        faults.append(PushWarning(pointer: "\(Self.place)/\(path)", code: code, detail: detail))
+    }
+}
+
+/// The fields of FCM's `message` and what they take.
+///
+/// Source: Firebase, REST resource `projects.messages`, read 2026-08. One style of names, snake_case.
+enum FCMSchema {
+    /// What a field takes.
+    indirect enum Shape: Sendable {
+        case text
+        case bool
+        case integer
+        case number
+        /// `"3600s"`, fractions allowed; at most so many seconds.
+        case duration(maximum: Double?)
+        /// `#rrggbb`.
+        case color
+        /// `[a-zA-Z0-9-_.~%]{1,50}`.
+        case label
+        /// An `https` address.
+        case secureLink
+        /// An RFC 3339 time.
+        case time
+        case word([String])
+        /// A map of texts.
+        case texts(limit: Int?)
+        /// An object of any content.
+        case anyObject
+        case list(Shape)
+        case object([String: Shape])
+    }
+
+    static let message: [String: Shape] = [
+        "notification": .object(["title": .text, "body": .text, "image": .text]), "data": .texts(limit: nil),
+        "android": .object(android), "apns": .object(apns), "webpush": .object(webpush),
+        "fcm_options": .object(["analytics_label": .label]),
+    ]
+
+    private static let android: [String: Shape] = [
+        "collapse_key": .text, "priority": .word(["NORMAL", "HIGH"]), "ttl": .duration(maximum: 2_419_200),
+        "restricted_package_name": .text, "data": .texts(limit: nil), "notification": .object(androidNotification),
+        "fcm_options": .object(["analytics_label": .label]), "direct_boot_ok": .bool,
+        "bandwidth_constrained_ok": .bool, "restricted_satellite_ok": .bool,
+    ]
+
+    private static let androidNotification: [String: Shape] = [
+        "title": .text, "body": .text, "icon": .text, "color": .color, "sound": .text, "tag": .text,
+        "click_action": .text, "title_loc_key": .text, "title_loc_args": .list(.text), "body_loc_key": .text,
+        "body_loc_args": .list(.text), "channel_id": .text, "ticker": .text, "sticky": .bool, "event_time": .time,
+        "local_only": .bool,
+        "notification_priority": .word(
+            ["UNSPECIFIED", "MIN", "LOW", "DEFAULT", "HIGH", "MAX"].map { "PRIORITY_" + $0 }
+        ),
+        "default_sound": .bool, "default_vibrate_timings": .bool, "default_light_settings": .bool,
+        "vibrate_timings": .list(.duration(maximum: nil)),
+        "visibility": .word(["VISIBILITY_UNSPECIFIED", "PRIVATE", "PUBLIC", "SECRET"]),
+        "notification_count": .integer,
+        "light_settings": .object([
+            "color": .object(["red": .number, "green": .number, "blue": .number, "alpha": .number]),
+            "light_on_duration": .duration(maximum: nil), "light_off_duration": .duration(maximum: nil),
+        ]),
+        "image": .text, "proxy": .word(["PROXY_UNSPECIFIED", "ALLOW", "DENY", "IF_PRIORITY_LOWERED"]),
+    ]
+
+    private static let apns: [String: Shape] = [
+        "headers": .texts(limit: nil), "payload": .anyObject,
+        "fcm_options": .object(["analytics_label": .label, "image": .text]), "live_activity_token": .text,
+    ]
+
+    private static let webpush: [String: Shape] = [
+        "headers": .texts(limit: nil), "data": .texts(limit: nil), "notification": .anyObject,
+        "fcm_options": .object(["link": .secureLink, "analytics_label": .label]),
+    ]
+}
+
+extension FCMSchema.Shape {
+    /// What is wrong with a value that is no object and no list; nil when nothing is.
+    func problem(with value: JSONValue) -> String? {
+        switch (self, value) {
+        case (.text, .string), (.bool, .bool), (.integer, .integer), (.number, .integer), (.number, .double): return nil
+        case (.duration(let maximum), .string(let text)):
+            guard text.hasSuffix("s"), let seconds = Double(text.dropLast()), seconds >= 0 else { break }
+            if let maximum, seconds > maximum { return "At most \(Int(maximum))s." }
+            return nil
+        case (.color, .string(let text)):
+            if text.utf8.count == 7, text.hasPrefix("#"), text.dropFirst().allSatisfy(\.isHexDigit) { return nil }
+        case (.label, .string(let text)):
+            if FCMSchema.isLabel(text) { return nil }
+        case (.secureLink, .string(let text)):
+            if text.hasPrefix("https://") { return nil }
+        case (.time, .string(let text)):
+            if RFC3339.parse(text) != nil { return nil }
+        case (.word(let words), .string(let text)):
+            if words.contains(text) { return nil }
+        default: break
+        }
+        return "Write \(meaning)."
+    }
+
+    private var meaning: String {
+        switch self {
+        case .text: "a text"
+        case .bool: "true or false"
+        case .integer: "a whole number"
+        case .number: "a number"
+        case .duration: #"a span in seconds, such as "3600s""#
+        case .color: "a colour, such as #00ff7f"
+        case .label: "1 to 50 of a-z, A-Z, 0-9, - _ . ~ %"
+        case .secureLink: "an https address"
+        case .time: "an RFC 3339 time"
+        case .word(let words): "one of \(words.joined(separator: ", "))"
+        case .texts, .anyObject, .object: "an object"
+        case .list: "a list"
+        }
+    }
+}
+
+extension FCMSchema {
+    /// Whether a text can be an analytics label.
+    static func isLabel(_ text: String) -> Bool {
+        (1...50).contains(text.utf8.count) && text.utf8.allSatisfy(FCMTopic.isNameByte)
+    }
+}

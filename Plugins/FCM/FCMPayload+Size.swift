@@ -1,0 +1,47 @@
+internal import PushCore
+
+extension FCMPayload {
+    /// How many bytes of an encoded message count against FCM's limit.
+    ///
+    /// What reaches a device: the common texts and data, and of the platforms' own blocks the largest. Targets, priorities,
+    /// lifetimes and headers are routing.
+    static func size(of message: [UInt8]) -> Int {
+        guard let object = (try? JSONValue(parsing: message))?.objectValue else { return message.count }
+        func bytes(_ value: JSONValue?) -> Int { value.map { $0.bytes.count } ?? 0 }
+        let android = bytes(object["android"]?["notification"]) + bytes(object["android"]?["data"])
+        let apple = bytes(object["apns"]?["payload"])
+        let web = bytes(object["webpush"]?["notification"]) + bytes(object["webpush"]?["data"])
+        return bytes(object["notification"]) + bytes(object["data"]) + max(android, apple, web)
+    }
+
+    /// The fault of a message that is too large for its kind of target; nil when it fits.
+    func tooLarge(_ message: [UInt8], for kind: FCMTarget.Class) -> PushWarning? {
+        // Nearly every message is far below, routing included.
+        guard message.count > kind.payloadLimit else { return nil }
+        let size = Self.size(of: message)
+        guard size > kind.payloadLimit else { return nil }
+        let what = kind == .topic ? "a topic" : kind == .condition ? "a condition" : "a token"
+        return PushWarning(
+            pointer: "#/content",
+            code: "payload_too_large",
+            detail: "The payload has \(size) bytes after encoding; a message to \(what) takes \(kind.payloadLimit)."
+        )
+    }
+
+    /// Whether some text differs by language.
+    static func isLocalized(_ notification: PushNotification) -> Bool {
+        if case .localized? = notification.title { return true }
+        if case .localized? = notification.subtitle { return true }
+        if case .localized? = notification.body { return true }
+        return false
+    }
+
+    /// Every language that some text has, and nil for the default.
+    static func languages(of notification: PushNotification) -> [String?] {
+        var tags: Set<String> = []
+        for text in [notification.title, notification.subtitle, notification.body] {
+            if case .localized(_, let languages)? = text { tags.formUnion(languages.keys) }
+        }
+        return [nil] + tags.sorted()
+    }
+}

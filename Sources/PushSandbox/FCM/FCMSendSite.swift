@@ -1,0 +1,154 @@
+internal import Foundation
+internal import PushCore
+
+/// The send listener of the FCM simulator: `POST /v1/projects/{project}/messages:send`.
+struct FCMSendSite: SandboxSite {
+    let state: FCMServiceState
+
+    func subject(of request: SandboxRequest) -> SandboxSubject {
+        let message = (try? JSONValue(parsing: request.body))?["message"]
+        return SandboxSubject(
+            token: (message?["token"] ?? message?["fid"])?.stringValue,
+            topic: message?["topic"]?.stringValue
+        )
+    }
+
+    func answer(_ request: SandboxRequest, at now: Date) -> SandboxReply {
+        state.withWorld { world in
+            world.counters.sends += 1
+            do throws(FCMRefusal) {
+                return try take(request, at: now, &world)
+            } catch {
+                world.counters.refused[error.word, default: 0] += 1
+                return SandboxReply(answer: error.answer(shuffledBy: &world.random))
+            }
+        }
+    }
+
+    func answer(_ fault: FaultAnswer, to request: SandboxRequest, at now: Date) -> SandboxAnswer {
+        state.withWorld { world in
+            guard fault.body == nil, fault.status >= 300 else { return fault.plain(now: now) }
+            let refusal = FCMRefusal.named(fault.reason, status: fault.status)
+            world.counters.refused[refusal.word, default: 0] += 1
+            return fault.plain(json: refusal.answer(shuffledBy: &world.random).body, now: now)
+        }
+    }
+
+    private func take(
+        _ request: SandboxRequest,
+        at now: Date,
+        _ world: inout FCMWorld
+    ) throws(FCMRefusal) -> SandboxReply {
+        let parts = request.path.split(separator: "/", omittingEmptySubsequences: false)
+        guard request.method == "POST", parts.count == 5, parts[1] == "v1", parts[2] == "projects",
+            parts[4] == "messages:send"
+        else { return SandboxReply(answer: Self.lost) }
+        try authorize(request, project: String(parts[3]), at: now, &world)
+        guard let body = (try? JSONValue(parsing: request.body))?.objectValue else {
+            throw .malformed("", "Expected an object")
+        }
+        var isDryRun = false
+        for (name, value) in body where name != "message" {
+            guard name == "validate_only" || name == "validateOnly", let flag = value.boolValue else {
+                throw .malformed("", "Unknown name \"\(name)\": Cannot find field.")
+            }
+            isDryRun = flag
+        }
+        guard let value = body["message"] else { throw .invalid("message", "The message is not set.") }
+        let (message, target) = try FCMMessageRules.judge(value)
+        let delay = try look(up: target, &world)
+        if let exceeded = world.quotas.take(token: target.device, now: now) {
+            var refusal = FCMRefusal.quota(exceeded)
+            refusal.retryAfter = world.quotas.limits.retryAfter
+            throw refusal
+        }
+        var id = "fake_message_id"
+        if isDryRun {
+            world.counters.validated += 1
+        } else {
+            id = Self.messageID(now, &world.random)
+            let found = world.inbox.add(id, target, message, request, at: now)
+            world.counters.accepted += 1
+            if target.device == nil { world.counters.acceptedForAudience += 1 }
+            if found.isDuplicate { world.counters.duplicates += 1 }
+            if found.isDoubled { world.counters.doubledOnDevice += 1 }
+        }
+        let name: JSONValue = ["name": .string("projects/\(parts[3])/messages/\(id)")]
+        let answer = SandboxAnswer(
+            status: 200,
+            headers: [HTTPHeader("content-type", "application/json; charset=UTF-8")],
+            body: name.bytes
+        )
+        return SandboxReply(before: delay > .zero ? [.delay(delay)] : [], answer: answer)
+    }
+
+    private func authorize(
+        _ request: SandboxRequest,
+        project: String,
+        at now: Date,
+        _ world: inout FCMWorld
+    ) throws(FCMRefusal) {
+        let token = try state.bearer(of: request, at: now, world)
+        let configuration = state.configuration
+        if project == token.projectID { return }
+        if project == configuration.projectNumber, token.projectID == configuration.projectID { return }
+        throw configuration.foreignProjects.contains(project) || project == configuration.projectID
+            ? .forbidden : .projectUnknown
+    }
+
+    /// Whether the target takes messages, and how slowly.
+    private func look(
+        up target: FCMDelivery.Target,
+        _ world: inout FCMWorld
+    ) throws(FCMRefusal) -> Duration {
+        guard let token = target.device else { return .zero }
+        let field = if case .fid = target { "fid" } else { "token" }
+        if let device = world.devices[token] {
+            switch device.state {
+            case .alive: return .zero
+            case .unregistered: throw device.platform == "IOS" ? .unregisteredOnApple : .unregistered
+            case .otherSender: throw .senderMismatch
+            case .malformed: throw .badToken(field)
+            case .brokenAppleKey: throw .thirdPartyAuth
+            }
+        }
+        if state.configuration.honoursMagicTokens, let magic = FCMMagicToken(token) {
+            switch magic {
+            case .unregistered: throw .unregistered
+            case .mismatch: throw .senderMismatch
+            case .malformed: throw .badToken(field)
+            case .brokenAppleKey: throw .thirdPartyAuth
+            case .quotaOnce:
+                if world.magicSeen.insert(token) { throw .quota(.device) }
+            case .unavailableOnce:
+                if world.magicSeen.insert(token) { throw .named("UNAVAILABLE", status: 503) }
+            case .slow: return state.configuration.magicDelay
+            }
+            return .zero
+        }
+        guard state.configuration.acceptsAnyToken else { throw .badToken(field) }
+        return .zero
+    }
+
+    private static func messageID(_ now: Date, _ random: inout SeededGenerator) -> String {
+        let micros = Int64(now.timeIntervalSince1970 * 1_000_000)
+        return "0:\(micros)%\(String(random.next(), radix: 16))"
+    }
+
+    /// What Google's front end shows for a path that it does not know.
+    static let lost = SandboxAnswer(
+        status: 404,
+        headers: [HTTPHeader("content-type", "text/html; charset=UTF-8")],
+        body: Array("<!DOCTYPE html><html lang=en><title>Error 404 (Not Found)!!1</title></html>".utf8)
+    )
+}
+
+extension FCMDelivery.Target {
+    /// The token or installation ID; nil for an audience.
+    var device: String? {
+        switch self {
+        case .token(let value), .fid(let value): value
+        case .topic, .condition: nil
+        }
+    }
+}

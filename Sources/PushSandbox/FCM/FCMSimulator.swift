@@ -1,0 +1,227 @@
+internal import Foundation
+public import PushCore
+
+/// Firebase Cloud Messaging on this machine: real TLS, HTTP/2 and HTTP/1.1, Google's rules, no account.
+///
+/// Three listeners: sends, access tokens, Instance ID. A client needs ``authority``'s certificate, the addresses of ``url(_:)``
+/// and the service-account file of ``credentialsFile``, which names the token endpoint. Tests register tokens, send, and look
+/// at ``inbox`` and ``counters``; ``add(_:)`` makes things go wrong. In fault rules the reason of an answer is Google's error
+/// code (`UNREGISTERED`, `QUOTA_EXCEEDED:device`, `ACCESS_TOKEN_EXPIRED`, …) or status, and the body is made of it.
+///
+/// All of it runs on one event loop. The properties can be read from any thread at any time.
+public final class FCMSimulator: Sendable {
+    /// The authority that clients must trust.
+    public var authority: SandboxCertificateAuthority { host.authority }
+    /// The service account of the client that is tested.
+    public let account: FCMServiceAccountKey
+    /// The seed of everything random in this run: the same seed and the same requests give the same answers.
+    public var seed: UInt64 { host.state.seed }
+
+    let host: SandboxWebHost
+    let state: FCMServiceState
+
+    /// Makes a simulator that listens nowhere yet.
+    ///
+    /// Without an authority it makes one of its own.
+    public init(
+        _ configuration: FCMSimulatorConfiguration = FCMSimulatorConfiguration(),
+        authority: SandboxCertificateAuthority? = nil,
+        time: any TimeSource = SystemTime()
+    ) throws {
+        account = try FCMServiceAccountKey(projectID: configuration.projectID)
+        var listeners = SandboxWebHost.Configuration()
+        listeners.host = configuration.host
+        listeners.maximumStreams = configuration.maximumStreams
+        listeners.idleTimeout = configuration.idleTimeout
+        listeners.clockOffset = configuration.clockOffset
+        listeners.serverCertificate = configuration.serverCertificate
+        listeners.seed = configuration.seed
+        host = SandboxWebHost(listeners, authority: try authority ?? SandboxCertificateAuthority(), time: time)
+        state = FCMServiceState(configuration, seed: host.state.seed, account: account)
+    }
+
+    /// Starts a simulator, runs `body`, and shuts the simulator down whatever happens.
+    public static func run<Value>(
+        _ configuration: FCMSimulatorConfiguration = FCMSimulatorConfiguration(),
+        time: any TimeSource = SystemTime(),
+        isolation: isolated (any Actor)? = #isolation,
+        _ body: (FCMSimulator) async throws -> Value
+    ) async throws -> Value {
+        let simulator = try FCMSimulator(configuration, time: time)
+        try await simulator.start()
+        do {
+            let value = try await body(simulator)
+            await simulator.shutdown()
+            return value
+        } catch {
+            await simulator.shutdown()
+            throw error
+        }
+    }
+
+    /// Starts the listeners.
+    ///
+    /// Throws when a port is taken.
+    public func start() async throws {
+        let sites: [(FCMListener, any SandboxSite)] = [
+            (.oauth, FCMTokenSite(state: state)), (.send, FCMSendSite(state: state)),
+            (.instanceID, FCMInstanceIDSite(state: state)),
+        ]
+        try await host.start(
+            sites.map { listener, site in
+                .init(name: listener.name, port: state.configuration.ports[listener] ?? 0, site: site)
+            }
+        )
+        state.tokenURI = tokenURI
+    }
+
+    /// Closes all connections and listeners.
+    ///
+    /// Doing it twice is no mistake.
+    public func shutdown() async { await host.shutdown() }
+
+    /// The port of a listener, 0 while the simulator does not run.
+    public func port(_ listener: FCMListener) -> Int { host.port(listener.name) }
+
+    /// The base URL of a listener.
+    public func url(_ listener: FCMListener) -> String { host.url(listener.name) }
+
+    /// The address of the token endpoint.
+    public var tokenURI: String { url(.oauth) + "/token" }
+
+    /// The service-account key file of the project, as Firebase gives it out, naming this simulator's token endpoint.
+    public var credentialsFile: String { account.json(tokenURI: tokenURI) }
+
+    // MARK: What it knows
+
+    /// Makes tokens known as live ones.
+    public func register(tokens: some Sequence<String>, platform: String = "ANDROID") {
+        let tokens = Array(tokens)
+        state.withWorld { world in
+            for token in tokens { world.devices[token] = FCMDevice(platform: platform) }
+        }
+    }
+
+    /// Sets what is known about one token; nil makes it unknown.
+    public func setDevice(_ device: FCMDevice?, token: String) { state.withWorld { $0.devices[token] = device } }
+
+    /// The members of a topic.
+    public func members(of topic: String) -> Set<String> {
+        state.withWorld { Set($0.topics[topic, default: [:]].keys) }
+    }
+
+    /// Makes another account known.
+    public func register(_ account: FCMServiceAccountKey) { state.withWorld { $0.accounts[account.keyID] = account } }
+
+    /// Makes a refresh token of a person known.
+    public func register(refreshToken: String) {
+        let project = state.configuration.projectID
+        state.withWorld { $0.refreshTokens[refreshToken] = project }
+    }
+
+    /// Disables or enables the service account: access tokens that are out live on.
+    public func setAccountDisabled(_ isDisabled: Bool) {
+        let email = account.email
+        state.withWorld { world in
+            if isDisabled { world.disabledAccounts.insert(email) } else { world.disabledAccounts.remove(email) }
+        }
+    }
+
+    /// Revokes every access token that is out.
+    public func revokeAccessTokens() {
+        state.withWorld { world in
+            for token in world.accessTokens.keys { world.accessTokens[token]?.isRevoked = true }
+        }
+    }
+
+    /// How long access tokens live from now on, in seconds; nil leaves `expires_in` out and gives them an hour.
+    public func setTokenLifetime(_ seconds: Int?) {
+        state.withWorld { world in
+            world.tokenLifetime = seconds ?? 3600
+            world.omitsLifetime = seconds == nil
+        }
+    }
+
+    /// Changes the quotas.
+    public func setQuotas(_ quotas: FCMSimulatorConfiguration.Quotas) { state.withWorld { $0.quotas.limits = quotas } }
+
+    /// The Instance ID service answers so for this token (or APNs token), the next so many times.
+    public func setItemError(_ word: String, token: String, times: Int = 1) {
+        state.withWorld { $0.itemErrors[token] = (word, times) }
+    }
+
+    /// The next answer about topics lacks so many results at its end.
+    public func dropResults(_ count: Int) { state.withWorld { $0.missingResults = count } }
+
+    /// The server's clock compared with the time source: positive is ahead.
+    public var clockOffset: Duration {
+        get { host.state.clockOffset }
+        set { host.state.clockOffset = newValue }
+    }
+
+    // MARK: What happened
+
+    /// What the simulator has seen of messages and tokens.
+    public var counters: FCMCounters { state.withWorld { $0.counters } }
+
+    /// What the simulator has seen of connections and requests.
+    public var traffic: SandboxWebCounters { host.counters }
+
+    /// The messages that were accepted, oldest first, as far as they are kept.
+    public var inbox: [FCMDelivery] { state.withWorld { $0.inbox.deliveries } }
+
+    /// At most `limit` messages from number `first` on.
+    public func inbox(from first: Int, limit: Int) -> [FCMDelivery] {
+        state.withWorld { Array($0.inbox.page(from: first, limit: limit)) }
+    }
+
+    /// Waits until the counters satisfy a condition; false when they did not within `limit`.
+    public func wait(
+        atMost limit: Duration = .seconds(10),
+        until condition: (FCMCounters) -> Bool,
+        isolation: isolated (any Actor)? = #isolation
+    ) async -> Bool {
+        let deadline = ContinuousClock.now + limit
+        while !condition(counters) {
+            guard ContinuousClock.now < deadline, !Task.isCancelled else { return false }
+            // Cancellation shows in the guard above.
+            try? await Task.sleep(for: .milliseconds(2))
+        }
+        return true
+    }
+
+    /// Forgets the inbox, the counters and the faults.
+    ///
+    /// Accounts, tokens and topics stay, and so do connections.
+    public func reset() {
+        state.withWorld { $0.reset() }
+        host.reset()
+    }
+
+    // MARK: What goes wrong
+
+    /// Adds fault rules behind those that are there.
+    public func add(_ rules: FaultRule...) { host.add(rules) }
+
+    /// Adds fault rules behind those that are there.
+    public func add(_ rules: [FaultRule]) { host.add(rules) }
+
+    /// Removes the fault rules with this name, all of them when nil, and says how many there were.
+    @discardableResult
+    public func removeRules(named name: String? = nil) -> Int { host.removeRules(named: name) }
+
+    /// Sends `GOAWAY` on open connections: all, or those of one listener.
+    public func goAway(_ frame: SandboxGoAway, listener: FCMListener? = nil) {
+        host.perform([.goAway(frame)], listener: listener?.name, connection: nil)
+    }
+
+    /// Changes how many streams open connections may have, also to 0.
+    public func setMaximumStreams(_ count: Int, listener: FCMListener? = nil) {
+        host.perform([.settings([.maximumStreams(count)])], listener: listener?.name, connection: nil)
+    }
+
+    /// Ends open connections.
+    public func end(_ end: SandboxConnectionEnd, listener: FCMListener? = nil) {
+        host.perform([.end(end)], listener: listener?.name, connection: nil)
+    }
+}

@@ -26,7 +26,7 @@ struct SandboxSubject: Sendable {
 
 extension FaultAnswer {
     /// The answer as it stands, with JSON or no body unless the rule gives one.
-    func plain(json: [UInt8] = [], now: Date) -> SandboxAnswer {
+    func plain(json: [UInt8] = [], now: Date = Date()) -> SandboxAnswer {
         var answer = SandboxAnswer(status: status, body: body ?? json)
         if let retryAfter {
             let date = now.addingTimeInterval(TimeInterval(retryAfter))

@@ -41,7 +41,10 @@ public struct APNsTokenProvider: TokenProvider {
     /// Brings a token to lower-case hexadecimal without the brackets and blanks of older logs.
     ///
     /// There is no fixed length: 2 to 400 digits, an even number of them.
-    public func validate(_ text: String) throws(InvalidToken) -> DeviceToken {
+    public func validate(_ text: String) throws(InvalidToken) -> DeviceToken { try Self.token(text) }
+
+    fileprivate static func token(_ text: String) throws(InvalidToken) -> DeviceToken {
+        let service = TokenService.iOSAPNs
         var digits: [UInt8] = []
         for byte in text.utf8 {
             switch byte {
@@ -66,5 +69,12 @@ public struct APNsTokenProvider: TokenProvider {
             }
             return bytes.count * 2
         }
+    }
+}
+
+extension APNsBackend {
+    /// The token in lower-case hexadecimal, as ``APNsTokenProvider/validate(_:)`` gives it.
+    public func checked(_ token: DeviceToken) throws(InvalidToken) -> DeviceToken {
+        try APNsTokenProvider.token(token.value)
     }
 }

@@ -44,6 +44,11 @@ public protocol PushBackend: Sendable {
     /// ``UnknownOutcome/isRepeatHarmful``.
     func isRepeatHarmful(_ notification: PushNotification) -> Bool
 
+    /// Brings a device token to the form the platform wants, or says what is wrong with it; called before it is registered.
+    ///
+    /// Only for tokens of a service in ``audience``.
+    func checked(_ token: DeviceToken) throws(InvalidToken) -> DeviceToken
+
     /// How many messages may usefully be under way now; it follows the peer's stream limit. Nil when there is no such limit.
     var window: Int? { get }
 
@@ -84,6 +89,8 @@ extension PushBackend {
     }
     /// A second copy is a nuisance, no more.
     public func isRepeatHarmful(_ notification: PushNotification) -> Bool { false }
+    /// Any text is taken.
+    public func checked(_ token: DeviceToken) throws(InvalidToken) -> DeviceToken { token }
     /// No limit known.
     public var window: Int? { nil }
     /// No quota known.

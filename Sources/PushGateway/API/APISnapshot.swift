@@ -7,11 +7,14 @@ final class APISnapshot: Sendable {
     let origins: OriginGuard
     /// The kinds that `overrides` may name.
     let kinds: [String]
+    /// Which backends know what a device token looks like.
+    let tokens: TokenCheck
 
     init(_ gateway: GatewaySnapshot, knownKinds: [String]) {
         self.gateway = gateway
         keyring = Keyring(gateway.configuration.apiKeys)
         origins = OriginGuard(host: gateway.configuration.server.host)
+        tokens = TokenCheck(gateway)
         var kinds = knownKinds
         for backend in gateway.backends where !kinds.contains(backend.backend.kind.rawValue) {
             kinds.append(backend.backend.kind.rawValue)

@@ -6,6 +6,9 @@ enum Endpoint: Equatable {
     case batch
     case notification(Substring)
     case deliveries(Substring)
+    case devices
+    case deviceBatch
+    case device(Substring)
     case events
     case backends
     case health
@@ -22,6 +25,8 @@ enum Endpoint: Equatable {
         }
         switch path {
         case "/v1/notifications/batch": self = .batch
+        case "/v1/devices": self = .devices
+        case "/v1/devices/batch": self = .deviceBatch
         case "/v1/events": self = .events
         case "/v1/backends": self = .backends
         case "/healthz": self = .health
@@ -30,6 +35,13 @@ enum Endpoint: Equatable {
         case "/openapi.json": self = .openAPI
         case "/": self = .dashboard
         default:
+            let devices = "/v1/devices/"
+            if path.hasPrefix(devices) {
+                let id = path.dropFirst(devices.count)
+                guard !id.isEmpty, !id.contains("/") else { return nil }
+                self = .device(id)
+                return
+            }
             let prefix = "/v1/notifications/"
             guard path.hasPrefix(prefix) else { return nil }
             let parts = path.dropFirst(prefix.count).split(separator: "/", omittingEmptySubsequences: false)
@@ -48,6 +60,9 @@ enum Endpoint: Equatable {
         case .batch: "/v1/notifications/batch"
         case .notification: "/v1/notifications/{id}"
         case .deliveries: "/v1/notifications/{id}/deliveries"
+        case .devices: "/v1/devices"
+        case .deviceBatch: "/v1/devices/batch"
+        case .device: "/v1/devices/{id}"
         case .events: "/v1/events"
         case .backends: "/v1/backends"
         case .health: "/healthz"
@@ -63,7 +78,8 @@ enum Endpoint: Equatable {
     /// Whoever may GET may HEAD.
     var methods: [HTTPRequest.Method] {
         switch self {
-        case .notifications, .batch: [.post]
+        case .notifications, .batch, .deviceBatch: [.post]
+        case .device: [.get, .head, .put, .patch, .delete]
         case .notification: [.get, .head, .delete]
         default: [.get, .head]
         }
@@ -76,6 +92,7 @@ enum Endpoint: Equatable {
         case .openAPI: .anyKey
         case .notifications, .batch: .scope(.send)
         case .notification: method == .delete ? .scope(.send) : .scope(.read)
+        case .devices, .deviceBatch, .device: .scope(.devices)
         case .deliveries, .events, .backends, .metrics: .scope(.read)
         }
     }

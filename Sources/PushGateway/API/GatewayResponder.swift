@@ -25,6 +25,8 @@ public final class GatewayResponder: HTTPResponder {
     private let notifications: NotificationsAPI
     private let batches: BatchAPI
     private let stories: StoryAPI
+    private let devices: DevicesAPI
+    private let deviceBatches: DeviceBatchAPI
     private let events: EventsAPI
     private let operations: OperationsAPI
     private let documents: StaticDocuments
@@ -45,6 +47,8 @@ public final class GatewayResponder: HTTPResponder {
         notifications = NotificationsAPI(state: state, metrics: metrics, admission: admission)
         batches = BatchAPI(state: state, metrics: metrics, admission: admission)
         stories = StoryAPI(state: state)
+        devices = DevicesAPI(state: state, admission: admission)
+        deviceBatches = DeviceBatchAPI(state: state, admission: admission)
         events = EventsAPI(state: state, lanes: lanes, metrics: metrics, admission: admission, build: build)
         operations = OperationsAPI(
             state: state,
@@ -117,6 +121,9 @@ public final class GatewayResponder: HTTPResponder {
             if method == .delete { return try await stories.cancel(id, scope) }
             return try await stories.show(id, scope)
         case .deliveries(let id): return try await stories.deliveries(id, scope)
+        case .devices: return try await devices.list(scope)
+        case .deviceBatch: return try await deviceBatches.put(request, scope, Self.requestID())
+        case .device(let id): return try await devices.answer(request, method, id, scope)
         case .events: return try await events.open(scope)
         case .backends: return try await operations.backends()
         case .metrics: return await operations.scrape()

@@ -12,10 +12,10 @@ struct RequestBodyReader: Sendable {
     let limit: Int
 
     /// Gives the whole body to `use`; its memory is set aside until `use` returns.
-    func withBody(
+    func withBody<Answer>(
         of request: Request,
-        _ use: ([UInt8]) async throws(Problem) -> Response
-    ) async throws(Problem) -> Response {
+        _ use: ([UInt8]) async throws(Problem) -> Answer
+    ) async throws(Problem) -> Answer {
         let declared = request.headers[.contentLength].flatMap { Int($0) }
         if let declared, declared > limit { throw .tooLarge(limit) }
         let reserved = declared ?? limit
@@ -55,10 +55,15 @@ struct RequestBodyReader: Sendable {
     /// Makes sure that a request says its body is JSON.
     ///
     /// Browsers ask before they send this type across sites.
-    static func requireJSON(_ fields: HTTPFields) throws(Problem) {
+    ///
+    /// With `orPatch`, a JSON merge patch (RFC 7396) may say what it is.
+    static func requireJSON(_ fields: HTTPFields, orPatch: Bool = false) throws(Problem) {
         guard let type = fields[.contentType] else { throw .notJSONType }
         if type == "application/json" { return }
         let essence = type.prefix { $0 != ";" }.lowercased()
-        guard essence.filter({ $0 != " " }) == "application/json" else { throw .notJSONType }
+        let name = essence.filter { $0 != " " }
+        guard name == "application/json" || orPatch && name == "application/merge-patch+json" else {
+            throw .notJSONType
+        }
     }
 }

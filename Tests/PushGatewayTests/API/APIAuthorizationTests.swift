@@ -13,6 +13,8 @@ struct APIAuthorizationTests {
         (.post, "/v1/notifications", .send), (.post, "/v1/notifications/batch", .send),
         (.delete, "/v1/notifications/0000000000001", .send), (.get, "/v1/notifications/0000000000001", .read),
         (.get, "/v1/notifications/0000000000001/deliveries", .read), (.get, "/v1/events", .read),
+        (.put, "/v1/devices/a", .devices), (.patch, "/v1/devices/a", .devices), (.delete, "/v1/devices/a", .devices),
+        (.get, "/v1/devices/a", .devices), (.get, "/v1/devices", .devices), (.post, "/v1/devices/batch", .devices),
         (.get, "/v1/backends", .read), (.get, "/metrics", .read), (.get, "/healthz", nil), (.get, "/readyz", nil),
         (.get, "/", nil),
     ]

@@ -163,10 +163,18 @@ struct StubBackend: PushBackend {
     var audience: BackendAudience
     var finding: @Sendable (PushNotification) -> PayloadCheck = { _ in PayloadCheck() }
     var health = BackendHealth()
+    /// A text that is no token; others are brought to lower case where there is one.
+    var malformed: String?
 
     func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {}
     func check(_ notification: PushNotification, for recipient: Recipient.Form) -> PayloadCheck {
         finding(notification)
+    }
+
+    func checked(_ token: DeviceToken) throws(InvalidToken) -> DeviceToken {
+        guard let malformed else { return token }
+        if token.value == malformed { throw InvalidToken(token.service, "it is malformed") }
+        return DeviceToken(token.value.lowercased(), service: token.service)
     }
 
     static let ios = StubBackend(

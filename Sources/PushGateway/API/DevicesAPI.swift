@@ -1,0 +1,157 @@
+internal import Foundation
+internal import HTTPTypes
+internal import Hummingbird
+internal import PushCore
+
+/// `/v1/devices` and `/v1/devices/{id}`: the device registry.
+struct DevicesAPI: Sendable {
+    private static let pageSize = 100
+    private static let largestPage = 1000
+
+    let state: GatewayState
+    let admission: Admission
+
+    /// Answers a request about one device.
+    func answer(
+        _ request: Request,
+        _ method: HTTPRequest.Method,
+        _ path: Substring,
+        _ scope: RequestScope
+    ) async throws(Problem) -> Response {
+        try scope.allowParameters([])
+        let text = String(path)
+        let id = text.removingPercentEncoding ?? text
+        switch method {
+        case .put: return try await put(id, request, scope)
+        case .patch: return try await patch(id, request, scope)
+        case .delete: return try await delete(id)
+        default: return try await show(id)
+        }
+    }
+
+    /// A page of devices.
+    func list(_ scope: RequestScope) async throws(Problem) -> Response {
+        try scope.allowParameters(["user", "tag", "platform", "service", "cursor", "limit"])
+        let limit = try scope.number("limit", in: 1...Self.largestPage, default: Self.pageSize)
+        var query = DeviceQuery(user: scope.parameter("user"), tag: scope.parameter("tag"))
+        if let platform = scope.parameter("platform") {
+            guard DeviceWords.platforms.contains(platform) else {
+                throw .badParameter("platform", "must be one of \(DeviceWords.platforms.joined(separator: ", ")).")
+            }
+            query.platform = platform
+        }
+        if let name = scope.parameter("service") {
+            guard let service = TokenService.known.first(where: { $0.rawValue == name }) else {
+                throw .badParameter("service", DeviceWords.unknownService(name))
+            }
+            query.service = service
+        }
+        var cursor: DeviceCursor?
+        if let text = scope.parameter("cursor") {
+            cursor = DeviceCursor(text)
+            if cursor == nil { throw .badParameter("cursor", "must be the \"next\" of an earlier page.") }
+        }
+        let page = try await store { (devices) throws(StoreError) in
+            try await devices.list(query, after: cursor, limit: limit)
+        }
+        return Response.json(capacity: 512 * page.devices.count + 64) { writer in
+            writer.name("items")
+            writer.beginArray()
+            for device in page.devices {
+                writer.beginObject()
+                device.write(to: &writer)
+                writer.endObject()
+            }
+            writer.endArray()
+            writer.name("next")
+            if let next = page.next { writer.string(next.description) } else { writer.null() }
+        }
+    }
+
+    private func show(_ id: String) async throws(Problem) -> Response {
+        let device = try await store { (devices) throws(StoreError) in try await devices.device(id) }
+        guard let device else { throw Self.unknown(id) }
+        return Response.json { device.write(to: &$0) }
+    }
+
+    private func put(_ id: String, _ request: Request, _ scope: RequestScope) async throws(Problem) -> Response {
+        guard Device.isID(id), id != DeviceWords.reservedID else {
+            throw Problem(.badRequest, "bad_device_id", "This can be no device's id", detail: DeviceWords.formOfID)
+        }
+        let now = state.time.now
+        let change = try await change(of: id, request, scope, at: now)
+        let device = change.device(id, at: now)
+        let results = try await store { (devices) throws(StoreError) in try await devices.put([device]) }
+        guard let result = results.first else { throw Problem(.failed("the store gave no answer")) }
+        var response = Response.json(result.isNew ? .created : .ok) { result.device.write(to: &$0) }
+        if result.isNew { response.headers[.location] = "/v1/devices/\(id)" }
+        return response
+    }
+
+    private func patch(_ id: String, _ request: Request, _ scope: RequestScope) async throws(Problem) -> Response {
+        let now = state.time.now
+        let change = try await change(of: id, request, scope, at: now)
+        let device = try await store { (devices) throws(StoreError) in
+            try await devices.patch(id) { change.apply(to: &$0, at: now) }
+        }
+        guard let device else { throw Self.unknown(id) }
+        return Response.json { device.write(to: &$0) }
+    }
+
+    private func delete(_ id: String) async throws(Problem) -> Response {
+        guard !state.isDraining else { throw .draining }
+        guard try await store({ (devices) throws(StoreError) in try await devices.delete(id) }) else {
+            throw Self.unknown(id)
+        }
+        return Response(status: .noContent, headers: [.cacheControl: "no-store"])
+    }
+
+    /// What the body says about a device.
+    private func change(
+        of id: String,
+        _ request: Request,
+        _ scope: RequestScope,
+        at now: Date
+    ) async throws(Problem) -> DeviceChange {
+        guard !state.isDraining else { throw .draining }
+        try RequestBodyReader.requireJSON(scope.fields, orPatch: true)
+        let body = RequestBodyReader(admission: admission, limit: scope.snapshot.server.maximumBodyBytes)
+        let reader = DeviceChangeReader(tokens: scope.snapshot.tokens, now: now)
+        return try await body.withBody(of: request) { (bytes) throws(Problem) in
+            let (change, issues): (DeviceChange, RequestIssues)
+            do throws(JSONSyntaxError) {
+                (change, issues) = try reader.read(bytes)
+            } catch {
+                throw .notJSON(error)
+            }
+            var found = issues
+            if let own = change.id, own != id {
+                found.add("#/id", "other_id", "The path names another device; leave the field out.")
+            }
+            guard found.isEmpty else { throw Problem(found) }
+            return change
+        }
+    }
+
+    private func store<Value: Sendable>(
+        _ body: (any DeviceStore) async throws(StoreError) -> Value
+    ) async throws(Problem) -> Value {
+        do throws(StoreError) {
+            return try await body(state.devices)
+        } catch {
+            throw Problem(ofDevices: error)
+        }
+    }
+
+    private static func unknown(_ id: String) -> Problem {
+        .notFound("There is no device \(id.prefix(Device.maximumIDBytes)).")
+    }
+}
+
+extension Problem {
+    /// The registry did not do what it was asked; repeating a call about devices does no harm.
+    init(ofDevices error: StoreError) {
+        self.init(error)
+        if code == "store_failed" { detail = "Whether it was stored is not known: repeat it." }
+    }
+}

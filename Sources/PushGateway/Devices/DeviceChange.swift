@@ -1,0 +1,85 @@
+internal import Foundation
+internal import PushCore
+
+/// What a request says about a device, member by member: the one form of registrations, merge patches and imports.
+struct DeviceChange: Sendable {
+    /// What a request says about one member.
+    enum Member<Value: Sendable>: Sendable {
+        /// Nothing.
+        case untouched
+        /// `null`: it goes.
+        case removed
+        /// A value.
+        case set(Value)
+
+        /// The value, when there is one.
+        var value: Value? { if case .set(let value) = self { value } else { nil } }
+
+        /// What a member is afterwards.
+        func applied(to old: Value?) -> Value? {
+            switch self {
+            case .untouched: old
+            case .removed: nil
+            case .set(let value): value
+            }
+        }
+    }
+
+    /// A token of the request, and whether it says when it was registered.
+    struct Token: Sendable {
+        var value: String
+        var registeredAt: Date?
+        var tombstone: Tombstone?
+    }
+
+    /// The id, where the body has one.
+    var id: String?
+    var user = Member<String>.untouched
+    var platform = Member<String>.untouched
+    var tokens = Member<[(service: TokenService, token: Member<Token>)]>.untouched
+    var tags = Member<[String]>.untouched
+    var locale = Member<String>.untouched
+    var appVersion = Member<String>.untouched
+    var timeZone = Member<String>.untouched
+    var lastSeen = Member<Date>.untouched
+    /// When it was registered first, from an export; only a device that is new takes it over.
+    var createdAt: Date?
+
+    /// The device that this makes out of nothing.
+    func device(_ id: String, at now: Date) -> Device {
+        var device = Device(id: id, createdAt: createdAt ?? now, updatedAt: now)
+        apply(to: &device, at: now)
+        return device
+    }
+
+    /// Changes a device: what the request leaves out stays, `null` removes (RFC 7396).
+    func apply(to device: inout Device, at now: Date) {
+        device.user = user.applied(to: device.user)
+        device.platform = platform.applied(to: device.platform)
+        device.tags = tags.applied(to: device.tags) ?? []
+        device.locale = locale.applied(to: device.locale)
+        device.appVersion = appVersion.applied(to: device.appVersion)
+        device.timeZone = timeZone.applied(to: device.timeZone)
+        device.lastSeen = lastSeen.applied(to: device.lastSeen)
+        device.updatedAt = now
+        switch tokens {
+        case .untouched: break
+        case .removed: device.tokens = []
+        case .set(let list):
+            for (service, token) in list {
+                switch token {
+                case .untouched: break
+                case .removed: device.removeToken(of: service)
+                case .set(let token):
+                    device.setToken(
+                        RegisteredToken(
+                            DeviceToken(token.value, service: service),
+                            registeredAt: token.registeredAt ?? now,
+                            tombstone: token.tombstone
+                        )
+                    )
+                }
+            }
+        }
+    }
+}

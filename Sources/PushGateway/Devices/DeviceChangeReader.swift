@@ -1,0 +1,265 @@
+internal import Foundation
+internal import PushCore
+
+/// Reads what a request says about a device, in one pass, and reports every mistake with its place.
+struct DeviceChangeReader {
+    /// Checks tokens with the backends that take them.
+    let tokens: TokenCheck
+    /// The moment of the request.
+    let now: Date
+
+    private static let maximumTokenBytes = 4096
+    /// How far ahead of the gateway's clock a time of the caller may be.
+    private static let clockTolerance: TimeInterval = 300
+
+    private enum Field: Int, RequestField {
+        case id, user, platform, tokens, tags, locale, appVersion, timeZone, lastSeen, createdAt, updatedAt
+        static let names = [
+            "id", "user", "platform", "tokens", "tags", "locale", "app_version", "time_zone", "last_seen", "created_at",
+            "updated_at",
+        ]
+    }
+
+    private enum TokenField: Int, RequestField {
+        case token, registeredAt, tombstone, alive
+        static let names = ["token", "registered_at", "tombstone", "alive"]
+    }
+
+    private enum TombstoneField: Int, RequestField {
+        case asOf, at, backend, reason, held
+        static let names = ["as_of", "at", "backend", "reason", "held"]
+    }
+
+    /// Reads a body that is one device.
+    func read(_ body: [UInt8]) throws(JSONSyntaxError) -> (DeviceChange, RequestIssues) {
+        var change = DeviceChange()
+        var issues = RequestIssues()
+        try JSONScanner.scan(body) { (scanner) throws(JSONSyntaxError) in change = try read(&scanner, &issues) }
+        return (change, issues)
+    }
+
+    /// Reads the device that comes next.
+    func read(_ scanner: inout JSONScanner, _ issues: inout RequestIssues) throws(JSONSyntaxError) -> DeviceChange {
+        var change = DeviceChange()
+        try scanner.fields(Field.self, &issues, "#") { (scanner, issues, field) throws(JSONSyntaxError) in
+            let pointer = "#/\(Field.names[field.rawValue])"
+            switch field {
+            case .id: change.id = try id(&scanner, &issues)
+            case .user: change.user = try name(&scanner, &issues, pointer)
+            case .appVersion: change.appVersion = try name(&scanner, &issues, pointer)
+            case .platform:
+                change.platform = try name(&scanner, &issues, pointer) { text in
+                    DeviceWords.platforms.contains(text)
+                        ? nil
+                        : didYouMean(text, DeviceWords.platforms)
+                            ?? "The platforms are \(DeviceWords.platforms.joined(separator: ", "))."
+                }
+            case .locale: change.locale = try name(&scanner, &issues, pointer, check: DeviceWords.faultOfLocale)
+            case .timeZone: change.timeZone = try name(&scanner, &issues, pointer, check: DeviceWords.faultOfTimeZone)
+            case .tags: change.tags = try tags(&scanner, &issues)
+            case .tokens: change.tokens = try tokens(&scanner, &issues)
+            case .lastSeen: change.lastSeen = try nullableTime(&scanner, &issues, pointer)
+            case .createdAt: change.createdAt = try nullableTime(&scanner, &issues, pointer).value
+            case .updatedAt: try scanner.skip()  // The gateway's own, and so no mistake in what it gave out.
+            }
+        }
+        return change
+    }
+
+    /// Reads a member that may be null.
+    private func member<Value: Sendable>(
+        _ scanner: inout JSONScanner,
+        _ read: (inout JSONScanner) throws(JSONSyntaxError) -> Value?
+    ) throws(JSONSyntaxError) -> DeviceChange.Member<Value> {
+        guard try scanner.peek() != .null else {
+            try scanner.null()
+            return .removed
+        }
+        return try read(&scanner).map { .set($0) } ?? .untouched
+    }
+
+    private func id(_ scanner: inout JSONScanner, _ issues: inout RequestIssues) throws(JSONSyntaxError) -> String? {
+        guard let text = try scanner.text(&issues, "#/id") else { return nil }
+        guard Device.isID(text) else {
+            issues.add("#/id", "bad_id", DeviceWords.formOfID)
+            return nil
+        }
+        return text
+    }
+
+    /// Reads a text; `check` gives a sentence for one that means nothing.
+    private func name(
+        _ scanner: inout JSONScanner,
+        _ issues: inout RequestIssues,
+        _ pointer: String,
+        check: (String) -> String? = { _ in nil }
+    ) throws(JSONSyntaxError) -> DeviceChange.Member<String> {
+        try member(&scanner) { (scanner) throws(JSONSyntaxError) in
+            guard let text = try scanner.word(&issues, pointer, limit: Device.maximumNameBytes) else { return nil }
+            guard let fault = check(text) else { return text }
+            issues.add(pointer, "unknown_\(pointer.dropFirst(2))", fault)
+            return nil
+        }
+    }
+
+    private func tags(
+        _ scanner: inout JSONScanner,
+        _ issues: inout RequestIssues
+    ) throws(JSONSyntaxError) -> DeviceChange.Member<[String]> {
+        try member(&scanner) { (scanner) throws(JSONSyntaxError) in
+            var tags: Set<String> = []
+            var count = 0
+            let isArray = try scanner.elements(&issues, "#/tags") { (scanner, issues, index) throws(JSONSyntaxError) in
+                count = index + 1
+                guard count <= Device.maximumTags else { return try scanner.skip() }
+                let tag = try scanner.word(&issues, "#/tags/\(index)", limit: Device.maximumNameBytes)
+                if let tag { tags.insert(tag) }
+            }
+            if count > Device.maximumTags {
+                issues.add("#/tags", "too_many_tags", "At most \(Device.maximumTags) tags; there are \(count).")
+            }
+            return isArray ? tags.sorted() : nil
+        }
+    }
+
+    private func nullableTime(
+        _ scanner: inout JSONScanner,
+        _ issues: inout RequestIssues,
+        _ pointer: String
+    ) throws(JSONSyntaxError) -> DeviceChange.Member<Date> {
+        try member(&scanner) { (scanner) throws(JSONSyntaxError) in try time(&scanner, &issues, pointer) }
+    }
+
+    private func time(
+        _ scanner: inout JSONScanner,
+        _ issues: inout RequestIssues,
+        _ pointer: String
+    ) throws(JSONSyntaxError) -> Date? {
+        guard let text = try scanner.text(&issues, pointer) else { return nil }
+        guard let time = RFC3339.parse(text) else {
+            issues.add(pointer, "bad_time", "Must be an RFC 3339 time, such as 2026-11-21T08:15:30Z.")
+            return nil
+        }
+        guard time.timeIntervalSince(now) <= Self.clockTolerance else {
+            issues.add(pointer, "time_in_the_future", "It is later than the gateway's clock.")
+            return nil
+        }
+        return min(time, now)
+    }
+
+    // MARK: Tokens
+
+    private typealias Token = DeviceChange.Token
+
+    private func tokens(
+        _ scanner: inout JSONScanner,
+        _ issues: inout RequestIssues
+    ) throws(JSONSyntaxError) -> DeviceChange.Member<[(service: TokenService, token: DeviceChange.Member<Token>)]> {
+        try member(&scanner) { (scanner) throws(JSONSyntaxError) in
+            var list: [(service: TokenService, token: DeviceChange.Member<Token>)] = []
+            guard try scanner.expect(.object, "an object of services", &issues, "#/tokens") else { return nil }
+            try scanner.object { (scanner, name) throws(JSONSyntaxError) in
+                let pointer = "#/tokens/\(pointerStep(name))"
+                guard let service = TokenService.known.first(where: { $0.rawValue == name }) else {
+                    issues.add(pointer, "unknown_service", DeviceWords.unknownService(name))
+                    return try scanner.skip()
+                }
+                guard !list.contains(where: { $0.service == service }) else {
+                    issues.add(pointer, "repeated_field", "The service stands here twice.")
+                    return try scanner.skip()
+                }
+                let token = try self.member(&scanner) { (scanner) throws(JSONSyntaxError) in
+                    try self.token(&scanner, &issues, service, pointer)
+                }
+                list.append((service, token))
+            }
+            return list
+        }
+    }
+
+    /// Reads a token: the text alone, or an object with more about it.
+    private func token(
+        _ scanner: inout JSONScanner,
+        _ issues: inout RequestIssues,
+        _ service: TokenService,
+        _ pointer: String
+    ) throws(JSONSyntaxError) -> Token? {
+        if try scanner.peek() == .string {
+            let text = try self.text(&scanner, &issues, service, pointer)
+            return text.map { Token(value: $0) }
+        }
+        var text: String?
+        var hasText = false
+        var registeredAt: Date?
+        var tombstone: Tombstone?
+        let isObject = try scanner.fields(TokenField.self, &issues, pointer) {
+            (scanner, issues, field) throws(JSONSyntaxError) in
+            switch field {
+            case .token:
+                hasText = true
+                text = try self.text(&scanner, &issues, service, pointer + "/token")
+            case .registeredAt: registeredAt = try time(&scanner, &issues, pointer + "/registered_at")
+            case .tombstone:
+                let found = try member(&scanner) { (scanner) throws(JSONSyntaxError) in
+                    try self.tombstone(&scanner, &issues, pointer + "/tombstone")
+                }
+                tombstone = found.value
+            case .alive: try scanner.skip()  // It follows from the tombstone.
+            }
+        }
+        guard isObject else { return nil }
+        if !hasText { issues.add(pointer + "/token", "missing", "The device token is missing.") }
+        if tombstone != nil, registeredAt == nil {
+            issues.add(
+                pointer + "/registered_at",
+                "missing",
+                "A tombstone needs the time the token was registered at; leave the tombstone out to register anew."
+            )
+        }
+        return text.map { Token(value: $0, registeredAt: registeredAt, tombstone: tombstone) }
+    }
+
+    private func text(
+        _ scanner: inout JSONScanner,
+        _ issues: inout RequestIssues,
+        _ service: TokenService,
+        _ pointer: String
+    ) throws(JSONSyntaxError) -> String? {
+        guard let text = try scanner.word(&issues, pointer, limit: Self.maximumTokenBytes) else { return nil }
+        switch tokens.check(DeviceToken(text, service: service)) {
+        case .success(let token): return token.value
+        case .failure(let fault):
+            issues.add(pointer, "malformed_token", "This is no token of \(service.rawValue): \(fault.problem).")
+            return nil
+        }
+    }
+
+    private func tombstone(
+        _ scanner: inout JSONScanner,
+        _ issues: inout RequestIssues,
+        _ pointer: String
+    ) throws(JSONSyntaxError) -> Tombstone? {
+        var asOf: Date?
+        var at: Date?
+        var backend: String?
+        var reason: String?
+        var isHeld = false
+        let before = issues.count
+        let isObject = try scanner.fields(TombstoneField.self, &issues, pointer) {
+            (scanner, issues, field) throws(JSONSyntaxError) in
+            switch field {
+            case .asOf: asOf = try time(&scanner, &issues, pointer + "/as_of")
+            case .at: at = try time(&scanner, &issues, pointer + "/at")
+            case .backend: backend = try scanner.word(&issues, pointer + "/backend", limit: 64)
+            case .reason: reason = try scanner.word(&issues, pointer + "/reason", limit: Device.maximumNameBytes)
+            case .held: isHeld = try scanner.flag(&issues, pointer + "/held") ?? false
+            }
+        }
+        guard isObject, issues.count == before else { return nil }
+        guard let asOf, let backend, let reason else {
+            issues.add(pointer, "incomplete", "A tombstone has as_of, backend and reason.")
+            return nil
+        }
+        return Tombstone(asOf: asOf, at: at ?? asOf, backend: backend, reason: reason, isHeld: isHeld)
+    }
+}

@@ -1,0 +1,69 @@
+internal import PushCore
+
+extension Device {
+    /// The members of the device, within an object that the caller has begun.
+    ///
+    /// What is not known is left out, and whatever stands here may be sent back as it is.
+    func write(to writer: inout JSONWriter) {
+        writer.name("id")
+        writer.string(id)
+        writer.member("user", user)
+        writer.member("platform", platform)
+        writer.name("tokens")
+        writer.beginObject()
+        for token in tokens {
+            writer.name(token.token.service.rawValue)
+            writer.beginObject()
+            token.write(to: &writer)
+            writer.endObject()
+        }
+        writer.endObject()
+        writer.name("tags")
+        writer.beginArray()
+        for tag in tags { writer.string(tag) }
+        writer.endArray()
+        writer.member("locale", locale)
+        writer.member("app_version", appVersion)
+        writer.member("time_zone", timeZone)
+        writer.name("created_at")
+        RFC3339.write(createdAt, to: &writer)
+        writer.name("updated_at")
+        RFC3339.write(updatedAt, to: &writer)
+        guard let lastSeen else { return }
+        writer.name("last_seen")
+        RFC3339.write(lastSeen, to: &writer)
+    }
+}
+
+extension RegisteredToken {
+    fileprivate func write(to writer: inout JSONWriter) {
+        writer.name("token")
+        writer.string(token.value)
+        writer.name("registered_at")
+        RFC3339.write(registeredAt, to: &writer)
+        writer.name("alive")
+        writer.bool(isAlive)
+        guard let tombstone else { return }
+        writer.name("tombstone")
+        writer.beginObject()
+        writer.name("as_of")
+        RFC3339.write(tombstone.asOf, to: &writer)
+        writer.name("at")
+        RFC3339.write(tombstone.at, to: &writer)
+        writer.name("backend")
+        writer.string(tombstone.backend)
+        writer.name("reason")
+        writer.string(tombstone.reason)
+        writer.name("held")
+        writer.bool(tombstone.isHeld)
+        writer.endObject()
+    }
+}
+
+extension JSONWriter {
+    fileprivate mutating func member(_ name: StaticString, _ value: String?) {
+        guard let value else { return }
+        self.name(name)
+        string(value)
+    }
+}

@@ -1,0 +1,43 @@
+internal import Foundation
+internal import PushCore
+
+/// The words that members of a device may be, and the sentences about those that they may not.
+enum DeviceWords {
+    /// The platforms.
+    static let platforms = ["ios", "android", "web"]
+    /// What an id looks like.
+    static let formOfID = "An id has 1 to \(Device.maximumIDBytes) of the characters A-Z a-z 0-9 . _ : -."
+    /// The path of many devices, and so no id.
+    static let reservedID = "batch"
+
+    /// The sentence about a service that does not exist.
+    static func unknownService(_ name: String) -> String {
+        if name == "web-push" { return "The service is reserved, but nothing serves it yet." }
+        let services = TokenService.known.map(\.rawValue)
+        return didYouMean(name, services) ?? "The services are \(services.joined(separator: ", "))."
+    }
+
+    /// What is wrong with a language tag; nil for one of the form of BCP 47, with `-` or `_`.
+    static func faultOfLocale(_ text: String) -> String? {
+        let parts = text.split(omittingEmptySubsequences: false) { $0 == "-" || $0 == "_" }
+        let isTag =
+            text.utf8.count <= 35 && (2...8).contains(parts[0].count)
+            && parts[0].allSatisfy { $0.isASCII && $0.isLetter }
+            && parts.dropFirst().allSatisfy {
+                (1...8).contains($0.count) && $0.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber) }
+            }
+        return isTag ? nil : "Must be a language tag, such as fa or pt-BR."
+    }
+
+    /// What is wrong with the name of a time zone; nil for one that the IANA database has.
+    ///
+    /// Without the database on the machine only the form is looked at.
+    static func faultOfTimeZone(_ text: String) -> String? {
+        let isName =
+            text.utf8.count <= 64
+            && text.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || "/_+-".contains($0)) }
+        let known = TimeZone.knownTimeZoneIdentifiers
+        if isName, known.isEmpty || known.contains(text) || TimeZone(identifier: text) != nil { return nil }
+        return didYouMean(text, known) ?? "Must be the name of a time zone, such as Asia/Tehran."
+    }
+}

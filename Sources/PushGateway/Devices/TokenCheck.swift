@@ -1,0 +1,32 @@
+internal import PushCore
+
+/// Asks the backends that take a service's tokens whether a text can be one, and what its proper form is.
+///
+/// A text that one of them takes is a token; only one that all of them refuse is not. Without such a backend every text is
+/// taken, since the registry may know more services than are configured now.
+struct TokenCheck: Sendable {
+    private let backends: [TokenService: [any PushBackend]]
+
+    init(_ snapshot: GatewaySnapshot) {
+        var backends: [TokenService: [any PushBackend]] = [:]
+        for configured in snapshot.backends {
+            for service in configured.backend.audience.services {
+                backends[service, default: []].append(configured.backend)
+            }
+        }
+        self.backends = backends
+    }
+
+    /// The token in the form its platform wants.
+    func check(_ token: DeviceToken) -> Result<DeviceToken, InvalidToken> {
+        var fault: InvalidToken?
+        for backend in backends[token.service] ?? [] {
+            do throws(InvalidToken) {
+                return .success(try backend.checked(token))
+            } catch {
+                fault = fault ?? error
+            }
+        }
+        return fault.map { .failure($0) } ?? .success(token)
+    }
+}

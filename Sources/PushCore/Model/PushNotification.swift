@@ -5,53 +5,106 @@ public import Foundation
 /// The API reads it from JSON, code builds it directly, a plugin turns it into its platform's payload. It says nothing
 /// about whom it goes to: that is ``Recipient``.
 public struct PushNotification: Sendable, Hashable {
+    private var storage: Storage
+
     /// The heading.
     ///
     /// Shown in bold by most platforms.
-    public var title: LocalizedText?
+    public var title: LocalizedText? {
+        get { storage.parts.title }
+        set { own().parts.title = newValue }
+    }
     /// A second heading; platforms without one drop it with a warning.
-    public var subtitle: LocalizedText?
+    public var subtitle: LocalizedText? {
+        get { storage.parts.subtitle }
+        set { own().parts.subtitle = newValue }
+    }
     /// The text.
-    public var body: LocalizedText?
+    public var body: LocalizedText? {
+        get { storage.parts.body }
+        set { own().parts.body = newValue }
+    }
     /// The address of a picture, `https` only.
-    public var image: String?
+    public var image: String? {
+        get { storage.parts.image }
+        set { own().parts.image = newValue }
+    }
     /// The name of a sound in the app, or `default`.
     ///
     /// Nil is silent.
-    public var sound: String?
+    public var sound: String? {
+        get { storage.parts.sound }
+        set { own().parts.sound = newValue }
+    }
     /// The number on the app's icon; 0 removes it, nil leaves it as it is.
-    public var badge: Int?
+    public var badge: Int? {
+        get { storage.parts.badge }
+        set { own().parts.badge = newValue }
+    }
     /// The app's own name for a set of actions (APNs `category`, Android channel or category).
-    public var category: String?
+    public var category: String? {
+        get { storage.parts.category }
+        set { own().parts.category = newValue }
+    }
     /// What a tap opens.
-    public var clickURL: String?
+    public var clickURL: String? {
+        get { storage.parts.clickURL }
+        set { own().parts.clickURL = newValue }
+    }
     /// Buttons.
-    public var actions: [Action]
+    public var actions: [Action] {
+        get { storage.parts.actions }
+        set { own().parts.actions = newValue }
+    }
     /// The app's own values.
     ///
     /// Platforms that know strings only get each value as JSON text.
-    public var data: JSONObject
+    public var data: JSONObject {
+        get { storage.parts.data }
+        set { own().parts.data = newValue }
+    }
 
     /// How long the platforms may try to deliver, counted from acceptance.
     ///
     /// Whole seconds, 0 to 28 days; 0 is "now or never".
-    public var timeToLive: Duration?
+    public var timeToLive: Duration? {
+        get { storage.parts.timeToLive }
+        set { own().parts.timeToLive = newValue }
+    }
     /// How urgent it is.
-    public var priority: Priority
+    public var priority: Priority {
+        get { storage.parts.priority }
+        set { own().parts.priority = newValue }
+    }
     /// A newer message with the same id replaces this one, on the device and in the queue.
     ///
     /// At most 64 bytes for APNs.
-    public var collapseID: String?
+    public var collapseID: String? {
+        get { storage.parts.collapseID }
+        set { own().parts.collapseID = newValue }
+    }
     /// When to send; nil or a past time is at once.
-    public var sendAt: Date?
+    public var sendAt: Date? {
+        get { storage.parts.sendAt }
+        set { own().parts.sendAt = newValue }
+    }
     /// Wakes the app without showing anything.
-    public var isSilent: Bool
+    public var isSilent: Bool {
+        get { storage.parts.isSilent }
+        set { own().parts.isSilent = newValue }
+    }
     /// Goes the whole way but for the delivery: the platform is asked to validate where it can, else nothing is sent.
-    public var isDryRun: Bool
+    public var isDryRun: Bool {
+        get { storage.parts.isDryRun }
+        set { own().parts.isDryRun = newValue }
+    }
     /// What only one kind of backend understands, laid over what the plugin makes of the rest.
     ///
     /// Keyed by ``BackendKind``.
-    public var overrides: [String: JSONObject]
+    public var overrides: [String: JSONObject] {
+        get { storage.parts.overrides }
+        set { own().parts.overrides = newValue }
+    }
 
     /// How urgent a message is.
     public enum Priority: String, Sendable, Hashable, CaseIterable {
@@ -98,23 +151,72 @@ public struct PushNotification: Sendable, Hashable {
         isDryRun: Bool = false,
         overrides: [String: JSONObject] = [:]
     ) {
-        self.title = title
-        self.subtitle = subtitle
-        self.body = body
-        self.image = image
-        self.sound = sound
-        self.badge = badge
-        self.category = category
-        self.clickURL = clickURL
-        self.actions = actions
-        self.data = data
-        self.timeToLive = timeToLive
-        self.priority = priority
-        self.collapseID = collapseID
-        self.sendAt = sendAt
-        self.isSilent = isSilent
-        self.isDryRun = isDryRun
-        self.overrides = overrides
+        storage = Storage(
+            Parts(
+                title: title,
+                subtitle: subtitle,
+                body: body,
+                image: image,
+                sound: sound,
+                badge: badge,
+                category: category,
+                clickURL: clickURL,
+                actions: actions,
+                data: data,
+                timeToLive: timeToLive,
+                priority: priority,
+                collapseID: collapseID,
+                sendAt: sendAt,
+                isSilent: isSilent,
+                isDryRun: isDryRun,
+                overrides: overrides
+            )
+        )
+    }
+
+    /// Equal in every part.
+    public static func == (left: PushNotification, right: PushNotification) -> Bool {
+        left.storage === right.storage || left.storage.parts == right.storage.parts
+    }
+
+    /// Hashes every part.
+    public func hash(into hasher: inout Hasher) { hasher.combine(storage.parts) }
+
+    /// The parts in a place that only this message refers to, so that they can be changed.
+    private mutating func own() -> Storage {
+        if !isKnownUniquelyReferenced(&storage) { storage = Storage(storage.parts) }
+        return storage
+    }
+
+    private struct Parts: Sendable, Hashable {
+        var title: LocalizedText?
+        var subtitle: LocalizedText?
+        var body: LocalizedText?
+        var image: String?
+        var sound: String?
+        var badge: Int?
+        var category: String?
+        var clickURL: String?
+        var actions: [Action]
+        var data: JSONObject
+        var timeToLive: Duration?
+        var priority: Priority
+        var collapseID: String?
+        var sendAt: Date?
+        var isSilent: Bool
+        var isDryRun: Bool
+        var overrides: [String: JSONObject]
+    }
+
+    /// Where the parts are: one place that copies of the message share until one of them is changed.
+    ///
+    /// A message is handed on many times between its acceptance and its answer, and each time costs one reference count.
+    /// Sendable without the compiler's proof, and without a check of each access: the parts are changed only through
+    /// `own()`, when nobody else refers to them.
+    private final class Storage: @unchecked Sendable {
+        @exclusivity(unchecked) var parts: Parts
+
+        init(_ parts: Parts) { self.parts = parts }
     }
 }
 

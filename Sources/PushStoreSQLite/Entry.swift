@@ -119,7 +119,7 @@ final class Lease {
     let number: Int64
     /// When it lapses, in milliseconds since 1970.
     let deadline: Int64
-    /// Whether a row on disk lists its deliveries; not so when all of them were marked as they were inserted.
+    /// Whether a row on disk lists its deliveries.
     var isListed = false
     /// Every delivery it was given for.
     var entries: [Entry] = []

@@ -41,7 +41,7 @@ struct Journal {
     var assignments: [Assignment] = []
     /// The assignment of each lane that still takes deliveries.
     var filling: [Int64: Assignment] = [:]
-    /// Leases to be listed on disk, with the deliveries that were not marked as they were inserted.
+    /// Leases to be listed on disk, with their deliveries.
     var listings: [(lease: Lease, deliveries: [Int64])] = []
     /// How many deliveries of each lease came back.
     var settled: [Int64: Int] = [:]

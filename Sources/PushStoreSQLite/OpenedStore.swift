@@ -87,7 +87,7 @@ struct OpenedStore: Sendable {
             sql: """
                 SELECT lanes.number, lanes.name, coalesce(w.waiting, 0) AS waiting, w.due FROM lanes LEFT JOIN
                 (SELECT lane, count(*) AS waiting, min(due) AS due FROM deliveries INDEXED BY waiting
-                WHERE state = 0 GROUP BY lane) w ON w.lane = lanes.number
+                WHERE state = 0 AND mark <> 2 GROUP BY lane) w ON w.lane = lanes.number
                 """
         ).map { FoundLane(number: $0["number"], name: $0["name"], waiting: $0["waiting"], firstDue: $0["due"]) }
         lastEvent =

@@ -51,7 +51,10 @@ final class SQLStatement {
     }
 
     /// An empty blob, which is not NULL.
-    private func bindEmptyBlob(_ place: Int32) { sqlite3_bind_zeroblob(handle, place, 0) }
+    private func bindEmptyBlob(_ place: Int32) { bind(place, emptyBytes: 0) }
+
+    /// Binds a blob of zeros.
+    func bind(_ place: Int32, emptyBytes count: Int) { sqlite3_bind_zeroblob(handle, place, Int32(count)) }
 
     /// Runs a statement that gives no rows.
     ///

@@ -40,10 +40,11 @@ public struct SQLiteStoreOptions: Sendable {
     public var cacheBytes = 16 << 20
     /// The size of a page when the file is made, in bytes: a power of two from 512 to 65,536.
     ///
-    /// A file keeps the size it has. Large pages cost less CPU for each row of a commit than SQLite's 4,096 bytes.
-    public var pageBytes = 16_384
+    /// A file keeps the size it has. Larger pages cost less CPU for each row of a large commit, smaller ones write less
+    /// for each row of a small commit.
+    public var pageBytes = 8_192
     /// After so many pages of write-ahead log they are moved into the database file.
-    public var checkpointPages = 2_000
+    public var checkpointPages = 4_000
     /// So many waiting deliveries are looked at by one search for expired ones.
     public var expiryScan = 20_000
     /// Tells the free bytes of the file system that holds a path; nil when it cannot.

@@ -7,6 +7,7 @@ enum Schema {
         var migrator = DatabaseMigrator()
         migrator.registerMigration("1 deliveries") { try $0.execute(sql: deliveries) }
         migrator.registerMigration("2 devices") { try $0.execute(sql: devices) }
+        migrator.registerMigration("3 deliveries in hand") { try $0.execute(sql: deliveriesInHand) }
         return migrator
     }
 
@@ -15,8 +16,8 @@ enum Schema {
     /// The row whose number is the notification's own also has what all of them share.
     ///
     /// * `state`: 0 while it waits or is claimed, else the final state (``DeliveryState/code``).
-    /// * `mark`: 0 when it was never claimed, 1 when it is claimed or its owner left it without a word, else the
-    ///   number of the lease under which it came back.
+    /// * `mark`: 0 when it was never claimed, 1 when it is claimed or its owner left it without a word,
+    ///   ``handedOut`` when it was claimed as it was inserted, else the number of the lease under which it came back.
     /// * `head`: the notification's number, null in the row of that number.
     /// * `collapse`: a hash of recipient and collapse id; the row of the notification has the id itself in
     ///   `collapse_id`.
@@ -45,5 +46,18 @@ enum Schema {
         CREATE INDEX forgetting ON idempotency (keep);
         CREATE TABLE state (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
         CREATE TABLE marks (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+        """
+
+    /// The `mark` of a delivery that went straight to its lane: it is on the list of a lease until it comes back.
+    static let handedOut: Int64 = 2
+
+    /// Keeps out of the index of what waits what never waited, and gives each row room to grow.
+    ///
+    /// * `room`: bytes of no meaning, which the first attempt takes over, so that the row need not be moved
+    ///   (``RowRoom``). Null in rows from before.
+    private static let deliveriesInHand = """
+        DROP INDEX waiting;
+        CREATE INDEX waiting ON deliveries (lane, due, id, expires) WHERE state = 0 AND mark <> 2;
+        ALTER TABLE deliveries ADD COLUMN room BLOB;
         """
 }

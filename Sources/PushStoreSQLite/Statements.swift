@@ -5,6 +5,7 @@ struct Statements {
     let insertHead: SQLStatement
     let insertChild: SQLStatement
     let end: SQLStatement
+    let endAtOnce: SQLStatement
     let retry: SQLStatement
     let release: SQLStatement
     let abandon: SQLStatement
@@ -47,17 +48,20 @@ struct Statements {
         insertHead = try statement(
             """
             INSERT INTO deliveries (id, state, lane, due, expires, step, attempts, replay, mark, changed, collapse,
-            recipient, count, accepted, scheduled, plan, caller, collapse_id, content)
-            VALUES (?1, 0, ?2, ?3, ?4, 0, 0, 0, ?5, ?9, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
+            recipient, count, accepted, scheduled, plan, caller, collapse_id, content, room)
+            VALUES (?1, 0, ?2, ?3, ?4, 0, 0, 0, ?5, ?9, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
             """
         )
         insertChild = try statement(
             """
             INSERT INTO deliveries (id, state, lane, due, expires, step, attempts, replay, mark, changed, collapse,
-            recipient, head) VALUES (?1, 0, ?2, ?3, ?4, 0, 0, 0, ?5, ?9, ?6, ?7, ?8)
+            recipient, head, room) VALUES (?1, 0, ?2, ?3, ?4, 0, 0, 0, ?5, ?9, ?6, ?7, ?8, ?10)
             """
         )
         end = try statement("UPDATE deliveries SET state = ?2, \(Self.story) WHERE id = ?1 AND state = 0")
+        endAtOnce = try statement(
+            "UPDATE deliveries SET state = ?2, attempts = 1, changed = ?3, story = ?4, room = ?5 WHERE id = ?1 AND state = 0"
+        )
         retry = try statement(
             "UPDATE deliveries SET lane = ?2, \(Self.story), due = ?7, step = ?8, mark = ?9 WHERE id = ?1 AND state = 0"
         )
@@ -78,13 +82,13 @@ struct Statements {
         page = try statement(
             """
             SELECT due, id FROM deliveries INDEXED BY waiting
-            WHERE state = 0 AND lane = ?1 AND (due, id) >= (?2, ?3) ORDER BY due, id
+            WHERE state = 0 AND mark <> 2 AND lane = ?1 AND (due, id) >= (?2, ?3) ORDER BY due, id
             """
         )
         expiring = try statement(
             """
             SELECT lane, due, id, expires FROM deliveries INDEXED BY waiting
-            WHERE state = 0 AND (lane, due, id) > (?1, ?2, ?3) ORDER BY lane, due, id LIMIT ?4
+            WHERE state = 0 AND mark <> 2 AND (lane, due, id) > (?1, ?2, ?3) ORDER BY lane, due, id LIMIT ?4
             """
         )
         row = try statement(
@@ -119,6 +123,8 @@ struct Statements {
             """
         )
         saveMark = try statement("INSERT OR REPLACE INTO marks (name, value) VALUES (?1, ?2)")
+        insertHead.bind(15, emptyBytes: RowRoom.initial)
+        insertChild.bind(10, emptyBytes: RowRoom.initial)
         begin = try statement("BEGIN IMMEDIATE")
         commit = try statement("COMMIT")
         rollback = try statement("ROLLBACK")

@@ -88,7 +88,7 @@ extension Writer {
             statement.bind(2, lane.number)
             statement.bind(3, due)
             statement.bind(4, expires)
-            statement.bind(5, isGiven ? 1 : 0)
+            statement.bind(5, isGiven ? Schema.handedOut : 0)
             statement.bind(6, collapse)
             if place == 0 {
                 try runHead(statement, new.content)
@@ -143,7 +143,9 @@ extension Writer {
         guard entry.due <= now, entry.lane.isNext(entry.key), !book.isInFlight(entry.collapseKey),
             let assignment = assignment(for: entry.lane)
         else { return false }
-        return give(entry, to: assignment, waited: false)
+        guard give(entry, to: assignment, waited: false) else { return false }
+        list(entry, assignment.lease)
+        return true
     }
 
     /// Cancels what waits for the same recipient under the same collapse id.

@@ -23,7 +23,12 @@ extension Writer {
         switch resolution.transition {
         case .end(let state):
             guard state.isFinal else { throw .failed("a delivery cannot end in the state \(state.rawValue)") }
-            let isNews = try end(entry.id, as: state, attempt: resolution.attempt)
+            let isNews =
+                if isClaimed, let attempt = resolution.attempt, entry.attempts == 0, entry.story.isEmpty {
+                    try endAtOnce(entry.id, as: state, attempt)
+                } else {
+                    try end(entry.id, as: state, attempt: resolution.attempt)
+                }
             finish(entry, isClaimed)
             if isNews, let event = resolution.event { journal.events.append(event) }
         case .retry(let moment, let step):
@@ -130,6 +135,23 @@ extension Writer {
         guard try sql.collapseID.next() else { return nil }
         defer { sql.collapseID.reset() }
         return sql.collapseID.isNull(0) ? nil : sql.collapseID.text(0)
+    }
+
+    /// Writes the final state of a delivery after its first attempt, without moving the row.
+    private func endAtOnce(_ id: Int64, as state: DeliveryState, _ attempt: [UInt8]) throws(StoreError) -> Bool {
+        let statement = sql.endAtOnce
+        statement.bind(1, id)
+        statement.bind(2, state.code)
+        statement.bind(3, now)
+        if let room = RowRoom.left(beside: attempt.count) {
+            statement.bind(5, emptyBytes: room)
+        } else {
+            statement.bindNull(5)
+        }
+        return try attempt.withUnsafeBufferPointer { (bytes) throws(StoreError) in
+            statement.bindText(4, borrowing: bytes)
+            return try statement.run()
+        } == 1
     }
 
     /// Writes a final state; false when the delivery had one already.

@@ -38,6 +38,16 @@ struct SchemaTests {
                 "device_tags": ["tag", "device"],
             ]
         ),
+        (
+            "3 deliveries in hand",
+            [
+                "deliveries": [
+                    "id", "state", "lane", "due", "expires", "step", "attempts", "replay", "mark", "changed", "head",
+                    "collapse", "recipient", "story", "count", "accepted", "scheduled", "plan", "caller", "collapse_id",
+                    "content", "room",
+                ]
+            ]
+        ),
     ]
 
     @Test("Steps are only ever added")
@@ -58,11 +68,11 @@ struct SchemaTests {
         arguments: [
             """
             SELECT due, id FROM deliveries INDEXED BY waiting
-            WHERE state = 0 AND lane = 1 AND (due, id) >= (2, 3) ORDER BY due, id
+            WHERE state = 0 AND mark <> 2 AND lane = 1 AND (due, id) >= (2, 3) ORDER BY due, id
             """,
             """
             SELECT lane, due, id, expires FROM deliveries INDEXED BY waiting
-            WHERE state = 0 AND (lane, due, id) > (1, 2, 3) ORDER BY lane, due, id LIMIT 9
+            WHERE state = 0 AND mark <> 2 AND (lane, due, id) > (1, 2, 3) ORDER BY lane, due, id LIMIT 9
             """,
             "SELECT id FROM deliveries WHERE state = 0 AND collapse IS NOT NULL AND collapse = 5",
             "UPDATE deliveries SET state = 1 WHERE id = 5 AND state = 0",

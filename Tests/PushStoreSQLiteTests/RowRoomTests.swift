@@ -1,0 +1,56 @@
+import GRDB
+import PushCore
+import PushTesting
+import Testing
+
+@testable import PushStoreSQLite
+
+@Suite("Room in a row for its first attempt", .timeLimit(.minutes(1)))
+struct RowRoomTests {
+    @Test("A row has the same size before and after its first attempt", arguments: [1, 57, 58, 120, 121, 150, 175])
+    func sameSize(story: Int) throws {
+        let room = try #require(RowRoom.left(beside: story))
+        // A record is its header, which has a number for each value, and the values.
+        func record(_ story: Int?, _ room: Int) -> Int {
+            func number(_ kind: Int) -> Int { kind < 128 ? 1 : 2 }
+            return number(story.map { 13 + 2 * $0 } ?? 0) + (story ?? 0) + number(12 + 2 * room) + room
+        }
+        let before = record(nil, RowRoom.initial)
+        // The length of a room of 57 bytes takes one byte less than that of 58: there the row shrinks by one.
+        #expect((before - 1...before).contains(record(story, room)))
+        if room != 57 { #expect(record(story, room) == before) }
+    }
+
+    @Test("A story that is too long takes all of the room", arguments: [176, 200, 10_000])
+    func tooLong(story: Int) { #expect((RowRoom.left(beside: story) ?? 0) <= 1) }
+
+    @Test("What went straight to its lane is not in the index of what waits, and is after a crash")
+    func index() async throws {
+        try await TemporaryFolder.use { folder in
+            let time = ManualTime()
+            let options = SQLiteStoreOptions(path: folder + "/store.db")
+            let store = try SQLiteStore(options, time: time)
+            try await withThrowingTaskGroup(of: Int.self) { group in
+                group.addTask {
+                    try await store.claim(lane: "apns", limit: 1, lease: .seconds(60), patience: .seconds(60)).count
+                }
+                while try await store.look({ $0.lanes.first?.tickets.count ?? 0 }) != 1 { await Task.yield() }
+                try await store.accept(time)
+                #expect(try await group.next() == 1)
+            }
+            #expect(try await Self.indexed(store) == 0)
+            await store.close()
+            let next = try SQLiteStore(options, time: time)
+            #expect(try await Self.indexed(next) == 1)
+            #expect(try await next.claimNow(1).map(\.isRecovered) == [true])
+            await next.close()
+        }
+    }
+
+    private static func indexed(_ store: SQLiteStore) async throws -> Int? {
+        try await store.read {
+            let sql = "SELECT count(*) FROM deliveries INDEXED BY waiting WHERE state = 0 AND mark <> 2"
+            return try Int.fetchOne($0, sql: sql)
+        }
+    }
+}

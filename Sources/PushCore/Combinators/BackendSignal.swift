@@ -41,6 +41,7 @@ extension DeliveryOutcome {
     /// What the outcome tells of its backend.
     ///
     /// - Parameter defaultPause: The span for a platform that asks for a pause without saying how long.
+    /// - Returns: The signal; ``BackendSignal/nothing`` where Chapar itself refused.
     public func signal(defaultPause: Duration = .seconds(5)) -> BackendSignal {
         switch self {
         case .accepted(let acceptance): acceptance.isDryRun ? .nothing : .works

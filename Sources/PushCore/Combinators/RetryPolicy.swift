@@ -33,6 +33,7 @@ public struct RetryPolicy: Sendable, Hashable {
     ///   - floor: The platform's wish.
     ///   - now: When the attempt ended.
     ///   - random: A number from 0 to 1.
+    /// - Returns: A time that is not before `now` and the floor.
     public func time(after attempt: Int, floor: Duration?, at now: Date, random: Double) -> Date {
         let doubled = firstWait.inSeconds * pow(2, Double(min(max(attempt, 1) - 1, 40)))
         let jitter = min(doubled, longestWait.inSeconds) * random

@@ -1,26 +1,37 @@
 internal import Synchronization
 
 /// Waits for foreign code no longer than a deadline, even when that code never returns and ignores cancellation.
+///
+/// For closures and plugins that an app or a stranger brings; one's own code has deadlines of its own. What is given up
+/// is cancelled. It lives on only while it ignores that, and a caller that asks again and again must see to it that one
+/// such call is under way at a time, as ``TokenProviderChain`` does.
 public enum Deadline {
-    /// The deadline passed.
-    public struct Passed: Error {
+    /// The deadline passed first.
+    public struct Passed: Error, Sendable {
         /// Makes the error.
         public init() {}
     }
 
-    /// Runs `body`; throws its error, or ``Passed``, or `CancellationError`.
+    /// Runs `body` for at most `span`.
+    ///
+    /// - Parameters:
+    ///   - span: The longest wait.
+    ///   - time: What the wait is measured with.
+    ///   - body: The foreign code.
+    /// - Returns: What `body` returned.
+    /// - Throws: ``Passed``, `CancellationError`, or what `body` throws.
     public static func run<Value: Sendable>(
-        _ deadline: Duration,
+        _ span: Duration,
+        time: any TimeSource = SystemTime(),
         _ body: @escaping @Sendable () async throws -> Value
     ) async throws -> Value {
         let race = Race<Value>()
-        // Unstructured, since a task group would wait for a body that never ends. Both are cancelled when one has won; the
-        // body's own task can outlive that only if the caller's code ignores cancellation.
+        // Unstructured, since a task group would wait for a body that never ends. Both are cancelled when one has won.
         let work = Task {
             do { race.finish(.success(try await body())) } catch { race.finish(.failure(error)) }
         }
         let timer = Task {
-            do { try await Task.sleep(for: deadline) } catch { return }
+            do { try await time.sleep(for: span) } catch { return }
             race.finish(.failure(Passed()))
         }
         defer {

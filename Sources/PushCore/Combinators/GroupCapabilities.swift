@@ -1,0 +1,153 @@
+/// Does something at every member, whatever fails, and throws the first failure at the end.
+private func atEach<Member>(
+    _ members: [Member],
+    _ body: (Member) async throws(PushError) -> Void
+) async throws(PushError) {
+    var failure: PushError?
+    for member in members {
+        do throws(PushError) { try await body(member) } catch { failure = failure ?? error }
+    }
+    if let failure { throw failure }
+}
+
+/// The first answer that is not nil; a failure counts only when nobody answered.
+private func firstAnswer<Member, Answer>(
+    _ members: [Member],
+    _ body: (Member) async throws(PushError) -> Answer?
+) async throws(PushError) -> Answer? {
+    var failure: PushError?
+    for member in members {
+        do throws(PushError) {
+            if let answer = try await body(member) { return answer }
+        } catch {
+            failure = failure ?? error
+        }
+    }
+    if let failure { throw failure }
+    return nil
+}
+
+/// Registers devices at every member.
+struct GroupRegistrar: DeviceRegistrar {
+    private let members: [any DeviceRegistrar]
+
+    init?(_ members: [any DeviceRegistrar]) {
+        guard !members.isEmpty else { return nil }
+        self.members = members
+    }
+
+    func register(_ device: DeviceRecord) async throws(PushError) -> String {
+        var id: String?
+        try await atEach(members) { member throws(PushError) in
+            let own = try await member.register(device)
+            id = id ?? own
+        }
+        guard let id else { throw PushError(.unsupported, "no backend of the group keeps devices") }
+        return id
+    }
+
+    func remove(_ device: DeviceRecord) async throws(PushError) {
+        try await atEach(members) { member throws(PushError) in try await member.remove(device) }
+    }
+}
+
+/// Keeps subscriptions at every member.
+struct GroupSubscriptions: SubscriptionManager {
+    private let members: [any SubscriptionManager]
+
+    init?(_ members: [any SubscriptionManager]) {
+        guard !members.isEmpty else { return nil }
+        self.members = members
+    }
+
+    func setStatus(_ status: SubscriptionStatus, of device: DeviceRecord) async throws(PushError) {
+        try await atEach(members) { member throws(PushError) in try await member.setStatus(status, of: device) }
+    }
+
+    func status(of device: DeviceRecord) async throws(PushError) -> SubscriptionStatus? {
+        try await firstAnswer(members) { member throws(PushError) in try await member.status(of: device) }
+    }
+}
+
+/// Keeps tags at every member.
+struct GroupTags: TagEditor {
+    private let members: [any TagEditor]
+
+    init?(_ members: [any TagEditor]) {
+        guard !members.isEmpty else { return nil }
+        self.members = members
+    }
+
+    func setTags(_ tags: JSONObject, of device: DeviceRecord) async throws(PushError) {
+        try await atEach(members) { member throws(PushError) in try await member.setTags(tags, of: device) }
+    }
+}
+
+/// Reports events to the member whose message it is: the first that takes the report.
+struct GroupEvents: EventReporter {
+    private let members: [any EventReporter]
+
+    init?(_ members: [any EventReporter]) {
+        guard !members.isEmpty else { return nil }
+        self.members = members
+    }
+
+    func report(_ event: PushEvent, platformID: String, device: DeviceRecord) async throws(PushError) {
+        _ = try await firstAnswer(members) { member throws(PushError) -> Bool? in
+            try await member.report(event, platformID: platformID, device: device)
+            return true
+        }
+    }
+}
+
+/// Cancels at the member that has the message.
+struct GroupCanceller: MessageCanceller {
+    private let members: [any MessageCanceller]
+
+    init?(_ members: [any MessageCanceller]) {
+        guard !members.isEmpty else { return nil }
+        self.members = members
+    }
+
+    func cancel(platformID: String) async throws(PushError) -> Bool {
+        try await firstAnswer(members) { member throws(PushError) -> Bool? in
+            try await member.cancel(platformID: platformID) ? true : nil
+        } ?? false
+    }
+}
+
+/// Asks the members until one knows the message.
+struct GroupTracker: MessageTracker {
+    private let members: [any MessageTracker]
+
+    init?(_ members: [any MessageTracker]) {
+        guard !members.isEmpty else { return nil }
+        self.members = members
+    }
+
+    func state(of platformID: String) async throws(PushError) -> DeliveryState? {
+        try await firstAnswer(members) { member throws(PushError) in try await member.state(of: platformID) }
+    }
+}
+
+/// Gives a callback to the members until one believes it.
+struct GroupReceipts: ReceiptReader {
+    private let first: any ReceiptReader
+    private let others: [any ReceiptReader]
+
+    init?(_ members: [any ReceiptReader]) {
+        guard let first = members.first else { return nil }
+        self.first = first
+        others = Array(members.dropFirst())
+    }
+
+    /// The first member's, since the callback does not say which platform it answers.
+    var acknowledgement: [UInt8] { first.acknowledgement }
+
+    func receipts(in callback: ReceiptCallback) throws(ReceiptRefusal) -> [DeliveryReceipt] {
+        for reader in others {
+            if let receipts = try? reader.receipts(in: callback) { return receipts }
+        }
+        return try first.receipts(in: callback)
+    }
+}

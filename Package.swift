@@ -16,6 +16,7 @@ let package = Package(
         .library(name: "PushHTTP", targets: ["PushHTTP"]),
         .library(name: "PushAPNs", targets: ["PushAPNs"]),
         .library(name: "PushFCM", targets: ["PushFCM"]),
+        .library(name: "PushHMS", targets: ["PushHMS"]),
         .library(name: "PushGateway", targets: ["PushGateway"]),
         .library(name: "PushStoreSQLite", targets: ["PushStoreSQLite"]),
         .library(name: "PushSandbox", targets: ["PushSandbox"]),
@@ -89,6 +90,18 @@ let package = Package(
             swiftSettings: strict
         ),
 
+        .target(
+            name: "PushHMS",
+            dependencies: [
+                "PushCore",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "CryptoExtras", package: "swift-crypto"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            path: "Plugins/HMS",
+            swiftSettings: strict
+        ),
+
         // The stores.
         .target(
             name: "PushStoreSQLite",
@@ -147,7 +160,8 @@ let package = Package(
         .executableTarget(
             name: "chapar",
             dependencies: [
-                "CMalloc", "PushCore", "PushHTTP", "PushAPNs", "PushFCM", "PushGateway", "PushStoreSQLite", "PushSandbox",
+                "CMalloc", "PushCore", "PushHTTP", "PushAPNs", "PushFCM", "PushHMS", "PushGateway", "PushStoreSQLite",
+                "PushSandbox",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
@@ -199,6 +213,15 @@ let package = Package(
             name: "PushAPNsTests",
             dependencies: [
                 "PushAPNs", "PushHTTP", "PushCore", "PushTesting", "PushSandbox",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "PushHMSTests",
+            dependencies: [
+                "PushHMS", "PushHTTP", "PushCore", "PushTesting", "PushSandbox",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
             ],

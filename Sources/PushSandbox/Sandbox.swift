@@ -13,6 +13,8 @@ public final class Sandbox: Sendable {
         public var apns = APNsSimulatorConfiguration.demonstration
         /// The FCM simulator; by default it takes any token and honours magic tokens.
         public var fcm = FCMSimulatorConfiguration.demonstration
+        /// The HMS simulator; by default it takes any device token and honours magic tokens.
+        public var hms = HMSSimulatorConfiguration.demonstration
         /// The port of the control API on `127.0.0.1`; 0 for a free one.
         public var controlPort = 0
 
@@ -27,6 +29,8 @@ public final class Sandbox: Sendable {
     public let apns: APNsSimulator
     /// Firebase Cloud Messaging.
     public let fcm: FCMSimulator
+    /// Huawei Push Kit.
+    public let hms: HMSSimulator
     /// What every client must trust.
     public let authority: SandboxCertificateAuthority
     private let configuration: Configuration
@@ -39,7 +43,8 @@ public final class Sandbox: Sendable {
         authority = try SandboxCertificateAuthority()
         apns = try APNsSimulator(configuration.apns, authority: authority, time: time)
         fcm = try FCMSimulator(configuration.fcm, authority: authority, time: time)
-        platforms = [apns, fcm]
+        hms = try HMSSimulator(configuration.hms, authority: authority, time: time)
+        platforms = [apns, fcm, hms]
     }
 
     /// Starts a sandbox, runs `body`, and shuts the sandbox down whatever happens.
@@ -110,6 +115,7 @@ public final class Sandbox: Sendable {
     /// - Throws: When a file cannot be written.
     public func writeFiles(to directory: URL, gatewayPort: Int = 8080) throws -> SandboxDescription {
         let directory = directory.standardizedFileURL
+        hms.callBack(gatewayPort: gatewayPort)
         try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
         let folder = SandboxFolder(path: directory.path)
         var written: [URL] = []

@@ -1,0 +1,241 @@
+import Foundation
+internal import Logging
+public import PushCore
+import Synchronization
+
+/// Huawei Push Kit: one app or project, over HTTPS.
+///
+/// The dispatcher, or a caller's own code, sends through it; everything Huawei's rules ask for on the way (access tokens,
+/// batches of up to 1,000 recipients, the verdicts inside a successful answer, receipts) happens here. It does not queue
+/// and does not retry, but for what Huawei surely did not take: a request refused for its credential is sent once more with
+/// a fresh one, one refused for its size in parts, one refused for its urgency with less.
+/// Source of all rules: Huawei's "Push Kit" REST reference, read 2026-08.
+public final class HMSBackend: PushBackend {
+    /// The word after `kind:` in configuration files.
+    public static let kind: BackendKind = "hms"
+
+    /// `hms`.
+    public var kind: BackendKind { Self.kind }
+    /// Huawei's device tokens of Android and iOS, and topics, also as conditions such as `'news' in topics && 'fa' in topics`.
+    public let audience = BackendAudience(services: [.androidHuawei, .iOSHuawei], forms: [.topic])
+    /// The topics of the app; nil when its id is not known.
+    public let topics: HMSTopics?
+    /// Checks and reads delivery receipts; nil unless it is configured how they are signed.
+    public let receipts: (any ReceiptReader)?
+    /// How requests are signed.
+    public let auth: HMSAuth
+
+    let options: HMSOptions
+    let time: any TimeSource
+    let pool: any HTTPPool
+    let link: HMSLink
+    private let tokenPool: (any HTTPPool)?
+    private let logger: Logger
+    private let flow = HMSFlow()
+    private let canaries = HMSCanaries()
+    /// Until when urgent messages are sent with normal urgency, since Huawei said that the app has no right to them.
+    private let demotedUntil = Mutex<Date>(.distantPast)
+    private let unknownCodes = Mutex<Set<String>>([])
+    private let alert = Mutex<String?>(nil)
+    private let isShutDown = Mutex(false)
+
+    /// Makes a backend; nothing is opened before the first send.
+    ///
+    /// Throws when a certificate or proxy of the options cannot work; the options' own rules are checked before.
+    public init(options: HMSOptions, context: BackendContext) throws(HTTPPoolError) {
+        self.options = options
+        time = context.time
+        logger = context.logger
+        pool = try context.http.pool(options.pool(options.endpoint))
+        switch options.credential {
+        case .client(let id, let secret):
+            let tokenPool = try context.http.pool(options.pool(options.tokenEndpoint))
+            self.tokenPool = tokenPool
+            auth = HMSAuth(clientID: id, secret: secret, pool: tokenPool, time: context.time)
+        case .serviceAccount(let account):
+            tokenPool = nil
+            auth = HMSAuth(account: account, time: context.time)
+        }
+        link = HMSLink(pool: pool, auth: auth, endpoint: options.endpoint, time: context.time)
+        topics = options.appID.map { [link] in HMSTopics(appID: $0, link: link) }
+        receipts = options.receipts.map { HMSReceipts($0) }
+    }
+
+    // MARK: Sending
+
+    /// Sends every message once, in as few requests as its recipients allow, and reports each answer as it comes.
+    public func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
+        let started = time.now
+        var batch = HMSBatch(
+            started: started,
+            options: options,
+            isDemoted: options.demotesWithoutRight && started < demotedUntil.withLock { $0 }
+        )
+        for index in requests.indices { batch.add(requests[index], at: index) }
+        if !batch.refused.isEmpty { report(batch.refused) }
+        // Each further round has what Huawei surely did not take: fewer recipients, less urgency, or a fresh credential.
+        var waiting = batch.chunks
+        while !waiting.isEmpty {
+            waiting = await round(waiting, started: started, report: report)
+        }
+    }
+
+    /// What a round leaves to be done.
+    private struct Rest {
+        var again: [HMSChunk] = []
+        var unauthorized: [(chunk: HMSChunk, code: String?, status: Int, otherwise: DeliveryOutcome)] = []
+        var suspicious: [HMSChunk] = []
+    }
+
+    private func round(
+        _ chunks: [HMSChunk],
+        started: Date,
+        report: @escaping @Sendable ([DeliveryReport]) -> Void
+    ) async -> [HMSChunk] {
+        let credential: AuthCredential
+        do throws(PushError) {
+            credential = try await auth.credential(for: options.endpoint)
+        } catch {
+            note(error)
+            report(chunks.flatMap { $0.reports(HMSOutcomes.outcome(of: error)) })
+            return []
+        }
+        let headers = credential.httpHeaders.map { HTTPHeader($0.name, $0.value, .indexed) }
+        let calls = chunks.map { HTTPCall(HMSLink.template, path: options.sendPath, headers: headers, body: $0.body) }
+        let rest = Mutex(Rest())
+        await pool.send(calls) { replies in
+            var reports: [DeliveryReport] = []
+            for reply in replies {
+                let chunk = chunks[reply.index]
+                let outcomes = HMSOutcomes(started: started, chunk: chunk)
+                switch reply.result {
+                case .failure(let failure): reports += outcomes.verdict(on: failure)
+                case .success(let answer):
+                    let answer = HMSAnswer(answer, now: started)
+                    self.look(at: answer, chunk, at: started)
+                    switch outcomes.verdict(on: answer, flow: self.flow) {
+                    case .reports(let own): reports += own
+                    case .again(let parts): rest.withLock { $0.again += parts }
+                    case .reauthorize(let code, let status, let otherwise):
+                        rest.withLock { $0.unauthorized.append((chunk, code, status, otherwise)) }
+                    case .suspicious: rest.withLock { $0.suspicious.append(chunk) }
+                    }
+                }
+            }
+            if !reports.isEmpty { report(reports) }
+        }
+        return await settle(rest.withLock { $0 }, credential, started: started, report: report)
+    }
+
+    /// Finds out what refusals of a whole request mean; gives what is to be sent in another round.
+    private func settle(
+        _ rest: Rest,
+        _ credential: AuthCredential,
+        started: Date,
+        report: @escaping @Sendable ([DeliveryReport]) -> Void
+    ) async -> [HMSChunk] {
+        var again = rest.again
+        for (chunk, code, status, otherwise) in rest.unauthorized {
+            guard !Task.isCancelled, await auth.refused(credential, status: status, reason: code) == .retry else {
+                report(chunk.reports(otherwise))
+                continue
+            }
+            var chunk = chunk
+            chunk.isReauthorized = true
+            again.append(chunk)
+        }
+        if !rest.suspicious.isEmpty {
+            let isAppFine = Task.isCancelled ? nil : await askCanary(credential, at: started)
+            for chunk in rest.suspicious {
+                report(HMSOutcomes(started: started, chunk: chunk).afterCanary(isAppFine: isAppFine))
+            }
+        }
+        return again
+    }
+
+    /// Whether Huawei still takes a token that it took within the last day; nil when nobody can tell.
+    private func askCanary(_ credential: AuthCredential, at now: Date) async -> Bool? {
+        guard let token = canaries.token(at: now) else { return nil }
+        let call = HTTPCall(
+            HMSLink.template,
+            path: options.sendPath,
+            headers: credential.httpHeaders,
+            body: HMSLink.probe(token: token)
+        )
+        guard let answer = try? await pool.send(call) else { return nil }
+        switch HMSAnswer(answer, now: now).code {
+        case "80000000": return true
+        case "80300007", "80300002":
+            canaries.forget(token)
+            return false
+        default: return nil
+        }
+    }
+
+    /// Learns from an answer what concerns more than its own recipients.
+    private func look(at answer: HMSAnswer, _ chunk: HMSChunk, at now: Date) {
+        guard let code = answer.code else { return }
+        switch code {
+        case "80000000":
+            flow.accepted()
+            alert.withLock { $0 = nil }
+            if !chunk.isDryRun, case .tokens(let tokens) = chunk.target, let first = tokens.first {
+                canaries.note(first, at: now)
+            }
+        case "80100000": flow.accepted()
+        case "80300011": demotedUntil.withLock { $0 = now.addingTimeInterval(600) }
+        case "80200005" where chunk.isReauthorized:
+            alert.withLock { $0 = HMSCodes.rule(for: code)?.detail }
+        default:
+            guard !HMSCodes.isKnown(code) else { return }
+            let isNew = unknownCodes.withLock { $0.count < 100 && $0.insert(code).inserted }
+            if isNew { logger.debug("Huawei gave an unknown code", metadata: ["code": "\(code)"]) }
+        }
+    }
+
+    private func note(_ error: PushError) {
+        if error.code == .credentialsRefused { alert.withLock { $0 = error.message } }
+    }
+
+    // MARK: What it says about itself
+
+    /// Finds what Huawei would refuse.
+    public func check(_ notification: PushNotification, for recipient: Recipient.Form) -> PayloadCheck {
+        HMSCheck.examine(notification, for: recipient, options: options)
+    }
+
+    /// True for messages that show nothing: no second copy can take the place of the first.
+    public func isRepeatHarmful(_ notification: PushNotification) -> Bool { notification.isSilent }
+
+    /// Recipients on as many connections as there may be, a full request on each; less after Huawei has limited the flow.
+    public var window: Int? {
+        max(1, Int(Double(options.common.maximumConnections * options.batchSize) * flow.share))
+    }
+
+    /// Connections, credential, and what Huawei complained about.
+    public var health: BackendHealth {
+        let status = pool.status
+        var health = BackendHealth(connections: status.connections, inFlight: status.openStreams)
+        if let alert = alert.withLock({ $0 }) {
+            health.status = .degraded
+            health.detail = alert
+        }
+        if status.connections == 0, let failure = status.lastConnectFailure {
+            health.status = .down
+            health.detail = failure.detail
+        }
+        return health
+    }
+
+    /// Ends the backend: open requests get until `grace`.
+    public func shutdown(grace: Duration) async {
+        let isFirst = isShutDown.withLock { isShutDown in
+            defer { isShutDown = true }
+            return !isShutDown
+        }
+        guard isFirst else { return }
+        await pool.shutdown(grace: grace)
+        await tokenPool?.shutdown(grace: grace)
+        await auth.settle()
+    }
+}

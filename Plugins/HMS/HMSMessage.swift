@@ -1,0 +1,124 @@
+import Crypto
+import Foundation
+import PushCore
+
+/// A message as Huawei wants it, encoded once for all who get it: everything but the list of recipients.
+struct HMSMessage: Sendable {
+    /// For whom a message is written.
+    enum Form: Sendable, Hashable {
+        /// Android phones and HarmonyOS up to 4.
+        case android
+        /// Apple's devices, through the `apns` block.
+        case apple
+        /// A topic, which Android apps alone can join.
+        case audience
+    }
+
+    /// The message without a target, as JSON without its closing brace.
+    private let head: [UInt8]
+    let isDryRun: Bool
+    /// Whether a second copy takes the first one's place on the screen.
+    let isRepeatHarmless: Bool
+    private let normal: [UInt8]?
+
+    private init(head: [UInt8], isDryRun: Bool, isRepeatHarmless: Bool, normal: [UInt8]?) {
+        self.head = head
+        self.isDryRun = isDryRun
+        self.isRepeatHarmless = isRepeatHarmless
+        self.normal = normal
+    }
+
+    /// Makes the message of a request, or says what is wrong with it.
+    static func make(
+        _ request: PushRequest,
+        form: Form,
+        language: String?,
+        options: HMSOptions,
+        now: Date,
+        isDemoted: Bool
+    ) -> Result<HMSMessage, HMSFault> {
+        let overrides = request.notification.overrides[HMSBackend.kind.rawValue]
+        var tree = HMSMessageTree.make(request, form: form, language: language, options: options, now: now)
+        if let overrides { tree = tree.merging(overrides) }
+        if isDemoted { tree = HMSMessageTree.demoted(tree) ?? tree }
+        if let fault = HMSCheck.faults(request.notification, tree: tree, form: form, overrides: overrides).first {
+            return .failure(HMSFault(fault))
+        }
+        let bytes = JSONValue.object(tree).bytes
+        if let fault = HMSCheck.tooLarge(bytes.count) { return .failure(HMSFault(fault)) }
+        let normal = options.demotesWithoutRight ? HMSMessageTree.demoted(tree) : nil
+        return .success(
+            HMSMessage(
+                head: Array(bytes.dropLast()),
+                isDryRun: request.notification.isDryRun,
+                isRepeatHarmless: HMSMessageTree.replacesItself(tree, form),
+                normal: normal.map { Array(JSONValue.object($0).bytes.dropLast()) }
+            )
+        )
+    }
+
+    /// The same with normal urgency; nil when it has none higher.
+    var demoted: HMSMessage? {
+        normal.map { HMSMessage(head: $0, isDryRun: isDryRun, isRepeatHarmless: isRepeatHarmless, normal: nil) }
+    }
+
+    /// The body of a request to somebody.
+    func body(to target: HMSChunk.Target, isDryRun: Bool? = nil) -> [UInt8] {
+        var room = head.count + 64
+        if case .tokens(let tokens) = target { room += tokens.reduce(0) { $0 + $1.utf8.count + 3 } }
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(room)
+        bytes +=
+            isDryRun ?? self.isDryRun
+            ? #"{"validate_only":true,"message":"#.utf8 : #"{"validate_only":false,"message":"#.utf8
+        bytes += head
+        if head.count > 1 { bytes.append(UInt8(ascii: ",")) }
+        switch target {
+        case .tokens(let tokens):
+            bytes += #""token":["#.utf8
+            for (place, token) in tokens.enumerated() {
+                if place > 0 { bytes.append(UInt8(ascii: ",")) }
+                Self.quote(token, into: &bytes)
+            }
+            bytes += "]}}".utf8
+        case .topic(let name): bytes += #""topic":\#(JSONValue.string(name).text)}}"#.utf8
+        case .condition(let text): bytes += #""condition":\#(JSONValue.string(text).text)}}"#.utf8
+        }
+        return bytes
+    }
+
+    /// A token in quotes.
+    ///
+    /// Tokens are printable ASCII (``HMSToken``): two characters need a backslash, nearly none has them.
+    private static func quote(_ token: String, into bytes: inout [UInt8]) {
+        bytes.append(UInt8(ascii: "\""))
+        if token.utf8.contains(where: { $0 == UInt8(ascii: "\"") || $0 == UInt8(ascii: "\\") }) {
+            for byte in token.utf8 {
+                if byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") { bytes.append(UInt8(ascii: "\\")) }
+                bytes.append(byte)
+            }
+        } else {
+            bytes += token.utf8
+        }
+        bytes.append(UInt8(ascii: "\""))
+    }
+
+    // MARK: Languages
+
+    /// Whether the message depends on the recipient's language.
+    static func isLocalized(_ notification: PushNotification) -> Bool {
+        if case .localized? = notification.title { return true }
+        if case .localized? = notification.subtitle { return true }
+        if case .localized? = notification.body { return true }
+        return false
+    }
+
+    /// Every language that some text has, and nil for the default.
+    static func languages(of notification: PushNotification) -> [String?] {
+        var tags: Set<String> = []
+        for text in [notification.title, notification.subtitle, notification.body] {
+            if case .localized(_, let languages)? = text { tags.formUnion(languages.keys) }
+        }
+        return [nil] + tags.sorted()
+    }
+}

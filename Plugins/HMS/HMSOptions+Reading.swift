@@ -1,0 +1,130 @@
+import Foundation
+public import PushCore
+
+extension HMSOptions {
+    private enum Generation: String, CaseIterable { case v1, v2 }
+
+    /// Reads a section; nil after reporting everything that is wrong with it.
+    public init?(_ section: ConfigSection) {
+        let before = section.report.issues.count
+        let appID = Self.digits(section, "app_id", "the app's id: digits, from AppGallery Connect")
+        let credential = Self.credential(section, appID: appID)
+        var projectID = Self.digits(section, "project_id", "the project's id: digits, from AppGallery Connect")
+        if projectID == nil, case .serviceAccount(let account)? = credential { projectID = account.projectID }
+        let api = Self.api(section, appID: appID, projectID: projectID)
+        let common = CommonBackendOptions(section, connections: 8, timeout: .seconds(15))
+        let tokenEndpoint = section.endpoint("token_url")
+        if common.baseURL != nil, !section.has("token_url"), case .client? = credential {
+            section.missing(
+                "token_url",
+                "where access tokens are fetched beside this base_url; Huawei's own is \(Self.tokenEndpoint)"
+            )
+        }
+        for (key, endpoint) in [("base_url", common.baseURL), ("token_url", tokenEndpoint)]
+        where endpoint?.scheme == .http {
+            section.reject(key, "Huawei speaks TLS only", fix: "Write https://…")
+        }
+        let batchSize = section.integer("batch_size", in: 1...1000, default: 500)
+        let demotes = section.bool("demote_without_right", default: true)
+        let userType = section.choice("ios_target_user_type", default: TargetUserType.formal)
+        let receipts = section.section("receipts").flatMap { HMSReceiptOptions($0) }
+        guard let credential, let api, section.report.issues.count == before else { return nil }
+        self.init(credential: credential, api: api, appID: appID)
+        self.common = common
+        if let tokenEndpoint { self.tokenEndpoint = tokenEndpoint }
+        self.batchSize = batchSize
+        demotesWithoutRight = demotes
+        targetUserType = userType
+        self.receipts = receipts
+    }
+
+    private static func api(_ section: ConfigSection, appID: String?, projectID: String?) -> API? {
+        if section.string("api") == "v3" {
+            section.reject(
+                "api",
+                "v3 reaches HarmonyOS 5 and later only, with other tokens, and is not supported",
+                fix: "Write v1 or v2, which reach Android, HarmonyOS up to 4, iOS and web."
+            )
+            return nil
+        }
+        let usual = projectID == nil ? Generation.v1 : .v2
+        switch section.choice("api", default: usual) {
+        case .v1:
+            guard let appID else {
+                if !section.has("app_id") { section.missing("app_id", "the app's id: digits, from AppGallery Connect") }
+                return nil
+            }
+            return .v1(appID: appID)
+        case .v2:
+            guard let projectID else {
+                if !section.has("project_id") {
+                    section.missing("project_id", "the project's id: digits, from AppGallery Connect")
+                }
+                return nil
+            }
+            return .v2(projectID: projectID)
+        }
+    }
+
+    private static func credential(_ section: ConfigSection, appID: String?) -> Credential? {
+        let secret = section.secret("client_secret")
+        let clientID = digits(section, "client_id", "the OAuth client's id, usually the app's")
+        let file = section.file("service_account_file")
+        if section.has("service_account_file") {
+            if let wrong = ["client_secret", "client_id"].first(where: { section.has($0) }) {
+                section.reject(wrong, "stands beside service_account_file", fix: "Keep one of the two ways to sign in.")
+            }
+            guard let file else { return nil }
+            do throws(HMSServiceAccount.Mistake) {
+                return .serviceAccount(try HMSServiceAccount(json: file))
+            } catch {
+                section.reject("service_account_file", error.problem, fix: error.fix)
+                return nil
+            }
+        }
+        guard section.has("client_secret") else {
+            section.missing(
+                "client_secret",
+                "the app's secret from AppGallery Connect, or service_account_file for a service account"
+            )
+            return nil
+        }
+        guard let id = clientID ?? appID else {
+            if !section.has("app_id"), !section.has("client_id") {
+                section.missing("app_id", "the app's id: digits, from AppGallery Connect")
+            }
+            return nil
+        }
+        return secret.map { .client(id: id, secret: $0) }
+    }
+
+    private static func digits(_ section: ConfigSection, _ key: String, _ meaning: String) -> String? {
+        guard let text = section.string(key) else { return nil }
+        guard (1...64).contains(text.utf8.count), text.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else {
+            section.reject(key, "\"\(text)\" is not a number of 1 to 64 digits", fix: "Write \(meaning).")
+            return nil
+        }
+        return text
+    }
+}
+
+extension HMSReceiptOptions {
+    /// Reads the `receipts` section; nil after reporting what is wrong with it.
+    init?(_ section: ConfigSection) {
+        let user = section.requiredString("user", "the user name set beside the callback address")
+        let secret = section.secret("secret")
+        if !section.has("secret") { section.missing("secret", "the secret set beside the callback address") }
+        let encoding = section.choice("secret_encoding", default: Encoding.base64)
+        let id = section.string("id")
+        if encoding == .base64, let secret, Data(base64Encoded: secret.reveal()) == nil {
+            section.reject(
+                "secret",
+                "is not base64",
+                fix: "Older secrets are used as they stand: write secret_encoding: raw."
+            )
+        }
+        section.finish()
+        guard let user, let secret else { return nil }
+        self.init(user: user, secret: secret, encoding: encoding, id: id)
+    }
+}

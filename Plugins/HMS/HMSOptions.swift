@@ -1,0 +1,113 @@
+public import PushCore
+
+/// Everything an ``HMSBackend`` needs to know, read from its section of a configuration file or set in code.
+public struct HMSOptions: Sendable {
+    /// Which generation of the send API, and what it identifies.
+    ///
+    /// v3 reaches HarmonyOS 5 and later only, with a message and tokens of its own, and is not spoken here.
+    public enum API: Sendable, Hashable {
+        /// One app, by its id.
+        case v1(appID: String)
+        /// A project, by its id.
+        case v2(projectID: String)
+    }
+
+    /// Who sends.
+    public enum Credential: Sendable {
+        /// OAuth 2.0 client credentials, exchanged for an access token.
+        case client(id: String, secret: Secret)
+        /// A service account, whose key signs a JWT that is itself the bearer.
+        case serviceAccount(HMSServiceAccount)
+    }
+
+    /// What Huawei tells Apple's devices about the message's user, in the `apns` block.
+    public enum TargetUserType: String, Sendable, CaseIterable {
+        /// A test message.
+        case test
+        /// A message to users.
+        case formal
+        /// A call.
+        case voip
+    }
+
+    /// Huawei's own hosts.
+    public static let pushEndpoint = HTTPEndpoint(host: "push-api.cloud.huawei.com")
+    /// Where access tokens are fetched.
+    public static let tokenEndpoint = HTTPEndpoint(host: "oauth-login.cloud.huawei.com")
+
+    /// Who sends.
+    public var credential: Credential
+    /// Which generation of the send API.
+    public var api: API
+    /// The app's id, for the calls about topics and tokens; nil when only the project is known.
+    public var appID: String?
+    /// Where access tokens are fetched.
+    public var tokenEndpoint = Self.tokenEndpoint
+    /// Recipients in one request, 1 to 1000.
+    public var batchSize = 500
+    /// Whether a message that the app has no right to send urgently is sent again with normal urgency.
+    public var demotesWithoutRight = true
+    /// What Apple's devices are told about the user.
+    public var targetUserType = TargetUserType.formal
+    /// How delivery receipts are signed; nil when none are expected.
+    public var receipts: HMSReceiptOptions?
+    /// What every backend takes: address, trust, deadline, proxy, connections.
+    public var common = CommonBackendOptions(timeout: .seconds(15), maximumConnections: 8)
+
+    /// Makes options in code, for Huawei's own hosts.
+    public init(credential: Credential, api: API, appID: String? = nil) {
+        self.credential = credential
+        self.api = api
+        if case .v1(let id) = api { self.appID = appID ?? id } else { self.appID = appID }
+    }
+
+    /// Where messages go.
+    var endpoint: HTTPEndpoint { common.baseURL ?? Self.pushEndpoint }
+
+    /// The path of the send call.
+    var sendPath: String {
+        switch api {
+        case .v1(let appID): "/v1/\(appID)/messages:send"
+        case .v2(let projectID): "/v2/\(projectID)/messages:send"
+        }
+    }
+
+    /// The pool for one of the endpoints: HTTP/1.1, as every client of Huawei's own has it.
+    ///
+    /// An idle connection may have been closed by the peer, which shows only in the next request: it is kept 30 s, no more.
+    func pool(_ endpoint: HTTPEndpoint) -> HTTPPoolConfiguration {
+        var pool = HTTPPoolConfiguration(endpoint: endpoint, version: .http1)
+        common.apply(to: &pool)
+        pool.endpoint = endpoint
+        pool.idleTimeout = .seconds(30)
+        return pool
+    }
+}
+
+/// How Huawei signs its delivery receipts: the values set beside the callback address in AppGallery Connect.
+public struct HMSReceiptOptions: Sendable {
+    /// How the secret is written.
+    public enum Encoding: String, Sendable, CaseIterable {
+        /// The key is what the text decodes to; secrets made lately are of this kind.
+        case base64
+        /// The key is the text itself.
+        case raw
+    }
+
+    /// The user name of the callback.
+    public var user: String
+    /// The secret of the callback.
+    public var secret: Secret
+    /// How the secret is written.
+    public var encoding: Encoding
+    /// Which receipt configuration Huawei uses, when there are several; goes along with every message.
+    public var id: String?
+
+    /// Makes options.
+    public init(user: String, secret: Secret, encoding: Encoding = .base64, id: String? = nil) {
+        self.user = user
+        self.secret = secret
+        self.encoding = encoding
+        self.id = id
+    }
+}

@@ -1,0 +1,225 @@
+import Foundation
+import PushCore
+
+/// Turns answers and failures into outcomes, one for each recipient.
+struct HMSOutcomes {
+    /// When the send began: since then a refused token counts as dead.
+    let started: Date
+    /// The round of a request whose answer it is.
+    let chunk: HMSChunk
+
+    /// What an answer leads to.
+    enum Verdict {
+        /// Everything is decided.
+        case reports([DeliveryReport])
+        /// Send these instead; nothing of them was taken.
+        case again([HMSChunk])
+        /// The credential was refused: replace it, send once more, and report this if that is not possible.
+        case reauthorize(code: String?, status: Int, otherwise: DeliveryOutcome)
+        /// Every one of several tokens was refused, which a wrong app or project brings about too.
+        case suspicious
+    }
+
+    func verdict(on answer: HMSAnswer, flow: HMSFlow) -> Verdict {
+        guard let code = answer.code, let rule = HMSCodes.rule(for: code) else {
+            return withoutCode(answer, flow)
+        }
+        let status = answer.status
+        func refused(_ kind: Refusal.Kind, _ advice: Refusal.Advice) -> DeliveryOutcome {
+            .refused(Refusal(kind, reason: code, detail: rule.detail, status: status, advice: advice))
+        }
+        switch rule.consequence {
+        case .accepted: return all(accepted(answer))
+        case .partial: return .reports(partial(answer))
+        case .drop: return all(refused(.message, .never))
+        case .split(let size): return split(size) ?? all(refused(.message, .never))
+        case .halve: return split((chunk.count + 1) / 2) ?? all(refused(.message, .never))
+        case .slowTopics:
+            return all(refused(.account, .slowRecipient(after: max(answer.retryAfter ?? .zero, .seconds(60)))))
+        case .reauthorize:
+            let outcome = refused(.account, .parkBackend)
+            return chunk.isReauthorized ? all(outcome) : .reauthorize(code: code, status: status, otherwise: outcome)
+        case .configuration: return all(refused(.account, .parkBackend))
+        case .deadTokens:
+            if chunk.target.isAudience { return all(refused(.message, .never)) }
+            return chunk.count > 1 ? .suspicious : all(dead(code, rule.detail, status))
+        case .demote:
+            // Only this message is concerned, so the lane goes on.
+            guard let demoted = chunk.demoted else { return all(refused(.account, .never)) }
+            return .again([demoted])
+        case .retry: return all(refused(.platform, .retry(after: answer.retryAfter)))
+        }
+    }
+
+    /// The outcome of everybody when a canary's answer has told what a refusal of all tokens means.
+    func afterCanary(isAppFine: Bool?) -> [DeliveryReport] {
+        if isAppFine == false {
+            let detail = "Huawei refuses every token, also one that worked before: check app_id, project_id and api."
+            return chunk.reports(
+                .refused(Refusal(.account, reason: "80300007", detail: detail, advice: .parkBackend))
+            )
+        }
+        return chunk.reports(dead("80300007", HMSCodes.rule(for: "80300007")?.detail, nil))
+    }
+
+    /// What a call without an answer means.
+    func verdict(on failure: HTTPFailure) -> [DeliveryReport] {
+        let reason = Self.word(for: failure)
+        guard failure.stage == .notProcessed else { return unknown(reason, failure.detail) }
+        let isCertificate = failure.detail.range(of: "certificate", options: .caseInsensitive) != nil
+        let advice: Refusal.Advice
+        let kind: Refusal.Kind
+        switch failure.cause {
+        case .tls where isCertificate, .protocolNotNegotiated, .credentials: (kind, advice) = (.account, .parkBackend)
+        case .invalidCall: (kind, advice) = (.message, .never)
+        default: (kind, advice) = (.platform, .retry(after: nil))
+        }
+        return chunk.reports(.refused(Refusal(kind, reason: reason, detail: failure.detail, advice: advice)))
+    }
+
+    /// What a credential that cannot be had means: the lane waits, and no message fails for it.
+    static func outcome(of error: PushError) -> DeliveryOutcome {
+        let reason = error.reason ?? error.code.rawValue
+        if error.code == .credentialsRefused {
+            return .refused(Refusal(.account, reason: reason, detail: error.message, advice: .parkBackend))
+        }
+        let pause = error.retryAfter ?? .seconds(2)
+        return .refused(Refusal(.platform, reason: reason, detail: error.message, advice: .slowBackend(after: pause)))
+    }
+
+    // MARK: Parts
+
+    private func all(_ outcome: DeliveryOutcome) -> Verdict { .reports(chunk.reports(outcome)) }
+
+    private func accepted(_ answer: HMSAnswer) -> DeliveryOutcome {
+        .accepted(
+            Acceptance(
+                platformID: answer.requestID,
+                isForAudience: chunk.target.isAudience,
+                isVerdictPending: chunk.awaitsReceipts,
+                isDryRun: chunk.isDryRun,
+                status: answer.status
+            )
+        )
+    }
+
+    private func dead(_ reason: String, _ detail: String?, _ status: Int?) -> DeliveryOutcome {
+        .refused(
+            Refusal(
+                .token,
+                reason: reason,
+                detail: detail,
+                status: status,
+                advice: .never,
+                invalidation: .init(asOf: started, isCertain: false)
+            )
+        )
+    }
+
+    private func split(_ size: Int) -> Verdict? {
+        guard chunk.count > 1, size < chunk.count else { return nil }
+        return .again(chunk.split(max(1, size)))
+    }
+
+    /// Accepted are those not listed, provided that Huawei's list and count agree; else those are unknown, and nobody
+    /// gets the message twice.
+    private func partial(_ answer: HMSAnswer) -> [DeliveryReport] {
+        guard case .tokens(let tokens) = chunk.target else {
+            return chunk.reports(unknownOutcome("unreadable_partial", nil))
+        }
+        let listed = answer.partial?.refused ?? []
+        var reasons: [String: String?] = [:]
+        for (token, reason) in listed { reasons[token] = .some(reason) }
+        let matched = tokens.reduce(0) { $0 + (reasons[$1] == nil ? 0 : 1) }
+        let agrees =
+            matched == reasons.count && answer.partial?.failures == matched
+            && (answer.partial?.successes.map { $0 == tokens.count - matched } ?? true)
+        let others = agrees ? accepted(answer) : unknownOutcome("partial_counts_differ", nil)
+        return chunk.reports(byToken: { token in
+            guard let reason = reasons[tokens[token]] else { return others }
+            return refusal(reason, answer)
+        })
+    }
+
+    private func refusal(_ reason: String?, _ answer: HMSAnswer) -> DeliveryOutcome {
+        guard let reason else {
+            return dead("illegal_token", "Huawei lists the token as one that is not good for this app.", answer.status)
+        }
+        if HMSTokenReasons.isDeath(reason) { return dead(reason, HMSTokenReasons.detail(reason), answer.status) }
+        return .refused(
+            Refusal(
+                .token,
+                reason: HMSTokenReasons.label(reason),
+                detail: HMSTokenReasons.detail(reason),
+                status: answer.status,
+                advice: .never
+            )
+        )
+    }
+
+    private func withoutCode(_ answer: HMSAnswer, _ flow: HMSFlow) -> Verdict {
+        let reason = answer.code == nil ? "http_\(answer.status)" : "unknown_code"
+        func refused(_ kind: Refusal.Kind, _ advice: Refusal.Advice, _ detail: String) -> DeliveryOutcome {
+            .refused(Refusal(kind, reason: reason, detail: detail, status: answer.status, advice: advice))
+        }
+        if answer.code != nil {
+            // A family of codes that did not exist when this was written: only time and the counter can tell.
+            return all(refused(.platform, .retry(after: answer.retryAfter), "Huawei gave a code unknown to Chapar."))
+        }
+        switch answer.status {
+        case 200..<300: return .reports(unknown("unreadable_answer", "Huawei's answer cannot be read."))
+        case 401:
+            let outcome = refused(.account, .parkBackend, "Huawei does not take the access token.")
+            return chunk.isReauthorized
+                ? all(outcome) : .reauthorize(code: nil, status: 401, otherwise: outcome)
+        case 403: return all(refused(.account, .parkBackend, "Huawei forbids this: check that Push Kit is enabled."))
+        case 404, 405:
+            return all(refused(.account, .parkBackend, "The address is not one of Push Kit's: check base_url and api."))
+        case 413: return all(refused(.message, .never, "The request is too large."))
+        case 429, 503:
+            let pause = flow.throttled(floor: answer.retryAfter)
+            return all(refused(.platform, .slowBackend(after: pause), "Huawei limits the flow: devices per second."))
+        case 502: return all(refused(.platform, .retry(after: answer.retryAfter), "Huawei's service has a problem."))
+        case 500...: return .reports(unknown(reason, "Huawei's service failed while it had the message."))
+        case 400..<500: return all(refused(.message, .never, "Huawei refused the request without a code."))
+        default:
+            return all(
+                refused(.account, .parkBackend, "Status \(answer.status) is not one of Push Kit's: check base_url.")
+            )
+        }
+    }
+
+    private func unknown(_ reason: String, _ detail: String?) -> [DeliveryReport] {
+        chunk.reports(bySlot: { unknownOutcome(reason, detail, isSecond: $0.isReplay) })
+    }
+
+    /// A repeat is harmless where it takes the first one's place on the screen, and once: a second unknown answer ends it.
+    private func unknownOutcome(_ reason: String, _ detail: String?, isSecond: Bool = false) -> DeliveryOutcome {
+        .unknown(
+            UnknownOutcome(
+                reason: reason,
+                detail: detail,
+                isRepeatHarmful: isSecond || !chunk.message.isRepeatHarmless
+            )
+        )
+    }
+
+    static func word(for failure: HTTPFailure) -> String {
+        switch failure.cause {
+        case .connect: "connect_failed"
+        case .tls: "tls_failed"
+        case .protocolNotNegotiated: "protocol_not_negotiated"
+        case .proxy: "proxy_refused"
+        case .refusedStream: "refused_stream"
+        case .goAway: "go_away"
+        case .reset: "stream_reset"
+        case .connectionLost: "connection_lost"
+        case .deadline: "deadline"
+        case .queueFull: "queue_full"
+        case .cancelled: "cancelled"
+        case .badAnswer: "bad_answer"
+        case .credentials: "credentials"
+        case .invalidCall: "invalid_call"
+        }
+    }
+}

@@ -1,0 +1,32 @@
+public import PushCore
+
+extension BackendFactory {
+    /// Huawei Push Kit over HTTPS.
+    ///
+    /// ## Configuration keys
+    /// - `app_id` (string): The app's id: digits, as AppGallery Connect shows it.
+    /// - `client_secret` (secret): The app's secret, for OAuth 2.0 client credentials; `client_id` (default `app_id`).
+    /// - `service_account_file` (path): A service account's key file, instead of the two above; it signs a JWT.
+    /// - `project_id` (string): The project's id; with it, or a service account, the v2 API is used.
+    /// - `api` (string): `v1` or `v2`, when the choice above is not the wanted one.
+    /// - `token_url` (address): Where access tokens are fetched, if not at Huawei's; required beside `base_url`.
+    /// - `batch_size` (integer, default 500): Recipients in one request, 1 to 1000.
+    /// - `demote_without_right` (bool, default true): Send a message again with normal urgency when Huawei says that the
+    ///   app has no right to urgent ones.
+    /// - `ios_target_user_type` (string, default `formal`): `test`, `formal` or `voip`.
+    /// - `receipts` (map): `user`, `secret`, `secret_encoding` (`base64` or `raw`), `id`: how delivery receipts are signed.
+    /// - and those of ``CommonBackendOptions``: `base_url`, `ca_file`, `timeout` (default 15), `proxy`,
+    ///   `max_connections` (default 8).
+    public static let hms = BackendFactory(
+        HMSBackend.kind,
+        summary: "Huawei Push Kit"
+    ) { section, context in
+        guard let options = HMSOptions(section) else { return nil }
+        do throws(HTTPPoolError) {
+            return try HMSBackend(options: options, context: context)
+        } catch {
+            section.reject("kind", "hms cannot be set up: \(error)")
+            return nil
+        }
+    }
+}

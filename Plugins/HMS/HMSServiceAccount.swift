@@ -1,0 +1,104 @@
+import Crypto
+import CryptoExtras
+import Foundation
+public import PushCore
+
+/// A service account's key file: who it is, and the RSA key that signs its JWTs.
+///
+/// Every way in which an operator can hand over the wrong thing has its own message.
+public struct HMSServiceAccount: Sendable {
+    /// The project it belongs to; nil when the file does not say.
+    public let projectID: String?
+    /// The key's id.
+    public let keyID: String
+    /// The account's id, which stands as issuer in its tokens.
+    public let subAccount: String
+    private let key: _RSA.Signing.PrivateKey
+
+    /// For whom the tokens are: always Huawei's own address, whatever address is spoken to.
+    static let audience = "https://oauth-login.cloud.huawei.com/oauth2/v3/token"
+    /// How long a token is good for; Huawei takes up to a day.
+    static let lifetime = Duration.seconds(3600)
+
+    /// A text that is not a usable key file: what it is instead, and what to do.
+    public struct Mistake: Error, Sendable, Hashable {
+        /// What is wrong.
+        ///
+        /// Never holds key material.
+        public let problem: String
+        /// What to give instead.
+        public let fix: String
+    }
+
+    /// Reads a key file.
+    public init(json: [UInt8]) throws(Mistake) {
+        let fix = "Download it again: AppGallery Connect, Project settings, Service accounts."
+        let file: JSONValue
+        do throws(JSONSyntaxError) {
+            file = try JSONValue(parsing: json)
+        } catch {
+            throw Mistake(problem: "is not JSON", fix: fix)
+        }
+        func text(_ name: String) throws(Mistake) -> String {
+            guard let text = file[name]?.stringValue, !text.isEmpty else {
+                throw Mistake(problem: "has no \(name)", fix: fix)
+            }
+            return text
+        }
+        let projectID = file["project_id"]?.stringValue
+        try self.init(
+            projectID: projectID,
+            keyID: try text("key_id"),
+            subAccount: try text("sub_account"),
+            keyPEM: Secret(try text("private_key"))
+        )
+    }
+
+    /// Makes an account from its parts.
+    public init(projectID: String?, keyID: String, subAccount: String, keyPEM: Secret) throws(Mistake) {
+        self.projectID = projectID
+        self.keyID = keyID
+        self.subAccount = subAccount
+        let text = keyPEM.reveal().replacingOccurrences(of: "\\n", with: "\n")
+            .trimmingCharacters(in: .whitespacesAndNewlines)
+        guard text.contains("PRIVATE KEY-----") else {
+            throw Mistake(
+                problem: "has a private_key that is not PEM",
+                fix: "Give the file as it was downloaded, unchanged."
+            )
+        }
+        do {
+            key = try _RSA.Signing.PrivateKey(pemRepresentation: text)
+        } catch {
+            throw Mistake(
+                problem: "has a private_key that is not an RSA key of at least 2048 bits",
+                fix: "Give the file as it was downloaded, unchanged."
+            )
+        }
+    }
+
+    /// A token from a moment on: a JWT with the algorithm PS256 (RFC 7518, section 3.5), which is the bearer itself.
+    func token(at now: Date) throws(PushError) -> AccessToken {
+        let issued = Int64(now.timeIntervalSince1970)
+        let header: JSONValue = ["alg": "PS256", "typ": "JWT", "kid": .string(keyID)]
+        let claims: JSONValue = [
+            "iss": .string(subAccount), "aud": .string(Self.audience), "iat": .integer(issued),
+            "exp": .integer(issued + Self.lifetime.components.seconds),
+        ]
+        let text = Self.base64URL(Data(header.bytes)) + "." + Self.base64URL(Data(claims.bytes))
+        do {
+            let signature = try key.signature(for: SHA256.hash(data: Data(text.utf8)), padding: .PSS)
+            return AccessToken(
+                Secret(text + "." + Self.base64URL(signature.rawRepresentation)),
+                lifetime: Self.lifetime
+            )
+        } catch {
+            throw PushError(.credentialsRefused, "the service account's key cannot sign")
+        }
+    }
+
+    private static func base64URL(_ bytes: Data) -> String {
+        bytes.base64EncodedString().replacingOccurrences(of: "+", with: "-").replacingOccurrences(of: "/", with: "_")
+            .replacingOccurrences(of: "=", with: "")
+    }
+}

@@ -1,0 +1,116 @@
+internal import Foundation
+internal import PushCore
+
+/// The push endpoint: sends of v1, v2 and v3, topics, tokens.
+struct HMSPushSite: SandboxSite {
+    let state: HMSState
+
+    /// The generation of a send and what its path identifies.
+    enum Call {
+        case send(version: Int, id: String)
+        case topic(String, appID: String)
+        case deleteToken(appID: String)
+
+        init?(_ path: String) {
+            let parts = path.split(separator: "/", omittingEmptySubsequences: false).dropFirst()
+            guard parts.count == 3, let version = parts.first, let last = parts.last else { return nil }
+            let id = String(parts[parts.startIndex + 1])
+            switch (version, last) {
+            case ("v1", "messages:send"): self = .send(version: 1, id: id)
+            case ("v2", "messages:send"): self = .send(version: 2, id: id)
+            case ("v3", "messages:send"): self = .send(version: 3, id: id)
+            case ("v1", "topic:subscribe"), ("v1", "topic:unsubscribe"), ("v1", "topic:list"):
+                self = .topic(String(last.dropFirst("topic:".count)), appID: id)
+            case ("v1", "token:delete"): self = .deleteToken(appID: id)
+            default: return nil
+            }
+        }
+    }
+
+    func subject(of request: SandboxRequest) -> SandboxSubject {
+        let body = try? JSONValue(parsing: request.body)
+        let message = body?["message"] ?? body
+        let token =
+            message?["token"]?.arrayValue?.first?.stringValue
+            ?? message?["target"]?["token"]?.arrayValue?.first?.stringValue
+        return SandboxSubject(token: token, topic: message?["topic"]?.stringValue)
+    }
+
+    func answer(_ fault: FaultAnswer, to request: SandboxRequest, at now: Date) -> SandboxAnswer {
+        let id = state.withWorld { $0.makeRequestID(at: now) }
+        guard let reason = fault.reason else { return fault.plain() }
+        if let partial = HMSPartialFault(rawValue: reason) {
+            let body = try? JSONValue(parsing: request.body)
+            let tokens = (body?["message"]?["token"]?.arrayValue ?? []).compactMap(\.stringValue)
+            return partial.answer(tokens, requestID: id)
+        }
+        if reason == "code_number" {
+            return HMSAnswers.json(fault.status, ["code": 80_000_000, "msg": "Success", "requestId": .string(id)])
+        }
+        let body = HMSAnswers.make(HMSCode(reason, "injected"), status: fault.status, requestID: id).body
+        return fault.plain(json: body)
+    }
+
+    func answer(_ request: SandboxRequest, at now: Date) -> SandboxReply {
+        guard let call = Call(request.path) else { return SandboxReply(answer: SandboxAnswer(status: 404)) }
+        guard request.method == "POST" else { return SandboxReply(answer: SandboxAnswer(status: 405)) }
+        let settings = state.settings
+        let receipts = state.receipts
+        let (reply, owesReceipts) = state.withWorld { world in
+            let id = world.makeRequestID(at: now)
+            var desk = HMSSendDesk(settings: settings, request: request, requestID: id, now: now, receipts: receipts)
+            var reply = SandboxReply()
+            do throws(HMSCode) {
+                reply.answer = try desk.answer(call, &world)
+            } catch {
+                let status = error.isAboutCredential ? settings.refusedCredentialStatus : settings.refusalStatus
+                reply.answer = HMSAnswers.make(error, status: status, requestID: id)
+                world.counters.answers[error.code, default: 0] += 1
+            }
+            if desk.delay > .zero { reply.before.append(.delay(desk.delay)) }
+            return (reply, !world.owed.isEmpty)
+        }
+        if owesReceipts { state.tellOfReceipts() }
+        return reply
+    }
+}
+
+/// Ways in which a partial success can be odd, as words in fault rules (`reason`).
+enum HMSPartialFault: String, CaseIterable {
+    /// v3's form: an object of lists by reason.
+    case reasons = "partial_reasons"
+    /// The inner JSON is cut off.
+    case broken = "partial_broken"
+    /// The counts do not fit the list.
+    case counts = "partial_counts"
+    /// A token is listed that was not sent.
+    case stranger = "partial_stranger"
+    /// As it should be.
+    case plain = "partial_plain"
+
+    /// Refuses the first token.
+    func answer(_ tokens: [String], requestID: String) -> SandboxAnswer {
+        let first = tokens.first ?? ""
+        switch self {
+        case .plain, .reasons:
+            return HMSAnswers.partial(
+                [(first, "noPushTypeRight")],
+                of: tokens.count,
+                form: self == .plain ? .list : .reasons,
+                requestID: requestID
+            )
+        case .broken:
+            return HMSAnswers.partial(message: #"{"success":1,"failure":1,"illegal_tok"#, requestID: requestID)
+        case .counts:
+            let message: JSONValue = [
+                "success": .integer(Int64(tokens.count)), "failure": 2, "illegal_tokens": [.string(first)],
+            ]
+            return HMSAnswers.partial(message: message.text, requestID: requestID)
+        case .stranger:
+            let message: JSONValue = [
+                "success": .integer(Int64(tokens.count - 1)), "failure": 1, "illegal_tokens": ["nobody-sent-this"],
+            ]
+            return HMSAnswers.partial(message: message.text, requestID: requestID)
+        }
+    }
+}

@@ -1,0 +1,198 @@
+internal import Foundation
+public import PushCore
+internal import Synchronization
+
+/// Huawei Push Kit on real sockets: token endpoint, sends, topics, delivery receipts.
+///
+/// It is strict where Huawei's reference is, takes tokens of its own making only, and does what fault rules say. Its two
+/// listeners, ``push`` and ``token``, speak HTTP/1.1 and HTTP/2 over TLS with a certificate of ``authority``.
+public final class HMSSimulator: Sendable {
+    /// The listener that takes messages.
+    public static let push = SandboxListener(rawValue: "push")
+    /// The listener that hands out access tokens.
+    public static let token = SandboxListener(rawValue: "token")
+
+    /// Who signed the listeners' certificate.
+    public var authority: SandboxCertificateAuthority { host.authority }
+    let host: SandboxWebHost
+    private let state: HMSState
+    private let sender: HMSReceiptSender
+    private let time: any TimeSource
+    /// The loop that sends receipts, awaited at the end.
+    private let sending = Mutex<Task<Void, Never>?>(nil)
+
+    /// Makes a simulator that listens nowhere yet.
+    public init(
+        _ configuration: HMSSimulatorConfiguration = HMSSimulatorConfiguration(),
+        authority: SandboxCertificateAuthority? = nil,
+        time: any TimeSource = SystemTime()
+    ) throws {
+        let web = SandboxWebHost.Configuration(
+            host: configuration.host,
+            idleTimeout: configuration.idleTimeout,
+            clockOffset: configuration.clockOffset,
+            serverCertificate: configuration.serverCertificate,
+            seed: configuration.seed
+        )
+        host = SandboxWebHost(web, authority: try authority ?? SandboxCertificateAuthority(now: time.now), time: time)
+        state = HMSState(configuration, seed: host.state.seed)
+        sender = HMSReceiptSender(state, time: time)
+        self.time = time
+    }
+
+    /// Starts a simulator, runs `body`, and shuts the simulator down whatever happens.
+    public static func run<Value>(
+        _ configuration: HMSSimulatorConfiguration = HMSSimulatorConfiguration(),
+        time: any TimeSource = SystemTime(),
+        isolation: isolated (any Actor)? = #isolation,
+        _ body: (HMSSimulator) async throws -> Value
+    ) async throws -> Value {
+        let simulator = try HMSSimulator(configuration, time: time)
+        try await simulator.start()
+        do {
+            let value = try await body(simulator)
+            await simulator.shutdown()
+            return value
+        } catch {
+            await simulator.shutdown()
+            throw error
+        }
+    }
+
+    /// Starts both listeners.
+    ///
+    /// Throws when a port is taken; then nothing listens.
+    public func start() async throws {
+        try await host.start([
+            .init(name: Self.push, port: state.configuration.pushPort, site: HMSPushSite(state: state)),
+            .init(name: Self.token, port: state.configuration.tokenPort, site: HMSTokenSite(state: state)),
+        ])
+        state.onReceipts { [weak sender] in sender?.wake() }
+        // Unstructured, since it outlives this call; `shutdown` awaits it.
+        let task = Task { [sender] in await sender.run() }
+        sending.withLock { $0 = task }
+    }
+
+    /// Stops everything.
+    ///
+    /// Doing it twice is no mistake.
+    public func shutdown() async {
+        await host.shutdown()
+        sender.stop()
+        let task = sending.withLock { task in
+            defer { task = nil }
+            return task
+        }
+        task?.cancel()
+        await task?.value
+    }
+
+    // MARK: What it is
+
+    /// The first app.
+    public var app: HMSSimulatorConfiguration.App { state.settings.apps.first ?? .init() }
+    /// The seed of everything random.
+    public var seed: UInt64 { host.state.seed }
+    /// The base URL of a listener.
+    public func url(_ listener: SandboxListener) -> String { host.url(listener) }
+    /// The service account of the first app's project, as a key file.
+    public var serviceAccountFile: String { state.settings.serviceAccount.keyFile(projectID: app.projectID) }
+    /// How receipts are signed.
+    public var callback: HMSSimulatorConfiguration.Callback { state.settings.callback }
+
+    /// The settings in force; apps, rights and limits may change while it runs, addresses may not.
+    public var settings: HMSSimulatorConfiguration {
+        get { state.settings }
+        set { state.settings = newValue }
+    }
+
+    /// Where receipts go and in which shape.
+    public var receipts: HMSReceiptPlan {
+        get { state.receipts }
+        set { state.receipts = newValue }
+    }
+
+    /// How far the server's clock is ahead.
+    public var clockOffset: Duration {
+        get { host.state.clockOffset }
+        set { host.state.clockOffset = newValue }
+    }
+
+    // MARK: Its world
+
+    /// Makes tokens known, or unknown with nil.
+    public func setDevice(_ device: HMSDevice?, tokens: [String]) {
+        state.withWorld { world in
+            for token in tokens { world.devices[token] = device }
+        }
+    }
+
+    /// Makes every access token that was handed out worthless.
+    public func revokeTokens() {
+        state.withWorld { world in
+            for token in world.grants.keys { world.grants[token]?.isRevoked = true }
+        }
+    }
+
+    /// Lets every access token that was handed out expire.
+    public func expireTokens() {
+        let now = host.state.now
+        state.withWorld { world in
+            for token in world.grants.keys { world.grants[token]?.endsAt = now }
+        }
+    }
+
+    /// The tokens in a topic.
+    public func subscribers(of topic: String) -> Set<String> { state.withWorld { $0.topics[topic] ?? [] } }
+
+    /// Messages that were taken, oldest first.
+    public func inbox(from number: Int = 0, limit: Int = .max) -> [HMSDelivery] {
+        state.withWorld { world in Array(world.inbox.lazy.filter { $0.number >= number }.prefix(limit)) }
+    }
+
+    /// What happened.
+    public var counters: HMSCounters { state.withWorld { $0.counters } }
+    /// What happened to connections and requests.
+    public var connections: SandboxWebCounters { host.counters }
+
+    /// Waits until the counters are as wanted; false when they are not within the limit.
+    public func wait(
+        atMost limit: Duration = .seconds(10),
+        until condition: (HMSCounters) -> Bool,
+        isolation: isolated (any Actor)? = #isolation
+    ) async -> Bool {
+        let deadline = ContinuousClock.now + limit
+        while !condition(counters) {
+            guard ContinuousClock.now < deadline, !Task.isCancelled else { return false }
+            // Cancellation shows in the guard above.
+            try? await Task.sleep(for: .milliseconds(2))
+        }
+        return true
+    }
+
+    /// Forgets the inbox, the counters and the faults; devices, topics and access tokens stay.
+    public func reset() {
+        host.reset()
+        state.withWorld { $0.reset() }
+    }
+
+    // MARK: What goes wrong
+
+    /// Adds fault rules behind those that are there.
+    ///
+    /// In an answer `reason` is Huawei's code (`80100016`), or one of the words `partial_plain`, `partial_reasons`,
+    /// `partial_broken`, `partial_counts`, `partial_stranger`, which refuse the first token in an odd way, and `code_number`.
+    public func add(_ rules: FaultRule...) { host.add(rules) }
+
+    /// Adds fault rules behind those that are there.
+    public func add(_ rules: [FaultRule]) { host.add(rules) }
+
+    /// Removes the fault rules with this name, all of them when nil, and says how many there were.
+    @discardableResult
+    public func removeRules(named name: String? = nil) -> Int { host.removeRules(named: name) }
+
+    /// Ends open connections.
+    public func end(_ end: SandboxConnectionEnd, listener: SandboxListener? = nil) {
+        host.perform([.end(end)], listener: listener, connection: nil)
+    }
+}

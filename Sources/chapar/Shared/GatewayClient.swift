@@ -68,6 +68,7 @@ struct GatewayClient: Sendable {
     private let pool: any HTTPPool
     private let read: HTTPCallTemplate
     private let write: HTTPCallTemplate
+    private let replace: HTTPCallTemplate
     private let remove: HTTPCallTemplate
 
     /// Makes a client; nothing is opened before the first call.
@@ -86,15 +87,17 @@ struct GatewayClient: Sendable {
         let fields = key.map { [HTTPHeader("authorization", "Bearer " + $0.reveal())] } ?? []
         read = HTTPCallTemplate(method: "GET", headers: fields, deadline: .seconds(30))
         remove = HTTPCallTemplate(method: "DELETE", headers: fields, deadline: .seconds(30))
-        write = HTTPCallTemplate(
-            method: "POST",
-            headers: fields + [HTTPHeader("content-type", "application/json")],
-            deadline: .seconds(30)
-        )
+        let withBody = fields + [HTTPHeader("content-type", "application/json")]
+        write = HTTPCallTemplate(method: "POST", headers: withBody, deadline: .seconds(30))
+        replace = HTTPCallTemplate(method: "PUT", headers: withBody, deadline: .seconds(30))
     }
 
     func get(_ path: String) async throws(HTTPFailure) -> Answer {
         Self.answer(try await pool.send(HTTPCall(read, path: path)))
+    }
+
+    func put(_ path: String, _ body: [UInt8]) async throws(HTTPFailure) -> Answer {
+        Self.answer(try await pool.send(HTTPCall(replace, path: path, body: body)))
     }
 
     func delete(_ path: String) async throws(HTTPFailure) -> Answer {

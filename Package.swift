@@ -228,6 +228,15 @@ let package = Package(
             swiftSettings: strict
         ),
         .testTarget(
+            name: "PushFCMTests",
+            dependencies: [
+                "PushFCM", "PushHTTP", "PushCore", "PushTesting", "PushSandbox",
+                .product(name: "CryptoExtras", package: "swift-crypto"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(
             name: "PushStoreSQLiteTests",
             dependencies: [
                 "PushStoreSQLite", "PushCore", "PushTesting", .product(name: "GRDB", package: "GRDB.swift"),

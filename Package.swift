@@ -175,7 +175,8 @@ let package = Package(
         .executableTarget(
             name: "ComposeInCode",
             dependencies: [
-                "PushCore", "PushHTTP", "PushAPNs", "PushSandbox", .product(name: "Logging", package: "swift-log"),
+                "PushCore", "PushHTTP", "PushAPNs", "PushFCM", "PushSandbox",
+                .product(name: "Logging", package: "swift-log"),
             ],
             path: "Examples/ComposeInCode",
             swiftSettings: strict

@@ -34,7 +34,7 @@ enum ComposeInCode {
                 case .unknown(let unknown): print("no answer, it may have been delivered:", unknown.reason)
                 }
             }
-            await backend.shutdown(grace: .seconds(1))
+            try await FallbackExample.run(apple: backend, sandbox)  // Ends the backend too.
         }
     }
 

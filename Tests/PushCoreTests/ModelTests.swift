@@ -69,7 +69,17 @@ struct ModelTests {
 
     @Test(
         "Plans survive being stored",
-        arguments: [DeliveryPlan(["ios"]), DeliveryPlan(["ios", "android"], onUnknown: .next)]
+        arguments: [
+            DeliveryPlan(["ios"]), DeliveryPlan(["ios", "android"], onUnknown: .next),
+            DeliveryPlan(["ios", "android"], onUnknown: .wait),
+            DeliveryPlan(
+                ["ios", "android"],
+                onUnknown: .wait,
+                unknownWait: .seconds(45),
+                patience: .milliseconds(1500)
+            ),
+            DeliveryPlan(["ios", "android"], patience: .zero),
+        ]
     )
     func plans(plan: DeliveryPlan) {
         #expect(DeliveryPlan(storedForm: plan.storedForm) == plan)

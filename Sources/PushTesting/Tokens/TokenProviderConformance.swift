@@ -12,6 +12,8 @@ public enum TokenProviderConformance {
         public var hanging: (any TokenProvider)?
         /// The same kind of provider, whose source fails.
         public var failing: (any TokenProvider)?
+        /// The same kind of provider, whose source gives another token once one was deleted.
+        public var renewing: (any TokenDeleting)?
         /// Texts that cannot be a token of the service.
         public var invalidTexts: [String]
 
@@ -21,8 +23,10 @@ public enum TokenProviderConformance {
             empty: (any TokenProvider)? = nil,
             hanging: (any TokenProvider)? = nil,
             failing: (any TokenProvider)? = nil,
+            renewing: (any TokenDeleting)? = nil,
             invalidTexts: [String]
         ) {
+            self.renewing = renewing
             self.provider = provider
             self.empty = empty
             self.hanging = hanging
@@ -44,6 +48,9 @@ public enum TokenProviderConformance {
         Check("says nil when there is no token", run: saysNil),
         Check("says that the source failed, and that trying again makes sense", run: saysFailure),
         Check("gives up on a source that never answers", run: givesUp),
+        Check("ends when its caller is cancelled", run: heedsCancellation),
+        Check("claims to delete only what can be deleted", run: claimsNoDeletion),
+        Check("deletes a token, so that the next one is new, and one that is gone", run: deletes),
     ]
 
     private static func hasKnownService(_ subject: Subject) async throws {
@@ -101,6 +108,27 @@ public enum TokenProviderConformance {
     private static func givesUp(_ subject: Subject) async throws {
         guard let hanging = subject.hanging else { return }
         try await expectUnavailable(hanging, "a source that never answers")
+    }
+
+    private static func heedsCancellation(_ subject: Subject) async throws {
+        guard let hanging = subject.hanging else { return }
+        let asking = Task { _ = try? await hanging.token() }
+        asking.cancel()
+        await asking.value  // The suite's time limit speaks when it does not end.
+    }
+
+    private static func claimsNoDeletion(_ subject: Subject) async throws {
+        guard subject.provider.service == .iOSAPNs else { return }
+        try expect(!(subject.provider is any TokenDeleting), "an Apple token cannot be deleted")
+    }
+
+    private static func deletes(_ subject: Subject) async throws {
+        guard let renewing = subject.renewing else { return }
+        let old = try await token(of: renewing)
+        try await renewing.delete(old)
+        let new = try await renewing.token()
+        try expect(new != old, "the token is the same after its deletion")
+        try await renewing.delete(old)
     }
 
     private static func expectUnavailable(_ provider: any TokenProvider, _ what: String) async throws {

@@ -1,0 +1,118 @@
+/// Gives the device tokens of any service from a closure, for code that gets them from an app.
+///
+/// What the plugins know of a service's tokens is in their own providers; here a token is opaque text.
+public struct ClosureTokenProvider: TokenProvider {
+    /// The longest token, in bytes.
+    public static let maximumBytes = 4_096
+
+    /// The service.
+    public let service: TokenService
+    private let deadline: Duration
+    private let fetch: @Sendable () async throws -> String?
+
+    /// Makes a provider.
+    ///
+    /// - Parameters:
+    ///   - service: The service.
+    ///   - deadline: How long `fetch` may take.
+    ///   - fetch: Asks the app for its token; nil or blank text when there is none for now.
+    public init(
+        _ service: TokenService,
+        deadline: Duration = .seconds(10),
+        fetch: @escaping @Sendable () async throws -> String?
+    ) {
+        self.service = service
+        self.deadline = deadline
+        self.fetch = fetch
+    }
+
+    /// The current token; nil when the app has none for now.
+    ///
+    /// Throws ``PushError/Code/unavailable`` when the app fails or does not answer within the deadline, and
+    /// ``PushError/Code/badAnswer`` when it gives what cannot be a token.
+    public func token() async throws(PushError) -> DeviceToken? {
+        let text: String?
+        do {
+            text = try await Deadline.run(deadline, fetch)
+        } catch is Deadline.Passed {
+            throw PushError(.unavailable, "the app gave no token within \(deadline.inSeconds) s")
+        } catch let error as PushError {
+            throw error
+        } catch {
+            throw PushError(.unavailable, "the app could not give its token")
+        }
+        guard let text, !text.allSatisfy(\.isWhitespace) else { return nil }
+        do throws(InvalidToken) {
+            return try validate(text)
+        } catch {
+            throw PushError(.badAnswer, error.description)
+        }
+    }
+
+    /// Takes any visible text of one word, without the blanks around it.
+    public func validate(_ text: String) throws(InvalidToken) -> DeviceToken { try Self.validate(text, service) }
+
+    /// What can be said about a token of a service that nobody knows more about.
+    static func validate(_ text: String, _ service: TokenService) throws(InvalidToken) -> DeviceToken {
+        let start = text.unicodeScalars.drop { $0.properties.isWhitespace }
+        var word = Substring(start)
+        while let last = word.last, last.isWhitespace { word.removeLast() }
+        guard !word.isEmpty else { throw InvalidToken(service, "it is empty") }
+        guard word.utf8.count <= maximumBytes else {
+            throw InvalidToken(service, "it has \(word.utf8.count) bytes; \(maximumBytes) is the most")
+        }
+        guard word.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else {
+            throw InvalidToken(service, "it holds a blank or another character that no token has")
+        }
+        return DeviceToken(String(word), service: service)
+    }
+}
+
+/// A ``ClosureTokenProvider`` whose platform can delete a token, so that the next one is new.
+///
+/// Not for `ios-apns`: an Apple token cannot be deleted, and a chain does not ask for it.
+public struct DeletingClosureTokenProvider: TokenDeleting {
+    private let source: ClosureTokenProvider
+    private let deadline: Duration
+    private let deletion: @Sendable (DeviceToken) async throws -> Void
+
+    /// Makes a provider.
+    ///
+    /// - Parameters:
+    ///   - source: Gives the tokens.
+    ///   - deadline: How long `delete` may take.
+    ///   - delete: Asks the app to delete its token; one that does not exist is no error.
+    public init(
+        _ source: ClosureTokenProvider,
+        deadline: Duration = .seconds(10),
+        delete: @escaping @Sendable (DeviceToken) async throws -> Void
+    ) {
+        self.source = source
+        self.deadline = deadline
+        deletion = delete
+    }
+
+    /// The service.
+    public var service: TokenService { source.service }
+
+    /// The current token; nil when the app has none for now.
+    public func token() async throws(PushError) -> DeviceToken? { try await source.token() }
+
+    /// Takes what the source takes.
+    public func validate(_ text: String) throws(InvalidToken) -> DeviceToken { try source.validate(text) }
+
+    /// Deletes the token.
+    ///
+    /// Throws ``PushError/Code/unavailable`` when the app fails or does not answer within the deadline.
+    public func delete(_ token: DeviceToken) async throws(PushError) {
+        do {
+            try await Deadline.run(deadline) { try await deletion(token) }
+        } catch is Deadline.Passed {
+            throw PushError(.unavailable, "the app deleted no token within \(deadline.inSeconds) s")
+        } catch let error as PushError {
+            throw error
+        } catch {
+            throw PushError(.unavailable, "the app could not delete its token")
+        }
+    }
+}

@@ -24,6 +24,13 @@ final class Head {
     }
 }
 
+extension Head {
+    /// The same for a delivery with another plan.
+    func with(_ plan: DeliveryPlan) -> Head {
+        Head(id: id, content: content, plan: plan, acceptedAt: acceptedAt, expiresAt: expiresAt)
+    }
+}
+
 /// The order in which deliveries of a lane are claimed: by due time, then by number.
 struct DueKey: Comparable {
     var due: Int64

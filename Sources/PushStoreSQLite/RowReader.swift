@@ -25,7 +25,8 @@ struct RowReader {
         else { throw .failed("the store's row \(id) cannot be read: it is damaged or from a newer version") }
         let head: Head
         if let number = row.optional(7) {
-            head = try self.head(number)
+            let shared = try self.head(number)
+            head = row.isNull(12) ? shared : shared.with(DeliveryPlan(storedForm: row.text(12)))
         } else {
             head = Head(
                 id: NotificationID(rawValue: id),

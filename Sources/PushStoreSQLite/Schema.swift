@@ -19,6 +19,7 @@ enum Schema {
     /// * `mark`: 0 when it was never claimed, 1 when it is claimed or its owner left it without a word,
     ///   ``handedOut`` when it was claimed as it was inserted, else the number of the lease under which it came back.
     /// * `head`: the notification's number, null in the row of that number.
+    /// * `plan`: in the row of the notification's number, which all share; in another row, only where it differs.
     /// * `collapse`: a hash of recipient and collapse id; the row of the notification has the id itself in
     ///   `collapse_id`.
     ///

@@ -55,7 +55,7 @@ struct Statements {
         insertChild = try statement(
             """
             INSERT INTO deliveries (id, state, lane, due, expires, step, attempts, replay, mark, changed, collapse,
-            recipient, head, room) VALUES (?1, 0, ?2, ?3, ?4, 0, 0, 0, ?5, ?9, ?6, ?7, ?8, ?10)
+            recipient, head, room, plan) VALUES (?1, 0, ?2, ?3, ?4, 0, 0, 0, ?5, ?9, ?6, ?7, ?8, ?10, ?11)
             """
         )
         end = try statement("UPDATE deliveries SET state = ?2, \(Self.story) WHERE id = ?1 AND state = 0")

@@ -57,17 +57,11 @@ extension Writer {
     }
 
     private func insert(_ new: NewNotification) throws(StoreError) {
-        guard let first = new.plan.backends.first, !new.recipients.isEmpty else {
-            throw .failed("the notification \(new.id) has no backend or no recipient")
-        }
-        let lane = book.lane(named: first)
-        let head = Head(
-            id: new.id,
-            content: .decoded(new.notification),
-            plan: new.plan,
-            acceptedAt: new.acceptedAt,
-            expiresAt: new.expiresAt
-        )
+        guard !new.recipients.isEmpty else { throw .failed("the notification \(new.id) has no recipient") }
+        let first = try way(of: new, 0)
+        /// The ways of the recipients that have another plan than the first one; empty for nearly every notification.
+        var others: [Way?] = new.planOf.isEmpty ? [] : Array(repeating: nil, count: new.otherPlans.count + 1)
+        defer { if !others.isEmpty { sql.insertChild.bindNull(11) } }
         let accepted = new.acceptedAt.millisecondsSince1970
         let scheduled = new.dueAt?.millisecondsSince1970
         let expires = new.expiresAt.millisecondsSince1970
@@ -75,6 +69,13 @@ extension Writer {
         bindShared(new, accepted: accepted, scheduled: scheduled)
         for (place, recipient) in new.recipients.enumerated() {
             let id = new.id.rawValue + Int64(place)
+            var way = first
+            if !others.isEmpty, new.planOf[place] != new.planOf[0] {
+                let number = Int(new.planOf[place])
+                if let known = others[number] { way = known } else { way = try self.way(of: new, place) }
+                others[number] = way
+            }
+            let (head, lane) = way
             recipientText.removeAll(keepingCapacity: true)
             recipient.appendStoredForm(to: &recipientText)
             let collapse = new.collapseID.map { CollapseHash.of(recipientText, $0) }
@@ -95,6 +96,7 @@ extension Writer {
             } else {
                 statement.bind(8, new.id.rawValue)
                 statement.bind(9, accepted)
+                if !others.isEmpty { statement.bind(11, head === first.head ? nil : head.plan.storedForm) }
                 try runWithRecipient(statement)
             }
             if !isGiven { journal.effects.append(.added(entry)) }
@@ -104,15 +106,32 @@ extension Writer {
         journal.events.append(new.event)
     }
 
+    /// What a delivery shares with those that have the same plan, and the lane it begins in.
+    private typealias Way = (head: Head, lane: Lane)
+
+    private func way(of new: NewNotification, _ place: Int) throws(StoreError) -> Way {
+        let plan = new.plan(ofRecipient: place)
+        guard let backend = plan.backends.first else { throw .failed("the notification \(new.id) has no backend") }
+        let head = Head(
+            id: new.id,
+            content: .decoded(new.notification),
+            plan: plan,
+            acceptedAt: new.acceptedAt,
+            expiresAt: new.expiresAt
+        )
+        return (head, book.lane(named: backend))
+    }
+
     /// Binds what stays the same for many notifications only when it changes.
     private func bindShared(_ new: NewNotification, accepted: Int64, scheduled: Int64?) {
         let statement = sql.insertHead
         statement.bind(8, new.recipients.count)
         statement.bind(9, accepted)
         statement.bind(10, scheduled)
-        if new.plan != boundPlan {
-            statement.bind(11, new.plan.storedForm)
-            boundPlan = new.plan
+        let plan = new.plan(ofRecipient: 0)
+        if plan != boundPlan {
+            statement.bind(11, plan.storedForm)
+            boundPlan = plan
         }
         if new.caller != boundCaller {
             statement.bind(12, new.caller)

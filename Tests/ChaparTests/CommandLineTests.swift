@@ -20,6 +20,10 @@ struct CommandLineTests {
         (["backends", "--config", "/nowhere.yaml"], 3),
         (["send", "--to", "ios-apns:ab", "hi", "--config", "/nowhere.yaml"], 3),
         (["doctor", "--config", "/nowhere.yaml"], 1),
+        (["devices", "list"], 2), (["devices", "put", "a b", "--url", "http://127.0.0.1:1"], 2),
+        (["devices", "put", "a", "--token", "ios-apnz:x", "--url", "http://127.0.0.1:1"], 2),
+        (["devices", "import", "/nowhere.csv", "--url", "http://127.0.0.1:1"], 2),
+        (["devices", "export", "--url", "http://127.0.0.1:1"], 75),
         (["send", "--to", "ios-apns:ab", "hi", "--url", "http://127.0.0.1:1"], 75),
     ]
 

@@ -40,6 +40,11 @@ extension BackendGroup {
         members.contains { $0.backend.isRepeatHarmful(notification) }
     }
 
+    /// The token in the form of the first member that takes it.
+    public func checked(_ token: DeviceToken) throws(InvalidToken) -> DeviceToken {
+        try members.map(\.backend).checked(token)
+    }
+
     /// The members' states together: down when all are, degraded when one is not well.
     public var health: BackendHealth {
         let states = members.map { ($0.name, $0.backend.health) }

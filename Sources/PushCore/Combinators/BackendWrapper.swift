@@ -40,6 +40,8 @@ extension BackendWrapper {
     /// Asks the wrapped backend.
     public func isRepeatHarmful(_ notification: PushNotification) -> Bool { wrapped.isRepeatHarmful(notification) }
     /// Asks the wrapped backend.
+    public func checked(_ token: DeviceToken) throws(InvalidToken) -> DeviceToken { try wrapped.checked(token) }
+    /// Asks the wrapped backend.
     public func diagnose() async -> [Diagnosis] { await wrapped.diagnose() }
     /// Ends the wrapped backend.
     public func shutdown(grace: Duration) async { await wrapped.shutdown(grace: grace) }

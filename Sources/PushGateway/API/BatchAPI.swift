@@ -25,6 +25,10 @@ struct BatchAPI: Sendable {
     private struct Item {
         var draft: NotificationDraft
         var issues: RequestIssues
+
+        mutating func lookUp(in devices: any DeviceStore) async throws(StoreError) {
+            try await draft.lookUp(in: devices, &issues)
+        }
     }
 
     /// Answers a request.
@@ -56,6 +60,13 @@ struct BatchAPI: Sendable {
         accepted.reserveCapacity(items.count)
         var recipients = 0
         for place in items.indices {
+            if recipients <= Self.maximumRecipients, items[place].draft.needsRegistry(scope.snapshot.gateway.routing) {
+                do throws(StoreError) {
+                    try await items[place].lookUp(in: state.devices)
+                } catch {
+                    throw Problem(error)
+                }
+            }
             recipients += items[place].draft.recipients.count
             if recipients > Self.maximumRecipients {
                 items[place].issues.add(

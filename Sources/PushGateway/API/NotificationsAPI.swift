@@ -35,6 +35,13 @@ struct NotificationsAPI: Sendable {
         } catch {
             throw .notJSON(error)
         }
+        if draft.needsRegistry(scope.snapshot.gateway.routing) {
+            do throws(StoreError) {
+                try await draft.lookUp(in: state.devices, &issues)
+            } catch {
+                throw Problem(error)
+            }
+        }
         let intake = NotificationIntake(
             snapshot: scope.snapshot,
             store: state.store,

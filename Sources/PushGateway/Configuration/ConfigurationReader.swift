@@ -21,6 +21,7 @@ struct ConfigurationReader {
         // A backend with a mistake is still one that a route may name.
         let names = root.section("backends")?.keys ?? []
         configuration.routes = RouteReader(names: names).read(root.sections("routes"))
+        configuration.tokenPriority = tokenPriority()
         let auth = root.section("auth")
         configuration.apiKeys = auth.map(keys) ?? []
         let hasKeys = auth?.has("api_keys") ?? false
@@ -45,6 +46,23 @@ struct ConfigurationReader {
             root.reject("backends", "names no backend", fix: "Write at least one: NAME: { kind: … }, of \(kinds).")
         }
         return registry.backends(in: section, context: context)
+    }
+
+    private func tokenPriority() -> [TokenService] {
+        guard let words = root.strings("token_priority") else { return TokenService.priority }
+        var services: [TokenService] = []
+        for word in words {
+            guard let service = TokenService.known.first(where: { $0.rawValue == word }) else {
+                root.rejectWord("token_priority", word, TokenService.known.map(\.rawValue))
+                continue
+            }
+            if services.contains(service) {
+                root.reject("token_priority", "names \"\(word)\" twice", fix: "Each service has one place.")
+            } else {
+                services.append(service)
+            }
+        }
+        return services + TokenService.priority.filter { !services.contains($0) }
     }
 
     private func server(_ section: ConfigSection, hasKeys: Bool) -> GatewayConfiguration.Server {

@@ -14,6 +14,10 @@ public struct GatewayConfiguration: Sendable {
     public var invalidationGuard = InvalidationGuard()
     /// The section `routes`, in the order of the file.
     public var routes: [Route] = []
+    /// `token_priority`: the order in which a device's tokens are preferred, where no route decides.
+    ///
+    /// Services that the file leaves out follow in the default order.
+    public var tokenPriority = TokenService.priority
     /// The section `auth`: who may call.
     ///
     /// Empty means that the gateway listens on loopback only.

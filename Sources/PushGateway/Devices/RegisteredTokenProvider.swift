@@ -26,7 +26,7 @@ public struct RegisteredTokenProvider: TokenProvider {
         self.service = service
         self.device = device
         self.store = store
-        self.backends = backends.filter { $0.audience.services.contains(service) }
+        self.backends = backends
     }
 
     /// The registered token; nil when the device has none, when it is dead, or when there is no such device.
@@ -43,16 +43,6 @@ public struct RegisteredTokenProvider: TokenProvider {
     /// Brings a text to the form that a backend of the service wants.
     public func validate(_ text: String) throws(InvalidToken) -> DeviceToken {
         guard !text.isEmpty else { throw InvalidToken(service, "it is empty") }
-        let token = DeviceToken(text, service: service)
-        var fault: InvalidToken?
-        for backend in backends {
-            do throws(InvalidToken) {
-                return try backend.checked(token)
-            } catch {
-                fault = fault ?? error
-            }
-        }
-        if let fault { throw fault }
-        return token
+        return try backends.checked(DeviceToken(text, service: service))
     }
 }

@@ -19,14 +19,10 @@ struct TokenCheck: Sendable {
 
     /// The token in the form its platform wants.
     func check(_ token: DeviceToken) -> Result<DeviceToken, InvalidToken> {
-        var fault: InvalidToken?
-        for backend in backends[token.service] ?? [] {
-            do throws(InvalidToken) {
-                return .success(try backend.checked(token))
-            } catch {
-                fault = fault ?? error
-            }
+        do throws(InvalidToken) {
+            return .success(try (backends[token.service] ?? []).checked(token))
+        } catch {
+            return .failure(error)
         }
-        return fault.map { .failure($0) } ?? .success(token)
     }
 }

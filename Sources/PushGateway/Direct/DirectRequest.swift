@@ -50,7 +50,7 @@ public struct DirectRequest: Sendable {
             )
         }
         notification = draft.notification
-        recipients = draft.recipients.enumerated().map { place, recipient in
+        recipients = (assignment.recipients ?? draft.recipients).enumerated().map { place, recipient in
             let plan = assignment.planOf.isEmpty ? 0 : Int(assignment.planOf[place])
             return (recipient, assignment.plans[plan])
         }

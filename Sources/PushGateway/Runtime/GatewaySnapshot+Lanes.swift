@@ -3,7 +3,11 @@ internal import PushCore
 extension GatewaySnapshot {
     /// What the lane of a backend goes by.
     func laneSettings(of name: String) -> Lane.Settings {
-        Lane.Settings(queue: configuration.queue, patience: patience(of: name))
+        Lane.Settings(
+            queue: configuration.queue,
+            tokenPriority: configuration.tokenPriority,
+            patience: patience(of: name)
+        )
     }
 
     /// The shortest time after which some delivery leaves the backend's lane while that stands still; nil when none does.

@@ -15,6 +15,10 @@ public final class GatewaySnapshot: Sendable {
     public init(configuration: GatewayConfiguration, backends: [BackendRegistry.ConfiguredBackend]) {
         self.configuration = configuration
         self.backends = backends
-        routing = RoutingTable(routes: configuration.routes, backends: backends)
+        routing = RoutingTable(
+            routes: configuration.routes,
+            backends: backends,
+            priority: configuration.tokenPriority
+        )
     }
 }

@@ -32,13 +32,20 @@ public struct RoutingTable: Sendable {
         public var isFanOut = false
     }
 
-    private let routes: [GatewayConfiguration.Route]
+    let routes: [GatewayConfiguration.Route]
+    let order: [(name: String, backend: any PushBackend)]
+    /// The order in which a device's tokens are preferred.
+    let priority: [TokenService]
     private let named: [String: any PushBackend]
-    private let order: [(name: String, backend: any PushBackend)]
 
     /// Makes a table.
-    public init(routes: [GatewayConfiguration.Route], backends: [BackendRegistry.ConfiguredBackend]) {
+    public init(
+        routes: [GatewayConfiguration.Route],
+        backends: [BackendRegistry.ConfiguredBackend],
+        priority: [TokenService] = TokenService.priority
+    ) {
         self.routes = routes
+        self.priority = priority
         order = backends.map { ($0.name, $0.backend) }
         named = Dictionary(order.map { ($0.name, $0.backend) }) { first, _ in first }
     }
@@ -55,22 +62,15 @@ public struct RoutingTable: Sendable {
     public func routing(for recipient: Recipient, _ choice: Choice) throws(Failure) -> Routing {
         switch choice {
         case .backend(let name):
-            guard let backend = named[name] else {
-                throw .unknownBackend(nearest: Suggestion.nearest(to: name, among: order.map(\.name)))
-            }
+            let backend = try named(name)
             guard backend.audience.contains(recipient) else { throw .notAddressable(backend: name) }
             return Routing(plan: DeliveryPlan([name]))
         case .route(let name):
-            if let route = routes.first(where: { $0.name == name }) {
-                guard let plan = usable(route.plan, recipient) else {
-                    throw .notAddressable(backend: route.plan.backends.joined(separator: ", "))
-                }
-                return Routing(plan: plan, isFanOut: route.isFanOut)
+            guard let route = try route(name) else { return try routing(for: recipient, .automatic) }
+            guard let plan = usable(route.plan, recipient) else {
+                throw .notAddressable(backend: route.plan.backends.joined(separator: ", "))
             }
-            guard name == "default" else {
-                throw .unknownRoute(nearest: Suggestion.nearest(to: name, among: routes.compactMap(\.name)))
-            }
-            return try routing(for: recipient, .automatic)
+            return Routing(plan: plan, isFanOut: route.isFanOut)
         case .automatic:
             for route in routes where matches(route, recipient) {
                 if let plan = usable(route.plan, recipient) { return Routing(plan: plan, isFanOut: route.isFanOut) }
@@ -87,7 +87,25 @@ public struct RoutingTable: Sendable {
     }
 
     private func usable(_ plan: DeliveryPlan, _ recipient: Recipient) -> DeliveryPlan? {
-        let backends = plan.backends.filter { named[$0]?.audience.contains(recipient) ?? false }
+        usable(plan) { $0.audience.contains(recipient) }
+    }
+
+    /// The backend of a name.
+    func named(_ name: String) throws(Failure) -> any PushBackend {
+        if let backend = named[name] { return backend }
+        throw .unknownBackend(nearest: Suggestion.nearest(to: name, among: order.map(\.name)))
+    }
+
+    /// The route of a name; nil for `default` when there is none.
+    func route(_ name: String) throws(Failure) -> GatewayConfiguration.Route? {
+        if let route = routes.first(where: { $0.name == name }) { return route }
+        if name == "default" { return nil }
+        throw .unknownRoute(nearest: Suggestion.nearest(to: name, among: routes.compactMap(\.name)))
+    }
+
+    /// A plan with the backends that fit; nil without any.
+    func usable(_ plan: DeliveryPlan, by fits: (any PushBackend) -> Bool) -> DeliveryPlan? {
+        let backends = plan.backends.filter { named[$0].map(fits) ?? false }
         guard !backends.isEmpty else { return nil }
         var usable = plan
         usable.backends = backends

@@ -15,7 +15,7 @@ public struct StoreConformance {
     /// They are independent of each other.
     public static let cases: [StoreConformanceCase] =
         acceptance + idempotency + claims + resolutions + leases + collapsing + cancelling + expiry + events + keeping
-        + walks
+        + plans + walks
 }
 
 /// One promise of the contract.

@@ -1,10 +1,11 @@
 import Foundation
 import PushCore
 
-/// Reads messages from a CSV or NDJSON file or from stdin, line by line, so that a file of any length needs little memory.
+/// Reads messages or devices from a CSV or NDJSON file or from stdin, line by line, so that a file of any length needs little
+/// memory.
 ///
-/// A line of NDJSON is a request of the API; a row of CSV names fields by its headings (`service`, `token`, `title`, `body`,
-/// `data.order`, …). What the flags say stands wherever a line says nothing.
+/// A line of NDJSON is an object of the API; a row of CSV names fields by its headings. What the flags say stands wherever a
+/// line says nothing.
 struct InputFile {
     /// One message with the line it came from.
     struct Line {
@@ -18,11 +19,25 @@ struct InputFile {
         case ndjson
     }
 
+    /// What the rows of a CSV file mean.
+    struct Rows {
+        /// Refuses headings that mean nothing; gets the file's name for its sentence.
+        var check: ([String], String) throws(CommandFailure) -> Void
+        /// Makes the object of a row with these headings.
+        var object: ([String], [String]) throws(CommandFailure) -> JSONObject
+
+        /// Messages.
+        ///
+        /// `service`, `token`, `title`, `body`, `data.order`, …
+        static var messages: Rows { Rows(check: CSVRow.check, object: CSVRow.request) }
+    }
+
     private static let limit = 4 << 20  // bytes of one line
 
     private let handle: UnsafeMutablePointer<FILE>
     private let base: JSONObject
     private let format: Format
+    private let rows: Rows
     private let name: String
     private var headings: [String]?
     private var number = 0
@@ -32,7 +47,8 @@ struct InputFile {
     private(set) var consumed = 0
 
     /// Opens `path`, or stdin for `-`.
-    init(_ path: String, format: Format?, base: JSONObject) throws {
+    init(_ path: String, format: Format?, rows: Rows = .messages, base: JSONObject = JSONObject()) throws {
+        self.rows = rows
         name = path == "-" ? "stdin" : path
         guard let handle = path == "-" ? fdopen(dup(STDIN_FILENO), "rb") : fopen(path, "rb") else {
             throw CommandFailure("cannot read \(path): \(String(cString: strerror(errno)))", .usage)
@@ -62,7 +78,7 @@ struct InputFile {
                 guard let first = try record(quoted: true) else { return nil }
                 headings = CSV.fields(first.hasPrefix("\u{FEFF}") ? String(first.dropFirst()) : first)
                     .map { $0.trimmingCharacters(in: .whitespaces) }
-                try CSVRow.check(headings ?? [], name)
+                try rows.check(headings ?? [], name)
             }
             while let line = try record(quoted: true) {
                 if line.allSatisfy(\.isWhitespace) { continue }
@@ -87,7 +103,7 @@ struct InputFile {
             )
         }
         do throws(CommandFailure) {
-            return .success(base.merging(try CSVRow.request(headings, fields)))
+            return .success(base.merging(try rows.object(headings, fields)))
         } catch {
             return .failure(error)
         }

@@ -69,6 +69,7 @@ struct GatewayClient: Sendable {
     private let read: HTTPCallTemplate
     private let write: HTTPCallTemplate
     private let replace: HTTPCallTemplate
+    private let change: HTTPCallTemplate
     private let remove: HTTPCallTemplate
 
     /// Makes a client; nothing is opened before the first call.
@@ -90,6 +91,7 @@ struct GatewayClient: Sendable {
         let withBody = fields + [HTTPHeader("content-type", "application/json")]
         write = HTTPCallTemplate(method: "POST", headers: withBody, deadline: .seconds(30))
         replace = HTTPCallTemplate(method: "PUT", headers: withBody, deadline: .seconds(30))
+        change = HTTPCallTemplate(method: "PATCH", headers: withBody, deadline: .seconds(30))
     }
 
     func get(_ path: String) async throws(HTTPFailure) -> Answer {
@@ -98,6 +100,10 @@ struct GatewayClient: Sendable {
 
     func put(_ path: String, _ body: [UInt8]) async throws(HTTPFailure) -> Answer {
         Self.answer(try await pool.send(HTTPCall(replace, path: path, body: body)))
+    }
+
+    func patch(_ path: String, _ body: [UInt8]) async throws(HTTPFailure) -> Answer {
+        Self.answer(try await pool.send(HTTPCall(change, path: path, body: body)))
     }
 
     func delete(_ path: String) async throws(HTTPFailure) -> Answer {

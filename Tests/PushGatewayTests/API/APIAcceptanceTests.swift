@@ -118,7 +118,8 @@ struct APIAcceptanceTests {
     @Test(
         "may go to every audience that a backend knows",
         arguments: [
-            (#"{"devices":["d1"]}"#, Recipient.device("d1"), true), (#"{"users":["u1"]}"#, .user("u1"), true),
+            (#"{"devices":["d1"]},"backend":"crm""#, Recipient.device("d1"), true),
+            (#"{"users":["u1"]},"backend":"crm""#, .user("u1"), true),
             (#"{"topic":"news"}"#, .topic("news"), false),
             (#"{"tags":{"all":["a"],"none":["b"]}}"#, .tags(TagFilter(all: ["a"], none: ["b"])), false),
             (#"{"everyone":true}"#, .everyone, false),

@@ -9,6 +9,7 @@ struct ConfigurationLoaderTests {
 
     private static let broken = [
         "many-mistakes", "duplicate-key", "not-yaml", "interpolation", "keys", "wrong-shapes", "empty", "routes",
+        "token-priority",
     ]
 
     @Test("Every mistake of a broken file is named, with its place and the nearest name", arguments: broken)
@@ -60,6 +61,7 @@ struct ConfigurationLoaderTests {
               - { match: { service: ios-apns }, use: two }
             auth: { api_keys: [ { name: shop, hash: "sha256:\(hash.uppercased())", scopes: [send, read] } ] }
             log: { level: debug, format: json }
+            token_priority: [ios-huawei, android-huawei]
             """,
             folder: "/srv/push"
         )
@@ -87,6 +89,9 @@ struct ConfigurationLoaderTests {
         #expect(configuration.routes.first?.plan == DeliveryPlan(["ios", "two"], onUnknown: .next))
         #expect(configuration.routes.last?.service == .iOSAPNs)
         #expect(configuration.apiKeys == [.init(name: "shop", sha256: hash, scopes: [.send, .read])])
+        #expect(
+            configuration.tokenPriority == [.iOSHuawei, .androidHuawei, .iOSAPNs, .iOSFirebase, .androidFirebase]
+        )
         #expect(configuration.log.level == "debug")
         #expect(configuration.log.format == .json)
         #expect(loaded.backends.map(\.maximumInFlight) == [9, nil])

@@ -39,7 +39,7 @@ struct NotificationIntake {
         let times = times(of: draft.notification, &issues)
         let assignment = PlanAssignment(draft, snapshot.gateway.routing, &issues)
         var warnings: [PushWarning] = []
-        if draft.isContentSound, let form = draft.recipients.first?.form {
+        if draft.isContentSound, let form = draft.payloadForm {
             warnings =
                 PayloadInspection(
                     draft.notification,
@@ -50,8 +50,9 @@ struct NotificationIntake {
                 ).warnings
         }
         guard issues.isEmpty, let plan = assignment.plans.first else { return nil }
+        for warning in draft.warnings + assignment.warnings { warnings.append(issues.whole(warning)) }
 
-        let recipients = assignment.fannedOut ?? draft.recipients
+        let recipients = assignment.recipients ?? draft.recipients
         let id = store.makeID(recipients: recipients.count)
         let state: DeliveryState = times.dueAt == nil ? .queued : .scheduled
         var notification = NewNotification(

@@ -35,7 +35,7 @@ struct PayloadInspection {
         if snapshot.queue.payloadCheck == .strict {
             for warning in warnings { issues.add(warning) }
         }
-        for place in warnings.indices { warnings[place].pointer = issues.base + warnings[place].pointer.dropFirst() }
+        for place in warnings.indices { warnings[place] = issues.whole(warnings[place]) }
     }
 
     /// The same finding of two backends is told once for each.

@@ -4,18 +4,28 @@ internal import PushCore
 /// go through different backends, or when a route fans out.
 struct PlanAssignment {
     /// The plans that differ, in the order they were needed.
-    private(set) var plans: [DeliveryPlan] = []
+    var plans: [DeliveryPlan] = []
     /// The place in ``plans`` for each recipient; empty when all have the first.
-    private(set) var planOf: [UInt8] = []
-    /// The recipients, each as often as a route that fans out wants; nil when they are those of the draft.
-    private(set) var fannedOut: [Recipient]?
+    var planOf: [UInt8] = []
+    /// The recipients, without those that nothing reaches, and each as often as a route that fans out wants.
+    ///
+    /// Nil when they are those of the draft.
+    var recipients: [Recipient]?
+    /// Devices that get no message.
+    var warnings: [PushWarning] = []
 
     /// The places in ``plans`` of one recipient, side by side.
-    private typealias Places = Range<UInt8>
+    typealias Places = Range<UInt8>
+    /// The most plans of a notification.
+    private static let maximumPlans = 255
 
     /// Finds the plan of every recipient of a draft, and reports those that no backend can address.
     init(_ draft: NotificationDraft, _ routing: RoutingTable, _ issues: inout RequestIssues) {
         guard !draft.isChoiceFaulty else { return }
+        guard draft.devices.isEmpty else {
+            assign(draft, routing, &issues)
+            return
+        }
         let choice = draft.choice
         guard let first = draft.recipients.first else {
             Self.checkName(choice, routing, &issues)
@@ -24,7 +34,7 @@ struct PlanAssignment {
         if draft.recipients.count == 1 {
             if let places = places(of: first, choice, routing, draft, 0, &issues), places.count > 1 {
                 planOf = Array(places)
-                fannedOut = Array(repeating: first, count: places.count)
+                recipients = Array(repeating: first, count: places.count)
             }
             return
         }
@@ -48,9 +58,9 @@ struct PlanAssignment {
     /// Notes the plans of a recipient.
     private mutating func add(_ recipient: Recipient, _ places: Places, after earlier: ArraySlice<Recipient>) {
         planOf.append(contentsOf: places)
-        if places.count > 1, fannedOut == nil { fannedOut = Array(earlier) }
-        guard fannedOut != nil else { return }
-        for _ in places { fannedOut?.append(recipient) }
+        if places.count > 1, recipients == nil { recipients = Array(earlier) }
+        guard recipients != nil else { return }
+        for _ in places { recipients?.append(recipient) }
     }
 
     private mutating func places(
@@ -62,19 +72,28 @@ struct PlanAssignment {
         _ issues: inout RequestIssues
     ) -> Places? {
         do throws(RoutingTable.Failure) {
-            let found = try routing.routing(for: recipient, choice)
-            guard found.isFanOut else {
-                let place = UInt8(plans.firstIndex(of: found.plan) ?? plans.count)
-                if place == plans.count { plans.append(found.plan) }
-                return place..<place + 1
-            }
-            let first = UInt8(plans.count)
-            for name in found.plan.backends { plans.append(DeliveryPlan([name], onUnknown: found.plan.onUnknown)) }
-            return first..<UInt8(plans.count)
+            return places(of: try routing.routing(for: recipient, choice), &issues)
         } catch {
             Self.report(error, recipient, draft.pointer(ofRecipient: index), &issues)
             return nil
         }
+    }
+
+    /// Where the plans of a routing stand, which are added where they are new.
+    mutating func places(of found: RoutingTable.Routing, _ issues: inout RequestIssues) -> Places {
+        if !found.isFanOut, let place = plans.firstIndex(of: found.plan) { return UInt8(place)..<UInt8(place) + 1 }
+        let new =
+            found.isFanOut
+            ? found.plan.backends.map { DeliveryPlan([$0], onUnknown: found.plan.onUnknown) } : [found.plan]
+        guard plans.count + new.count <= Self.maximumPlans else {
+            if issues.isEmpty {
+                issues.add("#/to", "too_many_plans", "The recipients need too many different plans; send in parts.")
+            }
+            return 0..<1
+        }
+        let first = UInt8(plans.count)
+        plans += new
+        return first..<UInt8(plans.count)
     }
 
     /// With no usable recipient, a route or backend that does not exist is a mistake all the same.
@@ -93,7 +112,7 @@ struct PlanAssignment {
         }
     }
 
-    private static func report(
+    static func report(
         _ failure: RoutingTable.Failure,
         _ recipient: Recipient,
         _ pointer: String,

@@ -6,6 +6,10 @@ struct NotificationDraft: Sendable {
     var notification = PushNotification()
     /// Who gets it; empty when the audience is wrong, which is among the issues.
     var recipients: [Recipient] = []
+    /// The devices of the registry behind ``recipients``, in the same order; empty for other recipients.
+    var devices: [RegistryRecipient] = []
+    /// Recipients that turned out to be nobody.
+    var warnings: [PushWarning] = []
     /// The member of `to` that names the recipients, such as `tokens`.
     var audienceField = ""
     /// The route it asks for.
@@ -22,6 +26,9 @@ struct NotificationDraft: Sendable {
     var options: Range<Int>?
     /// Where the overrides stand in the body, when there are any.
     var overrides: Range<Int>?
+
+    /// The form that backends get to see: of a device they get a token.
+    var payloadForm: Recipient.Form? { devices.isEmpty ? recipients.first?.form : .token }
 
     /// The JSON pointer of a recipient, from the notification.
     func pointer(ofRecipient place: Int) -> String {

@@ -28,6 +28,13 @@ struct RequestIssues: Sendable {
         list.append(PushWarning(pointer: base + pointer.dropFirst(), code: code, detail: detail()))
     }
 
+    /// A finding about the notification as one about the body.
+    func whole(_ warning: PushWarning) -> PushWarning {
+        var warning = warning
+        warning.pointer = base + warning.pointer.dropFirst()
+        return warning
+    }
+
     /// Adds what a backend found.
     mutating func add(_ warning: PushWarning) { add(warning.pointer, warning.code, warning.detail) }
 }

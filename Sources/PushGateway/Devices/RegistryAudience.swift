@@ -1,0 +1,83 @@
+internal import PushCore
+
+/// A device that a request means, by its id or by its user.
+struct RegistryRecipient: Sendable {
+    var device: Device
+    /// The place in the request's list that named it.
+    var place: Int
+}
+
+/// `to.devices` and `to.users`: one delivery for each device, decided when the notification is accepted.
+extension NotificationDraft {
+    /// Whether its recipients must be looked up in the registry before it can be judged.
+    ///
+    /// Not for devices or users of a platform's own, which a request means when it names a backend that takes them.
+    func needsRegistry(_ routing: RoutingTable) -> Bool {
+        switch recipients.first {
+        case .device, .user: break
+        default: return false
+        }
+        guard let backend, let form = recipients.first?.form else { return true }
+        return !(routing.backend(backend)?.audience.forms.contains(form) ?? false)
+    }
+
+    /// Puts the registry's devices in the place of the ids and users that the request names.
+    ///
+    /// An id without a device is a mistake, a user without devices a warning; nobody at all is a mistake.
+    mutating func lookUp(in store: any DeviceStore, _ issues: inout RequestIssues) async throws(StoreError) {
+        if audienceField == "users" {
+            try await lookUpUsers(in: store, &issues)
+        } else {
+            try await lookUpDevices(in: store, &issues)
+        }
+        recipients = devices.map { .device($0.device.id) }
+    }
+
+    private mutating func lookUpDevices(
+        in store: any DeviceStore,
+        _ issues: inout RequestIssues
+    ) async throws(StoreError) {
+        let ids = recipients.map { if case .device(let id) = $0 { id } else { "" } }
+        let found = try await store.devices(ids)
+        for (place, id) in ids.enumerated() {
+            if let device = found[id] {
+                devices.append(RegistryRecipient(device: device, place: place))
+            } else {
+                issues.add("#/to/devices/\(place)", "unknown_device", "The registry has no such device.")
+            }
+        }
+    }
+
+    private mutating func lookUpUsers(
+        in store: any DeviceStore,
+        _ issues: inout RequestIssues
+    ) async throws(StoreError) {
+        let users = recipients.map { if case .user(let id) = $0 { id } else { "" } }
+        let limit = AudienceReader.maximumRecipients
+        let found = try await store.devices(ofUsers: users, limit: limit + 1)
+        guard found.count <= limit else {
+            issues.add(
+                "#/to/users",
+                "too_many_recipients",
+                "These users have more than \(limit) devices; use several notifications of a batch."
+            )
+            return
+        }
+        let places = Dictionary(users.enumerated().map { ($1, $0) }) { first, _ in first }
+        var reached: Set<Int> = []
+        for device in found {
+            guard let place = device.user.flatMap({ places[$0] }) else { continue }
+            reached.insert(place)
+            devices.append(RegistryRecipient(device: device, place: place))
+        }
+        guard !found.isEmpty else {
+            issues.add("#/to/users", "audience_empty", "None of these users has a device.")
+            return
+        }
+        for place in users.indices where !reached.contains(place) {
+            warnings.append(
+                PushWarning(pointer: "#/to/users/\(place)", code: "no_device", detail: "This user has no device.")
+            )
+        }
+    }
+}

@@ -1,0 +1,78 @@
+import Foundation
+import PushCore
+
+/// Devices as rows of a CSV file.
+///
+/// Tags share a field, separated by `|`; each service has a column for its token.
+enum DeviceCSV {
+    private static let texts = [
+        "id", "user", "platform", "locale", "app_version", "time_zone", "last_seen", "created_at",
+    ]
+    private static let services = TokenService.known.map(\.rawValue)
+
+    /// The headings.
+    static let columns = texts + ["tags"] + services
+
+    /// Refuses headings that mean nothing.
+    static func check(_ headings: [String], _ file: String) throws(CommandFailure) {
+        for (place, heading) in headings.enumerated() {
+            guard columns.contains(heading) else {
+                let hint = Suggestion.nearest(to: heading, among: columns).map { "Did you mean \"\($0)\"? " } ?? ""
+                throw CommandFailure(
+                    "\(file):1: unknown heading \"\(heading)\". \(hint)Known: \(columns.joined(separator: ", ")).",
+                    .usage
+                )
+            }
+            if headings[..<place].contains(heading) {
+                throw CommandFailure("\(file):1: the heading \"\(heading)\" stands twice", .usage)
+            }
+        }
+        guard headings.contains("id") else { throw CommandFailure("\(file):1: there is no column id", .usage) }
+    }
+
+    /// The device of a row; an empty field says nothing.
+    static func device(_ headings: [String], _ fields: [String]) throws(CommandFailure) -> JSONObject {
+        var device = JSONObject()
+        var tokens = JSONObject()
+        for (heading, field) in zip(headings, fields) where !field.isEmpty {
+            switch heading {
+            case "tags": device["tags"] = .array(field.split(separator: "|").map { .string(String($0)) })
+            case _ where services.contains(heading): tokens[heading] = .string(field)
+            default: device[heading] = .string(field)
+            }
+        }
+        if !tokens.isEmpty { device["tokens"] = .object(tokens) }
+        return device
+    }
+
+    /// The row of a device; its dead tokens are left out and counted.
+    static func row(_ device: JSONValue, _ dead: inout Int) throws -> String {
+        var fields = texts.map { device[$0]?.stringValue ?? "" }
+        let tags = (device["tags"]?.arrayValue ?? []).compactMap(\.stringValue)
+        if let tag = tags.first(where: { $0.contains("|") }) {
+            throw CommandFailure("the tag \"\(tag)\" holds a |, which separates tags in CSV: export as NDJSON", .usage)
+        }
+        fields.append(tags.joined(separator: "|"))
+        for service in services {
+            let token = device["tokens"]?[service]
+            if token?["alive"]?.boolValue == false {
+                dead += 1
+                fields.append("")
+            } else {
+                fields.append(token?["token"]?.stringValue ?? "")
+            }
+        }
+        return fields.map(quoted).joined(separator: ",")
+    }
+
+    /// A field of RFC 4180.
+    private static func quoted(_ field: String) -> String {
+        guard field.contains(where: { $0 == "," || $0 == "\"" || $0.isNewline }) else { return field }
+        return "\"" + field.replacing("\"", with: "\"\"") + "\""
+    }
+}
+
+extension InputFile.Rows {
+    /// Devices.
+    static var devices: InputFile.Rows { InputFile.Rows(check: DeviceCSV.check, object: DeviceCSV.device) }
+}

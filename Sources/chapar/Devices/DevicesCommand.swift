@@ -1,0 +1,118 @@
+import ArgumentParser
+import Foundation
+import PushCore
+import PushGateway
+
+/// `chapar devices`: the device registry of a running gateway.
+struct DevicesCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "devices",
+        abstract: "List, show, change, import and export the devices of a gateway's registry.",
+        discussion: """
+            Every command talks to a running gateway: --url, and the key of the scope "devices" in --key-file or \
+            $CHAPAR_KEY.
+
+              chapar devices put phone-1 --user ali --token ios-apns:4f1c… --tag plan:pro --url http://127.0.0.1:8080
+              chapar devices import people.csv --url http://127.0.0.1:8080
+              chapar devices export --tag plan:pro --output pro.ndjson --url http://127.0.0.1:8080
+
+            Exit codes: 0 done, 1 refused or not found, 2 usage, 4 done in part, 75 try later.
+            """,
+        subcommands: [
+            DevicesListCommand.self, DevicesGetCommand.self, DevicesPutCommand.self, DevicesDeleteCommand.self,
+            DevicesImportCommand.self, DevicesExportCommand.self,
+        ]
+    )
+}
+
+/// Calls about devices, whose failures end the command.
+struct DevicesClient {
+    let client: GatewayClient
+
+    /// Talks to the gateway that the flags name.
+    ///
+    /// Fails at once when nothing answers there.
+    init(_ address: GatewayAddress) async throws {
+        guard let client = try address.client() else {
+            throw CommandFailure("Say which gateway: --url http://127.0.0.1:8080.", .usage)
+        }
+        try await client.checkReachable()
+        self.client = client
+    }
+
+    /// Runs `body` with a client of the gateway that the flags name, and closes it.
+    static func use(_ address: GatewayAddress, _ body: (DevicesClient) async throws -> Void) async throws {
+        let devices = try await DevicesClient(address)
+        do {
+            try await body(devices)
+        } catch {
+            await devices.client.close()
+            throw error
+        }
+        await devices.client.close()
+    }
+
+    /// The path of a device; an id that cannot be one is asked for all the same, so that the gateway says what is wrong.
+    static func path(_ id: String) -> String {
+        let plain = CharacterSet(charactersIn: "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._")
+        return "/v1/devices/" + (id.addingPercentEncoding(withAllowedCharacters: plain) ?? id)
+    }
+
+    /// What a call answered, when that is a success.
+    func call(
+        _ send: (GatewayClient) async throws(HTTPFailure) -> GatewayClient.Answer
+    ) async throws -> GatewayClient.Answer {
+        let answer: GatewayClient.Answer
+        do throws(HTTPFailure) {
+            answer = try await send(client)
+        } catch {
+            throw client.unreachable(error)
+        }
+        if let failure = Self.failure(answer) { throw failure }
+        return answer
+    }
+
+    /// How a command ends after an answer that is no success.
+    static func failure(_ answer: GatewayClient.Answer) -> CommandFailure? {
+        switch answer.status {
+        case 200..<300: nil
+        case 401, 403: CommandFailure("the gateway refused the key: \(answer.problem)", .usage)
+        case 429, 500...: CommandFailure("the gateway cannot do it now: \(answer.problem)", .tryLater)
+        default: CommandFailure(answer.problem)
+        }
+    }
+
+    /// A page of devices.
+    func page(_ filter: DeviceFilter, limit: Int, after cursor: String?) async throws -> (
+        items: [JSONValue], next: String?
+    ) {
+        let path = "/v1/devices?limit=\(limit)\(filter.query)" + (cursor.map { "&cursor=\($0)" } ?? "")
+        let answer = try await call { (client) throws(HTTPFailure) in try await client.get(path) }
+        return (answer.json["items"]?.arrayValue ?? [], answer.json["next"]?.stringValue)
+    }
+}
+
+/// The flags that say which devices are meant.
+struct DeviceFilter: ParsableArguments {
+    @Option(help: "Devices of this user.")
+    var user: String?
+
+    @Option(help: "Devices with this tag.")
+    var tag: String?
+
+    @Option(help: "Devices of this platform: ios, android or web.")
+    var platform: String?
+
+    @Option(help: "Devices with a token of this service, such as ios-apns.")
+    var service: String?
+
+    /// The parameters of a list, each with an `&` before it.
+    var query: String {
+        let plain = CharacterSet.alphanumerics.intersection(CharacterSet(charactersIn: "\u{0}"..."\u{7F}"))
+        return [("user", user), ("tag", tag), ("platform", platform), ("service", service)]
+            .compactMap { name, value in
+                value.map { "&\(name)=\($0.addingPercentEncoding(withAllowedCharacters: plain) ?? $0)" }
+            }
+            .joined()
+    }
+}

@@ -1,0 +1,68 @@
+import ArgumentParser
+import Foundation
+import PushCore
+
+/// `chapar devices export`: devices as a file that `devices import` reads, a page at a time.
+struct DevicesExportCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "export",
+        abstract: "Write devices as NDJSON, a backup with every field, or as CSV, for people.",
+        discussion: """
+            NDJSON keeps everything, also the tombstones of dead tokens and the times of registration. CSV has live \
+            tokens only.
+            """
+    )
+
+    @OptionGroup(title: "Which devices") var filter: DeviceFilter
+
+    @Option(name: [.customLong("output"), .customShort("o")], help: "The file to write. Default: stdout.")
+    var output: String?
+
+    @Option(help: "The form: csv or ndjson. Default: by the file's name, else ndjson.")
+    var format: SendCommand.Format?
+
+    @OptionGroup(title: "The gateway") var gateway: GatewayAddress
+
+    func run() async throws {
+        let isCSV = format.map { $0 == .csv } ?? output?.lowercased().hasSuffix(".csv") ?? false
+        try await DevicesClient.use(gateway) { devices in
+            // A file appears under its name when it is whole.
+            let part = output.map { $0 + ".part" }
+            guard let handle = part.map({ fopen($0, "wb") }) ?? fdopen(dup(STDOUT_FILENO), "wb") else {
+                throw CommandFailure("cannot write \(part ?? "stdout"): \(String(cString: strerror(errno)))", .usage)
+            }
+            var isOpen = true
+            defer { if isOpen { fclose(handle) } }
+            var bar = ProgressBar(isShown: output != nil)
+            var done = 0
+            var dead = 0
+            if isCSV { try Self.write(DeviceCSV.columns.joined(separator: ","), to: handle) }
+            var cursor: String?
+            repeat {
+                let page = try await devices.page(filter, limit: 1000, after: cursor)
+                for device in page.items {
+                    try Self.write(isCSV ? try DeviceCSV.row(device, &dead) : device.text, to: handle)
+                }
+                done += page.items.count
+                cursor = page.next
+                bar.update(done: done, fraction: nil)
+            } while cursor != nil
+            isOpen = false
+            guard fclose(handle) == 0 else { throw Self.failure() }
+            if let part, let output, rename(part, output) != 0 { throw Self.failure() }
+            bar.update(done: done, fraction: nil, isLast: true)
+            Shell.complain("\(done) exported")
+            if dead > 0 { Shell.complain("\(dead) dead tokens were left out; NDJSON keeps them") }
+        }
+    }
+
+    private static func write(_ line: String, to handle: UnsafeMutablePointer<FILE>) throws {
+        var line = line + "\n"
+        let isWritten = line.withUTF8 { fwrite($0.baseAddress, 1, $0.count, handle) == $0.count }
+        guard isWritten else { throw failure() }
+    }
+
+    private static func failure() -> CommandFailure {
+        CommandFailure("cannot write the devices: \(String(cString: strerror(errno)))")
+    }
+}

@@ -17,6 +17,7 @@ let package = Package(
         .library(name: "PushAPNs", targets: ["PushAPNs"]),
         .library(name: "PushFCM", targets: ["PushFCM"]),
         .library(name: "PushHMS", targets: ["PushHMS"]),
+        .library(name: "PushIDPush", targets: ["PushIDPush"]),
         .library(name: "PushGateway", targets: ["PushGateway"]),
         .library(name: "PushStoreSQLite", targets: ["PushStoreSQLite"]),
         .library(name: "PushSandbox", targets: ["PushSandbox"]),
@@ -102,6 +103,17 @@ let package = Package(
             swiftSettings: strict
         ),
 
+        .target(
+            name: "PushIDPush",
+            dependencies: [
+                "PushCore",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            path: "Plugins/IDPush",
+            swiftSettings: strict
+        ),
+
         // The stores.
         .target(
             name: "PushStoreSQLite",
@@ -160,8 +172,8 @@ let package = Package(
         .executableTarget(
             name: "chapar",
             dependencies: [
-                "CMalloc", "PushCore", "PushHTTP", "PushAPNs", "PushFCM", "PushHMS", "PushGateway", "PushStoreSQLite",
-                "PushSandbox",
+                "CMalloc", "PushCore", "PushHTTP", "PushAPNs", "PushFCM", "PushHMS", "PushIDPush", "PushGateway",
+                "PushStoreSQLite", "PushSandbox",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
@@ -233,6 +245,14 @@ let package = Package(
             dependencies: [
                 "PushFCM", "PushHTTP", "PushCore", "PushTesting", "PushSandbox",
                 .product(name: "CryptoExtras", package: "swift-crypto"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "PushIDPushTests",
+            dependencies: [
+                "PushIDPush", "PushHTTP", "PushCore", "PushTesting", "PushSandbox",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: strict

@@ -15,6 +15,8 @@ public final class Sandbox: Sendable {
         public var fcm = FCMSimulatorConfiguration.demonstration
         /// The HMS simulator; by default it takes any device token and honours magic tokens.
         public var hms = HMSSimulatorConfiguration.demonstration
+        /// The rules of the simulators of OneSignal and IDPush.
+        public var oneSignal = OneSignalSimulator.Rules()
         /// The port of the control API on `127.0.0.1`; 0 for a free one.
         public var controlPort = 0
 
@@ -31,6 +33,8 @@ public final class Sandbox: Sendable {
     public let fcm: FCMSimulator
     /// Huawei Push Kit.
     public let hms: HMSSimulator
+    /// OneSignal, and IDPush in front of it.
+    public let oneSignal: OneSignalSimulator
     /// What every client must trust.
     public let authority: SandboxCertificateAuthority
     private let configuration: Configuration
@@ -44,7 +48,8 @@ public final class Sandbox: Sendable {
         apns = try APNsSimulator(configuration.apns, authority: authority, time: time)
         fcm = try FCMSimulator(configuration.fcm, authority: authority, time: time)
         hms = try HMSSimulator(configuration.hms, authority: authority, time: time)
-        platforms = [apns, fcm, hms]
+        oneSignal = try OneSignalSimulator(configuration.oneSignal, authority: authority, time: time)
+        platforms = [apns, fcm, hms, oneSignal]
     }
 
     /// Starts a sandbox, runs `body`, and shuts the sandbox down whatever happens.

@@ -2,12 +2,13 @@ import PushAPNs
 import PushCore
 import PushFCM
 import PushHMS
+import PushIDPush
 
 /// The platforms this program knows: the one list.
 ///
 /// A plugin's line here is all that registers it.
 enum Plugins {
     static func registry() throws -> BackendRegistry {
-        try BackendRegistry([.apns, .fcm, .hms])
+        try BackendRegistry([.apns, .fcm, .hms, .oneSignal, .idPush])
     }
 }

@@ -83,8 +83,15 @@ public struct CommonBackendOptions: Sendable {
     }
 
     /// Reads the common keys of a backend's section; a platform may have defaults of its own.
-    public init(_ section: ConfigSection, connections: Int = 4, timeout fallback: Duration = .seconds(20)) {
-        baseURL = section.endpoint("base_url")
+    ///
+    /// A platform whose address may have a path reads `base_url` itself, with ``ConfigSection/baseURL(_:)``.
+    public init(
+        _ section: ConfigSection,
+        readsBase: Bool = true,
+        connections: Int = 4,
+        timeout fallback: Duration = .seconds(20)
+    ) {
+        baseURL = readsBase ? section.endpoint("base_url") : nil
         trustPEM = section.file("ca_file").map { String(decoding: $0, as: UTF8.self) }
         if let trustPEM, !trustPEM.contains("-----BEGIN CERTIFICATE-----") {
             section.reject(

@@ -37,7 +37,7 @@ final class OAuth2Site: SandboxSite {
 
     func answer(_ fault: FaultAnswer, to request: SandboxRequest, at now: Date) -> SandboxAnswer {
         world { $0.count(request) }
-        return fault.plain(json: fault.reason.map { JSONValue.object(["error": .string($0)]).bytes } ?? [])
+        return fault.plain(json: fault.reason.map { JSONValue.object(["error": .string($0)]).bytes } ?? [], now: now)
     }
 
     func answer(_ request: SandboxRequest, at now: Date) -> SandboxReply {

@@ -1,0 +1,108 @@
+import Crypto
+import Foundation
+import PushCore
+
+/// What a ``DeviceRecord`` says, in the words that IDPush and OneSignal share.
+struct DeviceFields {
+    /// The kinds of devices that have tokens OneSignal takes.
+    enum Kind: Int {
+        case iOS = 0
+        case android = 1
+        case huawei = 13
+
+        /// The name of the subscription type in the user model.
+        var subscriptionType: String {
+            switch self {
+            case .iOS: "iOSPush"
+            case .android: "AndroidPush"
+            case .huawei: "HuaweiPush"
+            }
+        }
+    }
+
+    /// The entitlement that an APNs token was made under.
+    enum Environment: String, CaseIterable {
+        case production
+        case development
+        case adHoc = "ad_hoc"
+    }
+
+    let kind: Kind
+    let token: String
+    let record: DeviceRecord
+
+    /// Takes the token that OneSignal can use.
+    ///
+    /// An FCM token of an iOS app is none, since `iOSPush` means an APNs token.
+    init(_ record: DeviceRecord) throws(PushError) {
+        guard let token = record.token, !token.value.allSatisfy(\.isWhitespace) else {
+            throw PushError(.invalidRequest, "the device has no token", reason: "missing_device_token")
+        }
+        switch token.service {
+        case .iOSAPNs: kind = .iOS
+        case .androidFirebase: kind = .android
+        case .androidHuawei: kind = .huawei
+        default:
+            throw PushError(
+                .invalidRequest,
+                "a token of \(token.service) is of no use here: ios-apns, android-firebase or android-huawei is",
+                reason: "wrong_token_service"
+            )
+        }
+        self.token = token.value
+        self.record = record
+    }
+
+    /// The token as OneSignal's user model wants it: white space gone, and for APNs the brackets of a printed `Data` too.
+    var plainToken: String {
+        kind == .iOS
+            ? token.filter { !$0.isWhitespace && $0 != "<" && $0 != ">" }.lowercased()
+            : token.trimmingCharacters(in: .whitespacesAndNewlines)
+    }
+
+    var appVersion: String? { text("app_version") }
+    var model: String? { text("model") }
+    var osVersion: String? { text("os_version") }
+    var timeZone: String? { text("time_zone") }
+
+    /// The seconds from UTC of the device's time zone, which the player API wants.
+    func secondsFromUTC(at now: Date) -> Int? {
+        timeZone.flatMap { TimeZone(identifier: $0) }?.secondsFromGMT(for: now)
+    }
+
+    /// The two letters of its language, the only form that OneSignal takes.
+    var language: String? { record.language.map { String($0.prefix { $0 != "-" && $0 != "_" }) } }
+
+    func environment(default fallback: Environment) -> Environment {
+        text("environment").flatMap(Environment.init) ?? fallback
+    }
+
+    var tokenHash: String { Self.hash(token) }
+
+    /// The hash of everything but the token.
+    var fieldsHash: String {
+        Self.hash("\(record.user ?? "")\n\(record.language ?? "")\n\(JSONValue.object(record.attributes).text)")
+    }
+
+    private func text(_ name: String) -> String? { record.attributes[name]?.stringValue }
+
+    static func hash(_ text: String) -> String {
+        SHA256.hash(data: Array(text.utf8)).prefix(16).map { byte in
+            byte < 16 ? "0" + String(byte, radix: 16) : String(byte, radix: 16)
+        }.joined()
+    }
+}
+
+extension DeviceRecord {
+    /// A finite tag value as text; nil for what cannot be one.
+    static func tagText(_ value: JSONValue) -> String? {
+        switch value {
+        case .null: ""
+        case .bool(let flag): flag ? "true" : "false"
+        case .integer(let number): String(number)
+        case .double(let number): number.isFinite ? value.text : nil
+        case .string(let text): text
+        case .array, .object: nil
+        }
+    }
+}

@@ -1,0 +1,91 @@
+import Foundation
+import PushCore
+
+/// What OneSignal answered: its errors in one shape, whichever of the three it wrote them in.
+///
+/// Never fails: a body that nobody can read leaves the status.
+struct OneSignalAnswer {
+    /// One error.
+    struct Fault: Equatable {
+        var code: String?
+        var text: String
+        var meta: JSONValue?
+    }
+
+    let status: Int
+    /// The body as an object; nil when it is none.
+    let body: JSONObject?
+    let faults: [Fault]
+    let retryAfter: Duration?
+    let isReplayed: Bool
+
+    init(_ answer: HTTPAnswer, now: Date) {
+        status = answer.status
+        body = (try? JSONValue(parsing: answer.body))?.objectValue
+        faults = Self.faults(body?["errors"])
+        retryAfter = answer.retryAfter(now: now) ?? answer.header("retryafter").flatMap { Self.seconds($0) }
+        isReplayed = answer.header("idempotent-replayed")?.lowercased() == "true"
+    }
+
+    /// The id of what was made; nil when nothing was, for which OneSignal writes an empty one.
+    var id: String? {
+        guard let id = body?["id"]?.stringValue, !id.isEmpty else { return nil }
+        return id
+    }
+
+    /// The texts of all errors in one line, cut to what a log can bear; ids and tokens are left out.
+    var text: String? {
+        guard !faults.isEmpty else { return nil }
+        let joined = faults.map { fault in
+            let text = fault.text.isEmpty ? fault.code ?? "" : fault.text
+            return Self.withoutIDs(text)
+        }.joined(separator: "; ")
+        return String(joined.prefix(300))
+    }
+
+    func says(_ words: String) -> Bool { faults.contains { $0.text.localizedCaseInsensitiveContains(words) } }
+    func hasCode(_ code: String) -> Bool { faults.contains { $0.code == code } }
+
+    /// Whether a player or subscription is gone: what makes a caller register the device again.
+    var isUnknownDevice: Bool {
+        status == 404 || says("No user with this id found") || hasCode("subscription-0")
+    }
+
+    /// The entries of a map among the errors, such as `invalid_player_ids`.
+    func entries(_ name: String) -> [String] {
+        Self.strings(body?["errors"]?[name])
+    }
+
+    /// The external ids in `invalid_aliases`.
+    var invalidAliases: [String] {
+        (body?["errors"]?["invalid_aliases"]?.objectValue ?? JSONObject()).flatMap { Self.strings($0.value) }
+    }
+
+    private static func strings(_ value: JSONValue?) -> [String] { (value?.arrayValue ?? []).compactMap(\.stringValue) }
+
+    private static func seconds(_ text: String) -> Duration? {
+        Int64(text).map { .seconds(min(max($0, 0), 86400)) }
+    }
+
+    private static func faults(_ value: JSONValue?) -> [Fault] {
+        switch value {
+        case .string(let text)?: return [Fault(text: text)]
+        case .array(let elements)?:
+            return elements.map { element in
+                if let text = element.stringValue { return Fault(text: text) }
+                return Fault(
+                    code: element["code"]?.stringValue,
+                    text: element["title"]?.stringValue ?? element["message"]?.stringValue ?? "",
+                    meta: element["meta"]
+                )
+            }
+        case .object(let object)?: return object.map { Fault(code: $0.name, text: "", meta: $0.value) }
+        default: return []
+        }
+    }
+
+    /// OneSignal repeats every id of a request in some of its errors; they are nobody's business.
+    private static func withoutIDs(_ text: String) -> String {
+        text.split(separator: " ").filter { $0.count < 32 || $0.contains { !$0.isASCII } }.joined(separator: " ")
+    }
+}

@@ -1,0 +1,124 @@
+import Crypto
+import Foundation
+import PushCore
+
+/// A notification in OneSignal's words: the members of a create but for app, audience and key.
+struct OneSignalBody {
+    /// The longest time to live, in seconds.
+    static let longestTimeToLive: Int64 = 2_419_200
+
+    private(set) var members = JSONObject()
+
+    /// Makes the members.
+    ///
+    /// - Parameters:
+    ///   - notification: The content.
+    ///   - remaining: How many seconds the platform may try; nil leaves it to the platform.
+    ///   - sendAfter: When OneSignal itself is to send; nil is at once.
+    init(_ notification: PushNotification, remaining: Int64?, sendAfter: Date?) {
+        if notification.isSilent {
+            members["content_available"] = true
+            members["huawei_msg_type"] = "data"
+        } else {
+            addTexts(notification)
+            addLooks(notification)
+        }
+        if !notification.data.isEmpty { members["data"] = .object(notification.data) }
+        members["priority"] = notification.isSilent || notification.priority == .normal ? 5 : 10
+        if let remaining { members["ttl"] = .integer(min(max(remaining, 0), Self.longestTimeToLive)) }
+        if let id = notification.collapseID { members["collapse_id"] = .string(Self.collapseID(id)) }
+        if let sendAfter { members["send_after"] = .string(RFC3339.string(sendAfter)) }
+        for (name, value) in notification.overrides["onesignal"] ?? JSONObject() {
+            guard !OneSignalBody.isReserved(name) else { continue }  // A fault of the check, which is asked before.
+            members[name] = value
+        }
+    }
+
+    /// What overrides must not touch.
+    static func isReserved(_ name: String) -> Bool {
+        OneSignalAudience.names.contains(name) || ["app_id", "idempotency_key", "external_id"].contains(name)
+    }
+
+    /// The bytes of the whole request.
+    func bytes(appID: String, audience: OneSignalAudience, key: String, isLegacy: Bool) -> [UInt8] {
+        var request: JSONObject = ["app_id": .string(appID), "idempotency_key": .string(key)]
+        for (name, value) in audience.members(isLegacy: isLegacy) { request[name] = value }
+        for (name, value) in members { request[name] = value }
+        return JSONValue.object(request).bytes
+    }
+
+    /// The size of what reaches the device, roughly: everything but audience and key.
+    var estimatedSize: Int { JSONValue.object(members).bytes.count }
+
+    private mutating func addTexts(_ notification: PushNotification) {
+        let texts = [notification.body, notification.title, notification.subtitle]
+        let languages = Set(texts.compactMap(\.self).flatMap(Self.languages)).union(["en"]).sorted()
+        func map(_ text: LocalizedText) -> JSONValue {
+            var object = JSONObject()
+            for language in languages { object[language] = .string(Self.text(text, language)) }
+            return .object(object)
+        }
+        // A title alone: OneSignal shows nothing without contents.
+        if let body = notification.body ?? notification.title { members["contents"] = map(body) }
+        if notification.body != nil, let title = notification.title { members["headings"] = map(title) }
+        if let subtitle = notification.subtitle { members["subtitle"] = map(subtitle) }
+    }
+
+    private mutating func addLooks(_ notification: PushNotification) {
+        if let image = notification.image {
+            members["ios_attachments"] = ["image": .string(image)]
+            for name in ["big_picture", "huawei_big_picture", "adm_big_picture", "chrome_web_image"] {
+                members[name] = .string(image)
+            }
+        }
+        if let url = notification.clickURL { members["url"] = .string(url) }
+        if !notification.actions.isEmpty {
+            members["buttons"] = .array(
+                notification.actions.prefix(3).map { ["id": .string($0.id), "text": .string($0.title)] }
+            )
+            let web = notification.actions.filter { $0.url != nil }.prefix(2).map { action -> JSONValue in
+                ["id": .string(action.id), "text": .string(action.title), "url": .string(action.url ?? "")]
+            }
+            if !web.isEmpty { members["web_buttons"] = .array(Array(web)) }
+        }
+        switch notification.sound {
+        case nil: members["ios_sound"] = "nil"  // The word for "no sound".
+        case "default": break
+        case let sound?: members["ios_sound"] = .string(sound)
+        }
+        if let badge = notification.badge {
+            members["ios_badgeType"] = "SetTo"
+            members["ios_badgeCount"] = .integer(Int64(badge))
+            members["huawei_badge_set_num"] = .integer(Int64(min(99, max(0, badge))))
+        }
+        if let category = notification.category { members["ios_category"] = .string(category) }
+    }
+
+    // MARK: Languages
+
+    /// OneSignal's codes of a text's languages.
+    private static func languages(_ text: LocalizedText) -> [String] {
+        if case .localized(_, let languages) = text { languages.keys.map(code) } else { [] }
+    }
+
+    /// OneSignal's code of a language tag: two letters, but Chinese by its script.
+    static func code(_ tag: String) -> String {
+        let parts = tag.lowercased().split { $0 == "-" || $0 == "_" }
+        guard parts.first == "zh" else { return String(parts.first ?? "en") }
+        let isTraditional = parts.contains { ["hant", "tw", "hk", "mo"].contains($0) }
+        return isTraditional ? "zh-Hant" : "zh-Hans"
+    }
+
+    /// The text in a language; the default where there is none.
+    private static func text(_ text: LocalizedText, _ code: String) -> String {
+        guard case .localized(let fallback, let languages) = text else { return text.resolved(for: nil) }
+        if let exact = languages[code] { return exact }
+        return languages.sorted { $0.key < $1.key }.first { Self.code($0.key) == code }?.value ?? fallback
+    }
+
+    /// At most 64 characters: a longer id becomes its hash.
+    static func collapseID(_ id: String) -> String {
+        guard id.count > 64 else { return id }
+        return SHA256.hash(data: Array(id.utf8)).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+    }
+}

@@ -1,0 +1,293 @@
+internal import Foundation
+internal import PushCore
+
+/// Users with their subscriptions, and the legacy players (specs: OneSignal sections 12 and 13).
+extension OneSignalSite {
+    private static let types: Set<String> = [
+        "iOSPush", "AndroidPush", "HuaweiPush", "FireOSPush", "WindowsPush", "macOSPush", "ChromePush", "FirefoxPush",
+        "SafariPush",
+    ]
+    private static let limit = 20
+    private static let impossible: Set<String> = ["", "null", "NA", "undefined", "0", "-1"]
+
+    func users(_ call: Call) throws(Refusal) -> SandboxAnswer {
+        let rest = Array(call.path.dropFirst(2))
+        switch (call.method, rest.first, rest.count) {
+        case ("POST", "users", 1): return try createUser(call)
+        case (_, "users", 4...) where rest[1] == "by":
+            return try user(call, label: rest[2], value: rest[3], tail: Array(rest.dropFirst(4)))
+        case (_, "subscriptions", 2...):
+            return try subscription(call, id: rest[1].lowercased(), tail: Array(rest.dropFirst(2)))
+        case ("PATCH", "subscriptions_by_token", 3):
+            guard let id = simulator.world({ $0.playerOfToken["\(rest[1]) \(rest[2])"] }) else { throw Self.unknown() }
+            return try patch(call, id)
+        default: throw Self.refuse(404, "Not found")
+        }
+    }
+
+    private static func unknown() -> Refusal { refuse(404, code: "subscription-0", "Subscription not found") }
+
+    private func createUser(_ call: Call) throws(Refusal) -> SandboxAnswer {
+        var aliases: [String: String] = [:]
+        for (label, value) in call.body["identity"]?.objectValue ?? JSONObject() {
+            guard let text = value.stringValue, !Self.impossible.contains(text) else {
+                throw Self.refuse(400, code: "user-3", "An alias has an impossible id")
+            }
+            aliases[label] = text
+        }
+        let subscriptions = call.body["subscriptions"]?.arrayValue ?? []
+        guard !aliases.isEmpty || !subscriptions.isEmpty else {
+            throw Self.refuse(400, code: "user-1", "A user has an identity or a subscription")
+        }
+        for subscription in subscriptions { try Self.check(subscription) }
+        let found = simulator.world { world in
+            aliases.compactMap { world.user($0.key, $0.value) }.first
+        }
+        let made = simulator.world { world -> (user: String, ids: [String])? in
+            let user = found ?? world.addUser(aliases)
+            let owned = world.players.values.filter { $0.user == user }.count
+            guard owned + subscriptions.count <= Self.limit || found == nil else { return nil }
+            if let language = call.body["properties"]?["language"]?.stringValue {
+                world.users[user]?.properties["language"] = .string(language)
+            }
+            if let tags = call.body["properties"]?["tags"]?.objectValue { world.setTags(tags, of: user) }
+            let ids = subscriptions.map { Self.put($0, user, in: &world, at: call.now) }
+            return (user, ids)
+        }
+        guard let made else { throw Self.full() }
+        return Self.json(found == nil ? 201 : 202, show(made.user, call.now, isAnswerToWrite: true))
+    }
+
+    private static func full() -> Refusal {
+        refuse(
+            409,
+            code: "subscription-1",
+            "The user has too many subscriptions",
+            meta: ["user_subscription_limit": 20]
+        )
+    }
+
+    private static func check(_ subscription: JSONValue) throws(Refusal) {
+        guard types.contains(subscription["type"]?.stringValue ?? ""),
+            let token = subscription["token"]?.stringValue, !token.isEmpty
+        else { throw refuse(400, code: "subscription-2", "A subscription has a type and a token") }
+        if subscription["type"] == "iOSPush", token.utf8.count != 64 || !token.allSatisfy(\.isHexDigit) {
+            throw refuse(400, code: "subscription-3", "The token is no APNs token")
+        }
+        try checkTypes(subscription, isEnabled: subscription["enabled"]?.boolValue ?? true)
+    }
+
+    private static func checkTypes(_ subscription: JSONValue, isEnabled: Bool) throws(Refusal) {
+        guard let types = subscription["notification_types"]?.integerValue, types <= 0, isEnabled else { return }
+        throw refuse(400, code: "subscription-9", "notification_types is not positive while enabled")
+    }
+
+    private static func put(
+        _ subscription: JSONValue,
+        _ user: String,
+        in world: inout OneSignalWorld,
+        at now: Date
+    ) -> String {
+        let (type, token) = (subscription["type"]?.stringValue ?? "", subscription["token"]?.stringValue ?? "")
+        let id = world.addPlayer(type, token, user: user)
+        apply(subscription, to: id, in: &world)
+        if world.rules.writeDelay > .zero {
+            world.visibleAt[id] = now.addingTimeInterval(world.rules.writeDelay.inSeconds)
+        }
+        return id
+    }
+
+    private static func apply(_ subscription: JSONValue, to id: String, in world: inout OneSignalWorld) {
+        if let enabled = subscription["enabled"]?.boolValue { world.players[id]?.isEnabled = enabled }
+        if let types = subscription["notification_types"]?.integerValue {
+            world.players[id]?.notificationTypes = Int(types)
+        }
+        if let test = subscription["test_type"]?.integerValue { world.players[id]?.testType = Int(test) }
+        for name in ["app_version", "device_model", "device_os"] {
+            if let text = subscription[name]?.stringValue { world.players[id]?.fields[name] = text }
+        }
+        if let token = subscription["token"]?.stringValue { world.setToken(token, of: id) }
+    }
+
+    /// A user as OneSignal shows it.
+    private func show(_ user: String, _ now: Date, isAnswerToWrite: Bool = false) -> JSONValue {
+        simulator.world { world in
+            var identity: JSONObject = ["onesignal_id": .string(user)]
+            for (label, value) in (world.users[user]?.aliases ?? [:]).sorted(by: { $0.key < $1.key }) {
+                identity[label] = .string(value)
+            }
+            var tags = JSONObject()
+            for (name, value) in (world.users[user]?.tags ?? [:]).sorted(by: { $0.key < $1.key }) {
+                tags[name] = .string(value)
+            }
+            var object: JSONObject = ["identity": .object(identity), "properties": ["tags": .object(tags)]]
+            if !isAnswerToWrite || world.rules.tellsSubscriptions && world.rules.writeDelay == .zero {
+                object["subscriptions"] = .array(
+                    world.subscriptions(of: user, at: now).map { player in
+                        [
+                            "id": .string(player.id), "app_id": .string(world.rules.appID),
+                            "type": .string(player.type),
+                            "token": .string(player.token), "enabled": .bool(player.isEnabled),
+                            "notification_types": .integer(Int64(player.notificationTypes)),
+                        ]
+                    }
+                )
+            }
+            return .object(object)
+        }
+    }
+
+    private func user(_ call: Call, label: String, value: String, tail: [String]) throws(Refusal) -> SandboxAnswer {
+        guard let user = simulator.world({ $0.user(label, value) }) else {
+            throw Self.refuse(404, code: "user-2", "User not found")
+        }
+        switch (call.method, tail.first) {
+        case ("GET", nil):
+            try take { $0.takeView(at: call.now) }
+            return Self.json(200, show(user, call.now))
+        case ("PATCH", nil):
+            try take { $0.takeWrite(user, at: call.now) }
+            let tags = call.body["properties"]?["tags"]?.objectValue ?? JSONObject()
+            guard tags.count <= 100 else {
+                throw Self.refuse(400, code: "user-5", "At most 100 changes in one request")
+            }
+            guard tags.allSatisfy({ $0.value.stringValue != nil }) else {
+                throw Self.refuse(400, code: "user-6", "The value of a tag is a text")
+            }
+            simulator.world { $0.setTags(tags, of: user) }
+            return Self.json(202, ["properties": ["tags": .object(tags)]])
+        case ("DELETE", nil):
+            simulator.world { world in
+                for player in world.players.values where player.user == user { _ = world.removePlayer(player.id) }
+                world.users[user] = nil
+            }
+            return Self.json(202, ["identity": ["onesignal_id": .string(user)]])
+        case ("POST", "subscriptions"):
+            let subscription = call.body["subscription"] ?? .null
+            try Self.check(subscription)
+            let id = simulator.world { world -> String? in
+                guard world.players.values.filter({ $0.user == user }).count < Self.limit else { return nil }
+                return Self.put(subscription, user, in: &world, at: call.now)
+            }
+            guard let id else { throw Self.full() }
+            return Self.json(202, ["subscription": ["id": .string(id)]])
+        default: throw Self.refuse(404, "Not found")
+        }
+    }
+
+    private func subscription(_ call: Call, id: String, tail: [String]) throws(Refusal) -> SandboxAnswer {
+        guard let player = simulator.player(id) else { throw Self.unknown() }
+        switch (call.method, tail) {
+        case ("PATCH", []): return try patch(call, id)
+        case ("DELETE", []):
+            _ = simulator.world { $0.removePlayer(id) }
+            return Self.json(202, [:])
+        case ("PATCH", ["owner"]):
+            let identity = call.body["identity"]?.objectValue ?? JSONObject()
+            guard identity.count == 1, let alias = identity.members.first, let value = alias.value.stringValue else {
+                throw Self.refuse(400, code: "identity-1", "Exactly one alias names the owner")
+            }
+            let owner = simulator.world { world -> String? in
+                guard let owner = world.user(alias.name, value) else { return nil }
+                world.players[id]?.user = owner
+                return owner
+            }
+            guard let owner else { throw Self.refuse(404, code: "user-2", "User not found") }
+            return Self.json(202, show(owner, call.now))
+        case ("GET", ["user", "identity"]): return Self.json(200, show(player.user, call.now))
+        case ("PATCH", ["user", "identity"]):
+            for (label, value) in call.body["identity"]?.objectValue ?? JSONObject() {
+                let text = value.stringValue ?? ""
+                let other = simulator.world { $0.user(label, text) }
+                guard other == nil || other == player.user else {
+                    throw Self.refuse(
+                        409,
+                        code: "user-2",
+                        "The alias belongs to another user",
+                        meta: ["conflicting_aliases": [.string(label)]]
+                    )
+                }
+                simulator.world { $0.users[player.user]?.aliases[label] = text }
+            }
+            return Self.json(200, show(player.user, call.now))
+        default: throw Self.refuse(404, "Not found")
+        }
+    }
+
+    private func patch(_ call: Call, _ id: String) throws(Refusal) -> SandboxAnswer {
+        try take { $0.takeWrite(id, at: call.now) }
+        let subscription = call.body["subscription"] ?? .null
+        let isEnabled = simulator.player(id)?.isEnabled ?? true
+        try Self.checkTypes(subscription, isEnabled: subscription["enabled"]?.boolValue ?? isEnabled)
+        simulator.world { Self.apply(subscription, to: id, in: &$0) }
+        return Self.json(202, [:])
+    }
+
+    // MARK: Players
+
+    func players(_ call: Call) throws(Refusal) -> SandboxAnswer {
+        guard simulator.rules.servesPlayers else { throw Self.refuse(404, "Not found") }
+        if call.method == "POST", call.path.count == 1 { return try addPlayer(call) }
+        guard call.path.count == 2 else { throw Self.refuse(404, "Not found") }
+        let id = call.path[1].lowercased()
+        guard let player = simulator.player(id) else { throw Self.refuse(400, "No user with this id found") }
+        switch call.method {
+        case "PUT":
+            try take { $0.takeWrite(id, at: call.now) }
+            simulator.world { Self.edit(call.body, id, in: &$0) }
+            return Self.json(200, ["success": true])
+        case "GET":
+            try take { $0.takeView(at: call.now) }
+            return Self.json(
+                200,
+                [
+                    "id": .string(id), "identifier": .string(player.token),
+                    "invalid_identifier": .bool(!player.isSubscribed),
+                    "notification_types": .integer(Int64(player.notificationTypes)),
+                ]
+            )
+        case "DELETE":
+            _ = simulator.world { $0.removePlayer(id) }
+            return Self.json(200, ["success": true])
+        default: throw Self.refuse(404, "Not found")
+        }
+    }
+
+    private func addPlayer(_ call: Call) throws(Refusal) -> SandboxAnswer {
+        guard let type = call.body["device_type"]?.integerValue.flatMap({ Self.type(Int($0)) }) else {
+            throw Self.refuse(400, "device_type is required")
+        }
+        guard let token = call.body["identifier"]?.stringValue, !token.isEmpty else {
+            throw Self.refuse(400, "identifier is required")
+        }
+        let id = simulator.world { world in
+            let id = world.addPlayer(type, token, user: nil)
+            Self.edit(call.body, id, in: &world)
+            return id
+        }
+        return Self.json(200, ["success": true, "id": .string(id)])
+    }
+
+    /// The subscription type of a device type.
+    static func type(_ number: Int) -> String? {
+        [0: "iOSPush", 1: "AndroidPush", 2: "FireOSPush", 5: "ChromePush", 13: "HuaweiPush"][number]
+    }
+
+    /// Lays the fields of an edit over a player.
+    static func edit(_ fields: JSONObject, _ id: String, in world: inout OneSignalWorld) {
+        guard let player = world.players[id] else { return }
+        if let types = fields["notification_types"]?.integerValue {
+            world.players[id]?.notificationTypes = Int(types)
+            world.players[id]?.isEnabled = types > 0
+        }
+        if let test = fields["test_type"]?.integerValue { world.players[id]?.testType = Int(test) }
+        if let token = fields["identifier"]?.stringValue, token != player.token { world.setToken(token, of: id) }
+        if let tags = fields["tags"]?.objectValue { world.setTags(tags, of: player.user) }
+        if let user = fields["external_user_id"]?.stringValue {
+            world.users[player.user]?.aliases["external_id"] = user.isEmpty ? nil : user
+        }
+        for (name, value) in fields where value.arrayValue == nil && value.objectValue == nil {
+            world.players[id]?.fields[name] = value.stringValue ?? value.text
+        }
+    }
+}

@@ -124,21 +124,16 @@ extension Lane {
         resolutions.reserveCapacity(outcomes.count)
         var aftermath = Aftermath()
         let isStopped = gate.isStopped
+        let moment = AcceptanceJSON.Moment(now)
         for (claim, outcome) in outcomes {
             if case .accepted(let acceptance) = outcome {
-                let attempt = EventJSON.attempt(
-                    outcome,
-                    backend: name,
-                    at: now,
-                    retryAt: nil,
-                    service: batch.service(of: claim)
-                )
+                let attempt = json.attempt(acceptance, service: batch.service(of: claim), at: moment)
                 resolutions.append(
                     Resolution(
                         delivery: claim.id,
                         transition: .end(.acceptedByPlatform),
                         attempt: attempt,
-                        event: EventJSON.delivery(claim, state: .acceptedByPlatform, at: now, attempt: attempt)
+                        event: json.event(claim, attempt: attempt, at: moment)
                     )
                 )
                 aftermath.accepted += 1

@@ -51,6 +51,7 @@ final class Lane: Sendable {
     let around: Surroundings
     let watch: InvalidationWatch
     let gate: LaneGate
+    let json: AcceptanceJSON
     let pauses = Mutex(RecipientPauses())
     private let configured: BackendRegistry.ConfiguredBackend
     private let bucket: Mutex<TokenBucket?>
@@ -69,6 +70,7 @@ final class Lane: Sendable {
         name = configured.name
         backend = configured.backend
         rules = PlanRules(settings.queue)
+        json = AcceptanceJSON(backend: configured.name)
         bucket = Mutex(configured.pacing.map { TokenBucket($0, at: around.time.now) })
         let gate = LaneGate(breaker: configured.breaker.map { Breaker($0) }, patience: settings.patience)
         self.gate = gate

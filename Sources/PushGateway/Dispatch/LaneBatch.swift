@@ -94,12 +94,15 @@ final class LaneBatch: Sendable {
     /// The claims that reports speak of; a second report of the same delivery is left out.
     func take(_ reports: [DeliveryReport]) -> [(claim: ClaimedDelivery, outcome: DeliveryOutcome)] {
         open.withLock { open in
-            reports.compactMap { report in
+            var taken: [(claim: ClaimedDelivery, outcome: DeliveryOutcome)] = []
+            taken.reserveCapacity(reports.count)
+            for report in reports {
                 let index = open.rows[report.request][report.recipient]
-                guard !open.isReported[index] else { return nil }
+                guard !open.isReported[index] else { continue }
                 open.isReported[index] = true
-                return (claims[index], report.outcome)
+                taken.append((claims[index], report.outcome))
             }
+            return taken
         }
     }
 

@@ -1,0 +1,162 @@
+internal import Foundation
+internal import PushCore
+
+/// Writes the attempts and events of deliveries that one backend's platform accepted.
+///
+/// It writes what ``EventJSON`` does, byte for byte, but has ready what they have in common: it takes that from two
+/// samples that `EventJSON` wrote. Made once for a lane; what is not the usual case it leaves to `EventJSON`.
+struct AcceptanceJSON {
+    /// Stands in a sample where the platform's id or a token does; needs no escape and is in no name.
+    private static let mark = "\u{7F}\u{7F}\u{7F}"
+
+    /// A moment and its text.
+    struct Moment {
+        let time: Date
+        fileprivate let text: [UInt8]
+
+        init(_ time: Date) {
+            self.time = time
+            text = Array(RFC3339.string(time).utf8)
+        }
+    }
+
+    private let backend: String
+    /// The attempt before and after the time and the platform's id.
+    private let attemptParts: [ArraySlice<UInt8>]
+    /// The event before and after the time, the notification's id, the delivery's number, the recipient and the attempt.
+    private let eventParts: [ArraySlice<UInt8>]
+
+    init(backend: String) {
+        self.backend = backend
+        let time = Date(timeIntervalSince1970: 0)
+        let moment = RFC3339.string(time)
+        let acceptance = Acceptance(platformID: Self.mark, status: 200)
+        attemptParts = Self.split(
+            EventJSON.attempt(.accepted(acceptance), backend: backend, at: time, retryAt: nil),
+            at: [moment, Self.mark]
+        )
+        let id = NotificationID(rawValue: .max)
+        let sample = ClaimedDelivery(
+            id: id.rawValue,
+            notificationID: id,
+            content: .stored([]),
+            recipient: .token(DeviceToken("", service: TokenService(rawValue: Self.mark))),
+            plan: DeliveryPlan([backend]),
+            acceptedAt: time,
+            expiresAt: time
+        )
+        let attempt = "{\(Self.mark)}"
+        eventParts = Self.split(
+            EventJSON.delivery(sample, state: .acceptedByPlatform, at: time, attempt: Array(attempt.utf8)),
+            at: [moment, id.description, "0", Self.mark + ":", attempt]
+        )
+    }
+
+    /// The attempt of an acceptance.
+    func attempt(_ acceptance: Acceptance, service: TokenService?, at moment: Moment) -> [UInt8] {
+        guard attemptParts.count == 3, service == nil, acceptance.status == 200, acceptance.trackingID == nil,
+            !acceptance.isForAudience, !acceptance.isVerdictPending, !acceptance.isDryRun,
+            var id = acceptance.platformID
+        else { return general(acceptance, service, moment.time) }
+        let bytes = id.withUTF8 { id -> [UInt8]? in
+            guard Self.isPlain(id) else { return nil }
+            return Self.bytes(attemptParts.reduce(moment.text.count + id.count) { $0 + $1.count }) { output in
+                output.append(attemptParts[0])
+                output.append(moment.text[...])
+                output.append(attemptParts[1])
+                output.append(id)
+                output.append(attemptParts[2])
+            }
+        }
+        return bytes ?? general(acceptance, service, moment.time)
+    }
+
+    /// The event of a delivery that was accepted.
+    func event(_ claim: ClaimedDelivery, attempt: [UInt8], at moment: Moment) -> [UInt8] {
+        guard eventParts.count == 6, case .token(let token) = claim.recipient,
+            claim.plan.backends[min(claim.step, claim.plan.backends.count - 1)] == backend
+        else { return general(claim, attempt, moment.time) }
+        var id = claim.notificationID.description
+        var number = String(claim.id - claim.notificationID.rawValue)
+        var service = token.service.rawValue
+        var value = token.value
+        let room = eventParts.reduce(attempt.count + 96) { $0 + $1.count } + service.utf8.count + value.utf8.count
+        var isPlain = true
+        let bytes = Self.bytes(room) { output in
+            output.append(eventParts[0])
+            output.append(moment.text[...])
+            output.append(eventParts[1])
+            id.withUTF8 { output.append($0) }
+            output.append(eventParts[2])
+            number.withUTF8 { output.append($0) }
+            output.append(eventParts[3])
+            service.withUTF8 { output.append($0) }
+            output.append(UInt8(ascii: ":"))
+            value.withUTF8 {
+                isPlain = Self.isPlain($0)
+                output.append($0)
+            }
+            output.append(eventParts[4])
+            output.append(attempt[...])
+            output.append(eventParts[5])
+        }
+        return isPlain ? bytes : general(claim, attempt, moment.time)
+    }
+
+    private func general(_ acceptance: Acceptance, _ service: TokenService?, _ time: Date) -> [UInt8] {
+        EventJSON.attempt(.accepted(acceptance), backend: backend, at: time, retryAt: nil, service: service)
+    }
+
+    private func general(_ claim: ClaimedDelivery, _ attempt: [UInt8], _ time: Date) -> [UInt8] {
+        EventJSON.delivery(claim, state: .acceptedByPlatform, at: time, attempt: attempt)
+    }
+
+    /// The parts of a text before, between and after other texts, which come in this order.
+    private static func split(_ text: [UInt8], at texts: [String]) -> [ArraySlice<UInt8>] {
+        var parts: [ArraySlice<UInt8>] = []
+        var from = 0
+        for found in texts {
+            guard let range = text[from...].firstRange(of: Array(found.utf8)) else { return [] }
+            parts.append(text[from..<range.lowerBound])
+            from = range.upperBound
+        }
+        return parts + [text[from...]]
+    }
+
+    /// Whether no byte needs an escape; numbers instead of conditions, so that the compiler looks at 16 bytes at once.
+    private static func isPlain(_ text: UnsafeBufferPointer<UInt8>) -> Bool {
+        var found: UInt8 = 0
+        for byte in text {
+            found |=
+                (byte < 0x20 ? 1 : 0) | (byte == UInt8(ascii: "\"") ? 1 : 0) | (byte == UInt8(ascii: "\\") ? 1 : 0)
+        }
+        return found == 0
+    }
+
+    private static func bytes(_ room: Int, _ fill: (inout Output) -> Void) -> [UInt8] {
+        [UInt8](unsafeUninitializedCapacity: room) { buffer, count in
+            var output = Output(buffer)
+            fill(&output)
+            count = output.count
+        }
+    }
+
+    /// Memory that is filled from the front.
+    private struct Output {
+        private let buffer: UnsafeMutableBufferPointer<UInt8>
+        private(set) var count = 0
+
+        init(_ buffer: UnsafeMutableBufferPointer<UInt8>) { self.buffer = buffer }
+
+        mutating func append(_ byte: UInt8) {
+            buffer[count] = byte
+            count += 1
+        }
+
+        mutating func append(_ bytes: UnsafeBufferPointer<UInt8>) {
+            count = buffer[count...].update(fromContentsOf: bytes)
+        }
+
+        mutating func append(_ bytes: ArraySlice<UInt8>) { bytes.withUnsafeBufferPointer { append($0) } }
+    }
+}

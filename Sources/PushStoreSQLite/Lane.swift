@@ -1,3 +1,4 @@
+import Dispatch
 import PushCore
 
 /// What is known in memory of one lane: how much waits, the deliveries that come next, and who waits for them.
@@ -5,15 +6,15 @@ import PushCore
 /// The window holds the waiting deliveries with the lowest keys, as many as fit. Every other one is on disk only and
 /// has a key of at least ``frontier``. So the front of the window is always the next delivery, whatever mixture of
 /// fresh, scheduled and retried ones waits, and a delivery that goes straight through never has to be read back. Used
-/// by the writer's thread only.
+/// by the writer's thread only, so what it does for each delivery goes unchecked for exclusive access.
 final class Lane {
     let number: Int64
     let name: String
     private let capacity: Int
     /// The waiting deliveries that are due.
-    private var ready = SortedQueue()
+    @exclusivity(unchecked) private var ready = SortedQueue()
     /// The waiting deliveries that are not due yet.
-    private var later = SortedQueue()
+    @exclusivity(unchecked) private var later = SortedQueue()
     /// No waiting delivery that is only on disk comes before this; nil when there is none.
     private(set) var frontier: DueKey?
     /// Deliveries that wait, in memory and on disk.
@@ -22,8 +23,11 @@ final class Lane {
     private(set) var held = 0
     /// Deliveries that are claimed.
     var claimed = 0
-    /// Whether callers who outrun it are not slowed down any more: it did not catch up when they were.
-    var isLeftAlone = false
+    /// Set while callers who outrun it are not slowed down any more, since it was not much faster when they were: when
+    /// to look at it again, and what ``taken`` was at the last look.
+    var leftAlone: (until: DispatchTime, taken: Int)?
+    /// How many deliveries were given out since the start.
+    private(set) var taken = 0
     /// The calls that wait for work, the oldest first.
     var tickets: [ClaimTicket] = []
 
@@ -93,13 +97,18 @@ final class Lane {
             return nil
         }
         waiting -= 1
+        taken += 1
         return entry
     }
 
-    /// Whether more than `limit` deliveries are due although they are being worked off, all of them in memory still.
+    /// Counts a delivery that was given out without waiting.
+    func passThrough() { taken += 1 }
+
+    /// Whether more than `limit` deliveries are due although they are being worked off, and most of them are in memory
+    /// still or could soon be.
     func isOutrun(above limit: Int) -> Bool {
-        if isLeftAlone, waiting <= limit / 2 { isLeftAlone = false }
-        return ready.count > limit && frontier == nil && claimed > 0 && !isLeftAlone
+        if leftAlone != nil, waiting <= limit / 2 { leftAlone = nil }
+        return ready.count > limit && onDisk <= 4 * capacity && claimed > 0 && leftAlone == nil
     }
 
     /// Holds a delivery back, one that ``takeNext(now:)`` gave.

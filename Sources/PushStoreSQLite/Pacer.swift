@@ -5,14 +5,16 @@ import PushCore
 ///
 /// A caller that posts again as soon as it is answered would otherwise drive every delivery out of memory and make the
 /// store read it back from disk, which costs both of them throughput. What is held back is committed already; only the
-/// answer waits: until the lane has caught up, and never longer than the options say. A lane that does not catch up
-/// in that time is left alone until it has, so a slow or stopped consumer costs its callers one pause. Used by the
-/// writer's thread only, with the real clock: a pause is a matter of throughput, not of the store's time.
+/// answer waits: until the lane has caught up, and never longer than the options say. A lane that takes little in that
+/// time is left alone until it has caught up or takes more, so a slow or stopped consumer costs its callers one pause.
+/// Used by the writer's thread only, with the real clock: a pause is a matter of throughput, not of the store's time.
 final class Pacer {
     private struct Held {
         var lane: Lane
         var rows: Int
         var until: DispatchTime
+        /// What the lane had given out when the pause began.
+        var taken: Int
         var reply: EnqueueReply
     }
 
@@ -32,20 +34,34 @@ final class Pacer {
 
     /// Answers new work that was committed, now or in a moment.
     func accept(_ rows: Int, in lane: Lane, _ reply: EnqueueReply) {
+        reconsider(lane)
         guard longestPause > .zero, lane.isOutrun(above: threshold) else { return reply.succeed(.accepted) }
-        let until = DispatchTime.now() + .milliseconds(Int(longestPause.boundedMilliseconds))
-        held.append(Held(lane: lane, rows: rows, until: until, reply: reply))
+        held.append(Held(lane: lane, rows: rows, until: pauseEnd(.now()), taken: lane.taken, reply: reply))
+    }
+
+    /// Does not leave a lane alone any longer that has taken so much lately that a pause makes sense again.
+    private func reconsider(_ lane: Lane) {
+        guard let last = lane.leftAlone else { return }
+        let now = DispatchTime.now()
+        guard last.until <= now else { return }
+        lane.leftAlone = lane.taken - last.taken < threshold ? (pauseEnd(now), lane.taken) : nil
+    }
+
+    private func pauseEnd(_ now: DispatchTime) -> DispatchTime {
+        now + .milliseconds(Int(longestPause.boundedMilliseconds))
     }
 
     /// Answers those whose lane has caught up, so many as it has room for, and those who have waited long enough.
     func release() {
         guard !held.isEmpty else { return }
         let now = DispatchTime.now()
-        for item in held where item.until <= now { item.lane.isLeftAlone = true }
+        for item in held where item.until <= now && item.lane.taken - item.taken < threshold {
+            item.lane.leftAlone = (pauseEnd(now), item.lane.taken)
+        }
         var released: [Int64: Int] = [:]
         held.removeAll { item in
             let rows = released[item.lane.number, default: 0]
-            guard !item.lane.isOutrun(above: threshold - rows) else { return false }
+            guard item.until <= now || !item.lane.isOutrun(above: threshold - rows) else { return false }
             released[item.lane.number] = rows + item.rows
             item.reply.succeed(.accepted)
             return true

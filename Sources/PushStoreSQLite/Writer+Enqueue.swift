@@ -164,6 +164,7 @@ extension Writer {
         else { return false }
         guard give(entry, to: assignment, waited: false) else { return false }
         list(entry, assignment.lease)
+        entry.lane.passThrough()
         return true
     }
 

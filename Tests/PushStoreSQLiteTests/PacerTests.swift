@@ -1,3 +1,4 @@
+import Foundation
 import PushCore
 import PushTesting
 import Synchronization
@@ -60,6 +61,32 @@ struct PacerTests {
         }
     }
 
+    @Test("A lane that was left alone and takes much again is waited for again")
+    func again() throws {
+        let pacer = Pacer(windowCapacity: 8, longestPause: .milliseconds(20))
+        let lane = Lane(number: 1, name: "apns", capacity: 8)
+        let answers = Answers()
+        let port = StorePort(Inbox(maximumRows: 1)) { answers.count.add($0.count, ordering: .relaxed) }
+        func accept() -> Bool {
+            let before = answers.count.load(ordering: .relaxed)
+            pacer.accept(1, in: lane, .port(port, StorePort.Call(ticket: 0, deliveries: 1)))
+            port.flush()
+            return answers.count.load(ordering: .relaxed) > before
+        }
+        let clock = ContinuousClock()
+        let end = clock.now + .seconds(30)
+        lane.claimed = 1
+        for id in 0..<5 { lane.add(.sample(Int64(id), lane), now: 0) }
+        #expect(!accept())
+        while lane.leftAlone == nil, clock.now < end { pacer.release() }
+        #expect(accept())
+        for _ in 0..<2 { #expect(lane.takeNext(now: 0) != nil) }
+        for id in 5..<7 { lane.add(.sample(Int64(id), lane), now: 0) }
+        var isHeld = false
+        while !isHeld, clock.now < end { isHeld = !accept() }
+        #expect(isHeld)
+    }
+
     @Test("Nobody waits for a lane that nobody works off, nor for an end of the store")
     func idle() async throws {
         try await TemporaryFolder.use { folder in
@@ -80,4 +107,22 @@ struct PacerTests {
 /// Whether a call was answered.
 private final class Answer: Sendable {
     let hasCome = Atomic(false)
+}
+
+/// Counts answers.
+private final class Answers: Sendable {
+    let count = Atomic(0)
+}
+
+extension Entry {
+    fileprivate static func sample(_ id: Int64, _ lane: Lane) -> Entry {
+        let head = Head(
+            id: NotificationID(rawValue: id),
+            content: .stored([]),
+            plan: DeliveryPlan(["apns"]),
+            acceptedAt: .now,
+            expiresAt: .now
+        )
+        return Entry(id: id, head: head, recipient: .topic("news"), lane: lane, due: 0)
+    }
 }

@@ -2,7 +2,7 @@ import PushCore
 
 /// Everything the store knows in memory about waiting and claimed deliveries.
 ///
-/// Used by the writer's thread only.
+/// Used by the writer's thread only, so what it does for each delivery goes unchecked for exclusive access.
 final class Book {
     private let windowCapacity: Int
     private var lanesByNumber: [Int64: Lane] = [:]
@@ -11,7 +11,7 @@ final class Book {
     /// Lanes whose names are not on disk yet.
     private(set) var unsavedLanes: [Lane] = []
     /// The claimed deliveries, by number.
-    private(set) var claims: [Int64: Entry] = [:]
+    @exclusivity(unchecked) private(set) var claims: [Int64: Entry] = [:]
     /// The leases with deliveries that are still out, by number.
     private(set) var leases: [Int64: Lease] = [:]
     /// What is in flight under a collapse id, with the deliveries that wait for its end.

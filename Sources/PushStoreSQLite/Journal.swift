@@ -53,4 +53,21 @@ struct Journal {
     var answers: [() -> Void] = []
     /// What the callers' bookkeeping needs to do whether it works or not.
     var newExpiry = Int64.max
+
+    /// Begins a new one in the memory of the last.
+    mutating func reset() {
+        isOpen = false
+        effects.removeAll(keepingCapacity: true)
+        events.removeAll(keepingCapacity: true)
+        taken.removeAll(keepingCapacity: true)
+        given.removeAll(keepingCapacity: true)
+        assignments.removeAll(keepingCapacity: true)
+        filling.removeAll(keepingCapacity: true)
+        listings.removeAll(keepingCapacity: true)
+        settled.removeAll(keepingCapacity: true)
+        added = 0
+        accepted.removeAll(keepingCapacity: true)
+        answers.removeAll(keepingCapacity: true)
+        newExpiry = .max
+    }
 }

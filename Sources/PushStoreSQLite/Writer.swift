@@ -4,16 +4,17 @@ import PushCore
 /// The one writer of a store: a thread that takes everything that waits into one transaction, commits, answers, and
 /// starts over.
 ///
-/// There is no timer: while a commit waits for the disk, the next batch collects. Memory changes after the commit,
-/// never before, but for claims, which ``Journal`` takes back when the commit fails. Then each call is tried by
-/// itself, so that a call that cannot be stored fails alone.
+/// While a commit waits for the disk, the next batch collects; under load a small one waits a moment for more
+/// (``Gathering``). Memory changes after the commit, never before, but for claims, which ``Journal`` takes back when the
+/// commit fails. Then each call is tried by itself, so that a call that cannot be stored fails alone.
 final class Writer {
     let core: StoreCore
     let connection: OpaquePointer
     let sql: Statements
     let book: Book
     let pacer: Pacer
-    var journal = Journal()
+    /// What the transaction at hand does; not checked for exclusive access, since one thread uses it, and often.
+    @exclusivity(unchecked) var journal = Journal()
     /// The moment of the transaction, in milliseconds since 1970.
     var now: Int64 = 0
     /// The number of the newest committed event.
@@ -45,12 +46,14 @@ final class Writer {
         var waiting: [Operation] = []
         var place = 0
         var isHurried = false
+        var gathering = Gathering(longest: core.options.longestGathering)
         while true {
             let isBusy = isHurried || place < waiting.count
             guard let arrived = core.inbox.take(isHurried: isBusy, until: pacer.deadline) else { break }
             if place == waiting.count {
                 waiting = arrived
                 place = 0
+                gathering.gather(&waiting, from: core.inbox)
             } else {
                 waiting.append(contentsOf: arrived)
             }
@@ -61,6 +64,7 @@ final class Writer {
                 batch.append(waiting[place])
                 place += 1
             }
+            gathering.lastRows = rows
             cycle(batch)
             core.inbox.settle(rows: rows)
             if !continuations.isEmpty {
@@ -119,7 +123,7 @@ final class Writer {
 
     /// Runs the calls in one transaction; nil when it was committed, and memory shows it.
     private func attempt(_ writes: [Operation], handsOut: Bool = true) -> StoreError? {
-        journal = Journal()
+        journal.reset()
         do throws(StoreError) {
             for operation in writes { if !operation.isNewWork { try execute(operation) } }
             if handsOut {

@@ -12,7 +12,7 @@ let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
 let apnsToken = "9f3c0a51d2e84b7790aa16c3be52fd08417e6b2c95d0a3f8e1647b0c2d9f5a34"
 
 /// The address of a simulator; nowhere when it does not run.
-func address(_ url: String) -> HTTPBaseURL {
+func simulatorAddress(_ url: String) -> HTTPBaseURL {
     HTTPBaseURL(url: url) ?? HTTPBaseURL(HTTPEndpoint(host: "127.0.0.1", port: 1))
 }
 
@@ -93,7 +93,7 @@ struct Harness: Sendable {
     func client(timeout: Duration = .seconds(10)) throws -> IDPushClient {
         var common = CommonBackendOptions(timeout: timeout)
         common.trustPEM = simulator.certificatePEM
-        return try IDPushClient(base: address(simulator.idPushURL), common: common, http: transport)
+        return try IDPushClient(base: simulatorAddress(simulator.idPushURL), common: common, http: transport)
     }
 }
 
@@ -109,7 +109,7 @@ extension OneSignalSimulator.Rules {
 extension OneSignalOptions {
     static func sample(_ simulator: OneSignalSimulator) -> OneSignalOptions {
         var options = OneSignalOptions(appID: simulator.rules.appID, apiKey: Secret("os_v2_app_sandbox"))
-        options.base = address(simulator.apiURL)
+        options.base = simulatorAddress(simulator.apiURL)
         options.common.trustPEM = simulator.certificatePEM
         options.common.timeout = .seconds(10)
         options.writeSpacing = .zero
@@ -120,7 +120,7 @@ extension OneSignalOptions {
 extension IDPushOptions {
     static func sample(_ simulator: OneSignalSimulator) -> IDPushOptions {
         var options = IDPushOptions(projectID: Secret(" \(simulator.rules.projectID)\n"))
-        options.base = address(simulator.idPushURL)
+        options.base = simulatorAddress(simulator.idPushURL)
         options.common.trustPEM = simulator.certificatePEM
         options.writeSpacing = .zero
         return options

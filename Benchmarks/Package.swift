@@ -30,6 +30,17 @@ let package = Package(
                 .product(name: "NIOPosix", package: "swift-nio"),
             ]
         ),
+        // The FCM backend, likewise.
+        .executableTarget(
+            name: "fcm-bench",
+            dependencies: [
+                .product(name: "PushCore", package: "chapar"),
+                .product(name: "PushFCM", package: "chapar"),
+                .product(name: "PushHTTP", package: "chapar"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+            ]
+        ),
         // What the embedded store costs: rows per second and CPU for each row.
         .executableTarget(
             name: "store-bench",

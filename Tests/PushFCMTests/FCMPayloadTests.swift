@@ -41,62 +41,87 @@ struct FCMPayloadTests {
         Case(
             name: "a text to Android",
             notification: PushNotification(title: "A", body: "B"),
-            expected: #"{"notification":{"title":"A","body":"B"},"android":{"priority":"HIGH","collapse_key":"<id>","notification":{"tag":"<id>"}},"token":"dR3v0Q:APA91bSampleToken-with_signs"}"#
+            expected:
+                #"{"notification":{"title":"A","body":"B"},"android":{"priority":"HIGH","collapse_key":"<id>","notification":{"tag":"<id>"}},"token":"dR3v0Q:APA91bSampleToken-with_signs"}"#
         ),
         Case(
             name: "a text to iOS",
             notification: PushNotification(title: "A", body: "B"),
             recipient: iOS,
-            expected: #"{"notification":{"title":"A","body":"B"},"apns":{"headers":{"apns-push-type":"alert","apns-priority":"10","apns-collapse-id":"<id>"},"payload":{"aps":{}}},"token":"iOS:1"}"#
+            expected:
+                #"{"notification":{"title":"A","body":"B"},"apns":{"headers":{"apns-push-type":"alert","apns-priority":"10","apns-collapse-id":"<id>"},"payload":{"aps":{}}},"token":"iOS:1"}"#
         ),
         Case(
             name: "everything to Android",
             notification: PushNotification(
-                title: "A", subtitle: "S", body: "B", image: "https://e.com/i.png", sound: "ping", badge: 3,
-                category: "order", clickURL: "app://o", actions: [.init(id: "t", title: "T", url: "app://t")],
-                data: ["n": 1, "o": ["k": true], "s": "x"], priority: .normal, collapseID: "c"
+                title: "A",
+                subtitle: "S",
+                body: "B",
+                image: "https://e.com/i.png",
+                sound: "ping",
+                badge: 3,
+                category: "order",
+                clickURL: "app://o",
+                actions: [.init(id: "t", title: "T", url: "app://t")],
+                data: ["n": 1, "o": ["k": true], "s": "x"],
+                priority: .normal,
+                collapseID: "c"
             ),
             expiration: .at(1_767_225_600 + 7200),
-            expected: #"{"notification":{"title":"A","body":"B","image":"https://e.com/i.png"},"data":{"n":"1","o":"{\"k\":true}","s":"x","chapar":"{\"click_url\":\"app://o\",\"actions\":[{\"id\":\"t\",\"title\":\"T\",\"url\":\"app://t\"}]}"},"android":{"priority":"NORMAL","collapse_key":"c","ttl":"7200s","notification":{"tag":"c","sound":"ping","channel_id":"order","notification_count":3}},"token":"dR3v0Q:APA91bSampleToken-with_signs"}"#
+            expected:
+                #"{"notification":{"title":"A","body":"B","image":"https://e.com/i.png"},"data":{"n":"1","o":"{\"k\":true}","s":"x","chapar":"{\"click_url\":\"app://o\",\"actions\":[{\"id\":\"t\",\"title\":\"T\",\"url\":\"app://t\"}]}"},"android":{"priority":"NORMAL","collapse_key":"c","ttl":"7200s","notification":{"tag":"c","sound":"ping","channel_id":"order","notification_count":3}},"token":"dR3v0Q:APA91bSampleToken-with_signs"}"#
         ),
         Case(
             name: "everything to iOS",
             notification: PushNotification(
-                title: "A", subtitle: "S", body: "B", image: "https://e.com/i.png", sound: "ping", badge: 0,
-                category: "order", priority: .normal, collapseID: "c"
+                title: "A",
+                subtitle: "S",
+                body: "B",
+                image: "https://e.com/i.png",
+                sound: "ping",
+                badge: 0,
+                category: "order",
+                priority: .normal,
+                collapseID: "c"
             ),
             recipient: iOS,
             expiration: .at(1_767_225_600 + 7200),
-            expected: #"{"notification":{"title":"A","body":"B","image":"https://e.com/i.png"},"apns":{"headers":{"apns-push-type":"alert","apns-priority":"5","apns-expiration":"1767232800","apns-collapse-id":"c"},"payload":{"aps":{"alert":{"title":"A","subtitle":"S","body":"B"},"badge":0,"sound":"ping","category":"order","mutable-content":1}}},"token":"iOS:1"}"#
+            expected:
+                #"{"notification":{"title":"A","body":"B","image":"https://e.com/i.png"},"apns":{"headers":{"apns-push-type":"alert","apns-priority":"5","apns-expiration":"1767232800","apns-collapse-id":"c"},"payload":{"aps":{"alert":{"title":"A","subtitle":"S","body":"B"},"badge":0,"sound":"ping","category":"order","mutable-content":1}}},"token":"iOS:1"}"#
         ),
         Case(
             name: "a silent one to Android wakes without demoting later ones",
             notification: PushNotification(title: "A", data: ["k": "v"], isSilent: true),
-            expected: #"{"data":{"k":"v","chapar_id":"<id>"},"android":{"priority":"NORMAL"},"token":"dR3v0Q:APA91bSampleToken-with_signs"}"#
+            expected:
+                #"{"data":{"k":"v","chapar_id":"<id>"},"android":{"priority":"NORMAL"},"token":"dR3v0Q:APA91bSampleToken-with_signs"}"#
         ),
         Case(
             name: "a silent one to iOS",
             notification: PushNotification(data: ["k": "v"], isSilent: true),
             recipient: iOS,
-            expected: #"{"data":{"k":"v","chapar_id":"<id>"},"apns":{"headers":{"apns-push-type":"background","apns-priority":"5"},"payload":{"aps":{"content-available":1}}},"token":"iOS:1"}"#
+            expected:
+                #"{"data":{"k":"v","chapar_id":"<id>"},"apns":{"headers":{"apns-push-type":"background","apns-priority":"5"},"payload":{"aps":{"content-available":1}}},"token":"iOS:1"}"#
         ),
         Case(
             name: "a badge alone on iOS",
             notification: PushNotification(badge: 4),
             recipient: iOS,
-            expected: #"{"data":{"chapar_id":"<id>"},"apns":{"headers":{"apns-push-type":"alert","apns-priority":"10"},"payload":{"aps":{"badge":4}}},"token":"iOS:1"}"#
+            expected:
+                #"{"data":{"chapar_id":"<id>"},"apns":{"headers":{"apns-push-type":"alert","apns-priority":"10"},"payload":{"aps":{"badge":4}}},"token":"iOS:1"}"#
         ),
         Case(
             name: "now or never",
             notification: PushNotification(title: "A", timeToLive: .seconds(60)),
             expiration: .immediately,
-            expected: #"{"notification":{"title":"A"},"android":{"priority":"HIGH","collapse_key":"<id>","ttl":"0s","notification":{"tag":"<id>"}},"token":"dR3v0Q:APA91bSampleToken-with_signs"}"#
+            expected:
+                #"{"notification":{"title":"A"},"android":{"priority":"HIGH","collapse_key":"<id>","ttl":"0s","notification":{"tag":"<id>"}},"token":"dR3v0Q:APA91bSampleToken-with_signs"}"#
         ),
         Case(
             name: "a topic gets every platform's block",
             notification: PushNotification(title: "A", clickURL: "https://e.com/o", timeToLive: .seconds(60)),
             recipient: .topic("news"),
-            expected: #"{"notification":{"title":"A"},"data":{"chapar":"{\"click_url\":\"https://e.com/o\"}"},"android":{"priority":"HIGH","collapse_key":"<id>","ttl":"60s","notification":{"tag":"<id>"}},"apns":{"headers":{"apns-push-type":"alert","apns-priority":"10","apns-expiration":"1767225660","apns-collapse-id":"<id>"},"payload":{"aps":{}}},"webpush":{"headers":{"TTL":"60"},"fcm_options":{"link":"https://e.com/o"}},"topic":"news"}"#
+            expected:
+                #"{"notification":{"title":"A"},"data":{"chapar":"{\"click_url\":\"https://e.com/o\"}"},"android":{"priority":"HIGH","collapse_key":"<id>","ttl":"60s","notification":{"tag":"<id>"}},"apns":{"headers":{"apns-push-type":"alert","apns-priority":"10","apns-expiration":"1767225660","apns-collapse-id":"<id>"},"payload":{"aps":{}}},"webpush":{"headers":{"TTL":"60"},"fcm_options":{"link":"https://e.com/o"}},"topic":"news"}"#
         ),
         Case(
             name: "overrides are laid over, blocks of other platforms are left out",
@@ -112,7 +137,8 @@ struct FCMPayloadTests {
                     "apns": ["payload": ["x": 1]],
                 ]
             ),
-            expected: ##"{"notification":{"title":"A"},"android":{"priority":"NORMAL","collapse_key":"c","notification":{"tag":"c","channel_id":"vip","color":"#00ff7f"}},"fcm_options":{"analytics_label":"spring"},"token":"dR3v0Q:APA91bSampleToken-with_signs"}"##
+            expected:
+                ##"{"notification":{"title":"A"},"android":{"priority":"NORMAL","collapse_key":"c","notification":{"tag":"c","channel_id":"vip","color":"#00ff7f"}},"fcm_options":{"analytics_label":"spring"},"token":"dR3v0Q:APA91bSampleToken-with_signs"}"##
         ),
     ]
 
@@ -179,33 +205,134 @@ struct FCMPayloadTests {
     }
 
     static let faults: [Fault] = [
-        Fault(notification: PushNotification(data: ["from": "x"]), pointer: "#/content/data/from", code: "reserved_key"),
-        Fault(notification: PushNotification(data: ["message_type": "x"]), pointer: "#/content/data/message_type", code: "reserved_key"),
-        Fault(notification: PushNotification(data: ["notification": "x"]), pointer: "#/content/data/notification", code: "reserved_key"),
-        Fault(notification: PushNotification(data: ["google.x": "x"]), pointer: "#/content/data/google.x", code: "reserved_key"),
-        Fault(notification: PushNotification(data: ["gcm.x": "x"]), pointer: "#/content/data/gcm.x", code: "reserved_key"),
+        Fault(
+            notification: PushNotification(data: ["from": "x"]),
+            pointer: "#/content/data/from",
+            code: "reserved_key"
+        ),
+        Fault(
+            notification: PushNotification(data: ["message_type": "x"]),
+            pointer: "#/content/data/message_type",
+            code: "reserved_key"
+        ),
+        Fault(
+            notification: PushNotification(data: ["notification": "x"]),
+            pointer: "#/content/data/notification",
+            code: "reserved_key"
+        ),
+        Fault(
+            notification: PushNotification(data: ["google.x": "x"]),
+            pointer: "#/content/data/google.x",
+            code: "reserved_key"
+        ),
+        Fault(
+            notification: PushNotification(data: ["gcm.x": "x"]),
+            pointer: "#/content/data/gcm.x",
+            code: "reserved_key"
+        ),
         Fault(notification: PushNotification(data: ["gcm": "x"]), pointer: "#/content/data/gcm", code: "reserved_key"),
-        Fault(notification: PushNotification(data: ["chapar": "x"]), pointer: "#/content/data/chapar", code: "reserved_key"),
-        Fault(notification: PushNotification(title: "A", timeToLive: .seconds(2_419_201)), pointer: "#/options/ttl", code: "ttl_too_long"),
-        Fault(notification: PushNotification(title: "A", collapseID: ""), pointer: "#/options/collapse_id", code: "bad_collapse_id"),
-        Fault(notification: PushNotification(body: .plain(String(repeating: "x", count: 4100))), pointer: "#/content", code: "payload_too_large"),
-        Fault(notification: PushNotification(body: .plain(String(repeating: "x", count: 2100))), form: .topic, pointer: "#/content", code: "payload_too_large"),
-        Fault(notification: PushNotification(data: ["k": .string(String(repeating: "\"", count: 2100))]), pointer: "#/content", code: "payload_too_large"),
+        Fault(
+            notification: PushNotification(data: ["chapar": "x"]),
+            pointer: "#/content/data/chapar",
+            code: "reserved_key"
+        ),
+        Fault(
+            notification: PushNotification(title: "A", timeToLive: .seconds(2_419_201)),
+            pointer: "#/options/ttl",
+            code: "ttl_too_long"
+        ),
+        Fault(
+            notification: PushNotification(title: "A", collapseID: ""),
+            pointer: "#/options/collapse_id",
+            code: "bad_collapse_id"
+        ),
+        Fault(
+            notification: PushNotification(body: .plain(String(repeating: "x", count: 4100))),
+            pointer: "#/content",
+            code: "payload_too_large"
+        ),
+        Fault(
+            notification: PushNotification(body: .plain(String(repeating: "x", count: 2100))),
+            form: .topic,
+            pointer: "#/content",
+            code: "payload_too_large"
+        ),
+        Fault(
+            notification: PushNotification(data: ["k": .string(String(repeating: "\"", count: 2100))]),
+            pointer: "#/content",
+            code: "payload_too_large"
+        ),
         Fault(notification: overriding(["token": "x"]), pointer: "#/overrides/fcm/token", code: "target_reserved"),
-        Fault(notification: overriding(["validate_only": true]), pointer: "#/overrides/fcm/validate_only", code: "field_reserved"),
-        Fault(notification: overriding(["androidd": [:]]), pointer: "#/overrides/fcm/androidd", code: "unknown_override"),
-        Fault(notification: overriding(["android": ["channelId": "x"]]), pointer: "#/overrides/fcm/android/channelId", code: "unknown_override"),
-        Fault(notification: overriding(["android": ["ttl": "2419201s"]]), pointer: "#/overrides/fcm/android/ttl", code: "wrong_value"),
-        Fault(notification: overriding(["android": ["ttl": 60]]), pointer: "#/overrides/fcm/android/ttl", code: "wrong_value"),
-        Fault(notification: overriding(["android": ["priority": "high"]]), pointer: "#/overrides/fcm/android/priority", code: "wrong_value"),
-        Fault(notification: overriding(["android": ["notification": ["color": "red"]]]), pointer: "#/overrides/fcm/android/notification/color", code: "wrong_value"),
-        Fault(notification: overriding(["android": ["data": ["a": 1]]]), pointer: "#/overrides/fcm/android/data/a", code: "not_a_text"),
-        Fault(notification: overriding(["data": ["from": "x"]]), pointer: "#/overrides/fcm/data/from", code: "reserved_key"),
-        Fault(notification: overriding(["apns": ["headers": ["apns-priority": 10]]]), pointer: "#/overrides/fcm/apns/headers/apns-priority", code: "not_a_text"),
-        Fault(notification: overriding(["apns": ["payload": "x"]]), pointer: "#/overrides/fcm/apns/payload", code: "wrong_value"),
-        Fault(notification: overriding(["webpush": ["fcm_options": ["link": "http://e.com"]]]), pointer: "#/overrides/fcm/webpush/fcm_options/link", code: "wrong_value"),
-        Fault(notification: overriding(["fcm_options": ["analytics_label": "two words"]]), pointer: "#/overrides/fcm/fcm_options/analytics_label", code: "wrong_value"),
-        Fault(notification: overriding(["android": ["notification": ["vibrate_timings": ["1s", "x"]]]]), pointer: "#/overrides/fcm/android/notification/vibrate_timings/1", code: "wrong_value"),
+        Fault(
+            notification: overriding(["validate_only": true]),
+            pointer: "#/overrides/fcm/validate_only",
+            code: "field_reserved"
+        ),
+        Fault(
+            notification: overriding(["androidd": [:]]),
+            pointer: "#/overrides/fcm/androidd",
+            code: "unknown_override"
+        ),
+        Fault(
+            notification: overriding(["android": ["channelId": "x"]]),
+            pointer: "#/overrides/fcm/android/channelId",
+            code: "unknown_override"
+        ),
+        Fault(
+            notification: overriding(["android": ["ttl": "2419201s"]]),
+            pointer: "#/overrides/fcm/android/ttl",
+            code: "wrong_value"
+        ),
+        Fault(
+            notification: overriding(["android": ["ttl": 60]]),
+            pointer: "#/overrides/fcm/android/ttl",
+            code: "wrong_value"
+        ),
+        Fault(
+            notification: overriding(["android": ["priority": "high"]]),
+            pointer: "#/overrides/fcm/android/priority",
+            code: "wrong_value"
+        ),
+        Fault(
+            notification: overriding(["android": ["notification": ["color": "red"]]]),
+            pointer: "#/overrides/fcm/android/notification/color",
+            code: "wrong_value"
+        ),
+        Fault(
+            notification: overriding(["android": ["data": ["a": 1]]]),
+            pointer: "#/overrides/fcm/android/data/a",
+            code: "not_a_text"
+        ),
+        Fault(
+            notification: overriding(["data": ["from": "x"]]),
+            pointer: "#/overrides/fcm/data/from",
+            code: "reserved_key"
+        ),
+        Fault(
+            notification: overriding(["apns": ["headers": ["apns-priority": 10]]]),
+            pointer: "#/overrides/fcm/apns/headers/apns-priority",
+            code: "not_a_text"
+        ),
+        Fault(
+            notification: overriding(["apns": ["payload": "x"]]),
+            pointer: "#/overrides/fcm/apns/payload",
+            code: "wrong_value"
+        ),
+        Fault(
+            notification: overriding(["webpush": ["fcm_options": ["link": "http://e.com"]]]),
+            pointer: "#/overrides/fcm/webpush/fcm_options/link",
+            code: "wrong_value"
+        ),
+        Fault(
+            notification: overriding(["fcm_options": ["analytics_label": "two words"]]),
+            pointer: "#/overrides/fcm/fcm_options/analytics_label",
+            code: "wrong_value"
+        ),
+        Fault(
+            notification: overriding(["android": ["notification": ["vibrate_timings": ["1s", "x"]]]]),
+            pointer: "#/overrides/fcm/android/notification/vibrate_timings/1",
+            code: "wrong_value"
+        ),
     ]
 
     @Test("What Google would refuse is found before, and never sent", arguments: faults)
@@ -265,7 +392,8 @@ struct FCMPayloadTests {
 
     static let targets: [(Recipient, String)] = [
         (recipient(""), "malformed_token"), (recipient("two words"), "malformed_token"),
-        (recipient("line\nbreak"), "malformed_token"), (recipient(String(repeating: "a", count: 4097)), "malformed_token"),
+        (recipient("line\nbreak"), "malformed_token"),
+        (recipient(String(repeating: "a", count: 4097)), "malformed_token"),
         (recipient("fid:"), "malformed_token"), (.topic(""), "malformed_topic"), (.topic("a b"), "malformed_topic"),
         (.topic("/topics/"), "malformed_topic"), (.topic("'a' in topic"), "malformed_condition"),
         (.topic("'a' in topics &&"), "malformed_condition"), (.topic("('a' in topics"), "malformed_condition"),

@@ -127,6 +127,12 @@ public final class FCMSimulator: Sendable {
         }
     }
 
+    /// Hands out an access token of the project without the exchange, for clients that only send.
+    public func issueAccessToken() -> String {
+        let (project, now) = (account.projectID, host.state.now)
+        return state.withWorld { $0.issueToken(projectID: project, now: now) }
+    }
+
     /// Revokes every access token that is out.
     public func revokeAccessTokens() {
         state.withWorld { world in

@@ -21,6 +21,9 @@ struct FCMTokenSite: SandboxSite {
         "https://www.googleapis.com/auth/firebase.messaging", "https://www.googleapis.com/auth/cloud-platform",
     ]
 
+    /// Google's own libraries write this audience, whatever the key file's `token_uri` says.
+    private static let googleAudience = "https://oauth2.googleapis.com/token"
+
     let state: FCMServiceState
 
     func subject(of request: SandboxRequest) -> SandboxSubject { SandboxSubject() }
@@ -94,7 +97,9 @@ struct FCMTokenSite: SandboxSite {
             padding: .insecurePKCS1v1_5
         )
         guard isSigned else { throw .grant("Invalid JWT Signature.") }
-        guard claims["aud"]?.stringValue == state.tokenURI else { throw .grant("Invalid JWT: failed audience check.") }
+        guard let audience = claims["aud"]?.stringValue, [state.tokenURI, Self.googleAudience].contains(audience) else {
+            throw .grant("Invalid JWT: failed audience check.")
+        }
         guard let issued = claims["iat"]?.integerValue, let expires = claims["exp"]?.integerValue else {
             throw .grant("Invalid JWT: iat and exp are required.")
         }

@@ -94,6 +94,7 @@ public struct FCMInstanceIDs: Sendable {
     ///   - tokens: Tokens of `ios-apns`.
     ///   - application: The app's bundle id.
     ///   - isSandbox: Whether the tokens are of builds run from Xcode.
+    /// - Returns: An outcome for each token, in order.
     public func importTokens(
         _ tokens: [DeviceToken],
         application: String,

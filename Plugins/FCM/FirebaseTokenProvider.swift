@@ -107,6 +107,7 @@ public struct FirebaseTokenProvider: TokenProvider {
     ///   - token: The token.
     ///   - instanceIDs: What asks: ``FCMBackend/instanceIDs``.
     ///   - projectNumber: The number of the own project; nil leaves that unchecked.
+    /// - Returns: What Google knows of it.
     /// - Throws: When Google gives no usable answer: the token's standing is not known then.
     public static func standing(
         of token: DeviceToken,

@@ -14,7 +14,9 @@ struct SandboxTests {
                 let directory = parent.appendingPathComponent("new")
                 let description = try sandbox.writeFiles(to: directory, gatewayPort: 9090)
                 #expect(
-                    description.files.map(\.lastPathComponent) == ["ca.pem", "AuthKey_CHAPARKEY1.p8", "firebase.json", "chapar.yaml"]
+                    description.files.map(\.lastPathComponent) == [
+                        "ca.pem", "AuthKey_CHAPARKEY1.p8", "firebase.json", "chapar.yaml",
+                    ]
                 )
                 let ca = try String(contentsOf: description.files[0], encoding: .utf8)
                 #expect(try NIOSSLCertificate.fromPEMBytes(Array(ca.utf8)).count == 1)

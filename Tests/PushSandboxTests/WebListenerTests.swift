@@ -21,7 +21,9 @@ private struct EchoSite: SandboxSite {
         )
     }
 
-    func answer(_ fault: FaultAnswer, to request: SandboxRequest, at now: Date) -> SandboxAnswer { fault.plain(now: now) }
+    func answer(_ fault: FaultAnswer, to request: SandboxRequest, at now: Date) -> SandboxAnswer {
+        fault.plain(now: now)
+    }
 }
 
 @Suite("A simulated web service over both versions of HTTP", .timeLimit(.minutes(1)))

@@ -24,6 +24,7 @@ public struct FCMServiceAccountKey: Sendable {
     ///   - projectID: The project.
     ///   - keyID: The key's id.
     ///   - hasOwnKey: Whether it gets a new key, rather than the one that all others of this process have.
+    /// - Throws: When no key can be made.
     public init(projectID: String, keyID: String = "c4a9a7f0sandbox", hasOwnKey: Bool = false) throws {
         let key = try (hasOwnKey ? nil : Self.shared) ?? _RSA.Signing.PrivateKey(keySize: .bits2048)
         self.projectID = projectID

@@ -32,7 +32,9 @@ public struct FCMDevice: Sendable, Hashable {
     }
 }
 
-/// Everything that the FCM simulator knows and has seen. A value, changed behind a lock.
+/// Everything that the FCM simulator knows and has seen.
+///
+/// A value, changed behind a lock.
 struct FCMWorld: Sendable {
     /// An access token that was handed out.
     struct AccessToken: Sendable {

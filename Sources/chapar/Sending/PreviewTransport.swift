@@ -3,7 +3,8 @@ import Synchronization
 
 /// Takes calls in the place of the network, so that `--dry-run` can show what a platform would be sent.
 ///
-/// Every call is answered with 200. Header fields that carry credentials are shown by name only.
+/// Every call is answered with 200 and what any platform takes for a yes. Header fields that carry credentials are shown by
+/// name only.
 final class PreviewTransport: HTTPTransport {
     fileprivate struct Taken {
         var call: HTTPCall
@@ -31,6 +32,7 @@ final class PreviewTransport: HTTPTransport {
 
     private static func carries(_ call: HTTPCall, _ id: String) -> Bool {
         call.headers.contains { $0.value == id } || call.template.headers.contains { $0.value == id }
+            || String(decoding: call.body, as: UTF8.self).contains(id)
     }
 
     private static func shown(_ taken: Taken) -> JSONValue {
@@ -54,6 +56,12 @@ final class PreviewTransport: HTTPTransport {
 
 /// A pool that answers every call with 200 and sends nothing.
 private final class PreviewPool: HTTPPool {
+    /// What any platform takes for a yes, and its token endpoint's answer too.
+    private static let answer = JSONValue.object([
+        "access_token": "preview", "token_type": "Bearer", "expires_in": 3600, "name": "preview/messages/preview",
+        "code": "80000000", "msg": "Success", "requestId": "preview",
+    ]).bytes
+
     private let configuration: HTTPPoolConfiguration
     private let transport: PreviewTransport
 
@@ -68,7 +76,8 @@ private final class PreviewPool: HTTPPool {
         transport.take(
             calls.map { .init(call: $0, endpoint: configuration.endpoint, credentials: credentials) }
         )
-        report(calls.indices.map { HTTPReply(index: $0, result: .success(HTTPAnswer(status: 200)), connection: 0) })
+        let answer = HTTPAnswer(status: 200, body: Self.answer)
+        report(calls.indices.map { HTTPReply(index: $0, result: .success(answer), connection: 0) })
     }
 
     var status: HTTPPoolStatus { HTTPPoolStatus() }

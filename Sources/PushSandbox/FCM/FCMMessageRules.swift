@@ -140,7 +140,10 @@ enum FCMMessageRules {
             for (index, value) in values.enumerated() { _ = try checked(value, field, "\(path)[\(index)]") }
             return value
         case (.word(let words), .string(let word)):
-            guard words.contains(word) else { throw .malformed(path, "Invalid value at '\(path)': \"\(word)\"") }
+            // In any case: Google's own SDK for Python writes "high".
+            guard words.contains(word.uppercased()) else {
+                throw .malformed(path, "Invalid value at '\(path)': \"\(word)\"")
+            }
             return value
         case (.open, .object), (.string, .string), (.bool, .bool), (.number, .integer), (.number, .double): return value
         default: throw .malformed(path, "Invalid value at '\(path)'")

@@ -120,7 +120,7 @@ public final class Sandbox: Sendable {
     /// - Throws: When a file cannot be written.
     public func writeFiles(to directory: URL, gatewayPort: Int = 8080) throws -> SandboxDescription {
         let directory = directory.standardizedFileURL
-        hms.callBack(gatewayPort: gatewayPort)
+        if gatewayPort > 0 { hms.callBack(gatewayPort: gatewayPort) }
         try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
         let folder = SandboxFolder(path: directory.path)
         var written: [URL] = []

@@ -8,6 +8,7 @@ enum Schema {
         migrator.registerMigration("1 deliveries") { try $0.execute(sql: deliveries) }
         migrator.registerMigration("2 devices") { try $0.execute(sql: devices) }
         migrator.registerMigration("3 deliveries in hand") { try $0.execute(sql: deliveriesInHand) }
+        migrator.registerMigration("4 receipts") { try $0.execute(sql: receipts) }
         return migrator
     }
 

@@ -34,6 +34,7 @@ extension Writer {
             sql.deleteRange.bind(1, id + count - removed)
             sql.deleteRange.bind(2, id + count)
             try sql.deleteRange.run()
+            try receiptTables().forget(from: id + count - removed, to: id + count)
             if removed < count {
                 sql.shorten.bind(1, id)
                 sql.shorten.bind(2, count - removed)

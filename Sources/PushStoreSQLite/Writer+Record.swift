@@ -31,6 +31,7 @@ extension Writer {
                 }
             finish(entry, isClaimed)
             if isNews, let event = resolution.event { journal.events.append(event) }
+            if isNews, let receipt = resolution.receipt { try receiptTables().expect(entry.id, receipt) }
         case .retry(let moment, let step):
             guard entry.head.plan.backends.indices.contains(step) else {
                 throw .failed("the plan of delivery \(entry.id) has no step \(step)")

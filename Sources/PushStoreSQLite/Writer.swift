@@ -31,6 +31,8 @@ final class Writer {
     var boundCollapse: String?
     /// The tables of the device registry, once they were used.
     var devices: DeviceTables?
+    /// The table of awaited receipts, once it was needed.
+    var receipts: ReceiptTables?
 
     init(core: StoreCore, connection: OpaquePointer, book: Book, lastEvent: Int64) throws(StoreError) {
         self.core = core

@@ -6,7 +6,7 @@ public import Foundation
 /// * `enqueue` returns after the commit, and what it accepted survives any crash. Many calls share one commit.
 /// * A delivery is claimed by one owner at a time. A claim is a lease: when its owner dies or lets it lapse, the delivery
 ///   can be claimed again, marked as one that may have been sent.
-/// * A state never leaves a final one. Counts over the states of a notification always add up to its recipients.
+/// * A state never leaves a final one, but for what receipts say (``DeliveryState/canBecome(_:)``). Counts over the states of a notification always add up to its recipients.
 /// * Memory does not grow with the number of waiting deliveries, nor does the cost of a claim.
 /// * Events are numbered without gaps as the commits they belong to, and can be read again from any number still kept.
 public protocol NotificationStore: StateStore {
@@ -37,6 +37,11 @@ public protocol NotificationStore: StateStore {
     ///
     /// A resolution of a delivery that has become final in the meantime changes nothing.
     func record(_ resolutions: [Resolution]) async throws(StoreError)
+
+    /// Writes what platforms reported about deliveries that they had accepted, all in one commit; an answer for each.
+    ///
+    /// A receipt that comes again changes nothing.
+    func receive(_ receipts: [ReceiptEntry]) async throws(StoreError) -> [ReceiptResult]
 
     /// Cancels every delivery of a notification that is not claimed and not final. Nil when there is no such notification.
     func cancel(_ id: NotificationID, event: @escaping @Sendable (ClaimedDelivery) -> [UInt8]) async throws(StoreError)
@@ -70,6 +75,13 @@ public protocol NotificationStore: StateStore {
 
     /// Ends the store after what is under way is committed; later calls throw ``StoreError/closed``.
     func close() async
+}
+
+extension NotificationStore {
+    /// No delivery waits for a receipt in a store that does not keep their addresses.
+    public func receive(_ receipts: [ReceiptEntry]) async throws(StoreError) -> [ReceiptResult] {
+        receipts.map { _ in .unknown }
+    }
 }
 
 /// Small values that components keep over a restart, such as a provider token with its time.

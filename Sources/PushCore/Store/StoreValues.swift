@@ -207,6 +207,8 @@ public struct Resolution: Sendable {
     public var mayHaveBeenSent: Bool
     /// The event that tells of it, as JSON; nil for none.
     public var event: [UInt8]?
+    /// By what the platform's later receipt will find the delivery; nil when none is expected.
+    public var receipt: ReceiptAddress?
 
     /// Makes a resolution.
     public init(
@@ -214,13 +216,15 @@ public struct Resolution: Sendable {
         transition: Transition,
         attempt: [UInt8]? = nil,
         mayHaveBeenSent: Bool = false,
-        event: [UInt8]? = nil
+        event: [UInt8]? = nil,
+        receipt: ReceiptAddress? = nil
     ) {
         self.delivery = delivery
         self.transition = transition
         self.attempt = attempt
         self.mayHaveBeenSent = mayHaveBeenSent
         self.event = event
+        self.receipt = receipt
     }
 }
 

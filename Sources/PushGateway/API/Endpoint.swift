@@ -11,6 +11,7 @@ enum Endpoint: Equatable {
     case device(Substring)
     case events
     case backends
+    case receipts(Substring)
     case health
     case readiness
     case metrics
@@ -42,6 +43,13 @@ enum Endpoint: Equatable {
                 self = .device(id)
                 return
             }
+            let backends = "/v1/backends/"
+            if path.hasPrefix(backends), path.hasSuffix("/receipts") {
+                let name = path.dropFirst(backends.count).dropLast("/receipts".count)
+                guard !name.isEmpty, !name.contains("/") else { return nil }
+                self = .receipts(name)
+                return
+            }
             let prefix = "/v1/notifications/"
             guard path.hasPrefix(prefix) else { return nil }
             let parts = path.dropFirst(prefix.count).split(separator: "/", omittingEmptySubsequences: false)
@@ -65,6 +73,7 @@ enum Endpoint: Equatable {
         case .device: "/v1/devices/{id}"
         case .events: "/v1/events"
         case .backends: "/v1/backends"
+        case .receipts: "/v1/backends/{name}/receipts"
         case .health: "/healthz"
         case .readiness: "/readyz"
         case .metrics: "/metrics"
@@ -79,6 +88,7 @@ enum Endpoint: Equatable {
     var methods: [HTTPRequest.Method] {
         switch self {
         case .notifications, .batch, .deviceBatch: [.post]
+        case .receipts: [.post]
         case .device: [.get, .head, .put, .patch, .delete]
         case .notification: [.get, .head, .delete]
         default: [.get, .head]
@@ -89,6 +99,8 @@ enum Endpoint: Equatable {
     func access(_ method: HTTPRequest.Method) -> Access {
         switch self {
         case .health, .readiness, .dashboard: .open
+        // The platform's signature is the credential.
+        case .receipts: .open
         case .openAPI: .anyKey
         case .notifications, .batch: .scope(.send)
         case .notification: method == .delete ? .scope(.send) : .scope(.read)

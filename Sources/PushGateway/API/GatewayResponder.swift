@@ -29,6 +29,7 @@ public final class GatewayResponder: HTTPResponder {
     private let deviceBatches: DeviceBatchAPI
     private let events: EventsAPI
     private let operations: OperationsAPI
+    private let receipts: ReceiptsAPI
     private let documents: StaticDocuments
     private let derived: Mutex<APISnapshot>
 
@@ -57,6 +58,7 @@ public final class GatewayResponder: HTTPResponder {
             admission: admission,
             build: build
         )
+        receipts = ReceiptsAPI(state: state, lanes: lanes, admission: admission, logger: logger)
         documents = StaticDocuments(build: build)
         derived = Mutex(APISnapshot(state.snapshot, knownKinds: knownKinds))
     }
@@ -126,6 +128,7 @@ public final class GatewayResponder: HTTPResponder {
         case .device(let id): return try await devices.answer(request, method, id, scope)
         case .events: return try await events.open(scope)
         case .backends: return try await operations.backends()
+        case .receipts(let name): return try await receipts.take(request, name, scope)
         case .metrics: return await operations.scrape()
         case .openAPI: return documents.describe()
         case .dashboard: return documents.page()

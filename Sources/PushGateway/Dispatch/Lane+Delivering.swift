@@ -133,7 +133,8 @@ extension Lane {
                         delivery: claim.id,
                         transition: .end(.acceptedByPlatform),
                         attempt: attempt,
-                        event: json.event(claim, attempt: attempt, at: moment)
+                        event: json.event(claim, attempt: attempt, at: moment),
+                        receipt: receiptAddress(of: acceptance, claim, batch)
                     )
                 )
                 aftermath.accepted += 1
@@ -163,6 +164,16 @@ extension Lane {
         }
         if let event = tell(change, at: now) { aftermath.events.append(event) }
         around.recorder.append(resolutions, events: aftermath.events)
+    }
+
+    /// By what a receipt will find the delivery; nil when the platform sends none.
+    private func receiptAddress(
+        of acceptance: Acceptance,
+        _ claim: ClaimedDelivery,
+        _ batch: LaneBatch
+    ) -> ReceiptAddress? {
+        guard acceptance.isVerdictPending, let platformID = acceptance.platformID else { return nil }
+        return ReceiptAddress(backend: name, platformID: platformID, token: batch.token(of: claim)?.value)
     }
 
     /// What one group of answers adds up to.

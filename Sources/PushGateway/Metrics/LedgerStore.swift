@@ -56,6 +56,11 @@ public struct LedgerStore: NotificationStore {
         }
     }
 
+    /// Writes receipts; what they are about has ended already, and stays in the books as it ended.
+    public func receive(_ receipts: [ReceiptEntry]) async throws(StoreError) -> [ReceiptResult] {
+        try await store.receive(receipts)
+    }
+
     /// Cancels; what was cancelled goes into the books.
     public func cancel(
         _ id: NotificationID,

@@ -15,7 +15,7 @@ public struct StoreConformance {
     /// They are independent of each other.
     public static let cases: [StoreConformanceCase] =
         acceptance + idempotency + claims + resolutions + leases + collapsing + cancelling + expiry + events + keeping
-        + plans + walks
+        + plans + walks + receipts
 }
 
 /// One promise of the contract.

@@ -165,6 +165,7 @@ struct StubBackend: PushBackend {
     var health = BackendHealth()
     /// A text that is no token; others are brought to lower case where there is one.
     var malformed: String?
+    var receipts: (any ReceiptReader)?
 
     func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {}
     func check(_ notification: PushNotification, for recipient: Recipient.Form) -> PayloadCheck {

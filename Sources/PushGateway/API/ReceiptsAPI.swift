@@ -1,0 +1,188 @@
+internal import Foundation
+internal import HTTPTypes
+internal import Hummingbird
+internal import Logging
+internal import PushCore
+internal import Synchronization
+
+/// `POST /v1/backends/{name}/receipts`: where a platform reports what became of messages that it had accepted.
+///
+/// No API key: the platform's signature is the credential, checked by the backend's ``ReceiptReader``. Who has none learns
+/// nothing, and cannot cost much: bodies and callbacks a second are bounded. What a callback says is stored before it is
+/// answered, and a callback that comes again changes nothing.
+final class ReceiptsAPI: Sendable {
+    /// The largest callback, in bytes; Huawei's hold up to 100 statuses, of which each takes some 400.
+    static let maximumBody = 256 << 10
+    /// Callbacks a second, for each gateway.
+    static let perSecond = 500.0
+    /// A receipt younger than this may be faster than the commit of its acceptance.
+    static let fresh: TimeInterval = 30
+    /// How long a receipt waits for that commit.
+    static let patience = Duration.milliseconds(500)
+
+    let state: GatewayState
+    let lanes: any LaneObserver
+    let admission: Admission
+    let logger: Logger
+    private let bucket: Mutex<TokenBucket>
+
+    init(state: GatewayState, lanes: any LaneObserver, admission: Admission, logger: Logger) {
+        self.state = state
+        self.lanes = lanes
+        self.admission = admission
+        self.logger = logger
+        bucket = Mutex(TokenBucket(Pacing(perSecond: Self.perSecond, burst: .seconds(2)), at: state.time.now))
+    }
+
+    /// Answers a callback.
+    func take(_ request: Request, _ name: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
+        let now = state.time.now
+        guard bucket.withLock({ $0.take(1, at: now).granted }) == 1 else { throw .tooBusy }
+        let backends = scope.snapshot.gateway.backends
+        guard let backend = backends.first(where: { $0.name == name })?.backend, let reader = backend.receipts else {
+            throw .notFound("No backend of this name expects receipts.")
+        }
+        let bodies = RequestBodyReader(admission: admission, limit: Self.maximumBody)
+        return try await bodies.withBody(of: request) { (body) throws(Problem) in
+            let receipts = try read(
+                ReceiptCallback(headers: Self.headers(request), body: body, receivedAt: now),
+                reader,
+                name
+            )
+            try await settle(receipts, backend, String(name), at: now)
+            return Response(
+                status: .ok,
+                headers: [.contentType: "application/json", .cacheControl: "no-store"],
+                body: ResponseBody(bytes: reader.acknowledgement)
+            )
+        }
+    }
+
+    private func read(
+        _ callback: ReceiptCallback,
+        _ reader: any ReceiptReader,
+        _ name: Substring
+    ) throws(Problem) -> [DeliveryReceipt] {
+        do throws(ReceiptRefusal) {
+            return try reader.receipts(in: callback)
+        } catch {
+            switch error {
+            case .notAuthentic(let why):
+                logger.warning("a receipt was not believed", metadata: ["backend": "\(name)", "reason": "\(why)"])
+                throw Problem(.unauthorized, "receipt_not_authentic", "The callback is not the platform's")
+            case .malformed(let why):
+                logger.warning("a receipt cannot be read", metadata: ["backend": "\(name)", "reason": "\(why)"])
+                throw Problem(.badRequest, "receipt_malformed", "The callback cannot be read", detail: why)
+            }
+        }
+    }
+
+    private func settle(
+        _ receipts: [DeliveryReceipt],
+        _ backend: any PushBackend,
+        _ name: String,
+        at now: Date
+    ) async throws(Problem) {
+        var results = try await store(receipts, name, at: now)
+        // The platform may be faster than the commit that says it accepted the message.
+        let early = receipts.indices.filter {
+            results[$0] == .unknown && abs(now.timeIntervalSince(receipts[$0].at)) < Self.fresh
+        }
+        if !early.isEmpty, (try? await state.time.sleep(for: Self.patience)) != nil {
+            let second = try await store(early.map { receipts[$0] }, name, at: now)
+            for (place, index) in early.enumerated() { results[index] = second[place] }
+        }
+        await bury(receipts, results, backend, name, at: now)
+        let strangers = results.count { $0 == .unknown }
+        if strangers > 0 {
+            logger.debug("receipts of unknown messages", metadata: ["backend": "\(name)", "count": "\(strangers)"])
+        }
+    }
+
+    private func store(
+        _ receipts: [DeliveryReceipt],
+        _ name: String,
+        at now: Date
+    ) async throws(Problem) -> [ReceiptResult] {
+        let entries = receipts.map { receipt in
+            let story = EventJSON.receipt(receipt, backend: name)
+            let state = receipt.deliveryState
+            return ReceiptEntry(
+                ReceiptAddress(backend: name, platformID: receipt.platformID ?? "", token: receipt.token),
+                state: state,
+                story: story
+            ) { delivery in
+                EventJSON.received(delivery, changesState: state != nil, backend: name, story: story, at: now)
+            }
+        }
+        do throws(StoreError) {
+            return try await self.state.store.receive(entries)
+        } catch {
+            throw Problem(error)
+        }
+    }
+
+    /// Takes what receipts say about dead tokens to the guard, as answers to messages are.
+    private func bury(
+        _ receipts: [DeliveryReceipt],
+        _ results: [ReceiptResult],
+        _ backend: any PushBackend,
+        _ name: String,
+        at now: Date
+    ) async {
+        guard let desk = lanes.invalidations else { return }
+        var refusals: [TokenRefusal] = []
+        var answers = 0
+        for (receipt, result) in zip(receipts, results) {
+            if case .repeated = result { continue }
+            answers += 1
+            guard let invalidation = receipt.invalidation, let token = await token(of: receipt, result, backend) else {
+                continue
+            }
+            refusals.append(
+                TokenRefusal(token, asOf: invalidation.asOf, at: now, backend: name, reason: receipt.reason)
+            )
+        }
+        guard !refusals.isEmpty else { return }
+        let watch = await desk.watch(name, state.snapshot.configuration.invalidationGuard)
+        guard desk.take(refusals, answers: answers, watch, at: now) else { return }
+        let events = refusals.map { EventJSON.tokenInvalidated($0, device: nil, isCertain: true, at: now) }
+        do throws(StoreError) {
+            try await state.store.publish(events)
+        } catch {
+            logger.error("an event was not written", metadata: ["backend": "\(name)", "error": "\(error)"])
+        }
+    }
+
+    /// The token with its service: that of the delivery, else under which it is registered.
+    private func token(
+        of receipt: DeliveryReceipt,
+        _ result: ReceiptResult,
+        _ backend: any PushBackend
+    ) async -> DeviceToken? {
+        guard let value = receipt.token else { return nil }
+        if case .taken(let delivery) = result, case .token(let token) = delivery.recipient { return token }
+        for service in backend.audience.services.sorted(by: { $0.rawValue < $1.rawValue }) {
+            let token = DeviceToken(value, service: service)
+            // A registry that does not answer is as good as one that does not know the token.
+            if (try? await state.devices.device(having: token)) ?? nil != nil { return token }
+        }
+        return nil
+    }
+
+    private static func headers(_ request: Request) -> [HTTPHeader] {
+        request.headers.map { HTTPHeader($0.name.canonicalName, $0.value) }
+    }
+}
+
+extension DeliveryReceipt {
+    /// Where the delivery stands after it; nil when it decides nothing.
+    var deliveryState: DeliveryState? {
+        switch event {
+        case .delivered: .delivered
+        case .opened: .opened
+        case .failed: .failed
+        case .note: nil
+        }
+    }
+}

@@ -1,0 +1,131 @@
+import Foundation
+import PushCore
+import Synchronization
+
+extension StoreConformance {
+    static let receipts: [StoreConformanceCase] = [
+        StoreConformanceCase("A receipt takes an accepted delivery to its real end, over a restart") { fixture in
+            var store = try await fixture.open()
+            let id = try await store.accept(.sample(store, fixture.time, to: (0..<4).map { Recipient.sample($0) }))
+            try await store.acceptByPlatform(try await store.claimNow(), "REQ-1")
+            store = try await fixture.reopen(store)
+            let events = try await store.lastEvent()
+            let results = try await store.receive([
+                .sample("REQ-1", "token-0", .delivered), .sample("REQ-1", "token-1", .failed),
+                .sample("REQ-1", "token-2", nil), .sample("REQ-1", "token-9", .delivered),
+                .sample("REQ-9", "token-3", .delivered), .sample("REQ-1", "token-3", .delivered, backend: "other"),
+            ])
+            try expect(
+                results.map(\.word),
+                is: ["taken", "taken", "taken", "unknown", "unknown", "unknown"],
+                "results"
+            )
+            try expect(
+                try await store.counts(id),
+                is: [.delivered: 1, .failed: 1, .acceptedByPlatform: 2],
+                "counts"
+            )
+            try expect(
+                try await store.eventTexts(after: events),
+                is: ["delivered token-0", "failed token-1", "accepted_by_platform token-2"],
+                "events"
+            )
+            store = try await fixture.reopen(store)
+            let stories = try await store.deliveries(of: id, after: nil, limit: 10).map {
+                String(decoding: $0.story, as: UTF8.self)
+            }
+            try expect(
+                stories.map { $0.contains(#"{"outcome":"receipt""#) },
+                is: [true, true, true, false],
+                "what is in the stories"
+            )
+            await store.close()
+        },
+        StoreConformanceCase("A receipt that comes again, or after better news, changes nothing") { fixture in
+            let store = try await fixture.open()
+            let id = try await store.accept(.sample(store, fixture.time))
+            try await store.acceptByPlatform(try await store.claimNow(), "REQ-1")
+            func receive(_ state: DeliveryState?) async throws -> String {
+                try await store.receive([.sample("REQ-1", "token-a", state)])[0].word
+            }
+            try expect(try await receive(nil), is: "taken", "first news")
+            try expect(try await receive(nil), is: "repeated", "the same news")
+            try expect(try await receive(.delivered), is: "taken", "delivered")
+            let events = try await store.lastEvent()
+            for state in [DeliveryState.delivered, .failed] {
+                try expect(try await receive(state), is: "repeated", "\(state) after delivered")
+            }
+            try expect(try await store.lastEvent(), is: events, "the newest event")
+            try expect(try await receive(.opened), is: "taken", "opened")
+            try expect(try await receive(.delivered), is: "repeated", "delivered after opened")
+            try expect(try await store.counts(id), is: [.opened: 1], "counts")
+            await store.close()
+        },
+        StoreConformanceCase("A receipt finds no delivery that is under way, ended otherwise or was purged") {
+            fixture in
+            let store = try await fixture.open()
+            let id = try await store.accept(.sample(store, fixture.time, to: (0..<2).map { Recipient.sample($0) }))
+            let claimed = try await store.claimNow()
+            func receive(_ token: String) async throws -> String {
+                try await store.receive([.sample("REQ-1", token, .delivered)])[0].word
+            }
+            try expect(try await receive("token-0"), is: "unknown", "while claimed")
+            try await store.acceptByPlatform([claimed[0]], "REQ-1")
+            try await store.end([claimed[1]], .failed)
+            try expect(try await receive("token-1"), is: "unknown", "of a failed one")
+            try expect(try await store.counts(id), is: [.acceptedByPlatform: 1, .failed: 1], "counts")
+            fixture.time.advance(by: .seconds(100_000))
+            _ = try await store.purge(before: fixture.time.now, limit: 100)
+            try expect(try await receive("token-0"), is: "unknown", "after the purge")
+            await store.close()
+        },
+    ]
+}
+
+extension NotificationStore {
+    /// Ends deliveries as accepted, with a receipt to come.
+    fileprivate func acceptByPlatform(_ deliveries: [ClaimedDelivery], _ platformID: String) async throws {
+        try await record(
+            deliveries.map { delivery in
+                guard case .token(let token) = delivery.recipient else {
+                    throw ConformanceFailure("the recipient is another one")
+                }
+                return Resolution(
+                    delivery: delivery.id,
+                    transition: .end(.acceptedByPlatform),
+                    attempt: Array(#"{"outcome":"accepted","platform_id":"\#(platformID)"}"#.utf8),
+                    event: Array("ended \(delivery.id)".utf8),
+                    receipt: ReceiptAddress(backend: "apns", platformID: platformID, token: token.value)
+                )
+            }
+        )
+    }
+}
+
+extension ReceiptEntry {
+    fileprivate static func sample(
+        _ platformID: String,
+        _ token: String,
+        _ state: DeliveryState?,
+        backend: String = "apns"
+    ) -> ReceiptEntry {
+        ReceiptEntry(
+            ReceiptAddress(backend: backend, platformID: platformID, token: token),
+            state: state,
+            story: Array(#"{"outcome":"receipt","reason":"\#(state?.rawValue ?? "note")"}"#.utf8)
+        ) { delivery in
+            guard case .token(let token) = delivery.recipient else { return [] }
+            return Array("\(delivery.state.rawValue) \(token.value)".utf8)
+        }
+    }
+}
+
+extension ReceiptResult {
+    fileprivate var word: String {
+        switch self {
+        case .unknown: "unknown"
+        case .repeated: "repeated"
+        case .taken: "taken"
+        }
+    }
+}

@@ -41,6 +41,17 @@ let package = Package(
                 .product(name: "NIOPosix", package: "swift-nio"),
             ]
         ),
+        // The HMS backend: what a recipient costs in a full batch and alone.
+        .executableTarget(
+            name: "hms-bench",
+            dependencies: [
+                .product(name: "PushCore", package: "chapar"),
+                .product(name: "PushHMS", package: "chapar"),
+                .product(name: "PushHTTP", package: "chapar"),
+                .product(name: "PushSandbox", package: "chapar"),
+                .product(name: "Logging", package: "swift-log"),
+            ]
+        ),
         // What the embedded store costs: rows per second and CPU for each row.
         .executableTarget(
             name: "store-bench",

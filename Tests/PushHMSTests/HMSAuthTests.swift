@@ -157,6 +157,35 @@ struct HMSAuthTests {
         }
     }
 
+    @Test("The simulator's v3 takes the JWT, wants a push type, and reaches devices that v1 does not")
+    func v3() async throws {
+        try await Harness.run(.demonstration) { harness in
+            let account = try HMSServiceAccount(json: Array(harness.simulator.serviceAccountFile.utf8))
+            let bearer = "Bearer " + (try account.token(at: .now)).value.reveal()
+            let transport = NIOTransport(logger: quiet)
+            let endpoint = try #require(HTTPEndpoint(url: harness.simulator.url(HMSSimulator.push)))
+            var configuration = HTTPPoolConfiguration(endpoint: endpoint, version: .http2)
+            configuration.extraTrustPEM = harness.simulator.authority.certificatePEM
+            let pool = try transport.pool(configuration)
+            func send(_ headers: [HTTPHeader]) async throws -> HMSAnswer {
+                let template = HTTPCallTemplate(
+                    method: "POST",
+                    headers: [HTTPHeader("authorization", bearer)] + headers
+                )
+                let body = #"{"payload":{"notification":{}},"target":{"token":["sim-v3-1","sim-dead-1"]}}"#
+                let path = "/v3/\(harness.simulator.app.projectID)/messages:send"
+                let answer = try await pool.send(HTTPCall(template, path: path, body: Array(body.utf8)))
+                return HMSAnswer(answer, now: .now)
+            }
+            #expect(try await send([]).code == "80100001")
+            let answer = try await send([HTTPHeader("push-type", "0")])
+            #expect(answer.code == "80100000")
+            #expect(answer.partial?.refused.map(\.token) == ["sim-dead-1"])
+            #expect(answer.partial?.refused.first?.reason == "tokenFormatError")
+            await transport.shutdown(grace: .seconds(1))
+        }
+    }
+
     // MARK: The kit
 
     @Test("The conformance kit passes with client credentials", arguments: AuthStrategyConformance.checks)
@@ -176,7 +205,7 @@ struct HMSAuthTests {
 
     @Test("The conformance kit passes with a service account", arguments: AuthStrategyConformance.checks)
     func accounts(check: ConformanceCheck<AuthStrategyConformance.Subject>) async throws {
-        let file = HMSSandboxServiceAccount.shared.keyFile(projectID: "1")
+        let file = HMSSandboxServiceAccount().keyFile(projectID: "1")
         let account = try HMSServiceAccount(json: Array(file.utf8))
         let time = CountingTime()
         try await check.run(

@@ -25,7 +25,7 @@ struct HMSPluginTests {
         }
         let node = ConfigNode(map([("huawei", map([("kind", .scalar("hms"))] + values))]), origin: origin)
         let report = ConfigReport()
-        let account = HMSSandboxServiceAccount.shared
+        let account = HMSSandboxServiceAccount()
         let files = Files(files: [
             "account.json": account.keyFile(projectID: "388421841221000001"), "text.json": "hello",
             "empty.json": "{}",

@@ -22,7 +22,7 @@ struct Harness: Sendable {
     /// Starts both, runs `body`, and ends both whatever happens.
     static func run(
         _ configuration: HMSSimulatorConfiguration = HMSSimulatorConfiguration(),
-        timeout: Duration = .seconds(10),
+        timeout: Duration = .seconds(45),
         time: any TimeSource = SystemTime(),
         change: (inout HMSOptions, HMSSimulator) throws -> Void = { _, _ in },
         _ body: (Harness) async throws -> Void

@@ -9,21 +9,26 @@ public struct HMSSandboxServiceAccount: Sendable {
     public let subAccount: String
     /// The key's id.
     public let keyID: String
-    /// The private key, PEM.
-    public let keyPEM: String
-    private let publicKey: _RSA.Signing.PublicKey?
+    private let ownKey: _RSA.Signing.PrivateKey?
 
-    /// One account for the whole process, since making a key takes a while.
-    public static let shared = HMSSandboxServiceAccount()
+    /// Made when it is needed first: making an RSA key takes long, and most simulators never see a JWT.
+    private static let sharedKey = try? _RSA.Signing.PrivateKey(keySize: .bits2048)
 
-    /// Makes an account with a new key of 2048 bits.
-    public init(subAccount: String = "118900001", keyID: String = "f47a1c2e5b") {
+    /// Makes an account.
+    ///
+    /// - Parameters:
+    ///   - subAccount: The account's id.
+    ///   - keyID: The key's id.
+    ///   - hasOwnKey: Whether it gets a new key, rather than the one that all others of this process have.
+    public init(subAccount: String = "118900001", keyID: String = "f47a1c2e5b", hasOwnKey: Bool = false) {
         self.subAccount = subAccount
         self.keyID = keyID
-        let key = try? _RSA.Signing.PrivateKey(keySize: .bits2048)
-        keyPEM = key?.pemRepresentation ?? ""
-        publicKey = key?.publicKey
+        ownKey = hasOwnKey ? try? _RSA.Signing.PrivateKey(keySize: .bits2048) : nil
     }
+
+    private var key: _RSA.Signing.PrivateKey? { ownKey ?? Self.sharedKey }
+    /// The private key, PEM.
+    public var keyPEM: String { key?.pemRepresentation ?? "" }
 
     /// The key file as it is downloaded from AppGallery Connect.
     public func keyFile(projectID: String) -> String {
@@ -48,7 +53,7 @@ public struct HMSSandboxServiceAccount: Sendable {
         else { return .badToken }
         let signed = Data((String(parts[0]) + "." + parts[1]).utf8)
         guard
-            publicKey?.isValidSignature(
+            key?.publicKey.isValidSignature(
                 _RSA.Signing.RSASignature(rawRepresentation: signature),
                 for: SHA256.hash(data: signed),
                 padding: .PSS

@@ -53,7 +53,7 @@ public struct HMSSimulatorConfiguration: Sendable {
     /// The apps; ``HMSSimulator/app`` is the first of them.
     public var apps = [App()]
     /// The service account of the first app's project.
-    public var serviceAccount = HMSSandboxServiceAccount.shared
+    public var serviceAccount = HMSSandboxServiceAccount()
     /// How receipts are signed.
     public var callback = Callback()
     /// Whether any device token that is not magic is taken.

@@ -90,6 +90,10 @@ public struct FirebaseTokenProvider: TokenProvider {
     ///
     /// No stricter pattern: Google promises none.
     public func validate(_ text: String) throws(InvalidToken) -> DeviceToken {
+        try Self.form(of: text, service)
+    }
+
+    static func form(of text: String, _ service: TokenService) throws(InvalidToken) -> DeviceToken {
         var rest = Substring(text)
         while let last = rest.last, last.isWhitespace { rest.removeLast() }
         rest = rest.drop { $0.isWhitespace }

@@ -102,6 +102,13 @@ final class Child: Sendable {
     /// Sends a signal.
     func send(_ signal: Int32) { if ended.withLock({ $0 }) == nil { Glibc.kill(process.processIdentifier, signal) } }
 
+    /// The memory it holds now.
+    func residentKilobytes() throws -> Int {
+        let status = try String(contentsOfFile: "/proc/\(process.processIdentifier)/status", encoding: .utf8)
+        let line = status.split(separator: "\n").first { $0.hasPrefix("VmRSS:") } ?? ""
+        return line.split(separator: " ").dropFirst().first.flatMap { Int($0) } ?? 0
+    }
+
     /// Ends it at once.
     func kill() { send(SIGKILL) }
 

@@ -17,6 +17,7 @@ extension NotificationDraft {
         case .device, .user: break
         default: return false
         }
+        if isLookedUp { return false }
         guard let backend, let form = recipients.first?.form else { return true }
         return !(routing.backend(backend)?.audience.forms.contains(form) ?? false)
     }
@@ -31,6 +32,7 @@ extension NotificationDraft {
             try await lookUpDevices(in: store, &issues)
         }
         recipients = devices.map { .device($0.device.id) }
+        isLookedUp = true
     }
 
     private mutating func lookUpDevices(

@@ -25,9 +25,13 @@ extension Gateway {
     ) async throws(StoreError) -> Gateway {
         let books = try await LedgerStore(store, metrics: metrics)
         let state = GatewayState(snapshot: snapshot, store: books, devices: store, time: time)
-        let dispatcher = Dispatcher(store: books, time: time, observer: metrics, logger: logger) { stored in
-            try NotificationContent.decode(stored)
-        }
+        let dispatcher = Dispatcher(
+            store: books,
+            devices: store,
+            time: time,
+            observer: metrics,
+            logger: logger
+        ) { stored in try NotificationContent.decode(stored) }
         let api = GatewayAPI(state: state, lanes: dispatcher, metrics: metrics, knownKinds: knownKinds, logger: logger)
         let front = api.makeApplication(onListening: onListening)
         return Gateway(state: state, dispatcher: dispatcher, front: front, logger: logger)

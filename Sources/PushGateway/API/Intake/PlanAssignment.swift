@@ -26,6 +26,12 @@ struct PlanAssignment {
             assign(draft, routing, &issues)
             return
         }
+        // Whoever judges without a registry must not take devices for a platform's own.
+        guard !draft.needsRegistry(routing) else {
+            let sentence = "Only a gateway knows devices and users of the registry; give its address."
+            issues.add("#/to/\(draft.audienceField)", "needs_gateway", sentence)
+            return
+        }
         let choice = draft.choice
         guard let first = draft.recipients.first else {
             Self.checkName(choice, routing, &issues)

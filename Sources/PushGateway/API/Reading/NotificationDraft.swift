@@ -8,6 +8,8 @@ struct NotificationDraft: Sendable {
     var recipients: [Recipient] = []
     /// The devices of the registry behind ``recipients``, in the same order; empty for other recipients.
     var devices: [RegistryRecipient] = []
+    /// Whether the registry was asked for ``devices``.
+    var isLookedUp = false
     /// Recipients that turned out to be nobody.
     var warnings: [PushWarning] = []
     /// The member of `to` that names the recipients, such as `tokens`.

@@ -1,0 +1,11 @@
+import Foundation
+public import PushCore
+
+extension HMSBackend {
+    /// The token as ``HMSTokenProvider/validate(_:)`` gives it: without blanks around it.
+    public func checked(_ token: DeviceToken) throws(InvalidToken) -> DeviceToken {
+        let text = token.value.trimmingCharacters(in: .whitespacesAndNewlines)
+        if let problem = HMSToken.problem(in: text) { throw InvalidToken(token.service, problem) }
+        return DeviceToken(text, service: token.service)
+    }
+}

@@ -1,0 +1,231 @@
+import Foundation
+import PushCore
+import PushSandbox
+import Testing
+
+@testable import chapar
+
+@Suite("The devices of a gateway, by the command line", .serialized, .timeLimit(.minutes(5)))
+struct DevicesTests {
+    /// How many devices the import of the memory test has: few enough for a debug build, or what `CHAPAR_DEVICES` says.
+    private static let crowd = ProcessInfo.processInfo.environment["CHAPAR_DEVICES"].flatMap { Int($0) } ?? 20_000
+
+    private func run(
+        _ arguments: [String],
+        _ gateway: ServedGateway,
+        input: String? = nil,
+        within limit: Duration = .seconds(60)
+    ) async throws -> Program.Result {
+        try await Program.run(["devices"] + arguments + ["--url", gateway.url], input: input, within: limit)
+    }
+
+    @Test("put, get, list and delete say and do the same as the API")
+    func life() async throws {
+        try await SandboxRig.run { rig in
+            let gateway = try await rig.serve()
+            defer { gateway.child.kill() }
+            let token = SandboxRig.token(1)
+            let put = try await run(
+                ["put", "phone:1", "--user", "ali", "--token", "ios-apns:\(token.uppercased())", "--tag", "x"],
+                gateway
+            )
+            #expect(put.status == 0, "\(put.errors)")
+            #expect(put.output == "registered phone:1\n")
+            let merged = try await run(["put", "phone:1", "--merge", "--locale", "fa", "--json"], gateway)
+            let json = try JSONValue(parsing: Array(merged.output.utf8))
+            #expect(json["user"] == "ali")
+            #expect(json["locale"] == "fa")
+            #expect(json["tokens"]?["ios-apns"]?["token"]?.stringValue == token, "in the platform's form")
+            let shown = try await run(["get", "phone:1"], gateway)
+            #expect(shown.lines.contains("user: ali"))
+            #expect(shown.output.contains("ios-apns: \(token), registered "))
+            let list = try await run(["list", "--tag", "x"], gateway)
+            #expect(list.lines.count == 2)
+            #expect(list.lines.last?.hasPrefix("phone:1  ali   -         ios-apns  x     ") == true, "\(list.output)")
+            #expect(try await run(["list", "--user", "sara", "--json"], gateway).output.isEmpty)
+            #expect(try await run(["delete", "phone:1"], gateway).output == "deleted phone:1\n")
+            for arguments in [
+                ["get", "phone:1"], ["delete", "phone:1"], ["put", "a", "--time-zone", "Mars/Olympus"],
+            ] {
+                let result = try await run(arguments, gateway)
+                #expect(result.status == 1)
+                #expect(!result.errors.isEmpty)
+            }
+            #expect(try await run(["list", "--platform", "windows"], gateway).status == 1)
+        }
+    }
+
+    @Test("A message to a user reaches the user's device")
+    func send() async throws {
+        try await SandboxRig.run { rig in
+            let gateway = try await rig.serve()
+            defer { gateway.child.kill() }
+            let token = SandboxRig.token(7)
+            _ = try await run(["put", "phone", "--user", "ali", "--token", "ios-apns:\(token)"], gateway)
+            let client = try gateway.client()
+            let answer = try await client.post(
+                "/v1/notifications",
+                Array(#"{"to":{"users":["ali"]},"content":{"title":"Hello"}}"#.utf8),
+                idempotencyKey: "a"
+            )
+            #expect(answer.status == 202)
+            let id = try #require(answer.json["id"]?.stringValue)
+            let delivery = try await Program.wait("the delivery") {
+                let items = try await client.get("/v1/notifications/\(id)/deliveries").json["items"]?.arrayValue
+                return items?.first { DeliveryState(rawValue: $0["state"]?.stringValue ?? "")?.isFinal ?? false }
+            }
+            await client.close()
+            #expect(delivery["state"] == "accepted_by_platform")
+            #expect(delivery["recipient"] == "device:phone")
+            #expect(rig.sandbox.apns.inbox.map(\.token) == [token])
+        }
+    }
+
+    @Test("import takes what is right, names what is wrong, and can be repeated")
+    func importing() async throws {
+        try await SandboxRig.run { rig in
+            let gateway = try await rig.serve()
+            defer { gateway.child.kill() }
+            let file = rig.folder.appending(path: "people.csv").path
+            let rows = """
+                id,user,ios-apns,tags
+                a,ali,\(SandboxRig.token(1)),plan:pro|"city"
+                "b","sa,ra",,
+                c d,x,,
+                e,x,not hexadecimal,
+                f,too,many,,fields
+                """
+            try rows.write(toFile: file, atomically: true, encoding: .utf8)
+            let first = try await run(["import", file], gateway)
+            #expect(first.status == 4)
+            #expect(first.errors.contains("2 created, 0 replaced, 3 refused"))
+            for place in ["line 4: #/devices/2/id", "line 5: #/devices/3/tokens/ios-apns", "line 6 has 5 fields"] {
+                #expect(first.errors.contains(place), "\(first.errors)")
+            }
+            let again = try await run(["import", file, "--json"], gateway)
+            let results = try again.lines.map { try JSONValue(parsing: Array($0.utf8)) }
+            #expect(results.last == ["created": 0, "replaced": 2, "refused": 3])
+            #expect(
+                Set(results.compactMap { $0["code"]?.stringValue }) == ["invalid_line", "bad_id", "malformed_token"]
+            )
+            let shown = try await run(["get", "b", "--json"], gateway)
+            #expect(shown.output.contains(#""user":"sa,ra""#))
+            let wrong = try await run(["import", "-", "--format", "csv"], gateway, input: "id,usr\na,b\n")
+            #expect(wrong.status == 2)
+            #expect(wrong.errors.contains("Did you mean \"user\"?"))
+            #expect(try await run(["import", "-"], gateway, input: "nonsense\n").status == 1)
+        }
+    }
+
+    @Test("What is exported can be imported again and is the same, tombstones included")
+    func roundTrip() async throws {
+        try await SandboxRig.run { rig in
+            let gateway = try await rig.serve()
+            defer { gateway.child.kill() }
+            let registered = "2026-01-01T00:00:00.000Z"
+            let tombstone = #"{"as_of":"2026-02-01T00:00:00.000Z","backend":"ios","reason":"Unregistered"}"#
+            let lines = (0..<2500).map { number in
+                let token = #"{"token":"\#(SandboxRig.token(number))","registered_at":"\#(registered)""#
+                let more = number % 100 == 0 ? #","tombstone":\#(tombstone)}"# : "}"
+                return #"{"id":"d\#(number)","user":"u\#(number % 7)","tokens":{"ios-apns":\#(token)\#(more)}}"#
+            }
+            let input = lines.joined(separator: "\n")
+            #expect(try await run(["import", "-"], gateway, input: input).status == 0)
+            let file = rig.folder.appending(path: "all.ndjson").path
+            let exported = try await run(["export", "--output", file], gateway)
+            #expect(exported.status == 0, "\(exported.errors)")
+            #expect(exported.errors.contains("2500 exported"))
+            let text = try String(contentsOfFile: file, encoding: .utf8)
+            #expect(text.split(separator: "\n").count == 2500)
+            #expect(text.components(separatedBy: #""alive":false"#).count == 26)
+            for number in stride(from: 0, to: 2500, by: 10) {
+                _ = try await gateway.client().delete("/v1/devices/d\(number)")
+            }
+            #expect(try await run(["import", file], gateway).errors.contains("250 created, 2250 replaced"))
+            func contents(_ text: String) throws -> Set<String> {
+                // All but the time of the last change, and the order, which is that of registration.
+                Set(
+                    try text.split(separator: "\n").map { line in
+                        var device = try JSONValue(parsing: Array(line.utf8)).objectValue ?? JSONObject()
+                        device["updated_at"] = nil
+                        return JSONValue.object(device).text
+                    }
+                )
+            }
+            let again = try await run(["export"], gateway)
+            #expect(try contents(again.output) == contents(text))
+            let csv = try await run(["export", "--format", "csv", "--user", "u0"], gateway)
+            #expect(csv.lines.first == DeviceCSV.columns.joined(separator: ","))
+            #expect(csv.lines.count == 359)
+            #expect(csv.errors.contains("dead tokens were left out"))
+        }
+    }
+
+    @Test("A device whose registration was answered is there after kill -9")
+    func killed() async throws {
+        try await SandboxRig.run { rig in
+            var answered: [String] = []
+            for round in 0..<3 {
+                let gateway = try await rig.serve()
+                let client = try gateway.client()
+                let found = try await withThrowingTaskGroup(of: [String].self) { group in
+                    for writer in 0..<4 {
+                        group.addTask {
+                            var own: [String] = []
+                            for number in 0..<10_000 {
+                                let id = "r\(round)-w\(writer)-\(number)"
+                                let body = Array(#"{"user":"u","tags":["x"]}"#.utf8)
+                                guard let answer = try? await client.put("/v1/devices/\(id)", body) else { break }
+                                if answer.status == 201 { own.append(id) }
+                            }
+                            return own
+                        }
+                    }
+                    group.addTask {
+                        try await Task.sleep(for: .milliseconds(300 + 200 * round))
+                        gateway.child.kill()
+                        return []
+                    }
+                    return try await group.reduce(into: []) { $0 += $1 }
+                }
+                answered += found
+                await client.close()
+                _ = try await gateway.child.end()
+            }
+            #expect(answered.count > 10)
+            let gateway = try await rig.serve()
+            defer { gateway.child.kill() }
+            let listed = try await run(["list", "--tag", "x", "--limit", "100000", "--json"], gateway)
+            let there = Set(try listed.lines.compactMap { try JSONValue(parsing: Array($0.utf8))["id"]?.stringValue })
+            #expect(
+                there.isSuperset(of: answered),
+                "\(Set(answered).subtracting(there).count) of \(answered.count) lost"
+            )
+        }
+    }
+
+    @Test("An import of many devices leaves the gateway's memory as it was")
+    func memory() async throws {
+        try await SandboxRig.run { rig in
+            let gateway = try await rig.serve()
+            defer { gateway.child.kill() }
+            let file = rig.folder.appending(path: "crowd.ndjson")
+            func crowd(_ name: String) throws -> String {
+                var text = ""
+                for number in 0..<Self.crowd {
+                    text += #"{"id":"\#(name)\#(number)","user":"u\#(number / 2)","tokens":{"ios-apns":""#
+                    text += SandboxRig.token(number, prefix: name) + #""},"tags":["t\#(number % 10)"]}"# + "\n"
+                }
+                try text.write(to: file, atomically: true, encoding: .utf8)
+                return file.path
+            }
+            _ = try await run(["import", try crowd("a")], gateway, within: .seconds(240))
+            let before = try gateway.child.residentKilobytes()
+            let result = try await run(["import", try crowd("b")], gateway, within: .seconds(240))
+            let after = try gateway.child.residentKilobytes()
+            #expect(result.errors.contains("\(Self.crowd) created, 0 replaced, 0 refused"), "\(result.errors)")
+            print("import of \(Self.crowd) devices after as many: \(before) KiB before, \(after) KiB after")
+            #expect(after < before + 24 << 10, "\(before) KiB before, \(after) KiB after")
+        }
+    }
+}

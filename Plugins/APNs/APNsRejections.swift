@@ -113,7 +113,11 @@ enum APNsRejections {
         "BadPath": Rule(.configuration, "The address is not one of APNs': check base_url and any proxy."),
         "MethodNotAllowed": Rule(.configuration, "The method is not allowed there: check base_url and any proxy."),
         "ExpiredToken": Rule(.invalidToken, "The device token has expired."),
-        "Unregistered": Rule(.invalidToken, "The app is no longer installed on the device, or gave up its token."),
+        "Unregistered": Rule(
+            .invalidToken,
+            "The app is no longer installed on the device, or gave up its token. "
+                + "When many are refused at once, check environment and topic first: a wrong one looks exactly like this."
+        ),
         "PayloadTooLarge": Rule(.drop, "The payload is too large."),
         "TooManyProviderTokenUpdates": Rule(.slowLane, ProviderTokenSource.tooManyHint),
         "TooManyRequests": Rule(.slowRecipient, "Too many messages to one recipient: collapse or delay them."),

@@ -12,6 +12,8 @@ enum Endpoint: Equatable {
     case events
     case backends
     case receipts(Substring)
+    case invalidations
+    case backendInvalidations(Substring)
     case health
     case readiness
     case metrics
@@ -30,6 +32,7 @@ enum Endpoint: Equatable {
         case "/v1/devices/batch": self = .deviceBatch
         case "/v1/events": self = .events
         case "/v1/backends": self = .backends
+        case "/v1/invalidations": self = .invalidations
         case "/healthz": self = .health
         case "/readyz": self = .readiness
         case "/metrics": self = .metrics
@@ -43,11 +46,12 @@ enum Endpoint: Equatable {
                 self = .device(id)
                 return
             }
-            let backends = "/v1/backends/"
-            if path.hasPrefix(backends), path.hasSuffix("/receipts") {
-                let name = path.dropFirst(backends.count).dropLast("/receipts".count)
-                guard !name.isEmpty, !name.contains("/") else { return nil }
+            if let name = Self.step(of: path, between: "/v1/backends/", and: "/receipts") {
                 self = .receipts(name)
+                return
+            }
+            if let name = Self.step(of: path, between: "/v1/backends/", and: "/invalidations") {
+                self = .backendInvalidations(name)
                 return
             }
             let prefix = "/v1/notifications/"
@@ -59,6 +63,15 @@ enum Endpoint: Equatable {
             default: return nil
             }
         }
+    }
+
+    /// What stands between a beginning and an end of a path, when that is one step.
+    private static func step(of path: Substring, between beginning: String, and end: String) -> Substring? {
+        guard path.hasPrefix(beginning), path.hasSuffix(end), path.count > beginning.count + end.count else {
+            return nil
+        }
+        let step = path.dropFirst(beginning.count).dropLast(end.count)
+        return step.contains("/") ? nil : step
     }
 
     /// The path with its variable parts as names, for metrics.
@@ -74,6 +87,8 @@ enum Endpoint: Equatable {
         case .events: "/v1/events"
         case .backends: "/v1/backends"
         case .receipts: "/v1/backends/{name}/receipts"
+        case .invalidations: "/v1/invalidations"
+        case .backendInvalidations: "/v1/backends/{name}/invalidations"
         case .health: "/healthz"
         case .readiness: "/readyz"
         case .metrics: "/metrics"
@@ -87,8 +102,7 @@ enum Endpoint: Equatable {
     /// Whoever may GET may HEAD.
     var methods: [HTTPRequest.Method] {
         switch self {
-        case .notifications, .batch, .deviceBatch: [.post]
-        case .receipts: [.post]
+        case .notifications, .batch, .deviceBatch, .backendInvalidations, .receipts: [.post]
         case .device: [.get, .head, .put, .patch, .delete]
         case .notification: [.get, .head, .delete]
         default: [.get, .head]
@@ -105,7 +119,8 @@ enum Endpoint: Equatable {
         case .notifications, .batch: .scope(.send)
         case .notification: method == .delete ? .scope(.send) : .scope(.read)
         case .devices, .deviceBatch, .device: .scope(.devices)
-        case .deliveries, .events, .backends, .metrics: .scope(.read)
+        case .backendInvalidations: .scope(.admin)
+        case .deliveries, .events, .backends, .invalidations, .metrics: .scope(.read)
         }
     }
 

@@ -30,6 +30,7 @@ public final class GatewayResponder: HTTPResponder {
     private let events: EventsAPI
     private let operations: OperationsAPI
     private let receipts: ReceiptsAPI
+    private let invalidations: InvalidationsAPI
     private let documents: StaticDocuments
     private let derived: Mutex<APISnapshot>
 
@@ -59,6 +60,7 @@ public final class GatewayResponder: HTTPResponder {
             build: build
         )
         receipts = ReceiptsAPI(state: state, lanes: lanes, admission: admission, logger: logger)
+        invalidations = InvalidationsAPI(state: state, lanes: lanes, admission: admission)
         documents = StaticDocuments(build: build)
         derived = Mutex(APISnapshot(state.snapshot, knownKinds: knownKinds))
     }
@@ -129,6 +131,8 @@ public final class GatewayResponder: HTTPResponder {
         case .events: return try await events.open(scope)
         case .backends: return try await operations.backends()
         case .receipts(let name): return try await receipts.take(request, name, scope)
+        case .invalidations: return try await invalidations.show(scope)
+        case .backendInvalidations(let name): return try await invalidations.settle(request, name, scope)
         case .metrics: return await operations.scrape()
         case .openAPI: return documents.describe()
         case .dashboard: return documents.page()

@@ -36,6 +36,19 @@ struct DeviceAddresses: Sendable {
         return Array(ids)
     }
 
+    /// The next step of a delivery's plan whose backend is configured; nil when there is none, or when the device has no
+    /// live token for any that follows.
+    func nextStep(of claim: ClaimedDelivery, _ audiences: [String: BackendAudience]) -> Int? {
+        let names = claim.plan.backends
+        let later = (claim.step + 1..<max(names.count, claim.step + 1)).filter { audiences[names[$0]] != nil }
+        guard let devices, case .device(let id) = claim.recipient else { return later.first }
+        let isReachable = later.contains { step in
+            guard let audience = audiences[names[step]] else { return false }
+            return audience.forms.contains(.device) || devices[id]?.liveToken(for: audience) != nil
+        }
+        return isReachable ? later.first : nil
+    }
+
     /// Where a delivery goes.
     func address(of recipient: Recipient) -> Address {
         guard let devices, case .device(let id) = recipient else { return .asItIs }

@@ -195,7 +195,9 @@ extension Lane {
         at now: Date,
         _ aftermath: inout Aftermath
     ) -> Resolution {
-        let verdict = rules.decide(claim.position(at: now), .answered(outcome), at: now, random: .random(in: 0...1))
+        var position = claim.position(at: now)
+        position.nextStep = batch.addresses.nextStep(of: claim, settings.audiences)
+        let verdict = rules.decide(position, .answered(outcome), at: now, random: .random(in: 0...1))
         let attempt = EventJSON.attempt(
             outcome,
             backend: name,

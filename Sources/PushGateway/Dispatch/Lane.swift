@@ -42,6 +42,8 @@ final class Lane: Sendable {
         var queue = GatewayConfiguration.Queue()
         /// The order in which a device's tokens are preferred.
         var tokenPriority = TokenService.priority
+        /// Whom each configured backend addresses, by its name.
+        var audiences: [String: BackendAudience] = [:]
         /// The shortest time that any plan bears trouble of this backend before it goes on to the next; nil when none does.
         var patience: Duration?
     }

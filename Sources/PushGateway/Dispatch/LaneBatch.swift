@@ -7,7 +7,7 @@ final class LaneBatch: Sendable {
     private let claims: [ClaimedDelivery]
     private let decode: @Sendable ([UInt8]) throws -> PushNotification
     private let instance: UInt64
-    private let addresses: DeviceAddresses
+    let addresses: DeviceAddresses
     private let settle: @Sendable ([Resolution]) -> Void
     /// For each request, the claims of its recipients; and which claims have been reported.
     private let open = Mutex((rows: [[Int]](), isReported: [Bool](), tokens: [Int64: DeviceToken]()))

@@ -61,6 +61,20 @@ struct ScrapedMetrics {
             let isPaused = lane.pausedUntil.map { $0 > now } ?? false
             text.sample("chapar_lane_paused", label(lane.backend), lane.isParked ? 2 : isPaused ? 1 : 0)
         }
+        text.family("chapar_breaker_state", .gauge, "0 closed, 1 half open, 2 open: no messages go to the backend.")
+        for lane in lanes {
+            let value =
+                switch lane.breaker.word {
+                case .closed: 0.0
+                case .halfOpen: 1.0
+                case .open: 2.0
+                }
+            text.sample("chapar_breaker_state", label(lane.backend), value)
+        }
+        text.family("chapar_invalidations_stopped", .gauge, "1 while held invalidations stop the lane until settled.")
+        for lane in lanes {
+            text.sample("chapar_invalidations_stopped", label(lane.backend), lane.areInvalidationsHeld ? 1 : 0)
+        }
     }
 
     private func writeBackends(to text: inout PrometheusText) {

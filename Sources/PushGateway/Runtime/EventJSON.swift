@@ -116,6 +116,10 @@ public enum EventJSON {
             writer.string("unknown")
             writer.name("reason")
             writer.string(unknown.reason)
+            if let id = unknown.platformID {
+                writer.name("platform_id")
+                writer.string(id)
+            }
             detail(unknown.detail, to: &writer)
         }
         if let retryAt {

@@ -6,6 +6,7 @@ extension GatewaySnapshot {
         Lane.Settings(
             queue: configuration.queue,
             tokenPriority: configuration.tokenPriority,
+            audiences: Dictionary(backends.map { ($0.name, $0.backend.audience) }) { first, _ in first },
             patience: patience(of: name)
         )
     }

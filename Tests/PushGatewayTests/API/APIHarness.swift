@@ -19,6 +19,8 @@ struct APIHarness {
     let devices = MemoryDeviceStore()
     let state: GatewayState
     let metrics = GatewayMetrics()
+    /// Takes what backends say about tokens; a test runs it.
+    let desk: InvalidationDesk
     let api: GatewayAPI
 
     init(
@@ -35,9 +37,18 @@ struct APIHarness {
             backends: backends.map { BackendRegistry.ConfiguredBackend(name: $0.name, backend: $0) }
         )
         state = GatewayState(snapshot: snapshot, store: store, devices: devices, time: time)
+        let store = store
+        let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+        desk = InvalidationDesk(
+            devices: devices,
+            state: store,
+            time: time,
+            observer: SilentObserver(),
+            logger: logger
+        ) { _ in }
         api = GatewayAPI(
             state: state,
-            lanes: StubLanes(),
+            lanes: StubLanes(invalidations: desk),
             metrics: metrics,
             knownKinds: ["apns", "fcm"],
             logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
@@ -201,5 +212,6 @@ struct StubBackend: PushBackend {
 
 /// Lanes that are as they are.
 struct StubLanes: LaneObserver {
+    var invalidations: InvalidationDesk?
     let lanes = [LaneStatus(backend: "ios", inFlight: 3, window: 1000), LaneStatus(backend: "android", isParked: true)]
 }

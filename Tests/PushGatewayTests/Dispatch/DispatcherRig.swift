@@ -10,20 +10,31 @@ import Synchronization
 /// A platform that does what a test says, message by message.
 final class ScriptedBackend: PushBackend {
     let kind: BackendKind = "scripted"
-    let audience = BackendAudience(services: [.iOSAPNs, .androidFirebase], forms: [.topic])
+    let audience: BackendAudience
+    let tracking: (any MessageTracker)?
     /// What becomes of the n-th attempt (from 1) for a recipient; nil never reports it.
     private let script: @Sendable (Addressee, Int) -> DeliveryOutcome?
     private let seen = Mutex<[String: [Addressee]]>([:])
     private let ended = Mutex(false)
     private let repeatIsHarmful: Bool
 
-    init(repeatIsHarmful: Bool = false, _ script: @escaping @Sendable (Addressee, Int) -> DeliveryOutcome?) {
+    init(
+        _ services: Set<TokenService> = [.iOSAPNs, .androidFirebase],
+        repeatIsHarmful: Bool = false,
+        tracking: (any MessageTracker)? = nil,
+        _ script: @escaping @Sendable (Addressee, Int) -> DeliveryOutcome?
+    ) {
+        audience = BackendAudience(services: services, forms: [.topic])
+        self.tracking = tracking
         self.repeatIsHarmful = repeatIsHarmful
         self.script = script
     }
 
     /// The attempts that were made for a recipient.
     func attempts(_ recipient: Recipient) -> [Addressee] { seen.withLock { $0[recipient.storedForm] ?? [] } }
+
+    /// How many attempts were made for anybody.
+    var attemptCount: Int { seen.withLock { $0.values.reduce(0) { $0 + $1.count } } }
 
     var isShutDown: Bool { ended.withLock { $0 } }
 
@@ -59,30 +70,36 @@ final class DispatcherRig: Sendable {
         try FileManager.default.createDirectory(at: self.folder, withIntermediateDirectories: true)
         let options = SQLiteStoreOptions(path: self.folder.appending(path: "test.db").path)
         store = try SQLiteStore(options, time: time, logger: Logger(label: "test"))
-        dispatcher = Dispatcher(store: store, time: time, logger: Logger(label: "test")) { _ in
+        dispatcher = Dispatcher(store: store, devices: store, time: time, logger: Logger(label: "test")) { _ in
             PushNotification(title: "stored")
         }
     }
 
     /// Runs the dispatcher over named backends while `body` runs, then drains it and closes the store.
     static func run(
-        _ backends: KeyValuePairs<String, ScriptedBackend>,
+        _ backends: KeyValuePairs<String, any PushBackend>,
         queue: GatewayConfiguration.Queue = GatewayConfiguration.Queue(),
+        _ change: (inout GatewayConfiguration) -> Void = { _ in },
         _ body: (DispatcherRig) async throws -> Void
     ) async throws {
         let rig = try await DispatcherRig()
         defer { try? FileManager.default.removeItem(at: rig.folder) }
-        try await rig.run(backends, queue: queue) { try await body(rig) }
+        try await rig.run(backends, queue: queue, change) { try await body(rig) }
         await rig.store.close()
     }
 
     /// Runs the dispatcher while `body` runs, then drains it; the store stays open.
     func run(
-        _ backends: KeyValuePairs<String, ScriptedBackend>,
+        _ backends: KeyValuePairs<String, any PushBackend>,
         queue: GatewayConfiguration.Queue = GatewayConfiguration.Queue(),
+        _ change: (inout GatewayConfiguration) -> Void = { _ in },
         _ body: () async throws -> Void
     ) async throws {
-        let snapshot = Self.snapshot(backends, queue: queue)
+        try await run(Self.snapshot(backends, queue: queue, change), body)
+    }
+
+    /// Runs the dispatcher over a snapshot while `body` runs, then drains it; the store stays open.
+    func run(_ snapshot: GatewaySnapshot, _ body: () async throws -> Void) async throws {
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { [dispatcher] in try await dispatcher.run(snapshot) }
             let result: Result<Void, any Error>
@@ -99,11 +116,13 @@ final class DispatcherRig: Sendable {
     }
 
     static func snapshot(
-        _ backends: KeyValuePairs<String, ScriptedBackend>,
-        queue: GatewayConfiguration.Queue = GatewayConfiguration.Queue()
+        _ backends: KeyValuePairs<String, any PushBackend>,
+        queue: GatewayConfiguration.Queue = GatewayConfiguration.Queue(),
+        _ change: (inout GatewayConfiguration) -> Void = { _ in }
     ) -> GatewaySnapshot {
         var configuration = GatewayConfiguration()
         configuration.queue = queue
+        change(&configuration)
         return GatewaySnapshot(
             configuration: configuration,
             backends: backends.map { BackendRegistry.ConfiguredBackend(name: $0.key, backend: $0.value) }
@@ -118,13 +137,24 @@ final class DispatcherRig: Sendable {
         lives: Duration = .seconds(3600),
         dueIn: Duration? = nil
     ) async throws -> NotificationID {
-        let id = store.makeID(recipients: topics.count)
+        try await accept(topics.map { .topic($0) }, plan: plan, lives: lives, dueIn: dueIn)
+    }
+
+    /// Accepts one notification for recipients, as the API would.
+    @discardableResult
+    func accept(
+        _ recipients: [Recipient],
+        plan: DeliveryPlan,
+        lives: Duration = .seconds(3600),
+        dueIn: Duration? = nil
+    ) async throws -> NotificationID {
+        let id = store.makeID(recipients: recipients.count)
         let now = time.now
         let notification = NewNotification(
             id: id,
             notification: PushNotification(title: "t"),
             content: Array("{}".utf8),
-            recipients: topics.map { .topic($0) },
+            recipients: recipients,
             plan: plan,
             caller: "",
             acceptedAt: now,
@@ -156,6 +186,21 @@ final class DispatcherRig: Sendable {
             await Task.yield()
         }
         throw ConformanceFailure("line \(sourceLine): it did not happen in time")
+    }
+
+    /// Registers a device with tokens, now or earlier.
+    func register(_ id: String, _ tokens: [(String, TokenService)], locale: String? = nil, ago: TimeInterval = 0)
+        async throws
+    {
+        let at = time.now.addingTimeInterval(-ago)
+        let registered = tokens.map { RegisteredToken(DeviceToken($0.0, service: $0.1), registeredAt: at) }
+        _ = try await store.put([Device(id: id, tokens: registered, locale: locale, createdAt: at)])
+    }
+
+    /// The types of the events so far.
+    func eventTypes() async throws -> [String] {
+        let events = try await store.events(after: 0, limit: 10_000, patience: .zero)
+        return try events.compactMap { try JSONValue(parsing: $0.json)["type"]?.stringValue }
     }
 
     /// The story of a notification's first delivery.

@@ -103,6 +103,18 @@ struct BackendsAnswer {
         }
         writer.name("parked")
         writer.bool(lane.isParked)
+        writer.name("breaker")
+        writer.string(lane.breaker.word.rawValue)
+        if let until = lane.breaker.until {
+            writer.name("breaker_until")
+            RFC3339.write(until, to: &writer)
+        }
+        if let reason = lane.breaker.reason {
+            writer.name("breaker_reason")
+            writer.string(reason)
+        }
+        writer.name("invalidations_held")
+        writer.bool(lane.areInvalidationsHeld)
         if let until = lane.pausedUntil {
             writer.name("paused_until")
             RFC3339.write(until, to: &writer)

@@ -1,0 +1,198 @@
+internal import Foundation
+internal import HTTPTypes
+internal import Hummingbird
+internal import PushCore
+
+/// `GET /v1/invalidations` and `POST /v1/backends/{name}/invalidations`: dead-token verdicts that are held back because
+/// there were too many to be true, and what an operator decides about them.
+struct InvalidationsAPI: Sendable {
+    private static let pageSize = 100
+    private static let largestPage = 1000
+    /// The largest body: an object with one short member.
+    private static let largestBody = 4096
+
+    let state: GatewayState
+    let lanes: any LaneObserver
+    let admission: Admission
+
+    private enum Field: Int, RequestField {
+        case action
+        static let names = ["action"]
+    }
+
+    /// What is held, backend by backend; with the parameter `backend` the devices it is about.
+    func show(_ scope: RequestScope) async throws(Problem) -> Response {
+        if scope.parameter("backend") != nil { return try await list(scope) }
+        try scope.allowParameters(["backend"])
+        let doubts = lanes.invalidations?.doubts ?? []
+        var held: [HeldTombstones] = []
+        do throws(StoreError) {
+            held = try await state.devices.held()
+        } catch {
+            throw Problem(error)
+        }
+        let names = Set(doubts.map(\.backend)).union(held.map(\.backend)).sorted()
+        return Response.json { writer in
+            writer.name("backends")
+            writer.beginArray()
+            for name in names {
+                Self.write(
+                    name,
+                    doubts.first { $0.backend == name },
+                    held.first { $0.backend == name },
+                    to: &writer
+                )
+            }
+            writer.endArray()
+        }
+    }
+
+    private static func write(
+        _ name: String,
+        _ doubt: InvalidationDesk.Doubt?,
+        _ held: HeldTombstones?,
+        to writer: inout JSONWriter
+    ) {
+        writer.beginObject()
+        writer.name("backend")
+        writer.string(name)
+        writer.name("held")
+        writer.integer(held?.count ?? 0)
+        writer.name("reasons")
+        writer.beginObject()
+        for (reason, count) in (held?.reasons ?? [:]).sorted(by: { $0.key < $1.key }) {
+            writer.name(reason)
+            writer.integer(count)
+        }
+        writer.endObject()
+        if let held {
+            writer.name("oldest")
+            RFC3339.write(held.oldest, to: &writer)
+            writer.name("newest")
+            RFC3339.write(held.newest, to: &writer)
+        }
+        writer.name("stopped")
+        writer.bool(doubt != nil)
+        if let doubt {
+            writer.name("stopped_at")
+            RFC3339.write(doubt.at, to: &writer)
+            writer.name("answers")
+            writer.integer(doubt.answers)
+            writer.name("dead")
+            writer.integer(doubt.dead)
+            writer.name("explanation")
+            writer.string(doubt.explanation)
+        }
+        writer.endObject()
+    }
+
+    private func list(_ scope: RequestScope) async throws(Problem) -> Response {
+        try scope.allowParameters(["backend", "cursor", "limit"])
+        let limit = try scope.number("limit", in: 1...Self.largestPage, default: Self.pageSize)
+        var cursor: DeviceCursor?
+        if let text = scope.parameter("cursor") {
+            cursor = DeviceCursor(text)
+            if cursor == nil { throw .badParameter("cursor", "must be the \"next\" of an earlier page.") }
+        }
+        let page: (tokens: [BuriedToken], next: DeviceCursor?)
+        do throws(StoreError) {
+            page = try await state.devices.held(of: scope.parameter("backend") ?? "", after: cursor, limit: limit)
+        } catch {
+            throw Problem(error)
+        }
+        return Response.json(capacity: 192 * page.tokens.count + 64) { writer in
+            writer.name("items")
+            writer.beginArray()
+            for token in page.tokens { Self.write(token, to: &writer) }
+            writer.endArray()
+            writer.name("next")
+            if let next = page.next { writer.string(next.description) } else { writer.null() }
+        }
+    }
+
+    private static func write(_ token: BuriedToken, to writer: inout JSONWriter) {
+        writer.beginObject()
+        writer.name("device")
+        writer.string(token.device)
+        if let user = token.user {
+            writer.name("user")
+            writer.string(user)
+        }
+        writer.name("service")
+        writer.string(token.token.service.rawValue)
+        writer.name("backend")
+        writer.string(token.tombstone.backend)
+        writer.name("reason")
+        writer.string(token.tombstone.reason)
+        writer.name("as_of")
+        RFC3339.write(token.tombstone.asOf, to: &writer)
+        writer.name("at")
+        RFC3339.write(token.tombstone.at, to: &writer)
+        writer.endObject()
+    }
+
+    /// Settles what is held of a backend; its lane goes on.
+    func settle(_ request: Request, _ name: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
+        guard !state.isDraining else { throw .draining }
+        try scope.allowParameters([])
+        try RequestBodyReader.requireJSON(scope.fields)
+        guard let desk = lanes.invalidations else { throw Self.unknown(name) }
+        let backend = String(name)
+        let reader = RequestBodyReader(admission: admission, limit: Self.largestBody)
+        return try await reader.withBody(of: request) { (body) throws(Problem) in
+            let action = try Self.action(in: body)
+            try await requireKnown(backend, desk)
+            let tokens: Int
+            do throws(StoreError) {
+                tokens = try await desk.settle(backend, action)
+            } catch {
+                throw Problem(error)
+            }
+            return Response.json { writer in
+                writer.name("backend")
+                writer.string(backend)
+                writer.name("action")
+                writer.string(action.rawValue)
+                writer.name("tokens")
+                writer.integer(tokens)
+            }
+        }
+    }
+
+    private static func action(in body: [UInt8]) throws(Problem) -> InvalidationDesk.Action {
+        var issues = RequestIssues()
+        var action: InvalidationDesk.Action?
+        var isThere = false
+        do throws(JSONSyntaxError) {
+            try JSONScanner.scan(body) { (scanner) throws(JSONSyntaxError) in
+                _ = try scanner.fields(Field.self, &issues, "#") { (scanner, issues, _) throws(JSONSyntaxError) in
+                    isThere = true
+                    guard let word = try scanner.word(&issues, "#/action", limit: 32) else { return }
+                    action = InvalidationDesk.Action(rawValue: word)
+                    if action == nil { issues.add("#/action", "unknown_action", "Write release or discard.") }
+                }
+            }
+        } catch {
+            throw .notJSON(error)
+        }
+        if !isThere, issues.isEmpty { issues.add("#/action", "missing", "Write release or discard.") }
+        guard let action, issues.isEmpty else { throw Problem(issues) }
+        return action
+    }
+
+    /// A backend that is configured, or one that is not any more and left something behind.
+    private func requireKnown(_ name: String, _ desk: InvalidationDesk) async throws(Problem) {
+        if state.snapshot.backends.contains(where: { $0.name == name }) { return }
+        if desk.doubts.contains(where: { $0.backend == name }) { return }
+        do throws(StoreError) {
+            if try await state.devices.held().contains(where: { $0.backend == name }) { return }
+        } catch {
+            throw Problem(error)
+        }
+        throw Self.unknown(name[...])
+    }
+
+    private static func unknown(_ name: Substring) -> Problem {
+        .notFound("There is no backend \(name.prefix(64)), and nothing is held of one.")
+    }
+}

@@ -1,0 +1,156 @@
+import ArgumentParser
+import Foundation
+import PushCore
+
+/// `chapar devices held`: dead-token verdicts that a gateway holds back because there were too many to be true.
+struct HeldCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "held",
+        abstract: "Show the dead-token verdicts that a gateway holds back.",
+        discussion: """
+            When too many answers of a platform declare tokens dead, the gateway believes none of them: a wrong
+            environment or topic looks exactly like that. The tokens count as alive and the backend stands still until
+            "chapar devices release" or "chapar devices discard".
+            """
+    )
+
+    @Option(help: "List the devices that the verdicts of this backend are about.")
+    var backend: String?
+
+    @OptionGroup var gateway: GatewayAddress
+    @OptionGroup var form: OutputForm
+
+    func run() async throws {
+        let client = try gateway.requiredClient()
+        if let backend {
+            try await list(backend, client)
+        } else {
+            try await summarize(client)
+        }
+        await client.close()
+    }
+
+    private func summarize(_ client: GatewayClient) async throws {
+        let answer = try await client.ask("/v1/invalidations")
+        let backends = answer["backends"]?.arrayValue ?? []
+        if form.isJSON {
+            for backend in backends { Shell.print(backend) }
+            return
+        }
+        guard !backends.isEmpty else { return Shell.print("Nothing is held.") }
+        var table = TextTable("BACKEND", "HELD", "REASONS", "SENDING", "SINCE")
+        for backend in backends {
+            let reasons = backend["reasons"]?.objectValue ?? JSONObject()
+            table.add(
+                backend["backend"]?.stringValue ?? "",
+                "\(backend["held"]?.integerValue ?? 0)",
+                reasons.map { "\($0.value.integerValue ?? 0) \($0.name)" }.joined(separator: ", "),
+                backend["stopped"]?.boolValue == true ? "stopped" : "flowing",
+                backend["stopped_at"]?.stringValue ?? backend["oldest"]?.stringValue ?? ""
+            )
+        }
+        table.print()
+        for backend in backends {
+            if let words = backend["explanation"]?.stringValue {
+                Shell.complain("\(backend["backend"]?.stringValue ?? ""): \(words)")
+            }
+        }
+    }
+
+    private func list(_ backend: String, _ client: GatewayClient) async throws {
+        let name = backend.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? backend
+        var cursor: String?
+        var table = TextTable("DEVICE", "USER", "SERVICE", "REASON", "DEAD SINCE")
+        repeat {
+            let page = try await client.ask(
+                "/v1/invalidations?backend=\(name)&limit=1000" + (cursor.map { "&cursor=\($0)" } ?? "")
+            )
+            for item in page["items"]?.arrayValue ?? [] {
+                if form.isJSON { Shell.print(item) }
+                table.add(
+                    item["device"]?.stringValue ?? "",
+                    item["user"]?.stringValue ?? "",
+                    item["service"]?.stringValue ?? "",
+                    item["reason"]?.stringValue ?? "",
+                    item["as_of"]?.stringValue ?? ""
+                )
+            }
+            cursor = page["next"]?.stringValue
+        } while cursor != nil
+        if !form.isJSON { table.print() }
+    }
+}
+
+/// `chapar devices release`: the held verdicts were right, the tokens are dead.
+struct ReleaseCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "release",
+        abstract: "Believe the held dead-token verdicts of a backend; it goes on sending.",
+        discussion: "The tokens get a tombstone. A device that registers again ends it."
+    )
+
+    @Argument(help: "The backend's name.")
+    var backend: String
+
+    @OptionGroup var gateway: GatewayAddress
+    @OptionGroup var form: OutputForm
+
+    func run() async throws { try await gateway.settle("release", backend, form) }
+}
+
+/// `chapar devices discard`: the configuration was wrong, the tokens are alive.
+struct DiscardCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "discard",
+        abstract: "Forget the held dead-token verdicts of a backend; it goes on sending.",
+        discussion: "Mend the configuration first (environment, topic, project), or they will come again."
+    )
+
+    @Argument(help: "The backend's name.")
+    var backend: String
+
+    @OptionGroup var gateway: GatewayAddress
+    @OptionGroup var form: OutputForm
+
+    func run() async throws { try await gateway.settle("discard", backend, form) }
+}
+
+extension GatewayAddress {
+    /// A client of the gateway that a command cannot do without.
+    fileprivate func requiredClient() throws -> GatewayClient {
+        guard let client = try client() else {
+            throw CommandFailure("say which gateway: --url http://127.0.0.1:8080", .usage)
+        }
+        return client
+    }
+
+    fileprivate func settle(_ action: String, _ backend: String, _ form: OutputForm) async throws {
+        let client = try requiredClient()
+        let name = backend.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? backend
+        let body: JSONValue = ["action": .string(action)]
+        // Settling twice does no harm, so it may be repeated when the answer is lost.
+        let answer = try await client.postPatiently("/v1/backends/\(name)/invalidations", Array(body.text.utf8))
+        await client.close()
+        guard answer.status == 200 else {
+            throw CommandFailure(answer.problem, answer.status == 404 ? .usage : .failure)
+        }
+        if form.isJSON { return Shell.print(answer.json) }
+        let tokens = answer.json["tokens"]?.integerValue ?? 0
+        let what = action == "release" ? "dead now" : "alive, as they were"
+        Shell.print("\(backend) goes on. \(tokens) \(tokens == 1 ? "token is" : "tokens are") \(what).")
+    }
+}
+
+extension GatewayClient {
+    /// Asks for a document; anything but 200 ends the command.
+    fileprivate func ask(_ path: String) async throws -> JSONValue {
+        let answer: Answer
+        do throws(HTTPFailure) {
+            answer = try await get(path)
+        } catch {
+            throw unreachable(error)
+        }
+        guard answer.status == 200 else { throw CommandFailure(answer.problem) }
+        return answer.json
+    }
+}

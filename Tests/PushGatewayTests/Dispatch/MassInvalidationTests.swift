@@ -1,0 +1,209 @@
+import Foundation
+import PushCore
+import PushStoreSQLite
+import PushTesting
+import Synchronization
+import Testing
+
+@testable import PushGateway
+
+@Suite("Doubt about dead-token answers", .timeLimit(.minutes(1)))
+struct InvalidationGuardTests {
+    private static let now = Date(timeIntervalSince1970: 1_790_000_000)
+
+    private func guarding(_ change: (inout GatewayConfiguration.InvalidationGuard) -> Void = { _ in })
+        -> InvalidationGuard
+    {
+        var settings = GatewayConfiguration.InvalidationGuard()
+        change(&settings)
+        return InvalidationGuard(settings)
+    }
+
+    @Test(
+        "begins above the share, and not before there are enough answers",
+        arguments: [(49, 49, false), (50, 15, false), (50, 16, true), (1000, 300, false), (1000, 301, true)]
+    )
+    func share(answers: Int, dead: Int, trips: Bool) {
+        var state = guarding()
+        let verdict = state.note(answers: answers, dead: dead, at: Self.now)
+        #expect((verdict != .bury) == trips)
+        #expect((state.trip != nil) == trips)
+    }
+
+    @Test("looks at the window only: what is older does not count")
+    func window() {
+        var state = guarding()
+        #expect(state.note(answers: 49, dead: 49, at: Self.now) == .bury)
+        #expect(state.note(answers: 49, dead: 1, at: Self.now.addingTimeInterval(301)) == .bury)
+        #expect(state.note(answers: 1, dead: 0, at: Self.now.addingTimeInterval(302)) == .bury)
+        var fast = guarding()
+        #expect(fast.note(answers: 49, dead: 49, at: Self.now) == .bury)
+        guard case .trip(let trip) = fast.note(answers: 1, dead: 1, at: Self.now.addingTimeInterval(200)) else {
+            Issue.record("50 of 50 did not trip it")
+            return
+        }
+        #expect(trip.since < Self.now)
+        #expect(trip.answers == 50 && trip.dead == 50)
+    }
+
+    @Test("holds everything until it is settled; a release is trusted for a window, a discard is not")
+    func settling() {
+        var state = guarding()
+        _ = state.note(answers: 100, dead: 100, at: Self.now)
+        #expect(state.note(answers: 1000, dead: 0, at: Self.now.addingTimeInterval(10_000)) == .hold)
+        state.settle(isTrusting: true, at: Self.now)
+        #expect(state.note(answers: 100, dead: 100, at: Self.now.addingTimeInterval(299)) == .bury)
+        state.settle(isTrusting: false, at: Self.now)
+        guard case .trip = state.note(answers: 100, dead: 100, at: Self.now) else {
+            Issue.record("after a discard it counts anew")
+            return
+        }
+    }
+
+    @Test("can be switched off")
+    func off() {
+        var state = guarding { $0.isEnabled = false }
+        #expect(state.note(answers: 1000, dead: 1000, at: Self.now) == .bury)
+    }
+
+    @Test("survives a clock that goes back")
+    func clock() {
+        var state = guarding()
+        #expect(state.note(answers: 49, dead: 0, at: Self.now) == .bury)
+        #expect(state.note(answers: 1, dead: 1, at: Self.now.addingTimeInterval(-10_000)) == .bury)
+    }
+
+    @Test("is kept over a restart byte by byte")
+    func stored() throws {
+        let trip = InvalidationGuard.Trip(at: Self.now, since: Self.now.addingTimeInterval(-301), answers: 60, dead: 59)
+        #expect(InvalidationGuard.Trip(stored: trip.stored) == trip)
+        #expect(InvalidationGuard.Trip(stored: Array("{}".utf8)) == nil)
+    }
+}
+
+@Suite("A platform that declares every token dead", .timeLimit(.minutes(2)))
+struct MassInvalidationTests {
+    private static let devices = 200
+    private static let plan = DeliveryPlan(["a"])
+
+    /// Refuses all until it is mended.
+    private static func backend(_ time: ManualTime, _ isMended: @escaping @Sendable () -> Bool = { false })
+        -> ScriptedBackend
+    {
+        ScriptedBackend([.iOSAPNs]) { _, _ in
+            if isMended() { return .accepted(Acceptance(status: 200)) }
+            return .refused(
+                Refusal(
+                    .token,
+                    reason: "Unregistered",
+                    status: 410,
+                    advice: .never,
+                    invalidation: Refusal.Invalidation(asOf: time.now, isCertain: true)
+                )
+            )
+        }
+    }
+
+    private static func register(_ rig: DispatcherRig) async throws -> [Recipient] {
+        for number in 0..<devices {
+            try await rig.register("d\(number)", [("token-\(number)", .iOSAPNs)], ago: 60)
+        }
+        return (0..<devices).map { .device("d\($0)") }
+    }
+
+    private static func alive(_ rig: DispatcherRig) async throws -> Int {
+        let found = try await rig.store.devices((0..<devices).map { "d\($0)" })
+        return found.values.count { $0.liveToken(of: .iOSAPNs) != nil }
+    }
+
+    /// Runs a gateway whose platform refuses every token until it stands still; then `body`.
+    private static func tripped(
+        _ backend: (ManualTime) -> ScriptedBackend = { MassInvalidationTests.backend($0) },
+        _ body: (DispatcherRig, [Recipient]) async throws -> Void
+    ) async throws {
+        let time = ManualTime()
+        let rig = try await DispatcherRig(time: time)
+        defer { try? FileManager.default.removeItem(at: rig.folder) }
+        try await rig.run(["a": backend(time)]) {
+            let recipients = try await register(rig)
+            // Before the limit is reached every verdict is believed, and taken back afterwards.
+            for recipient in recipients.prefix(60) { try await rig.accept([recipient], plan: plan) }
+            try await rig.until { rig.dispatcher.lanes.first?.areInvalidationsHeld == true }
+            try await rig.until { try await alive(rig) == devices }
+            try await body(rig, recipients)
+        }
+        await rig.store.close()
+    }
+
+    @Test("loses no device: the lane stands still, whatever time passes, and an event says why")
+    func nothingIsLost() async throws {
+        try await Self.tripped { rig, recipients in
+            let id = try await rig.accept([recipients[100]], plan: Self.plan)
+            rig.time.advance(by: .seconds(600))
+            try await rig.expect(id, [.queued: 1])
+            #expect(try await Self.alive(rig) == Self.devices)
+            #expect(rig.dispatcher.lanes.first?.breaker.word == .open)
+            let doubt = try #require(rig.dispatcher.invalidations?.doubts.first)
+            #expect(doubt.backend == "a")
+            #expect(doubt.explanation.contains("wrong environment"))
+            try await rig.until { try await rig.eventTypes().contains("backend.invalidations_held") }
+        }
+    }
+
+    @Test("goes on with every token after the verdicts are discarded")
+    func discard() async throws {
+        let isMended = Mutex(false)
+        try await Self.tripped {
+            Self.backend($0) { isMended.withLock { $0 } }
+        } _: { rig, recipients in
+            let id = try await rig.accept(recipients, plan: Self.plan)
+            isMended.withLock { $0 = true }
+            let tokens = try await rig.dispatcher.invalidations?.settle("a", .discard)
+            #expect((tokens ?? 0) >= 50)
+            try await rig.expect(id, [.acceptedByPlatform: Self.devices])
+            #expect(try await rig.store.held().isEmpty)
+            try await rig.until { try await rig.eventTypes().contains("backend.invalidations_discarded") }
+        }
+    }
+
+    @Test("has its tokens buried when an operator believes it, each with an event, and is believed from then on")
+    func release() async throws {
+        try await Self.tripped { rig, recipients in
+            let tokens = try await rig.dispatcher.invalidations?.settle("a", .release) ?? 0
+            #expect(tokens >= 50)
+            #expect(try await Self.alive(rig) == Self.devices - tokens)
+            let id = try await rig.accept(recipients, plan: Self.plan)
+            try await rig.expect(id, [.failed: Self.devices])
+            try await rig.until { try await Self.alive(rig) == 0 }
+            #expect(rig.dispatcher.lanes.first?.areInvalidationsHeld == false)
+            try await rig.until {
+                try await rig.eventTypes().count { $0 == "device.token_invalidated" } >= Self.devices
+            }
+        }
+    }
+
+    @Test("is still doubted after a restart")
+    func restart() async throws {
+        let time = ManualTime()
+        let first = try await DispatcherRig(time: time)
+        defer { try? FileManager.default.removeItem(at: first.folder) }
+        try await first.run(["a": Self.backend(time)]) {
+            let recipients = try await Self.register(first)
+            try await first.accept(recipients, plan: Self.plan)
+            try await first.until { first.dispatcher.lanes.first?.areInvalidationsHeld == true }
+        }
+        await first.store.close()
+        let second = try await DispatcherRig(time: time, folder: first.folder)
+        try await second.run(["a": Self.backend(time)]) {
+            try await second.until { second.dispatcher.lanes.first?.areInvalidationsHeld == true }
+            let id = try await second.accept([.device("d1")], plan: Self.plan)
+            time.advance(by: .seconds(600))
+            try await second.expect(id, [.queued: 1])
+            #expect(try await Self.alive(second) == Self.devices)
+            second.dispatcher.install(DispatcherRig.snapshot(["a": Self.backend(time)]))
+            try await second.until { second.dispatcher.lanes.first?.inFlight == 0 }
+            #expect(second.dispatcher.lanes.first?.areInvalidationsHeld == true, "a reload settles nothing")
+        }
+        await second.store.close()
+    }
+}

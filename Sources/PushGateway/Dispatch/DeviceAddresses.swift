@@ -22,10 +22,8 @@ struct DeviceAddresses: Sendable {
     let audience: BackendAudience
     let priority: [TokenService]
 
-    /// Whether a batch has a device that has to be looked up for a backend.
-    static func areNeeded(for claims: [ClaimedDelivery], _ audience: BackendAudience) -> Bool {
-        claims.contains { $0.recipient.isDevice } && !audience.forms.contains(.device)
-    }
+    /// Whether a batch has a device, which has to be looked up unless the backend takes devices themselves.
+    static func areNeeded(for claims: [ClaimedDelivery]) -> Bool { claims.contains { $0.recipient.isDevice } }
 
     /// The ids of the devices in a batch, each once.
     static func ids(in claims: [ClaimedDelivery]) -> [String] {

@@ -34,7 +34,7 @@ extension Lane {
 
     /// The tokens of the devices in a batch, in one read; nil when they could not be read and the batch waits.
     private func addresses(of claims: [ClaimedDelivery]) async -> DeviceAddresses? {
-        guard DeviceAddresses.areNeeded(for: claims, backend.audience) else { return DeviceAddresses.none }
+        guard !takesDevices, DeviceAddresses.areNeeded(for: claims) else { return DeviceAddresses.none }
         var devices: [String: Device] = [:]
         do throws(StoreError) {
             devices = try await around.devices?.devices(DeviceAddresses.ids(in: claims)) ?? [:]

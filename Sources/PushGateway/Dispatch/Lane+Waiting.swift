@@ -48,7 +48,7 @@ extension Lane {
     /// Takes out of a batch the deliveries whose wait for the platform's word is over, asks the platform a last time, and
     /// settles them.
     func settleSilent(_ claims: [ClaimedDelivery]) async -> [ClaimedDelivery] {
-        guard claims.contains(where: { $0.plan.onUnknown == .wait && $0.isReplay }) else { return claims }
+        guard claims.contains(where: { $0.isReplay && $0.plan.onUnknown == .wait }) else { return claims }
         var others: [ClaimedDelivery] = []
         var silent: [(claim: ClaimedDelivery, platformID: String?)] = []
         for claim in claims {

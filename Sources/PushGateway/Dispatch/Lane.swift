@@ -49,6 +49,8 @@ final class Lane: Sendable {
     }
 
     let settings: Settings
+    /// Whether the backend addresses devices of the registry by itself.
+    let takesDevices: Bool
     let rules: PlanRules
     let around: Surroundings
     let watch: InvalidationWatch
@@ -71,6 +73,7 @@ final class Lane: Sendable {
         self.watch = watch
         name = configured.name
         backend = configured.backend
+        takesDevices = configured.backend.audience.forms.contains(.device)
         rules = PlanRules(settings.queue)
         json = AcceptanceJSON(backend: configured.name)
         bucket = Mutex(configured.pacing.map { TokenBucket($0, at: around.time.now) })
@@ -179,8 +182,11 @@ final class Lane: Sendable {
         return min(own, configured.maximumInFlight ?? own)
     }
 
+    /// How many messages the quota lets go now.
+    ///
+    /// A claim mixes urgent messages and others, so that nothing is kept back for the urgent.
     private func allowance(_ wanted: Int, at now: Date) -> (granted: Int, retryAt: Date) {
-        bucket.withLock { $0?.take(wanted, at: now) } ?? (wanted, now)
+        bucket.withLock { $0?.take(wanted, isUrgent: true, at: now) } ?? (wanted, now)
     }
 
     /// Asks the store.

@@ -105,7 +105,7 @@ struct APIInvalidationsTests {
     @Test("may be seen with the scope read, and settled with admin only")
     func scopes() async throws {
         let keys = [APIHarness.key("reader", [.read]), APIHarness.key("root", [.admin])]
-        try await Self.doubtful(keys: keys) { harness in
+        try await Self.doubtful(keys: keys) { (harness) async throws in
             let reader = APIHarness.bearer("reader")
             #expect(try await harness.send(.get, "/v1/invalidations", headers: reader).status == 200)
             let path = "/v1/backends/ios/invalidations"

@@ -171,7 +171,7 @@ struct MassInvalidationTests {
         try await Self.tripped { rig, recipients in
             let tokens = try await rig.dispatcher.invalidations?.settle("a", .release) ?? 0
             #expect(tokens >= 50)
-            #expect(try await Self.alive(rig) == Self.devices - tokens)
+            #expect(try await Self.alive(rig) <= Self.devices - tokens)
             let id = try await rig.accept(recipients, plan: Self.plan)
             try await rig.expect(id, [.failed: Self.devices])
             try await rig.until { try await Self.alive(rig) == 0 }

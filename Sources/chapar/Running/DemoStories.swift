@@ -21,6 +21,8 @@ struct DemoStory: Sendable {
     enum Step: Sendable {
         /// Send a notification.
         case send(JSONValue)
+        /// Register a device, as an app's server would.
+        case register(device: String, JSONValue)
         /// Send the last one once more under the same idempotency key.
         case repeatLast
         /// Cancel the last one.
@@ -33,12 +35,17 @@ struct DemoStory: Sendable {
     enum Expectation: Sendable {
         /// Every recipient ends in this state, the last attempt with this reason, after so many attempts.
         case state(DeliveryState, reason: String? = nil, attempts: Int? = nil)
+        /// Every recipient ends in this state, after attempts by these backends in order.
+        case way(DeliveryState, [String])
         /// The API refuses the request because of these fields.
         case refused(fields: [String])
     }
 
     /// The stories; `now` is when they are told.
-    static func all(now: Date) -> [DemoStory] {
+    static func all(now: Date) -> [DemoStory] { apple(now: now) + otherPlatforms }
+
+    /// What goes to iPhones alone.
+    private static func apple(now: Date) -> [DemoStory] {
         let tomorrow = RFC3339.string(now.addingTimeInterval(86400))
         let soon = RFC3339.string(now.addingTimeInterval(2))
         let many = (0..<500).map { token("\(String($0, radix: 16, uppercase: false))e", of: "ab") }
@@ -182,15 +189,24 @@ struct DemoStory: Sendable {
         ]
     }
 
-    private static let hello: JSONObject = ["title": "Hello", "body": "from Chapar"]
+    static let hello: JSONObject = ["title": "Hello", "body": "from Chapar"]
 
-    private static func token(_ number: String, of prefix: String = "ab") -> String {
+    static func token(_ number: String, of prefix: String = "ab") -> String {
         prefix + String(repeating: "0", count: 64 - prefix.count - number.count) + number
     }
 
-    private static func request(to tokens: [String], content: JSONObject, options: JSONObject = [:]) -> JSONValue {
-        let recipients = tokens.map { JSONValue.object(["token": .string($0), "service": "ios-apns"]) }
-        var request: JSONObject = ["to": ["tokens": .array(recipients)], "content": .object(content)]
+    static func request(
+        to tokens: [String],
+        of service: String = "ios-apns",
+        content: JSONObject,
+        options: JSONObject = [:]
+    ) -> JSONValue {
+        let recipients = tokens.map { JSONValue.object(["token": .string($0), "service": .string(service)]) }
+        return request(["tokens": .array(recipients)], content, options)
+    }
+
+    static func request(_ audience: JSONObject, _ content: JSONObject, _ options: JSONObject = [:]) -> JSONValue {
+        var request: JSONObject = ["to": .object(audience), "content": .object(content)]
         if !options.isEmpty { request["options"] = .object(options) }
         return .object(request)
     }

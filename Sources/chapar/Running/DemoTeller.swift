@@ -26,6 +26,11 @@ struct DemoTeller: Sendable {
         var last: (body: [UInt8], key: String)?
         for step in story.steps {
             switch step {
+            case .register(let device, let body):
+                let answer = try await unwrap { () async throws(HTTPFailure) in
+                    try await client.put("/v1/devices/\(device)", body.bytes)
+                }
+                if answer.status >= 300 { begun.problem = answer.problem }
             case .send(let request):
                 let call = (body: request.bytes, key: UUID().uuidString)
                 begun.take(try await post(call.body, call.key))
@@ -118,6 +123,15 @@ struct DemoTeller: Sendable {
             attempts: words.isEmpty ? "none" : words.joined(separator: ", then "),
             id: id
         )
+        if case .way(let state, let way) = story.expected {
+            let taken = attempts.compactMap { $0["backend"]?.stringValue }
+            ending.attempts = zip(taken, words).map { "\($0): \($1)" }.joined(separator: ", then ")
+            if !states.allSatisfy({ $0 == state }) {
+                ending.complaint = "expected \(state.rawValue)"
+            } else if taken != way {
+                ending.complaint = "expected attempts by \(way.joined(separator: ", then "))"
+            }
+        }
         guard case .state(let state, let reason, let number) = story.expected else { return ending }
         if !states.allSatisfy({ $0 == state }) {
             ending.complaint = "expected \(state.rawValue)"

@@ -1,0 +1,70 @@
+import PushCore
+
+/// Stories that reach Android and Huawei phones, and phones that more than one platform can reach.
+extension DemoStory {
+    static var otherPlatforms: [DemoStory] {
+        [
+            DemoStory(
+                name: "android",
+                summary: "one message to 100 Android phones, through Firebase",
+                steps: [
+                    .send(
+                        request(
+                            to: (1...100).map { "demo-android-\($0)" },
+                            of: "android-firebase",
+                            content: ["title": "Order 42", "body": "is on its way", "data": ["order": "42"]]
+                        )
+                    )
+                ],
+                expected: .state(.acceptedByPlatform, attempts: 1)
+            ),
+            DemoStory(
+                name: "huawei",
+                summary: "one message to 100 Huawei phones: one request, an answer for each",
+                steps: [
+                    .send(
+                        request(
+                            to: (1...100).map { "demo-huawei-\($0)" },
+                            of: "android-huawei",
+                            content: hello
+                        )
+                    )
+                ],
+                expected: .state(.acceptedByPlatform, attempts: 1)
+            ),
+            DemoStory(
+                name: "fallback",
+                summary: "Google is gone from this phone: the message reaches it through Huawei",
+                steps: [
+                    .register(
+                        device: "demo-phone",
+                        [
+                            "user": "demo-ali", "platform": "android",
+                            "tokens": [
+                                "android-firebase": "sim-unregistered-demo", "android-huawei": "demo-huawei-phone",
+                            ],
+                        ]
+                    ),
+                    .send(request(["devices": ["demo-phone"]], hello)),
+                ],
+                expected: .way(.acceptedByPlatform, ["android", "huawei"])
+            ),
+            DemoStory(
+                name: "user",
+                summary: "one message to a user, who has an iPhone and an Android tablet",
+                steps: [
+                    .register(
+                        device: "demo-iphone",
+                        ["user": "demo-sara", "platform": "ios", "tokens": ["ios-apns": .string(token("e"))]]
+                    ),
+                    .register(
+                        device: "demo-tablet",
+                        ["user": "demo-sara", "platform": "android", "tokens": ["android-firebase": "demo-tablet"]]
+                    ),
+                    .send(request(["users": ["demo-sara"]], hello)),
+                ],
+                expected: .state(.acceptedByPlatform, attempts: 1)
+            ),
+        ]
+    }
+}

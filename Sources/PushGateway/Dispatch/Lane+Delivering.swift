@@ -267,14 +267,17 @@ extension Lane {
             around.logger.notice("breaker closed: the backend works again", metadata: ["backend": "\(name)"])
             return EventJSON.backend("breaker_closed", name, reason: nil, until: nil, at: now)
         case .opened(let until, let reason)?:
+            stopLooking()
             around.logger.error(
                 "breaker opened: the backend is left alone",
                 metadata: ["backend": "\(name)", "reason": "\(reason)", "until": "\(RFC3339.string(until))"]
             )
             return EventJSON.backend("breaker_opened", name, reason: reason, until: until, at: now)
         case .paused(let until, let reason)?:
+            stopLooking()
             return EventJSON.backend("paused", name, reason: reason, until: until, at: now)
         case .parked(let until, let reason, let detail)?:
+            stopLooking()
             around.logger.error(
                 "backend is parked, an operator must act",
                 metadata: ["backend": "\(name)", "reason": "\(reason)", "detail": "\(detail ?? "")"]

@@ -59,7 +59,7 @@ final class Lane: Sendable {
     let pauses = Mutex(RecipientPauses())
     private let configured: BackendRegistry.ConfiguredBackend
     private let bucket: Mutex<TokenBucket?>
-    private let looking = Mutex<Task<[ClaimedDelivery], any Error>?>(nil)
+    private let looking = Look()
 
     init(
         _ configured: BackendRegistry.ConfiguredBackend,
@@ -81,7 +81,11 @@ final class Lane: Sendable {
         self.gate = gate
         let time = around.time
         gate.update { ((), wakes: $0.hold(watch.trip != nil, at: time.now)) }
-        watch.observe { isHeld in gate.update { ((), wakes: $0.hold(isHeld, at: time.now)) } }
+        let looking = looking
+        watch.observe { isHeld in
+            gate.update { ((), wakes: $0.hold(isHeld, at: time.now)) }
+            if isHeld { looking.cancel() }
+        }
     }
 
     /// How the lane is doing.
@@ -112,7 +116,19 @@ final class Lane: Sendable {
     /// Claims nothing more.
     func stop() {
         gate.stop()
-        looking.withLock { $0 }?.cancel()
+        looking.cancel()
+    }
+
+    /// Ends a look for work that began before the lane had to stand still.
+    func stopLooking() { looking.cancel() }
+
+    /// The look for work that is under way.
+    private final class Look: Sendable {
+        private let task = Mutex<Task<[ClaimedDelivery], any Error>?>(nil)
+
+        func begin(_ new: Task<[ClaimedDelivery], any Error>) { task.withLock { $0 = new } }
+
+        func cancel() { task.withLock { $0 }?.cancel() }
     }
 
     /// Ends what is still under way: it is reported as not sent or as unknown.
@@ -196,8 +212,12 @@ final class Lane: Sendable {
         let task = Task<[ClaimedDelivery], any Error> { [around, name, settings] in
             try await around.store.claim(lane: name, limit: limit, lease: settings.queue.lease, patience: patience)
         }
-        looking.withLock { $0 = task }
-        if gate.state.isStopped { task.cancel() }
+        looking.begin(task)
+        // What stopped the lane between the gate's word and now did not find this look.
+        let now = around.time.now
+        if gate.update({ ($0.isStopped || patience > .zero && $0.standsStill(at: now), wakes: false) }) {
+            task.cancel()
+        }
         do {
             return try await withTaskCancellationHandler {
                 try await task.value

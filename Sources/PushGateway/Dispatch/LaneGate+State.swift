@@ -82,6 +82,14 @@ extension LaneGate {
             }
         }
 
+        /// Whether nothing may be sent now.
+        func standsStill(at now: Date) -> Bool {
+            if isHeld { return true }
+            if let pausedUntil, now < pausedUntil { return true }
+            if case .open(let until, _)? = breaker?.state { return now < until }
+            return false
+        }
+
         /// Why the lane stands still, in a word of bounded variety.
         var blockReason: String {
             if isHeld { return "invalidations_held" }

@@ -113,15 +113,19 @@ struct PlanDispatchTests {
         defer { try? FileManager.default.removeItem(at: first.folder) }
         let a = ScriptedBackend { _, _ in .refused(Refusal(.token, reason: "gone", status: 410, advice: .never)) }
         var id: NotificationID?
-        try await first.run(["a": a]) {
+        let busy = ScriptedBackend { _, _ in
+            .refused(Refusal(.platform, reason: "busy", advice: .retry(after: .seconds(60))))
+        }
+        try await first.run(["a": a, "b": busy]) {
             let new = try await first.accept(plan: Self.chain)
-            try await first.expect(new, [.retrying: 1])
+            try await first.until { try await first.story(new).count == 2 }
             id = new
         }
         await first.store.close()
         let second = try await DispatcherRig(time: first.time, folder: first.folder)
         let b = ScriptedBackend { _, _ in Self.accepted }
         try await second.run(["a": a, "b": b]) {
+            second.time.advance(by: .seconds(120))
             try await second.expect(try #require(id), [.acceptedByPlatform: 1])
         }
         #expect(a.attemptCount == 1)

@@ -16,7 +16,9 @@ extension Writer {
         try begin()
         let lane = batch.notifications.first?.plan.backends.first.map(book.lane(named:))
         let rows = batch.deliveries
-        for place in batch.notifications.indices { try insert(batch.notifications[place]) }  // Without copies.
+        try batch.notifications.withUnsafeBufferPointer { (all) throws(StoreError) in
+            for place in all.indices { try insert(all[place]) }  // Without copies.
+        }
         if let entry = batch.idempotency { try remember(entry) }
         if let lane {
             journal.accepted.append((rows, lane, reply))

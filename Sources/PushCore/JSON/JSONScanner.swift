@@ -124,24 +124,34 @@ public struct JSONScanner: ~Copyable {
         skipSpace()
         guard take(UInt8(ascii: "\"")) else { throw error("a string") }
         let start = offset
+        var seen: UInt8 = 0
         while offset < text.count {
             switch text[offset] {
             case UInt8(ascii: "\""):
                 let run = UnsafeBufferPointer(rebasing: text[start..<offset])
+                offset += 1
+                if seen < 0x80 { return Self.ascii(run) }
                 guard let value = String(validating: run, as: UTF8.self) else {
                     throw JSONSyntaxError(offset: start, expected: "valid UTF-8")
                 }
-                offset += 1
                 return value
             case UInt8(ascii: "\\"):
                 return try escapedString(from: start)
             case 0..<0x20:
                 throw error("an escaped control character")
             default:
+                seen |= text[offset]
                 offset += 1
             }
         }
         throw error("'\"'")
+    }
+
+    /// A string of bytes below 128, which need no look at how they follow each other.
+    private static func ascii(_ run: UnsafeBufferPointer<UInt8>) -> String {
+        String(unsafeUninitializedCapacity: run.count) { text in
+            text.update(fromContentsOf: run)
+        }
     }
 
     /// Reads a number: `integer` when it is whole and fits 64 bits, else `double`.

@@ -9,8 +9,25 @@ final class LaneBatch: Sendable {
     private let instance: UInt64
     let addresses: DeviceAddresses
     private let settle: @Sendable ([Resolution]) -> Void
-    /// For each request, the claims of its recipients; and which claims have been reported.
-    private let open = Mutex((rows: [[Int]](), isReported: [Bool](), tokens: [Int64: DeviceToken]()))
+    /// Which claims became requests, and which of them have been reported.
+    private struct Open {
+        /// The claims of all recipients, one request after the other.
+        var order: [Int] = []
+        /// Where the recipients of each request begin in ``order``.
+        var starts: [Int] = []
+        var isReported: [Bool] = []
+        var tokens: [Int64: DeviceToken] = [:]
+
+        /// The claim that a report speaks of; nil for a report of nobody, which is a plugin's mistake.
+        func claim(_ report: DeliveryReport) -> Int? {
+            guard starts.indices.contains(report.request) else { return nil }
+            let place = starts[report.request] + report.recipient
+            let end = report.request + 1 < starts.count ? starts[report.request + 1] : order.count
+            return (starts[report.request]..<end).contains(place) ? order[place] : nil
+        }
+    }
+
+    private let open = Mutex(Open())
 
     init(
         _ claims: [ClaimedDelivery],
@@ -38,14 +55,15 @@ final class LaneBatch: Sendable {
     ) -> [PushRequest] {
         var requests: [PushRequest] = []
         requests.reserveCapacity(claims.count)
-        var rows: [[Int]] = []
+        var open = Open()
+        open.order.reserveCapacity(claims.count)
+        open.starts.reserveCapacity(claims.count)
+        open.isReported = Array(repeating: false, count: claims.count)
         var settled: [Resolution] = []
-        var isReported = Array(repeating: false, count: claims.count)
         var last: NotificationID?
-        var tokens: [Int64: DeviceToken] = [:]
         func settle(_ resolution: Resolution, _ index: Int) {
             settled.append(resolution)
-            isReported[index] = true
+            open.isReported[index] = true
         }
         for (index, claim) in claims.enumerated() {
             var recovered: PushNotification?
@@ -66,13 +84,13 @@ final class LaneBatch: Sendable {
             case .token(let token, let language):
                 addressee.recipient = .token(token)
                 addressee.language = language
-                tokens[claim.id] = token
+                open.tokens[claim.id] = token
             case .missing:
                 settle(skip(claim, now), index)
                 continue
             }
             if claim.notificationID == last, recovered == nil {
-                rows[rows.count - 1].append(index)
+                open.order.append(index)
                 requests[requests.count - 1].recipients.append(addressee)
                 continue
             }
@@ -81,12 +99,13 @@ final class LaneBatch: Sendable {
                 continue
             }
             last = claim.notificationID
-            rows.append([index])
+            open.starts.append(open.order.count)
+            open.order.append(index)
             requests.append(
                 PushRequest(notification, to: [addressee], expiration: expiration(notification, claim))
             )
         }
-        open.withLock { $0 = (rows, isReported, tokens) }
+        self.open.withLock { [open] in $0 = open }
         if !settled.isEmpty { self.settle(settled) }
         return requests
     }
@@ -97,8 +116,7 @@ final class LaneBatch: Sendable {
             var taken: [(claim: ClaimedDelivery, outcome: DeliveryOutcome)] = []
             taken.reserveCapacity(reports.count)
             for report in reports {
-                let index = open.rows[report.request][report.recipient]
-                guard !open.isReported[index] else { continue }
+                guard let index = open.claim(report), !open.isReported[index] else { continue }
                 open.isReported[index] = true
                 taken.append((claims[index], report.outcome))
             }

@@ -134,7 +134,10 @@ extension EnqueueAnswer {
 extension Ledger {
     /// The batch, whose replacements go into the books as they happen.
     fileprivate func counting(_ batch: EnqueueBatch) -> EnqueueBatch {
-        guard batch.notifications.contains(where: { $0.replacementEvent != nil }) else { return batch }
+        // By place, which copies nothing.
+        guard batch.notifications.indices.contains(where: { batch.notifications[$0].replacementEvent != nil }) else {
+            return batch
+        }
         var batch = batch
         for place in batch.notifications.indices {
             guard let event = batch.notifications[place].replacementEvent else { continue }

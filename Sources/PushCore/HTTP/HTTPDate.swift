@@ -24,6 +24,7 @@ extension HTTPAnswer {
 
 /// Times as HTTP header fields write them (RFC 9110 section 5.6.7).
 public enum HTTPDate {
+    private static let days = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"]  // From 1970-01-01 on.
     private static let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 
     /// Reads `Sun, 06 Nov 1994 08:49:37 GMT`; nil for anything else, the two obsolete forms included.
@@ -41,5 +42,16 @@ public enum HTTPDate {
             "\(year)-\(digits(month + 1))-\(digits(day))T"
             + "\(digits(clock[0])):\(digits(clock[1])):\(digits(second))Z"
         return RFC3339.parse(iso)
+    }
+
+    /// Writes a time of this form, to the second.
+    public static func text(_ time: Date) -> String {
+        let seconds = Int(time.timeIntervalSince1970.rounded(.down))
+        let day = seconds >= 0 ? seconds / 86400 : (seconds - 86399) / 86400
+        let iso = RFC3339.string(Date(timeIntervalSince1970: Double(seconds)))
+        let fields = iso.split { "-T:.".contains($0) }
+        let month = Int(fields[1]) ?? 1
+        return "\(days[((day % 7) + 7) % 7]), \(fields[2]) \(months[month - 1]) \(fields[0]) "
+            + "\(fields[3]):\(fields[4]):\(fields[5]) GMT"
     }
 }

@@ -124,34 +124,44 @@ public struct JSONScanner: ~Copyable {
         skipSpace()
         guard take(UInt8(ascii: "\"")) else { throw error("a string") }
         let start = offset
+        var place = offset
         var seen: UInt8 = 0
-        while offset < text.count {
-            switch text[offset] {
+        while place < text.count {
+            let byte = text[place]
+            switch byte {
             case UInt8(ascii: "\""):
-                let run = UnsafeBufferPointer(rebasing: text[start..<offset])
-                offset += 1
-                if seen < 0x80 { return Self.ascii(run) }
-                guard let value = String(validating: run, as: UTF8.self) else {
-                    throw JSONSyntaxError(offset: start, expected: "valid UTF-8")
-                }
+                offset = place
+                let value = try checked(start, isASCII: seen < 0x80)
+                offset = place + 1
                 return value
             case UInt8(ascii: "\\"):
+                offset = place
                 return try escapedString(from: start)
             case 0..<0x20:
+                offset = place
                 throw error("an escaped control character")
             default:
-                seen |= text[offset]
-                offset += 1
+                seen |= byte
+                place += 1
             }
         }
+        offset = place
         throw error("'\"'")
     }
 
-    /// A string of bytes below 128, which need no look at how they follow each other.
-    private static func ascii(_ run: UnsafeBufferPointer<UInt8>) -> String {
-        String(unsafeUninitializedCapacity: run.count) { text in
-            text.update(fromContentsOf: run)
+    /// The text from `start` to ``offset``, which must be UTF-8.
+    ///
+    /// Not `String(validating:as:)`, which is generic and looks its types up at run time. Text that is not UTF-8 is another
+    /// one after decoding, since decoding repairs it.
+    private func checked(_ start: Int, isASCII: Bool) throws(JSONSyntaxError) -> String {
+        let bytes = UnsafeBufferPointer(rebasing: text[start..<offset])
+        var value = String(decoding: bytes, as: UTF8.self)
+        if isASCII { return value }
+        let isSame = value.withUTF8 { decoded in
+            decoded.count == bytes.count && decoded.elementsEqual(bytes)
         }
+        guard isSame else { throw JSONSyntaxError(offset: start, expected: "valid UTF-8") }
+        return value
     }
 
     /// Reads a number: `integer` when it is whole and fits 64 bits, else `double`.

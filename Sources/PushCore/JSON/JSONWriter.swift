@@ -176,15 +176,32 @@ public struct JSONWriter: Sendable {
     }
 
     /// Whether no byte needs an escape, as in nearly every text.
-    ///
-    /// Numbers instead of conditions, so that the compiler looks at 16 bytes at once.
     private static func isPlain(_ text: UnsafeBufferPointer<UInt8>) -> Bool {
-        var found: UInt8 = 0
-        for byte in text {
-            found |=
-                (byte < 0x20 ? 1 : 0) | (byte == UInt8(ascii: "\"") ? 1 : 0) | (byte == UInt8(ascii: "\\") ? 1 : 0)
+        let bytes = UnsafeRawBufferPointer(text)
+        var place = 0
+        while place + 8 <= bytes.count {
+            if needsEscape(bytes.loadUnaligned(fromByteOffset: place, as: UInt64.self)) { return false }
+            place += 8
         }
-        return found == 0
+        while place < bytes.count {
+            let byte = bytes[place]
+            if byte < 0x20 || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") { return false }
+            place += 1
+        }
+        return true
+    }
+
+    /// Whether one of eight bytes needs an escape.
+    ///
+    /// A byte below `n` borrows from its highest bit when `n` is taken away, and a byte is equal to another when their
+    /// difference bit by bit is below 1.
+    private static func needsEscape(_ eight: UInt64) -> Bool {
+        let ones: UInt64 = 0x0101_0101_0101_0101
+        let highest: UInt64 = 0x8080_8080_8080_8080
+        let control = (eight &- 0x20 * ones) & ~eight
+        let quotes = eight ^ 0x22 * ones
+        let slashes = eight ^ 0x5C * ones
+        return (control | (quotes &- ones) & ~quotes | (slashes &- ones) & ~slashes) & highest != 0
     }
 
     private mutating func appendEscaped(_ text: UnsafeBufferPointer<UInt8>) {

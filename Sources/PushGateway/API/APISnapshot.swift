@@ -1,4 +1,5 @@
 internal import PushCore
+internal import Synchronization
 
 /// What the API derives from a configuration once, not with every request: keys, known names, limits.
 final class APISnapshot: Sendable {
@@ -24,4 +25,33 @@ final class APISnapshot: Sendable {
 
     var server: GatewayConfiguration.Server { gateway.configuration.server }
     var queue: GatewayConfiguration.Queue { gateway.configuration.queue }
+
+    /// Lets a request through, or says why not.
+    ///
+    /// The result is the name of its API key, empty without keys.
+    func admit(_ fields: CallerFields, _ access: Endpoint.Access) throws(Problem) -> String {
+        if access != .open, keyring.isEmpty { try origins.admit(fields) }
+        return try keyring.admit(fields.authorization, access)
+    }
+}
+
+/// Gives what is derived from the configuration in force, made anew after a reload.
+final class APISnapshots: Sendable {
+    private let state: GatewayState
+    private let knownKinds: [String]
+    private let derived: Mutex<APISnapshot>
+
+    init(_ state: GatewayState, knownKinds: [String]) {
+        self.state = state
+        self.knownKinds = knownKinds
+        derived = Mutex(APISnapshot(state.snapshot, knownKinds: knownKinds))
+    }
+
+    var current: APISnapshot {
+        let current = state.snapshot
+        return derived.withLock { derived in
+            if derived.gateway !== current { derived = APISnapshot(current, knownKinds: knownKinds) }
+            return derived
+        }
+    }
 }

@@ -9,9 +9,6 @@ internal import PushCore
 /// Made once for a gateway. ``makeApplication(onListening:)`` gives the server as a service, which ends by itself at a graceful
 /// shutdown: it takes no new connections, ends event streams, and lets requests in progress finish.
 public struct GatewayAPI: Sendable {
-    /// A connection without a whole request for so long is closed.
-    private static let idleTimeout = TimeAmount.seconds(60)
-
     /// Answers requests; for servers and tests of one's own.
     public let responder: GatewayResponder
     private let server: GatewayConfiguration.Server
@@ -52,9 +49,19 @@ public struct GatewayAPI: Sendable {
     public func makeApplication(
         onListening: @escaping @Sendable (_ port: Int) async -> Void = { _ in }
     ) -> Application<GatewayResponder> {
+        makeApplication(patience: ConnectionHandler.patience, onListening: onListening)
+    }
+
+    /// The server, with connections of another patience than ``ConnectionHandler/patience``.
+    func makeApplication(
+        patience: TimeAmount,
+        onListening: @escaping @Sendable (_ port: Int) async -> Void
+    ) -> Application<GatewayResponder> {
         Application(
             responder: responder,
-            server: .http1(configuration: HTTP1Channel.Configuration(idleTimeout: Self.idleTimeout)),
+            server: HTTPServerBuilder { [intake = responder.intake] in
+                FrontChannel(http: HTTP1Channel(responder: $0), intake: intake, patience: patience)
+            },
             configuration: ApplicationConfiguration(
                 address: .hostname(server.host, port: server.port),
                 backlog: 1024,

@@ -2,7 +2,6 @@ public import Hummingbird
 internal import HTTPTypes
 internal import Logging
 internal import PushCore
-internal import Synchronization
 
 /// Nothing: requests are handled without Hummingbird's own context, which the hot path would pay for.
 public struct GatewayRequestContext: InitializableFromSource {
@@ -20,7 +19,6 @@ public final class GatewayResponder: HTTPResponder {
     private let state: GatewayState
     private let metrics: GatewayMetrics
     private let logger: Logger
-    private let knownKinds: [String]
     private let admission = Admission()
     private let notifications: NotificationsAPI
     private let batches: BatchAPI
@@ -32,7 +30,9 @@ public final class GatewayResponder: HTTPResponder {
     private let receipts: ReceiptsAPI
     private let invalidations: InvalidationsAPI
     private let documents: StaticDocuments
-    private let derived: Mutex<APISnapshot>
+    private let snapshots: APISnapshots
+    /// The short way of requests that accept notifications.
+    let intake: LoopIntake
 
     init(
         state: GatewayState,
@@ -45,7 +45,6 @@ public final class GatewayResponder: HTTPResponder {
         self.state = state
         self.metrics = metrics
         self.logger = logger
-        self.knownKinds = knownKinds
         notifications = NotificationsAPI(state: state, metrics: metrics, admission: admission)
         batches = BatchAPI(state: state, metrics: metrics, admission: admission)
         stories = StoryAPI(state: state)
@@ -62,7 +61,16 @@ public final class GatewayResponder: HTTPResponder {
         receipts = ReceiptsAPI(state: state, lanes: lanes, admission: admission, logger: logger)
         invalidations = InvalidationsAPI(state: state, lanes: lanes, admission: admission)
         documents = StaticDocuments(build: build)
-        derived = Mutex(APISnapshot(state.snapshot, knownKinds: knownKinds))
+        snapshots = APISnapshots(state, knownKinds: knownKinds)
+        intake = LoopIntake(
+            state: state,
+            snapshots: snapshots,
+            metrics: metrics,
+            admission: admission,
+            notifications: notifications,
+            batches: batches,
+            logger: logger
+        )
     }
 
     /// Answers a request; never throws.
@@ -94,12 +102,11 @@ public final class GatewayResponder: HTTPResponder {
         _ path: Substring,
         _ query: Substring
     ) async throws(Problem) -> Response {
-        let snapshot = snapshot()
+        let snapshot = snapshots.current
         let method = request.method
         // A path that does not exist asks for a key like one that does: strangers learn nothing.
         let access = endpoint?.access(method) ?? .anyKey
-        if access != .open, snapshot.keyring.isEmpty { try snapshot.origins.admit(request.head) }
-        let caller = try snapshot.keyring.admit(request.headers[.authorization], access)
+        let caller = try snapshot.admit(CallerFields(request.head), access)
         guard let endpoint else { throw .notFound("There is nothing here. /openapi.json lists what there is.") }
         guard endpoint.methods.contains(method) else {
             throw .methodNotAllowed(endpoint.methods.map(\.rawValue).joined(separator: ", "))
@@ -120,13 +127,13 @@ public final class GatewayResponder: HTTPResponder {
         )
         switch endpoint {
         case .notifications: return try await notifications.accept(request, scope)
-        case .batch: return try await batches.accept(request, scope, Self.requestID())
+        case .batch: return try await batches.accept(request, scope)
         case .notification(let id):
             if method == .delete { return try await stories.cancel(id, scope) }
             return try await stories.show(id, scope)
         case .deliveries(let id): return try await stories.deliveries(id, scope)
         case .devices: return try await devices.list(scope)
-        case .deviceBatch: return try await deviceBatches.put(request, scope, Self.requestID())
+        case .deviceBatch: return try await deviceBatches.put(request, scope, Problem.newRequestID())
         case .device(let id): return try await devices.answer(request, method, id, scope)
         case .events: return try await events.open(scope)
         case .backends: return try await operations.backends()
@@ -141,24 +148,10 @@ public final class GatewayResponder: HTTPResponder {
         }
     }
 
-    /// What is derived from the configuration in force, made anew after a reload.
-    private func snapshot() -> APISnapshot {
-        let current = state.snapshot
-        return derived.withLock { derived in
-            if derived.gateway !== current { derived = APISnapshot(current, knownKinds: knownKinds) }
-            return derived
-        }
-    }
-
     private func refuse(_ problem: Problem, _ path: Substring) -> Response {
-        let id = Self.requestID()
-        if let cause = problem.cause {
-            logger.error("request failed", metadata: ["request_id": "\(id)", "error": "\(cause)"])
-        }
-        return problem.response(instance: String(path.prefix(256)), requestID: id)
+        let (fields, body) = problem.answer(path: path, logger)
+        return Response(status: problem.status, headers: fields, body: ResponseBody(bytes: body))
     }
-
-    private static func requestID() -> String { NotificationID(rawValue: .random(in: 0 ... .max)).description }
 
     /// A method as a label: callers may invent methods, metrics may not.
     private static func word(for method: HTTPRequest.Method) -> String {
@@ -166,5 +159,16 @@ public final class GatewayResponder: HTTPResponder {
         case .get, .head, .post, .put, .patch, .delete, .options: method.rawValue
         default: "other"
         }
+    }
+}
+
+extension Problem {
+    /// The answer to a request for a path; what failed within goes to the log.
+    func answer(path: Substring, _ logger: Logger) -> (fields: HTTPFields, body: [UInt8]) {
+        let id = Self.newRequestID()
+        if let cause {
+            logger.error("request failed", metadata: ["request_id": "\(id)", "error": "\(cause)"])
+        }
+        return answer(instance: String(path.prefix(256)), requestID: id)
     }
 }

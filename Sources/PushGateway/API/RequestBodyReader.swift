@@ -58,7 +58,12 @@ struct RequestBodyReader: Sendable {
     ///
     /// With `orPatch`, a JSON merge patch (RFC 7396) may say what it is.
     static func requireJSON(_ fields: HTTPFields, orPatch: Bool = false) throws(Problem) {
-        guard let type = fields[.contentType] else { throw .notJSONType }
+        try requireJSON(type: fields[.contentType], orPatch: orPatch)
+    }
+
+    /// Makes sure that a content type is JSON.
+    static func requireJSON(type: String?, orPatch: Bool = false) throws(Problem) {
+        guard let type else { throw .notJSONType }
         if type == "application/json" { return }
         let essence = type.prefix { $0 != ";" }.lowercased()
         let name = essence.filter { $0 != " " }

@@ -22,6 +22,7 @@ public final class GatewayMetrics: Sendable {
     /// What was accepted and what became of it since the start.
     let ledger = Ledger()
     private let requests = Mutex<[Request: RequestCells]>([:])
+    private let accepted = Mutex<[String: CounterCell]>([:])
     private let counters = Mutex<[[String]: CounterCell]>([:])
     private let durations = Mutex<[[String]: HistogramCell]>([:])
 
@@ -59,9 +60,25 @@ public final class GatewayMetrics: Sendable {
         cells.duration.observe(duration.inSeconds)
     }
 
-    /// Notifications were accepted.
-    func accepted(route: String, count amount: Int = 1) {
-        count("chapar_notifications_accepted_total", "Notifications accepted.", [("route", route)], amount)
+    /// Notifications were accepted, each through a route.
+    func accepted(routes: [String]) {
+        var place = 0
+        while place < routes.count {
+            let route = routes[place]
+            let begin = place
+            while place < routes.count, routes[place] == route { place += 1 }
+            acceptances(route).increment(by: Int64(place - begin))
+        }
+    }
+
+    private func acceptances(_ route: String) -> CounterCell {
+        accepted.withLock { accepted in
+            if let cell = accepted[route] { return cell }
+            let name = "chapar_notifications_accepted_total"
+            let cell = registry.counter(name, "Notifications accepted.", labels: [("route", route)])
+            if accepted.count < MetricsRegistry.maximumSeries { accepted[route] = cell }
+            return cell
+        }
     }
 
     func count(_ name: String, _ help: String, _ labels: [(String, String)], _ amount: Int) {

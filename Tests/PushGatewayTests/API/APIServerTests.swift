@@ -11,33 +11,6 @@ import Testing
 
 @Suite("The server", .timeLimit(.minutes(1)))
 struct APIServerTests {
-    private static let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
-
-    /// Runs the API on a real socket of a free port, then ends it gracefully.
-    private func withServer(
-        _ harness: APIHarness,
-        _ body: (Int, ServiceGroup) async throws -> Void
-    ) async throws {
-        let (ports, continuation) = AsyncStream.makeStream(of: Int.self)
-        let group = ServiceGroup(
-            services: [harness.api.makeApplication { continuation.yield($0) }],
-            logger: Self.quiet
-        )
-        try await withThrowingTaskGroup(of: Void.self) { tasks in
-            tasks.addTask { try await group.run() }
-            do {
-                let port = try #require(await ports.first { _ in true })
-                #expect(port > 0)
-                try await body(port, group)
-            } catch {
-                await group.triggerGracefulShutdown()
-                throw error
-            }
-            await group.triggerGracefulShutdown()
-            try await tasks.waitForAll()
-        }
-    }
-
     private func harness() -> APIHarness {
         APIHarness {
             $0.server.port = 0
@@ -53,7 +26,7 @@ struct APIServerTests {
     @Test("listens on a free port and answers one request after another on a connection")
     func keepAlive() async throws {
         let harness = harness()
-        try await withServer(harness) { port, _ in
+        try await harness.serve { port, _ in
             try await RawClient.run(port) { client in
                 for _ in 0..<3 {
                     try await client.send(request(APIHarness.sample()))
@@ -68,7 +41,7 @@ struct APIServerTests {
     @Test("refuses a body that turns out too large, though no length said so")
     func chunkedTooLarge() async throws {
         let harness = harness()
-        try await withServer(harness) { port, _ in
+        try await harness.serve { port, _ in
             try await RawClient.run(port) { client in
                 let chunk = String(repeating: " ", count: 1024)
                 try await client.send(
@@ -85,7 +58,7 @@ struct APIServerTests {
     func truncated() async throws {
         let harness = harness()
         let body = APIHarness.sample()
-        try await withServer(harness) { port, _ in
+        try await harness.serve { port, _ in
             try await RawClient.run(port) { client in
                 let whole = request(body + "   ")  // What is missing is only white space: the JSON is complete.
                 try await client.send(String(whole.dropLast(3)))
@@ -103,7 +76,7 @@ struct APIServerTests {
     @Test("at a graceful shutdown ends event streams and lets requests in progress finish")
     func shutdown() async throws {
         let harness = harness()
-        try await withServer(harness) { port, group in
+        try await harness.serve { port, group in
             try await RawClient.run(port) { stream in
                 try await stream.send("GET /v1/events?lanes=1 HTTP/1.1\r\nHost: localhost\r\n\r\n")
                 _ = try await stream.read(until: "event: gateway.lanes")
@@ -121,6 +94,32 @@ struct APIServerTests {
             }
         }
         #expect(harness.store.accepted.count == 1)
+    }
+}
+
+extension APIHarness {
+    /// Runs the API on a real socket of a free port, then ends it gracefully.
+    func serve(
+        patience: TimeAmount = ConnectionHandler.patience,
+        _ body: (Int, ServiceGroup) async throws -> Void
+    ) async throws {
+        let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+        let (ports, continuation) = AsyncStream.makeStream(of: Int.self)
+        let application = api.makeApplication(patience: patience) { continuation.yield($0) }
+        let group = ServiceGroup(services: [application], logger: quiet)
+        try await withThrowingTaskGroup(of: Void.self) { tasks in
+            tasks.addTask { try await group.run() }
+            do {
+                let port = try #require(await ports.first { _ in true })
+                #expect(port > 0)
+                try await body(port, group)
+            } catch {
+                await group.triggerGracefulShutdown()
+                throw error
+            }
+            await group.triggerGracefulShutdown()
+            try await tasks.waitForAll()
+        }
     }
 }
 
@@ -169,6 +168,17 @@ struct RawClient {
             guard let part = try await inbound.iterator.next() else { throw Ended() }
             inbound.text += String(buffer: part)
         }
+    }
+
+    /// So many bytes.
+    func read(count: Int) async throws -> String {
+        while inbound.text.utf8.count < count {
+            guard let part = try await inbound.iterator.next() else { throw Ended() }
+            inbound.text += String(buffer: part)
+        }
+        let end = inbound.text.utf8.index(inbound.text.startIndex, offsetBy: count)
+        defer { inbound.text.removeSubrange(..<end) }
+        return String(inbound.text[..<end])
     }
 
     /// Everything until the server ends the connection.

@@ -1,5 +1,4 @@
 internal import HTTPTypes
-internal import Hummingbird
 internal import PushCore
 
 /// What went wrong with a request, as RFC 9457 problem details: the one shape of every error the API answers.
@@ -18,6 +17,8 @@ struct Problem: Error, Sendable {
     var retryAfter: Duration?
     /// The wrong fields.
     var errors: [PushWarning] = []
+    /// The problem of each notification of a batch, when all are wrong.
+    var notifications: [Problem] = []
     /// Further header fields, such as `Allow`.
     var headers: HTTPFields = [:]
     /// What failed within, for the log; never shown to the caller.
@@ -66,33 +67,44 @@ struct Problem: Error, Sendable {
         writer.string(requestID)
         writer.name("retryable")
         writer.bool(isRetryable)
-        guard !errors.isEmpty else { return }
-        writer.name("errors")
-        writer.findings(errors)
+        if !errors.isEmpty {
+            writer.name("errors")
+            writer.findings(errors)
+        }
+        guard !notifications.isEmpty else { return }
+        writer.name("notifications")
+        writer.beginArray()
+        for problem in notifications {
+            writer.beginObject()
+            writer.name("status")
+            writer.integer(problem.status.code)
+            writer.name("problem")
+            writer.beginObject()
+            problem.write(to: &writer, instance: instance, requestID: requestID)
+            writer.endObject()
+            writer.endObject()
+        }
+        writer.endArray()
     }
 
-    /// The whole answer.
-    ///
-    /// `members` may write further members into the problem's object.
-    func response(
-        instance: String,
-        requestID: String,
-        members: (inout JSONWriter) -> Void = { _ in }
-    ) -> Response {
+    /// The whole answer's header fields and body.
+    func answer(instance: String, requestID: String) -> (fields: HTTPFields, body: [UInt8]) {
         var writer = JSONWriter(capacity: 384)
         writer.beginObject()
         write(to: &writer, instance: instance, requestID: requestID)
-        members(&writer)
         writer.endObject()
-        var headers = headers
-        headers[.contentType] = "application/problem+json"
-        headers[.cacheControl] = "no-store"
-        headers[.xContentTypeOptions] = "nosniff"
+        var fields = headers
+        fields[.contentType] = "application/problem+json"
+        fields[.cacheControl] = "no-store"
+        fields[.xContentTypeOptions] = "nosniff"
         if let retryAfter {
-            headers[.retryAfter] = String(max(1, Int(retryAfter.inSeconds.rounded(.up))))
+            fields[.retryAfter] = String(max(1, Int(retryAfter.inSeconds.rounded(.up))))
         }
-        return Response(status: status, headers: headers, body: ResponseBody(bytes: writer.bytes))
+        return (fields, writer.bytes)
     }
+
+    /// The number of a request, by which its trouble is found in the log.
+    static func newRequestID() -> String { NotificationID(rawValue: .random(in: 0 ... .max)).description }
 }
 
 extension Problem {

@@ -1,6 +1,26 @@
 internal import HTTPTypes
 internal import Hummingbird
 
+/// What a request says of its caller.
+struct CallerFields {
+    /// The host that it was sent to.
+    var authority: String?
+    var authorization: String?
+    var origin: String?
+    /// `Sec-Fetch-Site`.
+    var fetchSite: String?
+}
+
+extension CallerFields {
+    /// Reads them from a request.
+    init(_ head: HTTPRequest) {
+        authority = head.authority
+        authorization = head.headerFields[.authorization]
+        origin = head.headerFields[.origin]
+        fetchSite = head.headerFields[.secFetchSite]
+    }
+}
+
 /// Keeps web pages of strangers away from a gateway without keys, which trusts whoever can reach its loopback address.
 ///
 /// Two ways lead a page there: a name of its own that resolves to 127.0.0.1 (DNS rebinding), which the `Host` field shows, and
@@ -12,8 +32,8 @@ struct OriginGuard: Sendable {
     init(host: String) { boundHost = host.lowercased() }
 
     /// Lets a request through, or says why not.
-    func admit(_ head: HTTPRequest) throws(Problem) {
-        let authority = head.authority ?? ""
+    func admit(_ fields: CallerFields) throws(Problem) {
+        let authority = fields.authority ?? ""
         guard isOurs(Self.host(of: authority[...])) else {
             throw Problem(
                 .forbidden,
@@ -23,8 +43,8 @@ struct OriginGuard: Sendable {
                     "Without API keys only requests for localhost are answered. Configure auth.api_keys to be reached by other names."
             )
         }
-        if let origin = head.headerFields[.origin], !isSame(origin, authority) { throw Self.crossSite }
-        if let site = head.headerFields[.secFetchSite], site == "cross-site" || site == "same-site" {
+        if let origin = fields.origin, !isSame(origin, authority) { throw Self.crossSite }
+        if let site = fields.fetchSite, site == "cross-site" || site == "same-site" {
             throw Self.crossSite
         }
     }
@@ -37,6 +57,7 @@ struct OriginGuard: Sendable {
     )
 
     private func isOurs(_ host: Substring) -> Bool {
+        if host == "localhost" || host == "127.0.0.1" { return true }
         let host = host.lowercased()
         if host == "localhost" || host == "127.0.0.1" || host == "[::1]" || host.hasSuffix(".localhost") { return true }
         if host == boundHost || host == "[\(boundHost)]" { return !host.isEmpty }
@@ -54,6 +75,6 @@ struct OriginGuard: Sendable {
             guard let end = authority.firstIndex(of: "]") else { return authority }
             return authority[...end]
         }
-        return authority.prefix { $0 != ":" }
+        return authority[..<(authority.utf8.firstIndex(of: UInt8(ascii: ":")) ?? authority.endIndex)]
     }
 }

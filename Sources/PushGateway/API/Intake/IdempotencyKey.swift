@@ -11,11 +11,10 @@ struct IdempotencyKey: Sendable, Hashable {
     /// The key, as the caller chose it.
     let value: String
 
-    /// Reads the field; nil without one.
+    /// Reads the field, of which there should be one; nil without one.
     ///
     /// The IETF draft quotes the key, most clients do not: both are the same key.
-    init?(_ fields: HTTPFields) throws(Problem) {
-        let values = fields[values: .idempotencyKey]
+    init?(_ values: [String]) throws(Problem) {
         guard let field = values.first else { return nil }
         var key = field[...]
         if key.count >= 2, key.first == "\"", key.last == "\"" { key = key.dropFirst().dropLast() }

@@ -22,20 +22,26 @@ struct NotificationIntake {
         now = Date(millisecondsSince1970: time.now.millisecondsSince1970)  // As the store will give it back.
     }
 
-    /// A notification that can be accepted, with what to tell about it.
+    /// What to tell about a notification that can be accepted.
     struct Accepted {
-        var notification: NewNotification
+        var id: NotificationID
+        /// The state it begins with.
+        var state: DeliveryState
+        /// How many recipients it has; nil when only the platform knows.
+        var recipients: Int?
         var warnings: [PushWarning]
         var routeLabel: String
-
-        /// The state it begins with.
-        var state: DeliveryState { notification.dueAt == nil ? .queued : .scheduled }
     }
 
-    /// Judges a notification.
+    /// Judges a notification, and adds one that can be accepted to those for the store.
     ///
     /// Nil when something is wrong, which is among the issues then.
-    func judge(_ draft: NotificationDraft, _ body: [UInt8], _ issues: inout RequestIssues) -> Accepted? {
+    func judge(
+        _ draft: NotificationDraft,
+        _ body: [UInt8],
+        _ issues: inout RequestIssues,
+        into accepted: inout [NewNotification]
+    ) -> Accepted? {
         let times = times(of: draft.notification, &issues)
         let assignment = PlanAssignment(draft, snapshot.gateway.routing, &issues)
         var warnings: [PushWarning] = []
@@ -55,32 +61,46 @@ struct NotificationIntake {
         let recipients = assignment.recipients ?? draft.recipients
         let id = store.makeID(recipients: recipients.count)
         let state: DeliveryState = times.dueAt == nil ? .queued : .scheduled
-        var notification = NewNotification(
-            id: id,
-            notification: draft.notification,
-            content: draft.stored(from: body),
-            recipients: recipients,
-            plan: plan,
-            caller: caller,
-            acceptedAt: now,
-            dueAt: times.dueAt,
-            expiresAt: times.expiresAt,
-            collapseID: draft.notification.collapseID,
-            event: EventJSON.accepted(
-                id,
-                at: now,
-                state: state,
-                recipients: recipients.count,
+        let hasOtherPlans = assignment.plans.count > 1
+        accepted.append(
+            NewNotification(
+                id: id,
+                notification: draft.notification,
+                content: draft.stored(from: body),
+                recipients: recipients,
                 plan: plan,
-                title: draft.notification.title?.resolved(for: nil)
-            ),
-            replacementEvent: draft.notification.collapseID == nil ? nil : replacementEvent
+                caller: caller,
+                acceptedAt: now,
+                dueAt: times.dueAt,
+                expiresAt: times.expiresAt,
+                collapseID: draft.notification.collapseID,
+                event: EventJSON.accepted(
+                    id,
+                    at: now,
+                    state: state,
+                    recipients: recipients.count,
+                    plan: plan,
+                    title: draft.notification.title?.resolved(for: nil)
+                ),
+                replacementEvent: draft.notification.collapseID == nil ? nil : replacementEvent
+            )
         )
-        if assignment.plans.count > 1 {
-            notification.otherPlans = Array(assignment.plans.dropFirst())
-            notification.planOf = assignment.planOf
+        if hasOtherPlans {
+            accepted[accepted.count - 1].otherPlans = Array(assignment.plans.dropFirst())
+            accepted[accepted.count - 1].planOf = assignment.planOf
         }
-        return Accepted(notification: notification, warnings: warnings, routeLabel: draft.routeLabel)
+        let isCounted: Bool
+        switch recipients.first?.form {
+        case .topic, .tags, .everyone: isCounted = false
+        default: isCounted = true
+        }
+        return Accepted(
+            id: id,
+            state: state,
+            recipients: isCounted ? recipients.count : nil,
+            warnings: warnings,
+            routeLabel: draft.routeLabel
+        )
     }
 
     /// When to send and when trying ends.
@@ -118,22 +138,15 @@ extension NotificationIntake.Accepted {
     /// The members of the answer, within an object that the caller has begun.
     func write(to writer: inout JSONWriter, stateName: StaticString) {
         writer.name("id")
-        writer.string(notification.id.description)
+        writer.string(id.description)
         writer.name(stateName)
         writer.string(state.rawValue)
         writer.name("recipients")
         writer.beginObject()
         writer.name("count")
-        switch notification.recipients.first?.form {
-        case .topic, .tags, .everyone:
-            writer.null()
-            writer.name("exact")
-            writer.bool(false)
-        default:
-            writer.integer(notification.recipients.count)
-            writer.name("exact")
-            writer.bool(true)
-        }
+        if let recipients { writer.integer(recipients) } else { writer.null() }
+        writer.name("exact")
+        writer.bool(recipients != nil)
         writer.endObject()
         writer.name("warnings")
         writer.findings(warnings)

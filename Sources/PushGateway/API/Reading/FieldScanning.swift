@@ -65,7 +65,7 @@ extension JSONScanner {
             issues.add(pointer(), "too_long", "At most \(limit) bytes; it has \(text.utf8.count).")
             return nil
         }
-        guard !text.utf8.contains(where: { $0 < 0x20 || $0 == 0x7F }) else {
+        guard !hasControlCharacter(text) else {
             issues.add(pointer(), "control_character", "Must not hold control characters.")
             return nil
         }
@@ -140,6 +140,14 @@ extension JSONScanner {
         case .bool: "a truth value"
         case .null: "null"
         }
+    }
+}
+
+private func hasControlCharacter(_ text: String) -> Bool {
+    var text = text
+    return text.withUTF8 { bytes in
+        for place in 0..<bytes.count where bytes[place] < 0x20 || bytes[place] == 0x7F { return true }
+        return false
     }
 }
 

@@ -1,13 +1,12 @@
 internal import Foundation
 internal import HTTPTypes
-internal import Hummingbird
 internal import PushCore
 
 /// `POST /v1/notifications/batch`: accepts up to 1,000 different notifications in one request and one commit.
 ///
 /// Each gets an answer of its own; a wrong one does not stop the others. With none right, the whole request is answered
 /// with 422 and uses up no idempotency key.
-struct BatchAPI: Sendable {
+struct BatchAPI: AcceptingAPI {
     /// The most notifications of one request.
     static let maximumNotifications = 1000
     /// The most recipients of all of them together: they share a commit, which must not keep others waiting.
@@ -22,7 +21,7 @@ struct BatchAPI: Sendable {
         static let names = ["notifications"]
     }
 
-    private struct Item {
+    struct Item: Sendable {
         var draft: NotificationDraft
         var issues: RequestIssues
 
@@ -31,25 +30,27 @@ struct BatchAPI: Sendable {
         }
     }
 
-    /// Answers a request.
-    func accept(_ request: Request, _ scope: RequestScope, _ requestID: String) async throws(Problem) -> Response {
-        guard !state.isDraining else { throw .draining }
-        try scope.allowParameters([])
-        try RequestBodyReader.requireJSON(scope.fields)
-        let key = try IdempotencyKey(scope.fields)
-        let reader = RequestBodyReader(admission: admission, limit: scope.snapshot.server.maximumBodyBytes)
-        return try await reader.withBody(of: request) { (body) throws(Problem) in
-            try await accept(body, key, scope, requestID)
+    func needsRegistry(_ items: [Item], _ scope: RequestScope) -> Bool {
+        items.contains { $0.draft.needsRegistry(scope.snapshot.gateway.routing) }
+    }
+
+    func lookUp(_ items: inout [Item], _ scope: RequestScope) async throws(StoreError) {
+        var recipients = 0
+        for place in items.indices where recipients <= Self.maximumRecipients {
+            if items[place].draft.needsRegistry(scope.snapshot.gateway.routing) {
+                try await items[place].lookUp(in: state.devices)
+            }
+            recipients += items[place].draft.recipients.count
         }
     }
 
-    private func accept(
+    func judge(
+        _ draft: [Item],
         _ body: [UInt8],
         _ key: IdempotencyKey?,
-        _ scope: RequestScope,
-        _ requestID: String
-    ) async throws(Problem) -> Response {
-        var items = try read(body, scope)
+        _ scope: RequestScope
+    ) throws(Problem) -> Judged {
+        var items = draft
         let intake = NotificationIntake(
             snapshot: scope.snapshot,
             store: state.store,
@@ -58,15 +59,10 @@ struct BatchAPI: Sendable {
         )
         var accepted: [NotificationIntake.Accepted?] = []
         accepted.reserveCapacity(items.count)
+        var notifications: [NewNotification] = []
+        notifications.reserveCapacity(items.count)
         var recipients = 0
         for place in items.indices {
-            if recipients <= Self.maximumRecipients, items[place].draft.needsRegistry(scope.snapshot.gateway.routing) {
-                do throws(StoreError) {
-                    try await items[place].lookUp(in: state.devices)
-                } catch {
-                    throw Problem(error)
-                }
-            }
             recipients += items[place].draft.recipients.count
             if recipients > Self.maximumRecipients {
                 items[place].issues.add(
@@ -75,12 +71,13 @@ struct BatchAPI: Sendable {
                     "A batch has at most \(Self.maximumRecipients) recipients; send this notification with the next."
                 )
             }
-            accepted.append(intake.judge(items[place].draft, body, &items[place].issues))
+            var issues = items[place].issues
+            accepted.append(intake.judge(items[place].draft, body, &issues, into: &notifications))
+            if issues.count != items[place].issues.count { items[place].issues = issues }
         }
-        let kept = accepted.compactMap { $0 }
-        guard !kept.isEmpty else { return refuse(items, scope, requestID) }
+        guard !notifications.isEmpty else { throw Self.nothingAccepted(items) }
 
-        let answer = write(items, accepted, scope, requestID)
+        let answer = write(items, accepted, scope)
         let entry = key?.entry(
             caller: scope.caller,
             path: String(scope.path),
@@ -88,23 +85,13 @@ struct BatchAPI: Sendable {
             answer: answer,
             keepUntil: intake.now + scope.snapshot.queue.idempotencyWindow.inSeconds
         )
-        let result: EnqueueResult
-        do throws(StoreError) {
-            result = try await state.store.enqueue(EnqueueBatch(kept.map(\.notification), idempotency: entry))
-        } catch {
-            throw Problem(error)
-        }
-        switch result {
-        case .accepted:
-            for notification in kept { metrics.accepted(route: notification.routeLabel) }
-            return Self.answer(answer, isReplay: false)
-        case .replayed(let answer): return Self.answer(answer, isReplay: true)
-        case .keyReused: throw .keyReused
-        case .keyInUse: throw .keyInUse
-        }
+        return Judged(
+            batch: EnqueueBatch(notifications, idempotency: entry),
+            reply: PendingReply(body: answer, routeLabels: accepted.compactMap { $0?.routeLabel })
+        )
     }
 
-    private func read(_ body: [UInt8], _ scope: RequestScope) throws(Problem) -> [Item] {
+    func read(_ body: [UInt8], _ scope: RequestScope) throws(Problem) -> [Item] {
         let reader = NotificationReader(kinds: scope.snapshot.kinds)
         var whole = RequestIssues()
         var items: [Item] = []
@@ -142,9 +129,9 @@ struct BatchAPI: Sendable {
     private func write(
         _ items: [Item],
         _ accepted: [NotificationIntake.Accepted?],
-        _ scope: RequestScope,
-        _ requestID: String
+        _ scope: RequestScope
     ) -> [UInt8] {
+        let requestID = Problem.newRequestID()
         let count = accepted.count { $0 != nil }
         var writer = JSONWriter(capacity: 160 * items.count + 64)
         writer.beginObject()
@@ -154,17 +141,17 @@ struct BatchAPI: Sendable {
         writer.integer(items.count - count)
         writer.name("notifications")
         writer.beginArray()
-        for (item, accepted) in zip(items, accepted) {
+        for place in items.indices {
             writer.beginObject()
             writer.name("status")
-            if let accepted {
+            if let accepted = accepted[place] {
                 writer.integer(202)
                 accepted.write(to: &writer, stateName: "state")
             } else {
                 writer.integer(422)
                 writer.name("problem")
                 writer.beginObject()
-                Problem(item.issues).write(to: &writer, instance: String(scope.path), requestID: requestID)
+                Problem(items[place].issues).write(to: &writer, instance: String(scope.path), requestID: requestID)
                 writer.endObject()
             }
             writer.endObject()
@@ -175,34 +162,14 @@ struct BatchAPI: Sendable {
     }
 
     /// Every notification was wrong: the answer is a problem, with each one's own in `notifications`.
-    private func refuse(_ items: [Item], _ scope: RequestScope, _ requestID: String) -> Response {
-        let whole = Problem(
+    private static func nothingAccepted(_ items: [Item]) -> Problem {
+        var whole = Problem(
             .unprocessableContent,
             "nothing_accepted",
             "Every notification of the batch is wrong",
             detail: "The member notifications has the problem of each."
         )
-        return whole.response(instance: String(scope.path), requestID: requestID) { writer in
-            writer.name("notifications")
-            writer.beginArray()
-            for item in items {
-                writer.beginObject()
-                writer.name("status")
-                writer.integer(422)
-                writer.name("problem")
-                writer.beginObject()
-                Problem(item.issues).write(to: &writer, instance: String(scope.path), requestID: requestID)
-                writer.endObject()
-                writer.endObject()
-            }
-            writer.endArray()
-        }
-    }
-
-    private static func answer(_ bytes: [UInt8], isReplay: Bool) -> Response {
-        var headers = HTTPFields()
-        headers[.contentType] = "application/json"
-        if isReplay { headers[.idempotencyReplayed] = "true" }
-        return Response(status: .accepted, headers: headers, body: ResponseBody(bytes: bytes))
+        whole.notifications = items.map { Problem($0.issues) }
+        return whole
     }
 }

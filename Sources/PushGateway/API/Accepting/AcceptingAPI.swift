@@ -1,0 +1,122 @@
+internal import Foundation
+internal import HTTPTypes
+internal import Hummingbird
+internal import PushCore
+
+/// An endpoint that accepts notifications, in the steps between its waits: for the body, and for the commit.
+///
+/// No step waits by itself, so that a connection's event loop can take them as well as a task can: ``accept(_:_:)`` is the
+/// task's way, ``LoopIntake`` the event loop's.
+protocol AcceptingAPI: Sendable {
+    /// What a body asks for.
+    associatedtype Draft: Sendable
+
+    var state: GatewayState { get }
+    var metrics: GatewayMetrics { get }
+    var admission: Admission { get }
+
+    /// Reads a body.
+    func read(_ body: [UInt8], _ scope: RequestScope) throws(Problem) -> Draft
+
+    /// Whether the device registry must be asked before the draft can be judged: that is a wait.
+    func needsRegistry(_ draft: Draft, _ scope: RequestScope) -> Bool
+
+    /// Asks the device registry for the devices that the draft names.
+    func lookUp(_ draft: inout Draft, _ scope: RequestScope) async throws(StoreError)
+
+    /// Judges a draft: what the store is to be handed, and what is answered once it is on disk.
+    func judge(_ draft: Draft, _ body: [UInt8], _ key: IdempotencyKey?, _ scope: RequestScope) throws(Problem) -> Judged
+}
+
+/// Notifications that can be accepted, and what is answered once they are on disk.
+struct Judged: Sendable {
+    /// What the store is handed.
+    var batch: EnqueueBatch
+    var reply: PendingReply
+}
+
+/// What is answered once the store has accepted.
+struct PendingReply: Sendable {
+    var body: [UInt8]
+    /// The id that the answer's `Location` names; nil when there are several.
+    var id: NotificationID?
+    /// The route of each notification, for metrics.
+    var routeLabels: [String]
+}
+
+/// The answer to notifications that are on disk, whether they came with this request or with one before.
+struct AcceptedAnswer: Sendable {
+    var body: [UInt8]
+    /// The id that `Location` names.
+    var id: String?
+    /// Whether the body is the answer to an earlier request with the same idempotency key.
+    var isReplay = false
+
+    var response: Response {
+        var headers = HTTPFields()
+        headers[.contentType] = "application/json"
+        if let id { headers[.location] = "/v1/notifications/" + id }
+        if isReplay { headers[.idempotencyReplayed] = "true" }
+        return Response(status: .accepted, headers: headers, body: ResponseBody(bytes: body))
+    }
+}
+
+extension AcceptingAPI {
+    /// What must be in order before the body is waited for; gives the request's idempotency key.
+    ///
+    /// The fields are given apart, since to look them up in `HTTPFields` costs as much as to judge a small body.
+    func admit(_ scope: RequestScope, contentType: String?, keys: [String]) throws(Problem) -> IdempotencyKey? {
+        guard !state.isDraining else { throw .draining }
+        try scope.allowParameters([])
+        try RequestBodyReader.requireJSON(type: contentType)
+        return try IdempotencyKey(keys)
+    }
+
+    /// What is answered when the store has spoken.
+    func conclude(_ reply: PendingReply, _ result: Result<EnqueueResult, StoreError>) throws(Problem) -> AcceptedAnswer
+    {
+        switch result {
+        case .success(.accepted):
+            metrics.accepted(routes: reply.routeLabels)
+            return AcceptedAnswer(body: reply.body, id: reply.id?.description)
+        case .success(.replayed(let answer)):
+            let id = reply.id == nil ? nil : (try? JSONValue(parsing: answer))?["id"]?.stringValue
+            return AcceptedAnswer(body: answer, id: id, isReplay: true)
+        case .success(.keyReused): throw .keyReused
+        case .success(.keyInUse): throw .keyInUse
+        case .failure(let error): throw Problem(error)
+        }
+    }
+
+    /// Judges a body at once; nil when the device registry must be asked first.
+    func judgeAtOnce(_ body: [UInt8], _ key: IdempotencyKey?, _ scope: RequestScope) throws(Problem) -> Judged? {
+        let draft = try read(body, scope)
+        return needsRegistry(draft, scope) ? nil : try judge(draft, body, key, scope)
+    }
+
+    /// Answers a request, in a task that waits for its body and for the store.
+    func accept(_ request: Request, _ scope: RequestScope) async throws(Problem) -> Response {
+        let key = try admit(
+            scope,
+            contentType: scope.fields[.contentType],
+            keys: scope.fields[values: .idempotencyKey]
+        )
+        let reader = RequestBodyReader(admission: admission, limit: scope.snapshot.server.maximumBodyBytes)
+        return try await reader.withBody(of: request) { (body) throws(Problem) in
+            var draft = try read(body, scope)
+            do throws(StoreError) {
+                if needsRegistry(draft, scope) { try await lookUp(&draft, scope) }
+            } catch {
+                throw Problem(error)
+            }
+            let judged = try judge(draft, body, key, scope)
+            let result: Result<EnqueueResult, StoreError>
+            do throws(StoreError) {
+                result = .success(try await state.store.enqueue(judged.batch))
+            } catch {
+                result = .failure(error)
+            }
+            return try conclude(judged.reply, result).response
+        }
+    }
+}

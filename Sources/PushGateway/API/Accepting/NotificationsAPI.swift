@@ -1,0 +1,73 @@
+internal import Foundation
+internal import PushCore
+
+/// `POST /v1/notifications`: accepts one notification.
+///
+/// What it answers with 202 is on disk.
+struct NotificationsAPI: AcceptingAPI {
+    let state: GatewayState
+    let metrics: GatewayMetrics
+    let admission: Admission
+
+    struct Draft: Sendable {
+        var notification: NotificationDraft
+        var issues: RequestIssues
+    }
+
+    func read(_ body: [UInt8], _ scope: RequestScope) throws(Problem) -> Draft {
+        do throws(JSONSyntaxError) {
+            let (notification, issues) = try NotificationReader(kinds: scope.snapshot.kinds).read(body)
+            return Draft(notification: notification, issues: issues)
+        } catch {
+            throw .notJSON(error)
+        }
+    }
+
+    func needsRegistry(_ draft: Draft, _ scope: RequestScope) -> Bool {
+        draft.notification.needsRegistry(scope.snapshot.gateway.routing)
+    }
+
+    func lookUp(_ draft: inout Draft, _ scope: RequestScope) async throws(StoreError) {
+        try await draft.notification.lookUp(in: state.devices, &draft.issues)
+    }
+
+    func judge(
+        _ draft: Draft,
+        _ body: [UInt8],
+        _ key: IdempotencyKey?,
+        _ scope: RequestScope
+    ) throws(Problem) -> Judged {
+        var issues = draft.issues
+        let intake = NotificationIntake(
+            snapshot: scope.snapshot,
+            store: state.store,
+            time: state.time,
+            caller: scope.caller
+        )
+        var notifications: [NewNotification] = []
+        notifications.reserveCapacity(1)
+        guard let accepted = intake.judge(draft.notification, body, &issues, into: &notifications) else {
+            throw Problem(issues)
+        }
+
+        var writer = JSONWriter(capacity: 192)
+        writer.beginObject()
+        accepted.write(to: &writer, stateName: "status")
+        writer.endObject()
+        let entry = key?.entry(
+            caller: scope.caller,
+            path: String(scope.path),
+            body: body,
+            answer: writer.bytes,
+            keepUntil: intake.now + scope.snapshot.queue.idempotencyWindow.inSeconds
+        )
+        return Judged(
+            batch: EnqueueBatch(notifications, idempotency: entry),
+            reply: PendingReply(
+                body: writer.bytes,
+                id: accepted.id,
+                routeLabels: [accepted.routeLabel]
+            )
+        )
+    }
+}

@@ -1,0 +1,241 @@
+internal import NIOCore
+internal import NIOHTTP1
+internal import PushCore
+
+/// Stands between a connection's HTTP/1.1 codec and Hummingbird: answers what ``LoopIntake`` takes, passes on the rest.
+///
+/// One request at a time: what a client sends ahead is held back until the request before it is answered, by whichever side.
+/// Closes connections that bring no whole request in time, and at a graceful shutdown those that have none in progress.
+final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
+    typealias InboundIn = HTTPServerRequestPart
+    typealias InboundOut = HTTPServerRequestPart
+    typealias OutboundIn = HTTPServerResponsePart
+    typealias OutboundOut = HTTPServerResponsePart
+
+    /// A connection without a whole request for so long is closed; as long may a body take from its head to its end.
+    static let patience = TimeAmount.seconds(60)
+
+    private enum Phase {
+        /// Between requests.
+        case idle
+        /// A request goes the long way: whether it has been read and whether it has been answered, to the end.
+        case passing(isRead: Bool, isAnswered: Bool)
+        /// A request of the short way is being read.
+        case collecting(LoopRequest)
+        /// A request of the short way waits for the store.
+        case waiting(LoopRequest)
+        /// The connection is gone.
+        case closed
+    }
+
+    /// What came while something else was in progress.
+    private enum Held {
+        case part(HTTPServerRequestPart)
+        case event(any Sendable)
+        case error(any Error)
+    }
+
+    private let intake: LoopIntake
+    private let desk: LoopDesk
+    /// Where whole answers are written, past the encoder of parts.
+    private let encoder: ChannelHandlerContext
+    private let patience: TimeAmount
+    private var context: ChannelHandlerContext?
+    private var phase = Phase.idle
+    private var held: [Held] = []
+    private var isReadHeld = false
+    private var isQuiescing = false
+    private var lastActive = NIODeadline.now()
+    private var timer: Scheduled<Void>?
+
+    init(intake: LoopIntake, desk: LoopDesk, encoder: ChannelHandlerContext, patience: TimeAmount) {
+        self.intake = intake
+        self.desk = desk
+        self.encoder = encoder
+        self.patience = patience
+    }
+
+    func handlerAdded(context: ChannelHandlerContext) {
+        self.context = context
+        watch(context, until: lastActive + patience)
+    }
+
+    func handlerRemoved(context: ChannelHandlerContext) {
+        timer?.cancel()
+        timer = nil
+        self.context = nil
+    }
+
+    // MARK: What comes in
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        let part = unwrapInboundIn(data)
+        if held.isEmpty, takes {
+            take(part, context)
+        } else {
+            held.append(.part(part))
+        }
+    }
+
+    /// Whether a part of a request can be dealt with now.
+    private var takes: Bool {
+        switch phase {
+        case .idle, .collecting, .passing(isRead: false, _): true
+        case .passing(isRead: true, _), .waiting, .closed: false
+        }
+    }
+
+    private func take(_ part: HTTPServerRequestPart, _ context: ChannelHandlerContext) {
+        switch (phase, part) {
+        case (.idle, .head(let head)):
+            if let request = intake.begin(head) {
+                lastActive = request.begin
+                phase = .collecting(request)
+            } else {
+                lastActive = .now()
+                phase = .passing(isRead: false, isAnswered: false)
+                context.fireChannelRead(wrapInboundOut(part))
+            }
+        case (.collecting(let request), .body(var more)):
+            if request.body.readableBytes == 0 { request.body = more } else { request.body.writeBuffer(&more) }
+        case (.collecting(let request), .end):
+            judge(request, context)
+        case (.passing(false, let isAnswered), .end):
+            phase = .passing(isRead: true, isAnswered: isAnswered)
+            context.fireChannelRead(wrapInboundOut(part))
+            if isAnswered { rest(context) }
+        default:
+            lastActive = .now()
+            context.fireChannelRead(wrapInboundOut(part))
+        }
+    }
+
+    private func judge(_ request: LoopRequest, _ context: ChannelHandlerContext) {
+        guard let batch = intake.judge(request) else {
+            passOn(context)
+            return take(.end(nil), context)
+        }
+        request.body = ByteBuffer()
+        phase = .waiting(request)
+        desk.submit(batch, for: self)
+    }
+
+    /// Lets a request that was being read take the long way after all.
+    private func passOn(_ context: ChannelHandlerContext) {
+        guard case .collecting(let request) = phase else { return }
+        intake.abandon(request)
+        phase = .passing(isRead: false, isAnswered: false)
+        context.fireChannelRead(wrapInboundOut(.head(request.head)))
+        if request.body.readableBytes > 0 { context.fireChannelRead(wrapInboundOut(.body(request.body))) }
+    }
+
+    func read(context: ChannelHandlerContext) {
+        // A client that sends ahead waits like everybody else.
+        if held.isEmpty { context.read() } else { isReadHeld = true }
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        if case .collecting = phase { passOn(context) }
+        if case .waiting = phase { return held.append(.error(error)) }
+        if held.isEmpty { context.fireErrorCaught(error) } else { held.append(.error(error)) }
+    }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        if event is ChannelShouldQuiesceEvent {
+            isQuiescing = true
+            switch phase {
+            case .idle: context.close(promise: nil)
+            case .passing: context.fireUserInboundEventTriggered(event)
+            case .collecting, .waiting, .closed: break
+            }
+            return
+        }
+        if let event = event as? ChannelEvent {
+            if case .collecting = phase { passOn(context) }
+            if case .waiting = phase { return held.append(.event(event)) }
+            if !held.isEmpty { return held.append(.event(event)) }
+        }
+        context.fireUserInboundEventTriggered(event)
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        if case .collecting(let request) = phase { intake.abandon(request) }
+        // A request that waits is counted out when the store has spoken.
+        if case .waiting = phase {} else { phase = .closed }
+        held = []
+        timer?.cancel()
+        timer = nil
+        context.fireChannelInactive()
+    }
+
+    // MARK: What goes out
+
+    /// The store has spoken.
+    func finish(_ result: Result<EnqueueResult, StoreError>) {
+        guard case .waiting(let request) = phase else { return }
+        let answer = intake.answer(request, result, date: desk.date, closes: isQuiescing)
+        guard let context, context.channel.isActive else { return phase = .closed }
+        write(answer, context)
+        if !isQuiescing { rest(context) }
+    }
+
+    private func write(_ answer: ByteBuffer, _ context: ChannelHandlerContext) {
+        let data = NIOAny(IOData.byteBuffer(answer))
+        guard isQuiescing else { return encoder.writeAndFlush(data, promise: nil) }
+        phase = .closed
+        encoder.writeAndFlush(data, promise: nil)
+        context.close(promise: nil)
+    }
+
+    func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+        context.write(data, promise: promise)
+        guard case .end = unwrapOutboundIn(data), case .passing(let isRead, _) = phase else { return }
+        if isRead { rest(context) } else { phase = .passing(isRead: false, isAnswered: true) }
+    }
+
+    /// A request is over; goes on with what came meanwhile.
+    private func rest(_ context: ChannelHandlerContext) {
+        phase = .idle
+        lastActive = .now()
+        guard !held.isEmpty else { return }
+        if isQuiescing { return held = [] }
+        var next = 0
+        while next < held.count, takes {
+            switch held[next] {
+            case .part(let part): take(part, context)
+            case .event(let event): context.fireUserInboundEventTriggered(event)
+            case .error(let error): context.fireErrorCaught(error)
+            }
+            next += 1
+        }
+        held.removeFirst(min(next, held.count))
+        context.fireChannelReadComplete()  // What was passed on is looked at only now.
+        guard held.isEmpty, isReadHeld else { return }
+        isReadHeld = false
+        context.read()
+    }
+
+    // MARK: Patience
+
+    private func watch(_ context: ChannelHandlerContext, until deadline: NIODeadline) {
+        timer = context.eventLoop.assumeIsolated().scheduleTask(deadline: deadline) { self.look(context) }
+    }
+
+    /// Closes the connection when its time is over, or looks again when it may be.
+    private func look(_ context: ChannelHandlerContext) {
+        let now = NIODeadline.now()
+        var deadline = lastActive + patience
+        switch phase {
+        case .closed: return
+        case .idle, .passing(isRead: false, _):
+            if deadline <= now { return context.close(promise: nil) }
+        case .collecting(let request):
+            if deadline <= now {
+                isQuiescing = true
+                return write(intake.refuse(request, .bodyTimeout, date: desk.date, closes: true), context)
+            }
+        case .waiting, .passing(isRead: true, _): deadline = now + patience
+        }
+        watch(context, until: deadline)
+    }
+}

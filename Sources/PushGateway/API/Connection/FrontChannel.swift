@@ -1,0 +1,31 @@
+internal import HummingbirdCore
+internal import Logging
+internal import NIOCore
+internal import NIOHTTP1
+
+/// A connection of the API: Hummingbird's, with a short way for requests that accept notifications.
+///
+/// ``ConnectionHandler`` sits between the HTTP/1.1 codec and Hummingbird. It answers what ``LoopIntake`` can on the event loop
+/// and lets everything else pass.
+struct FrontChannel: ServerChildChannel {
+    let http: HTTP1Channel
+    let intake: LoopIntake
+    let patience: TimeAmount
+
+    func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<HTTP1Channel.Value> {
+        http.setup(channel: channel, logger: logger).flatMapThrowing { [intake, patience] value in
+            let pipeline = channel.pipeline.syncOperations
+            let codec = try pipeline.handler(type: ByteToMessageHandler<HTTPRequestDecoder>.self)
+            let handler = ConnectionHandler(
+                intake: intake,
+                desk: intake.desk(of: channel.eventLoop),
+                encoder: try pipeline.context(handlerType: HTTPResponseEncoder.self),
+                patience: patience
+            )
+            try pipeline.addHandler(handler, position: .after(codec))
+            return value
+        }
+    }
+
+    func handle(value: HTTP1Channel.Value, logger: Logger) async { await http.handle(value: value, logger: logger) }
+}

@@ -1,0 +1,241 @@
+internal import Foundation
+internal import HTTPTypes
+internal import Logging
+internal import NIOCore
+internal import NIOHTTP1
+internal import PushCore
+internal import Synchronization
+
+/// The short way of requests that accept notifications: judged on the connection's event loop, without a task.
+///
+/// It takes requests of the usual form only and, of these, only what can be accepted. Everything else (other endpoints,
+/// large bodies, whatever is wrong) goes the long way through ``GatewayResponder``, which then sees the whole request: so this
+/// one never has to explain a mistake, and both answer alike.
+struct LoopIntake: Sendable {
+    /// The largest body that is judged here: about a millisecond of the loop's time.
+    static let largestBody = 64 << 10
+
+    let state: GatewayState
+    let snapshots: APISnapshots
+    let metrics: GatewayMetrics
+    let admission: Admission
+    let notifications: NotificationsAPI
+    let batches: BatchAPI
+    let logger: Logger
+    private let desks = LoopDesks()
+
+    init(
+        state: GatewayState,
+        snapshots: APISnapshots,
+        metrics: GatewayMetrics,
+        admission: Admission,
+        notifications: NotificationsAPI,
+        batches: BatchAPI,
+        logger: Logger
+    ) {
+        self.state = state
+        self.snapshots = snapshots
+        self.metrics = metrics
+        self.admission = admission
+        self.notifications = notifications
+        self.batches = batches
+        self.logger = logger
+    }
+
+    /// The desk of a loop, to be asked for on the loop.
+    func desk(of loop: any EventLoop) -> LoopDesk { desks.desk(of: loop, state.store) }
+
+    /// Takes a request in whose head is in order and whose body is still to come; nil is the long way.
+    ///
+    /// What it gives must come back to ``answer(_:_:date:closes:)`` or ``abandon(_:)``.
+    func begin(_ head: HTTPRequestHead) -> LoopRequest? {
+        guard head.method == .POST, let endpoint = LoopRequest.Endpoint(rawValue: head.uri), head.version == .http1_1,
+            let usual = UsualHead(head), usual.length <= Self.largestBody
+        else { return nil }
+        let snapshot = snapshots.current
+        guard usual.length <= snapshot.server.maximumBodyBytes else { return nil }
+        do throws(Problem) {
+            let caller = try snapshot.admit(usual.caller, .scope(.send))
+            let scope = RequestScope(
+                snapshot: snapshot,
+                caller: caller,
+                path: head.uri[...],
+                query: "",
+                fields: HTTPFields()
+            )
+            let key = try notifications.admit(scope, contentType: usual.contentType, keys: usual.keys)
+            try admission.enter(limit: snapshot.server.maximumRequests)
+            do throws(Problem) {
+                try admission.reserve(bytes: usual.length, largest: snapshot.server.maximumBodyBytes)
+            } catch {
+                admission.leave()
+                return nil
+            }
+            return LoopRequest(endpoint: endpoint, head: head, scope: scope, key: key, length: usual.length)
+        } catch {
+            return nil
+        }
+    }
+
+    /// Judges a request whose body is there: gives what the store is to be handed, and keeps what to answer then.
+    ///
+    /// Nil is the long way.
+    func judge(_ request: LoopRequest) -> EnqueueBatch? {
+        let body = Array(request.body.readableBytesView)
+        guard body.count == request.length else { return nil }
+        do throws(Problem) {
+            let judged =
+                switch request.endpoint {
+                case .notifications: try notifications.judgeAtOnce(body, request.key, request.scope)
+                case .batch: try batches.judgeAtOnce(body, request.key, request.scope)
+                }
+            guard let judged else { return nil }
+            request.reply = judged.reply
+            return judged.batch
+        } catch {
+            return nil
+        }
+    }
+
+    /// The answer to a request that was judged, now that the store has spoken; counts it.
+    func answer(
+        _ request: LoopRequest,
+        _ result: Result<EnqueueResult, StoreError>,
+        date: String,
+        closes: Bool
+    ) -> ByteBuffer {
+        do throws(Problem) {
+            let acceptance = try notifications.conclude(request.reply, result)
+            end(request, .accepted)
+            return AnswerText.accepted(acceptance, date: date, closes: closes)
+        } catch {
+            return refuse(request, error, date: date, closes: closes)
+        }
+    }
+
+    /// The answer to a request that goes no further; counts it.
+    func refuse(_ request: LoopRequest, _ problem: Problem, date: String, closes: Bool) -> ByteBuffer {
+        end(request, problem.status)
+        let (fields, body) = problem.answer(path: request.scope.path, logger)
+        return AnswerText.write(problem.status, fields, body, date: date, closes: closes)
+    }
+
+    /// Lets go of a request that takes the long way after all, or whose client is gone.
+    func abandon(_ request: LoopRequest) {
+        admission.release(bytes: request.length)
+        admission.leave()
+    }
+
+    private func end(_ request: LoopRequest, _ status: HTTPResponse.Status) {
+        abandon(request)
+        metrics.request(
+            route: request.endpoint.rawValue,
+            method: "POST",
+            status: status.code,
+            duration: .nanoseconds((NIODeadline.now() - request.begin).nanoseconds)
+        )
+    }
+}
+
+/// A request on the short way.
+///
+/// Used on the event loop of its connection only.
+final class LoopRequest {
+    /// The endpoints of the short way; the raw value is the path.
+    enum Endpoint: String {
+        case notifications = "/v1/notifications"
+        case batch = "/v1/notifications/batch"
+    }
+
+    let endpoint: Endpoint
+    /// As it came, for the long way.
+    let head: HTTPRequestHead
+    let scope: RequestScope
+    let key: IdempotencyKey?
+    /// The bytes of its body.
+    let length: Int
+    let begin = NIODeadline.now()
+    /// What has come of its body.
+    var body = ByteBuffer()
+    /// What is answered once the store has accepted.
+    var reply = PendingReply(body: [], routeLabels: [])
+
+    init(endpoint: Endpoint, head: HTTPRequestHead, scope: RequestScope, key: IdempotencyKey?, length: Int) {
+        self.endpoint = endpoint
+        self.head = head
+        self.scope = scope
+        self.key = key
+        self.length = length
+    }
+}
+
+/// What the endpoints look at in the head of a request of the usual form: a body of known length, a connection that stays,
+/// nothing to negotiate.
+private struct UsualHead {
+    var caller = CallerFields()
+    var contentType: String?
+    /// The values of `Idempotency-Key`.
+    var keys: [String] = []
+    var length = 0
+
+    /// Nil for any other form, and for fields that should stand there once and do not.
+    init?(_ head: HTTPRequestHead) {
+        for (name, value) in head.headers {
+            let isNew: Bool
+            switch name.utf8.count {
+            case 4 where name.isField("host"): isNew = Self.set(&caller.authority, value)
+            case 6 where name.isField("origin"): isNew = Self.set(&caller.origin, value)
+            case 12 where name.isField("content-type"): isNew = Self.set(&contentType, value)
+            case 13 where name.isField("authorization"): isNew = Self.set(&caller.authorization, value)
+            case 14 where name.isField("sec-fetch-site"): isNew = Self.set(&caller.fetchSite, value)
+            case 14 where name.isField("content-length"):
+                isNew = length == 0
+                length = Int(value) ?? 0
+            case 15 where name.isField("idempotency-key"):
+                isNew = true
+                keys.append(value)
+            case 10 where name.isField("connection"): isNew = value.isField("keep-alive")
+            case 6 where name.isField("expect"), 7 where name.isField("upgrade"): isNew = false
+            case 17 where name.isField("transfer-encoding"): isNew = false
+            default: isNew = true
+            }
+            guard isNew else { return nil }
+        }
+        guard length > 0 else { return nil }
+    }
+
+    private static func set(_ field: inout String?, _ value: String) -> Bool {
+        defer { field = value }
+        return field == nil
+    }
+}
+
+extension String {
+    /// Whether the text is this word of lower-case ASCII, in any case.
+    fileprivate func isField(_ word: StaticString) -> Bool {
+        word.withUTF8Buffer { word in
+            var place = 0
+            for byte in utf8 {
+                let lower = byte &- UInt8(ascii: "A") < 26 ? byte | 0x20 : byte
+                guard place < word.count, lower == word[place] else { return false }
+                place += 1
+            }
+            return place == word.count
+        }
+    }
+}
+
+/// The desks of all loops, made as connections come.
+private final class LoopDesks: Sendable {
+    private let desks = Mutex<[ObjectIdentifier: NIOLoopBound<LoopDesk>]>([:])
+
+    func desk(of loop: any EventLoop, _ store: any NotificationStore) -> LoopDesk {
+        let desk = desks.withLock { desks in
+            if let desk = desks[ObjectIdentifier(loop)] { return desk }
+            let desk = NIOLoopBound(LoopDesk(loop, store), eventLoop: loop)
+            desks[ObjectIdentifier(loop)] = desk
+            return desk
+        }
+        return desk.value
+    }
+}

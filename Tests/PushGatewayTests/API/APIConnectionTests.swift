@@ -1,0 +1,238 @@
+import HTTPTypes
+import Hummingbird
+import NIOCore
+import PushCore
+import ServiceLifecycle
+import Testing
+
+@testable import PushGateway
+
+/// What a connection does with the requests on it, whichever way they go.
+@Suite("A connection", .timeLimit(.minutes(1)))
+struct APIConnectionTests {
+    private func harness(_ change: (inout GatewayConfiguration) -> Void = { _ in }) -> APIHarness {
+        APIHarness {
+            $0.server.port = 0
+            change(&$0)
+        }
+    }
+
+    private func post(
+        _ body: String,
+        _ fields: String = "",
+        path: String = "/v1/notifications",
+        declared: Int? = nil
+    ) -> String {
+        "POST \(path) HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\(fields)"
+            + "Content-Length: \(declared ?? body.utf8.count)\r\n\r\n\(body)"
+    }
+
+    private func batch(_ count: Int) -> String {
+        let items = Array(repeating: APIHarness.sample(), count: count).joined(separator: ",")
+        return #"{"notifications":[\#(items)]}"#
+    }
+
+    /// Reads one answer, to the end of its body.
+    private func answer(_ client: RawClient) async throws -> (head: String, body: String) {
+        let head = try await client.read(until: "\r\n\r\n")
+        let length = head.split(separator: "\r\n").first { $0.lowercased().hasPrefix("content-length:") }
+            .flatMap { Int($0.dropFirst("content-length:".count).drop { $0 == " " }) }
+        return (head, try await client.read(count: length ?? 0))
+    }
+
+    @Test("answers an acceptance alike on the short way and on the long way")
+    func alike() async throws {
+        let harness = harness()
+        try await harness.serve { port, _ in
+            try await RawClient.run(port) { client in
+                // Expect is nothing the short way deals with.
+                var answers: [(fields: [String], members: [String])] = []
+                for fields in ["", "Expect: nothing\r\n"] {
+                    for (path, body) in [("", APIHarness.sample()), ("/batch", batch(2))] {
+                        try await client.send(post(body, fields, path: "/v1/notifications" + path))
+                        let answer = try await answer(client)
+                        #expect(answer.head.hasPrefix("HTTP/1.1 202 Accepted\r\n"))
+                        let names = answer.head.lowercased().split(separator: "\r\n").dropFirst()
+                            .map { String($0.prefix { $0 != ":" }) }
+                        let json = try JSONValue(parsing: Array(answer.body.utf8))
+                        answers.append((names.sorted(), json.objectValue?.map(\.name) ?? []))
+                    }
+                }
+                #expect(answers[0].fields == answers[2].fields)
+                #expect(answers[0].members == answers[2].members)
+                #expect(answers[1].fields == answers[3].fields)
+                #expect(answers[1].members == answers[3].members)
+            }
+        }
+        #expect(harness.store.accepted.count == 6)
+        let text = try await harness.send(.get, "/metrics").text
+        #expect(text.contains(#"chapar_http_requests_total{route="/v1/notifications",method="POST",status="202"} 2"#))
+        #expect(text.contains(#"chapar_notifications_accepted_total{route="automatic"} 6"#))
+    }
+
+    @Test("answers requests that were sent ahead in their order, whichever way each goes")
+    func sentAhead() async throws {
+        let harness = harness()
+        try await harness.serve { port, _ in
+            try await RawClient.run(port) { client in
+                let wrong = post(#"{"to":{}}"#)
+                let get = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+                let long = post(APIHarness.sample(), "Expect: nothing\r\n")
+                let requests = [
+                    post(APIHarness.sample()), get, wrong, post(APIHarness.sample()), long, get,
+                    post(batch(3), path: "/v1/notifications/batch"),
+                ]
+                try await client.send(requests.joined())
+                var statuses: [String] = []
+                for _ in requests { statuses.append(String(try await answer(client).head.dropFirst(9).prefix(3))) }
+                #expect(statuses == ["202", "200", "422", "202", "202", "200", "202"])
+            }
+        }
+        #expect(harness.store.accepted.count == 6)
+    }
+
+    @Test("takes a body in pieces")
+    func pieces() async throws {
+        let harness = harness()
+        try await harness.serve { port, _ in
+            try await RawClient.run(port) { client in
+                let body = APIHarness.sample()
+                try await client.send(post(String(body.prefix(10)), declared: body.utf8.count))
+                try await client.send(String(body.dropFirst(10).prefix(7)))
+                try await client.send(String(body.dropFirst(17)))
+                #expect(try await answer(client).head.hasPrefix("HTTP/1.1 202"))
+            }
+        }
+        #expect(harness.store.accepted.count == 1)
+    }
+
+    @Test("gives the same answer to a repeated idempotency key, and says so")
+    func replay() async throws {
+        let harness = harness()
+        try await harness.serve { port, _ in
+            try await RawClient.run(port) { client in
+                let request = post(APIHarness.sample(), "Idempotency-Key: order-42\r\n")
+                try await client.send(request)
+                let first = try await answer(client)
+                try await client.send(request)
+                let second = try await answer(client)
+                #expect(second.body == first.body)
+                #expect(!first.head.lowercased().contains("idempotency-replayed"))
+                #expect(second.head.lowercased().contains("idempotency-replayed: true\r\n"))
+                try await client.send(post(APIHarness.sample(#","route":"default""#), "Idempotency-Key: order-42\r\n"))
+                #expect(try await answer(client).head.hasPrefix("HTTP/1.1 422"))
+            }
+        }
+        #expect(harness.store.accepted.count == 1)
+    }
+
+    @Test("says what is wrong when the store takes nothing")
+    func refused() async throws {
+        let harness = harness()
+        harness.store.fail(.full(reason: "the disk is full", retryAfter: .seconds(7)))
+        try await harness.serve { port, _ in
+            try await RawClient.run(port) { client in
+                try await client.send(post(APIHarness.sample()))
+                let refusal = try await answer(client)
+                #expect(refusal.head.hasPrefix("HTTP/1.1 503 Service Unavailable\r\n"))
+                #expect(refusal.head.lowercased().contains("retry-after: 7\r\n"))
+                #expect(refusal.body.contains(#""code":"store_full""#))
+                harness.store.fail(nil)
+                try await client.send(post(APIHarness.sample()))
+                #expect(try await answer(client).head.hasPrefix("HTTP/1.1 202"))
+            }
+        }
+    }
+
+    @Test("asks for an API key on the short way too")
+    func keys() async throws {
+        let harness = APIHarness(keys: [APIHarness.key("app", [.send]), APIHarness.key("viewer", [.read])]) {
+            $0.server.port = 0
+        }
+        try await harness.serve { port, _ in
+            try await RawClient.run(port) { client in
+                for (fields, status) in [
+                    ("", "401"), ("Authorization: Bearer chp_app\r\n", "202"),
+                    ("Authorization: Bearer chp_viewer\r\n", "403"),
+                ] {
+                    try await client.send(post(APIHarness.sample(), fields))
+                    #expect(try await answer(client).head.dropFirst(9).hasPrefix(status))
+                }
+            }
+        }
+        #expect(harness.store.accepted.map(\.caller) == ["app"])
+    }
+
+    @Test("is closed after an answer when the client asks for it")
+    func close() async throws {
+        let harness = harness()
+        try await harness.serve { port, _ in
+            try await RawClient.run(port) { client in
+                try await client.send(post(APIHarness.sample(), "Connection: close\r\n"))
+                #expect(try await client.readToEnd().hasPrefix("HTTP/1.1 202"))
+            }
+        }
+    }
+
+    @Test("answers a client that has ended its side")
+    func halfClosed() async throws {
+        let harness = harness()
+        try await harness.serve { port, _ in
+            try await RawClient.run(port) { client in
+                harness.store.hold()
+                try await client.send(post(APIHarness.sample()))
+                await harness.store.heldOne()
+                try await client.finish()
+                harness.store.release()
+                #expect(try await client.readToEnd().hasPrefix("HTTP/1.1 202"))
+            }
+        }
+    }
+
+    @Test("counts a request out whose client is gone before its answer")
+    func gone() async throws {
+        let harness = harness { $0.server.maximumRequests = 1 }
+        try await harness.serve { port, _ in
+            harness.store.hold()
+            try await RawClient.run(port) { client in
+                try await client.send(post(APIHarness.sample()))
+                await harness.store.heldOne()
+            }
+            harness.store.release()
+            try await RawClient.run(port) { client in
+                var status = ""
+                while status != "202" {  // Until the first is counted out there is no room for another.
+                    try await client.send(post(APIHarness.sample()))
+                    status = String(try await answer(client).head.dropFirst(9).prefix(3))
+                    #expect(["202", "503"].contains(status))
+                }
+            }
+        }
+    }
+
+    @Test("is closed when no request comes in time")
+    func idle() async throws {
+        let harness = harness()
+        try await harness.serve(patience: .milliseconds(50)) { port, _ in
+            try await RawClient.run(port) { client in
+                try await client.send(post(APIHarness.sample()))
+                #expect(try await answer(client).head.hasPrefix("HTTP/1.1 202"))
+                #expect(try await client.readToEnd() == "")
+            }
+        }
+    }
+
+    @Test("tells a client whose body does not come in time, and is closed")
+    func slowBody() async throws {
+        let harness = harness()
+        try await harness.serve(patience: .milliseconds(50)) { port, _ in
+            try await RawClient.run(port) { client in
+                try await client.send(post("{", declared: 100))
+                let answer = try await client.readToEnd()
+                #expect(answer.hasPrefix("HTTP/1.1 408 Request Timeout\r\n"))
+                #expect(answer.contains("Connection: close\r\n"))
+            }
+        }
+        #expect(harness.store.accepted.isEmpty)
+    }
+}

@@ -204,12 +204,6 @@ public final class HMSBackend: PushBackend {
         HMSCheck.examine(notification, for: recipient, options: options)
     }
 
-    /// Takes 1 to 1024 printable characters without blanks.
-    public func checked(_ token: DeviceToken) throws(InvalidToken) -> DeviceToken {
-        if let problem = HMSToken.problem(in: token.value) { throw InvalidToken(token.service, problem) }
-        return token
-    }
-
     /// True for messages that show nothing: no second copy can take the place of the first.
     public func isRepeatHarmful(_ notification: PushNotification) -> Bool { notification.isSilent }
 

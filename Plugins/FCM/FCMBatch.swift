@@ -51,7 +51,7 @@ struct FCMBatch {
             notification.overrides.isEmpty
             ? nil : notification.overrides[FCMBackend.kind.rawValue].map { FCMOverrides($0) }
         if let fault = FCMCheck.faults(notification, overrides: overrides).first {
-            for place in request.recipients.indices { refuse(index, place, Fault(fault).refusal) }
+            for place in request.recipients.indices { refuse(index, place, FCMFault(fault).refusal) }
             return
         }
         let payload = FCMPayload(
@@ -95,15 +95,6 @@ struct FCMBatch {
     }
 
     // MARK: What never leaves
-
-    /// A fault as an error, and as the refusal it becomes.
-    fileprivate struct Fault: Error {
-        let fault: PushWarning
-
-        init(_ fault: PushWarning) { self.fault = fault }
-
-        var refusal: Refusal { Refusal(.message, reason: fault.code, detail: fault.detail, advice: .never) }
-    }
 
     private mutating func refuse(_ index: Int, _ place: Int, _ refusal: Refusal) {
         refused.append(DeliveryReport(request: index, recipient: place, outcome: .refused(refusal)))
@@ -149,8 +140,8 @@ private struct BodyCache {
     private let payload: FCMPayload
     private let isLocalized: Bool
     /// The last one used: nearly always the only one.
-    private var latest: (key: Key, body: Result<FCMBody, FCMBatch.Fault>)?
-    private var others: [Key: Result<FCMBody, FCMBatch.Fault>] = [:]
+    private var latest: (key: Key, body: Result<FCMBody, FCMFault>)?
+    private var others: [Key: Result<FCMBody, FCMFault>] = [:]
 
     init(_ payload: FCMPayload) {
         self.payload = payload
@@ -159,19 +150,18 @@ private struct BodyCache {
 
     var isDryRun: Bool { payload.notification.isDryRun }
 
-    mutating func body(for kind: FCMTarget.Class, language: String?) -> Result<FCMBody, FCMBatch.Fault> {
+    mutating func body(for kind: FCMTarget.Class, language: String?) -> Result<FCMBody, FCMFault> {
         let key = Key(kind: kind, language: isLocalized ? language : nil)
         if let latest, latest.key == key { return latest.body }
         let body = others[key] ?? make(key)
-        others[key] = body
+        // The usual request has one kind of recipient and one language, and needs no table.
+        if let latest { others[latest.key] = latest.body }
         latest = (key, body)
         return body
     }
 
-    private func make(_ key: Key) -> Result<FCMBody, FCMBatch.Fault> {
+    private func make(_ key: Key) -> Result<FCMBody, FCMFault> {
         if let fault = FCMCheck.faults(payload.notification, for: key.kind).first { return .failure(.init(fault)) }
-        let message = payload.encoded(for: key.kind, language: key.language)
-        if let fault = payload.tooLarge(message, for: key.kind) { return .failure(.init(fault)) }
-        return .success(payload.body(message))
+        return payload.body(for: key.kind, language: key.language)
     }
 }

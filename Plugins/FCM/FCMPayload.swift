@@ -9,25 +9,30 @@ struct FCMBody: Sendable {
     /// Where the 36 characters of the delivery's id go.
     let marks: [Int]
 
-    /// Stands for a delivery's id: its JSON form has as many bytes as an id.
-    static let mark = String(repeating: "\u{1}", count: 6)
+    /// Stands for a delivery's id, as a JSON string: between its quotation marks are as many bytes as an id has.
+    static let mark = [UInt8(ascii: "\"")] + encodedMark + [UInt8(ascii: "\"")]
     private static let encodedMark = Array(String(repeating: #"\u0001"#, count: 6).utf8)
 
-    /// Takes the encoded message object, without its end.
-    init(prefix: [UInt8]) {
-        bytes = prefix
-        marks = Self.marks(in: prefix)
+    /// Takes the encoded request, open where the target goes.
+    init(prefix: ArraySlice<UInt8>) {
+        bytes = Array(prefix)
+        marks = Self.marks(in: bytes)
     }
 
     private static func marks(in text: [UInt8]) -> [Int] {
         var marks: [Int] = []
-        text.withUnsafeBufferPointer { text in
+        text.withUnsafeBytes { text in
+            guard let start = text.baseAddress else { return }
             var place = 0
-            while let hit = text[place...].firstIndex(of: UInt8(ascii: "\\")), hit + encodedMark.count <= text.count {
-                // Another escape of some text: two bytes belong to it in any case.
-                let isMark = text[hit..<(hit + encodedMark.count)].elementsEqual(encodedMark)
-                if isMark { marks.append(hit) }
-                place = hit + (isMark ? encodedMark.count : 2)
+            while place < text.count,
+                let hit = memchr(start + place, Int32(UInt8(ascii: "\\")), text.count - place)
+            {
+                place = UnsafeRawPointer(hit) - start
+                guard place + encodedMark.count <= text.count else { return }
+                let isMark = memcmp(start + place, encodedMark, encodedMark.count) == 0
+                if isMark { marks.append(place) }
+                // Another escape of some text has at least two bytes.
+                place += isMark ? encodedMark.count : 2
             }
         }
         return marks
@@ -65,6 +70,15 @@ struct FCMBody: Sendable {
             }
         }
     }
+}
+
+/// A fault as an error, and as the refusal it becomes.
+struct FCMFault: Error {
+    let fault: PushWarning
+
+    init(_ fault: PushWarning) { self.fault = fault }
+
+    var refusal: Refusal { Refusal(.message, reason: fault.code, detail: fault.detail, advice: .never) }
 }
 
 /// Turns the neutral notification into FCM's `message`.
@@ -116,22 +130,42 @@ struct FCMPayload {
         showsSomething || !notification.isSilent && (notification.badge != nil || notification.sound != nil)
     }
 
-    /// A request body up to its target, from what ``encoded(for:language:)`` gave.
-    func body(_ message: [UInt8]) -> FCMBody {
-        var writer = JSONWriter(capacity: message.count + 40)
+    /// A request body up to its target; the fault when the message is too large for the kind.
+    func body(for kind: FCMTarget.Class, language: String?) -> Result<FCMBody, FCMFault> {
+        var writer = JSONWriter(capacity: 640)
         writer.beginObject()
         if notification.isDryRun {
             writer.name("validate_only")
             writer.bool(true)
         }
         writer.name("message")
-        writer.raw(message.dropLast())
-        return FCMBody(prefix: writer.bytes)
+        let start = writer.bytes.count
+        write(for: kind, language: language, to: &writer)
+        // Nearly every message is far below its limit, routing included.
+        if writer.bytes.count - start > kind.payloadLimit,
+            let fault = tooLarge(Array(writer.bytes[start...]), for: kind)
+        {
+            return .failure(FCMFault(fault))
+        }
+        return .success(FCMBody(prefix: writer.bytes.dropLast()))
     }
 
     /// The message object for recipients of a kind.
     func encoded(for kind: FCMTarget.Class, language: String?) -> [UInt8] {
         var writer = JSONWriter(capacity: 512)
+        write(for: kind, language: language, to: &writer)
+        return writer.bytes
+    }
+
+    private func write(for kind: FCMTarget.Class, language: String?, to writer: inout JSONWriter) {
+        guard let overrides else { return writePlain(kind, language, &writer) }
+        var plain = JSONWriter(capacity: 512)
+        writePlain(kind, language, &plain)
+        guard case .object(let object)? = try? JSONValue(parsing: plain.bytes) else { return writer.raw(plain.bytes) }
+        writer.object(object.merging(overrides.blocks(for: kind)))
+    }
+
+    private func writePlain(_ kind: FCMTarget.Class, _ language: String?, _ writer: inout JSONWriter) {
         writer.beginObject()
         if showsSomething { common(language, &writer) }
         data(&writer)
@@ -146,9 +180,11 @@ struct FCMPayload {
             writer.endObject()
         }
         writer.endObject()
-        guard let overrides else { return writer.bytes }
-        guard case .object(let object)? = try? JSONValue(parsing: writer.bytes) else { return writer.bytes }
-        return JSONValue.object(object.merging(overrides.blocks(for: kind))).bytes
+    }
+
+    /// Writes the caller's collapse ID, or the place of the delivery's id.
+    private func identity(_ writer: inout JSONWriter) {
+        if let collapseID = notification.collapseID { writer.string(collapseID) } else { writer.raw(FCMBody.mark) }
     }
 
     private func common(_ language: String?, _ writer: inout JSONWriter) {
@@ -186,7 +222,7 @@ struct FCMPayload {
         }
         if !showsSomething {
             writer.name("chapar_id")
-            writer.string(FCMBody.mark)
+            writer.raw(FCMBody.mark)
         }
         writer.endObject()
     }
@@ -217,9 +253,9 @@ struct FCMPayload {
         writer.name("priority")
         // A message that wakes the app and shows nothing makes Android demote later ones of high priority.
         writer.string(notification.priority == .high && !notification.isSilent ? "HIGH" : "NORMAL")
-        if let key = notification.collapseID ?? (showsSomething ? FCMBody.mark : nil) {
+        if notification.collapseID != nil || showsSomething {
             writer.name("collapse_key")
-            writer.string(key)
+            identity(&writer)
         }
         if let seconds = life.seconds {
             writer.name("ttl")
@@ -229,7 +265,7 @@ struct FCMPayload {
             writer.name("notification")
             writer.beginObject()
             writer.name("tag")
-            writer.string(notification.collapseID ?? FCMBody.mark)
+            identity(&writer)
             if let sound = notification.sound {
                 writer.name("sound")
                 writer.string(sound)
@@ -260,9 +296,9 @@ struct FCMPayload {
             writer.name("apns-expiration")
             writer.string("\(expiration)")
         }
-        if let collapseID = notification.collapseID ?? (showsSomething ? FCMBody.mark : nil) {
+        if notification.collapseID != nil || showsSomething {
             writer.name("apns-collapse-id")
-            writer.string(collapseID)
+            identity(&writer)
         }
         writer.endObject()
         writer.name("payload")

@@ -137,7 +137,7 @@ struct SendTests {
             let outcomes = try result.lines.map { try JSONValue(parsing: Array($0.utf8))["outcome"]?.stringValue ?? "" }
             #expect(outcomes.sorted() == ["refused", "sent"])
             let wrong = try await Program.run(
-                ["send", "--url", gateway.url, "--to", "android-firebase:x", "hello", "--json"])
+                ["send", "--url", gateway.url, "--backend", "ios", "--to", "android-firebase:x", "hello", "--json"])
             #expect(wrong.status == 1)
             #expect(wrong.output.contains("audience_not_supported"))
         }

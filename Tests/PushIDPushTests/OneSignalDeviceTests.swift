@@ -230,6 +230,34 @@ struct OneSignalDeviceTests {
         }
     }
 
+    @Test("Users are read, named, and deleted, and subscriptions move between them")
+    func directory() async throws {
+        try await run(.users) { harness, backend in
+            let id = try await #require(backend.devices).register(.sample(user: "a/b@c"))
+            _ = try await backend.devices?.register(.sample("d-2", user: "other", token: token(2)))
+            let directory = backend.directory
+            let user = try #require(try await directory.user(.init(externalID: "a/b@c")))
+            #expect(user.aliases["external_id"] == "a/b@c")
+            #expect(user.subscriptions.map(\.id) == [id] && user.subscriptions[0].isSubscribed)
+            try await directory.name(ownerOf: id, [.init("crm", "77")])
+            let aliases = try await directory.aliases(ownerOf: id)
+            #expect(aliases?["crm"] == "77")
+            let conflict = await failure { () async throws(PushError) in
+                try await directory.name(ownerOf: id, [.init(externalID: "other")])
+            }
+            #expect(conflict?.reason == "conflicting_aliases")
+            try await directory.move(id, to: .init(externalID: "other"))
+            let other = try await directory.user(.init(externalID: "other"))
+            #expect(other?.subscriptions.count == 2)
+            try await directory.delete(.init(externalID: "other"))
+            try await directory.delete(.init(externalID: "other"))
+            let (gone, orphan) = (
+                try await directory.user(.init(externalID: "other")), try await directory.aliases(ownerOf: id)
+            )
+            #expect(gone == nil && orphan == nil)
+        }
+    }
+
     // MARK: Messages
 
     @Test("A scheduled message is seen and cancelled, a sent one is too late, an unknown one is unknown")

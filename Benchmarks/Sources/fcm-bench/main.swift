@@ -40,7 +40,9 @@ let text = LocalizedText.plain(
         + "to name a neighbour."
 )
 
-/// The notification with a number: its own title, token and id. A registration token has some 160 characters.
+/// The notification with a number: its own title, token and id.
+///
+/// A registration token has some 160 characters.
 func request(_ number: UInt64) -> PushRequest {
     var notification = PushNotification(title: .plain("Order " + hexadecimal(number, digits: 6) + " shipped"))
     notification.body = text

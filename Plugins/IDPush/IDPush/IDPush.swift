@@ -117,7 +117,12 @@ public final class IDPush: Sendable {
         let (projectID, isConfigured) = state.withLock { ($0.projectID, $0.isConfigured) }
         guard isConfigured else { return .failure(.isNotConfigured) }
         return Swift.Result { () throws(IDPushActionError) in
-            try IDPushRequest(action, projectID: projectID, playerID: action.isAddition ? nil : playerID, facts: device())
+            try IDPushRequest(
+                action,
+                projectID: projectID,
+                playerID: action.isAddition ? nil : playerID,
+                facts: device()
+            )
         }
     }
 

@@ -18,6 +18,8 @@ public final class OneSignalBackend: PushBackend {
     public let audience: BackendAudience
     /// Messages that exist: how they fare, and taking them back.
     public let messages: OneSignalMessages
+    /// Users with their aliases and subscriptions, in the user model.
+    public let directory: OneSignalDirectory
 
     let api: OneSignalAPI
     let players: any PlayerStore
@@ -51,6 +53,7 @@ public final class OneSignalBackend: PushBackend {
         self.players = players
         api = try OneSignalAPI(options, strategy: strategy, context: context)
         messages = OneSignalMessages(api: api)
+        directory = OneSignalDirectory(api: api)
         ledger = OneSignalLedger(state: context.state, backend: context.name, time: context.time)
         share = MessageShare(limit: options.maximumMessagesPer15Minutes, time: context.time)
         chunkSize = Mutex(options.chunkSize)

@@ -88,7 +88,7 @@ struct DemoCommand: AsyncParsableCommand {
         guard let endpoint = HTTPEndpoint(url: url) else { throw CommandFailure("\(url) is no address") }
         let client = try GatewayClient(endpoint, key: nil)
         if !form.isJSON {
-            Shell.print("A gateway at \(url), and beside it simulators of the push services of Apple, Google and Huawei.")
+            Shell.print("A gateway at \(url), and beside it simulators of the push services.")
             Shell.print("Sending through its HTTP API:")
             Shell.print("")
         }

@@ -36,6 +36,8 @@ public struct BackendContext: Sendable {
     public let state: (any StateStore)?
     /// Its logger, which carries the name already.
     public let logger: Logger
+    /// Takes notices to whoever listens; must not be waited for. Drops them when nobody does.
+    public let announce: @Sendable (BackendNotice) -> Void
 
     /// Makes a context.
     public init(
@@ -43,13 +45,15 @@ public struct BackendContext: Sendable {
         http: any HTTPTransport,
         time: any TimeSource = SystemTime(),
         state: (any StateStore)? = nil,
-        logger: Logger
+        logger: Logger,
+        announce: @escaping @Sendable (BackendNotice) -> Void = { _ in }
     ) {
         self.name = name
         self.http = http
         self.time = time
         self.state = state
         self.logger = logger
+        self.announce = announce
     }
 }
 

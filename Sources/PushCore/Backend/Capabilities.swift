@@ -4,73 +4,79 @@ public struct DeviceRecord: Sendable, Hashable {
     public var id: String
     /// The user it belongs to, when known.
     public var user: String?
-    /// Its token, when it has one.
-    public var token: DeviceToken?
+    /// Its live tokens, at most one of each service, the preferred one first.
+    public var tokens: [DeviceToken]
     /// Its language tag.
     public var language: String?
-    /// What else is known: app version, time zone, model.
+    /// Its tags.
+    public var tags: [String]
+    /// What else is known, as the app told: `app_version`, `time_zone`, `os_version`, `model`, and whatever a platform has a
+    /// use for.
     public var attributes: JSONObject
 
     /// Makes a record.
     public init(
         id: String,
         user: String? = nil,
-        token: DeviceToken? = nil,
+        tokens: [DeviceToken] = [],
         language: String? = nil,
+        tags: [String] = [],
         attributes: JSONObject = JSONObject()
     ) {
         self.id = id
         self.user = user
-        self.token = token
+        self.tokens = tokens
         self.language = language
+        self.tags = tags
         self.attributes = attributes
+    }
+
+    /// Makes a record of a device with one token at most.
+    public init(
+        id: String,
+        user: String? = nil,
+        token: DeviceToken?,
+        language: String? = nil,
+        attributes: JSONObject = JSONObject()
+    ) {
+        self.init(id: id, user: user, tokens: token.map { [$0] } ?? [], language: language, attributes: attributes)
+    }
+
+    /// The token of a service; nil when it has none.
+    public func token(of service: TokenService) -> DeviceToken? { tokens.first { $0.service == service } }
+
+    /// The preferred token.
+    ///
+    /// Setting it replaces all.
+    public var token: DeviceToken? {
+        get { tokens.first }
+        set { tokens = newValue.map { [$0] } ?? [] }
     }
 }
 
 /// Adds and edits devices on a platform that keeps its own list of them.
 public protocol DeviceRegistrar: Sendable {
+    /// Whether the platform has a use for the device: a gateway does not register others.
+    func accepts(_ device: DeviceRecord) -> Bool
+
+    /// Stands for what decides how devices are registered, such as an order of token services.
+    ///
+    /// When it differs from the one that a gateway kept, every device is registered again.
+    var stamp: String { get }
+
     /// Adds the device or brings it up to date; returns the platform's id of it.
+    ///
+    /// Cheap when nothing has changed since the last time: no request then.
     func register(_ device: DeviceRecord) async throws(PushError) -> String
     /// Removes the device; one that the platform does not know is no error.
     func remove(_ device: DeviceRecord) async throws(PushError)
 }
 
-/// Where a subscription stands.
-public enum SubscriptionStatus: String, Sendable, CaseIterable {
-    /// Gets messages.
-    case subscribed
-    /// Gets none for now, for instance while nobody is logged in.
-    case suspended
-    /// Gets none, by the user's wish.
-    case unsubscribed
-}
-
-/// Keeps subscriptions on a platform that has them.
-public protocol SubscriptionManager: Sendable {
-    /// Brings the device's subscription to `status`.
-    func setStatus(_ status: SubscriptionStatus, of device: DeviceRecord) async throws(PushError)
-    /// Asks how the device's subscription stands; nil when the platform knows none.
-    func status(of device: DeviceRecord) async throws(PushError) -> SubscriptionStatus?
-}
-
-/// Keeps tags and profile fields on a platform that has them.
-public protocol TagEditor: Sendable {
-    /// Sets tags; a null value removes one.
-    func setTags(_ tags: JSONObject, of device: DeviceRecord) async throws(PushError)
-}
-
-/// What an app tells about a message.
-public enum PushEvent: String, Sendable, CaseIterable {
-    /// It reached the device.
-    case delivered
-    /// The user opened it.
-    case opened
-}
-
-/// Takes delivery and open events to a platform that wants them.
-public protocol EventReporter: Sendable {
-    /// Reports an event of the message that the platform knows as `platformID`.
-    func report(_ event: PushEvent, platformID: String, device: DeviceRecord) async throws(PushError)
+extension DeviceRegistrar {
+    /// Any device with a token.
+    public func accepts(_ device: DeviceRecord) -> Bool { !device.tokens.isEmpty }
+    /// Nothing decides but the device.
+    public var stamp: String { "" }
 }
 
 /// Cancels messages that a platform has taken but not sent.

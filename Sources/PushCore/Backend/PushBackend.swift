@@ -80,6 +80,12 @@ public protocol PushBackend: Sendable {
     var tracking: (any MessageTracker)? { get }
     /// Checks and reads the platform's later reports.
     var receipts: (any ReceiptReader)? { get }
+
+    /// When something about a device that the platform could not take is tried again.
+    var operationPolicy: OperationPolicy { get }
+    /// Forgets what it keeps about a device, or about all: records, saved tokens, credentials of users. Tells the platform
+    /// nothing.
+    func forget(device: String?) async throws(PushError)
 }
 
 extension PushBackend {
@@ -115,6 +121,10 @@ extension PushBackend {
     public var tracking: (any MessageTracker)? { nil }
     /// Not offered.
     public var receipts: (any ReceiptReader)? { nil }
+    /// The usual.
+    public var operationPolicy: OperationPolicy { .standard }
+    /// Keeps nothing.
+    public func forget(device: String?) async throws(PushError) {}
 
     /// Sends one notification and waits for every outcome, in the order of the recipients.
     public func send(_ notification: PushNotification, to recipients: [Recipient]) async -> [DeliveryOutcome] {

@@ -97,6 +97,11 @@ extension BackendGroup {
     /// Gives a callback to the members until one believes it.
     public var receipts: (any ReceiptReader)? { GroupReceipts(members.compactMap(\.backend.receipts)) }
 
+    /// Forgets at every member.
+    public func forget(device: String?) async throws(PushError) {
+        try await atEach(members.map(\.backend)) { member throws(PushError) in try await member.forget(device: device) }
+    }
+
     /// What each member that takes recipients of the form finds.
     func checks(_ notification: PushNotification, for recipient: Recipient.Form) -> [PayloadCheck] {
         let takers = members.filter { member in

@@ -32,6 +32,8 @@ extension BackendWrapper {
     public var tracking: (any MessageTracker)? { wrapped.tracking }
     /// The wrapped backend's.
     public var receipts: (any ReceiptReader)? { wrapped.receipts }
+    /// The wrapped backend's.
+    public var operationPolicy: OperationPolicy { wrapped.operationPolicy }
 
     /// Asks the wrapped backend.
     public func check(_ notification: PushNotification, for recipient: Recipient.Form) -> PayloadCheck {
@@ -43,6 +45,8 @@ extension BackendWrapper {
     public func checked(_ token: DeviceToken) throws(InvalidToken) -> DeviceToken { try wrapped.checked(token) }
     /// Asks the wrapped backend.
     public func diagnose() async -> [Diagnosis] { await wrapped.diagnose() }
+    /// Asks the wrapped backend.
+    public func forget(device: String?) async throws(PushError) { try await wrapped.forget(device: device) }
     /// Ends the wrapped backend.
     public func shutdown(grace: Duration) async { await wrapped.shutdown(grace: grace) }
 }

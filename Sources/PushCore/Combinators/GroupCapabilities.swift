@@ -1,5 +1,5 @@
 /// Does something at every member, whatever fails, and throws the first failure at the end.
-private func atEach<Member>(
+func atEach<Member>(
     _ members: [Member],
     _ body: (Member) async throws(PushError) -> Void
 ) async throws(PushError) {
@@ -36,9 +36,13 @@ struct GroupRegistrar: DeviceRegistrar {
         self.members = members
     }
 
+    func accepts(_ device: DeviceRecord) -> Bool { members.contains { $0.accepts(device) } }
+
+    var stamp: String { members.map(\.stamp).joined(separator: "\n") }
+
     func register(_ device: DeviceRecord) async throws(PushError) -> String {
         var id: String?
-        try await atEach(members) { member throws(PushError) in
+        try await atEach(members.filter { $0.accepts(device) }) { member throws(PushError) in
             let own = try await member.register(device)
             id = id ?? own
         }
@@ -67,6 +71,39 @@ struct GroupSubscriptions: SubscriptionManager {
     func status(of device: DeviceRecord) async throws(PushError) -> SubscriptionStatus? {
         try await firstAnswer(members) { member throws(PushError) in try await member.status(of: device) }
     }
+
+    func issues(in change: SubscriptionChange, of device: DeviceRecord) -> [PushWarning] {
+        members.flatMap { $0.issues(in: change, of: device) }
+    }
+
+    func change(
+        _ change: SubscriptionChange,
+        of device: DeviceRecord,
+        as attempt: OperationAttempt
+    ) async throws(PushError) -> JSONObject {
+        var answer = JSONObject()
+        try await atEach(members) { member throws(PushError) in
+            let own = try await member.change(change, of: device, as: attempt)
+            answer = own.merging(answer)
+        }
+        return answer
+    }
+
+    func report(_ query: SubscriptionQuery, of device: DeviceRecord) async throws(PushError) -> SubscriptionReport {
+        try await firstAnswer(members) { member throws(PushError) in
+            let report = try await member.report(query, of: device)
+            return report.status == nil ? nil : report
+        } ?? SubscriptionReport(nil)
+    }
+
+    func resume(_ device: DeviceRecord) async throws(PushError) -> SubscriptionReport? {
+        var report: SubscriptionReport?
+        try await atEach(members) { member throws(PushError) in
+            let own = try await member.resume(device)
+            report = report ?? own
+        }
+        return report
+    }
 }
 
 /// Keeps tags at every member.
@@ -80,6 +117,21 @@ struct GroupTags: TagEditor {
 
     func setTags(_ tags: JSONObject, of device: DeviceRecord) async throws(PushError) {
         try await atEach(members) { member throws(PushError) in try await member.setTags(tags, of: device) }
+    }
+
+    func issues(in tags: JSONObject, of device: DeviceRecord) -> [PushWarning] {
+        members.flatMap { $0.issues(in: tags, of: device) }
+    }
+
+    func edit(_ tags: JSONObject, of device: DeviceRecord, as attempt: OperationAttempt)
+        async throws(PushError) -> JSONObject
+    {
+        var answer = JSONObject()
+        try await atEach(members) { member throws(PushError) in
+            let own = try await member.edit(tags, of: device, as: attempt)
+            answer = own.merging(answer)
+        }
+        return answer
     }
 }
 
@@ -97,6 +149,24 @@ struct GroupEvents: EventReporter {
             try await member.report(event, platformID: platformID, device: device)
             return true
         }
+    }
+
+    func platformID(in payload: JSONObject) throws(PushError) -> String? {
+        for member in members {
+            if let id = try member.platformID(in: payload) { return id }
+        }
+        return nil
+    }
+
+    func report(
+        _ event: PushEvent,
+        platformID: String,
+        device: DeviceRecord,
+        as attempt: OperationAttempt
+    ) async throws(PushError) -> JSONObject {
+        try await firstAnswer(members) { member throws(PushError) in
+            try await member.report(event, platformID: platformID, device: device, as: attempt)
+        } ?? JSONObject()
     }
 }
 

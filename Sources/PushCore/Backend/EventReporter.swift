@@ -1,0 +1,36 @@
+/// What an app tells about a message.
+public enum PushEvent: String, Sendable, CaseIterable {
+    /// It reached the device.
+    case delivered
+    /// The user opened it.
+    case opened
+}
+
+/// Takes delivery and open events to a platform that wants them.
+public protocol EventReporter: Sendable {
+    /// Reports an event of the message that the platform knows as `platformID`.
+    func report(_ event: PushEvent, platformID: String, device: DeviceRecord) async throws(PushError)
+
+    /// The platform's id of the message whose payload an app received; nil when the message is not this platform's.
+    ///
+    /// - Throws: When it is, and carries no id.
+    func platformID(in payload: JSONObject) throws(PushError) -> String?
+    /// Reports an event; returns the platform's answer in its own words.
+    func report(_ event: PushEvent, platformID: String, device: DeviceRecord, as attempt: OperationAttempt)
+        async throws(PushError) -> JSONObject
+}
+
+extension EventReporter {
+    /// Payloads are not told apart.
+    public func platformID(in payload: JSONObject) throws(PushError) -> String? { nil }
+    /// Reports it.
+    public func report(
+        _ event: PushEvent,
+        platformID: String,
+        device: DeviceRecord,
+        as attempt: OperationAttempt
+    ) async throws(PushError) -> JSONObject {
+        try await report(event, platformID: platformID, device: device)
+        return JSONObject()
+    }
+}

@@ -1,0 +1,23 @@
+/// Keeps tags and profile fields on a platform that has them.
+public protocol TagEditor: Sendable {
+    /// Sets tags; a null value removes one.
+    func setTags(_ tags: JSONObject, of device: DeviceRecord) async throws(PushError)
+
+    /// What is wrong with tags, before they are accepted: pointers lead into them (`#/plan`).
+    func issues(in tags: JSONObject, of device: DeviceRecord) -> [PushWarning]
+    /// Sets tags; returns the platform's answer in its own words.
+    func edit(_ tags: JSONObject, of device: DeviceRecord, as attempt: OperationAttempt) async throws(PushError)
+        -> JSONObject
+}
+
+extension TagEditor {
+    /// Nothing.
+    public func issues(in tags: JSONObject, of device: DeviceRecord) -> [PushWarning] { [] }
+    /// Sets them.
+    public func edit(_ tags: JSONObject, of device: DeviceRecord, as attempt: OperationAttempt)
+        async throws(PushError) -> JSONObject
+    {
+        try await setTags(tags, of: device)
+        return JSONObject()
+    }
+}

@@ -36,7 +36,9 @@ public struct BackendContext: Sendable {
     public let state: (any StateStore)?
     /// Its logger, which carries the name already.
     public let logger: Logger
-    /// Takes notices to whoever listens; must not be waited for. Drops them when nobody does.
+    /// Takes notices to whoever listens; must not be waited for.
+    ///
+    /// Drops them when nobody does.
     public let announce: @Sendable (BackendNotice) -> Void
 
     /// Makes a context.

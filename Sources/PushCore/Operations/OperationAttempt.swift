@@ -60,6 +60,7 @@ public struct OperationPolicy: Sendable, Hashable {
     ///   - attempt: The number of the try that failed, 1 for the first.
     ///   - wish: How long the platform wants to be left alone.
     ///   - chance: Between 0 and 1, for the jitter.
+    /// - Returns: The pause.
     public func pause(after attempt: Int, wish: Duration?, chance: Double) -> Duration? {
         guard attempt < maximumAttempts else { return nil }
         let base = attempt >= 1 && attempt <= delays.count ? delays[attempt - 1] : sweep

@@ -39,7 +39,9 @@ public struct ClaimedOperation: Sendable, Hashable {
     public var number: Int64
     /// What is to be done.
     public var operation: DeviceOperation
-    /// 1 for the first try. A try whose owner died counts.
+    /// 1 for the first try.
+    ///
+    /// A try whose owner died counts.
     public var attempt: Int
 
     /// Makes a claim.

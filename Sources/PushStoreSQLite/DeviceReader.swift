@@ -7,7 +7,7 @@ import PushCore
 final class DeviceReader {
     /// The columns of ``device(from:)``, in order.
     static let columns =
-        "d.number, d.id, d.user, d.platform, d.tags, d.locale, d.version, d.zone, d.created, d.updated, d.seen"
+        "d.number, d.id, d.user, d.platform, d.tags, d.locale, d.version, d.zone, d.created, d.updated, d.seen, d.attributes"
     /// The columns of ``token(from:at:)``, in order.
     static let tokenColumns = "service, token, registered, as_of, buried, backend, reason, held"
 
@@ -45,6 +45,9 @@ final class DeviceReader {
             lastSeen: row.optional(10).map { Date(millisecondsSince1970: $0) }
         )
         if let tags = row.optionalText(4) { device.tags = tags.split(separator: "\n").map(String.init) }
+        if !row.isNull(11), case .object(let attributes)? = try? JSONValue(parsing: row.bytes(11)) {
+            device.attributes = attributes
+        }
         tokens.bind(1, number)
         while try tokens.next() { device.tokens.append(Self.token(from: tokens)) }
         return (number, device)

@@ -4,6 +4,10 @@ import PushCore
 /// Changes the tables of the device registry; used by the writer's thread only, within its transaction.
 final class DeviceTables {
     let reader: DeviceReader
+    /// Says what is to be told about the changes at hand; nil when nobody is told.
+    private var telling: DeviceTelling?
+    /// What it said.
+    private var told: [DeviceOperation] = []
     private let insert: SQLStatement
     private let update: SQLStatement
     private let remove: SQLStatement
@@ -23,14 +27,14 @@ final class DeviceTables {
         reader = try DeviceReader(connection)
         insert = try statement(
             """
-            INSERT INTO devices (id, user, platform, tags, locale, version, zone, created, updated, seen)
-            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) RETURNING number
+            INSERT INTO devices (id, user, platform, tags, locale, version, zone, created, updated, seen, attributes)
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) RETURNING number
             """
         )
         update = try statement(
             """
             UPDATE devices SET user = ?2, platform = ?3, tags = ?4, locale = ?5, version = ?6, zone = ?7,
-            created = ?8, updated = ?9, seen = ?10 WHERE id = ?1
+            created = ?8, updated = ?9, seen = ?10, attributes = ?11 WHERE id = ?1
             """
         )
         remove = try statement("DELETE FROM devices WHERE number = ?1")
@@ -68,6 +72,40 @@ final class DeviceTables {
             WHERE device = ?1 AND service = ?2
             """
         )
+    }
+
+    // MARK: Telling
+
+    /// Changes devices with `body`, and gives back what platforms are to be told of that.
+    func tell<Value>(
+        _ telling: DeviceTelling?,
+        _ body: (DeviceTables) throws(StoreError) -> Value
+    ) throws(StoreError) -> (value: Value, told: [DeviceOperation]) {
+        self.telling = telling
+        defer {
+            self.telling = nil
+            told = []
+        }
+        return (try body(self), told)
+    }
+
+    private func tell(_ old: Device?, _ new: Device?) {
+        if let telling { told += telling(old, new) }
+    }
+
+    /// How a device is, when somebody is to be told of its change.
+    private func before(_ id: String) throws(StoreError) -> Device? {
+        telling == nil ? nil : try reader.device(id)?.device
+    }
+
+    /// Tells how a device that ``before(_:)`` gave has changed.
+    private func tell(changeOf old: Device?) throws(StoreError) {
+        if let old { tell(old, try reader.device(old.id)?.device) }
+    }
+
+    /// Tells about devices as if they were new.
+    func introduce(_ ids: [String]) throws(StoreError) {
+        for id in ids { if let device = try reader.device(id)?.device { tell(nil, device) } }
     }
 
     // MARK: Devices
@@ -110,6 +148,7 @@ final class DeviceTables {
         try removeTokens.run()
         remove.bind(1, number)
         try remove.run()
+        tell(device, nil)
         return true
     }
 
@@ -118,20 +157,22 @@ final class DeviceTables {
             return DevicePut(try replace(old.device, number: old.number, with: device), isNew: false)
         }
         var new = device.roundedToMilliseconds
-        try settleTokens(of: &new, number: nil, before: [])
+        let robbed = try settleTokens(of: &new, number: nil, before: [])
         bind(new, to: insert)
         guard try insert.next() else { throw .failed("SQLite gave no number to the device \(new.id)") }
         let number = insert.integer(0)
         insert.reset()
         try write(tags: new.tags, instead: [], of: number)
         for token in new.tokens { try save(token, of: number) }
+        for victim in robbed { try tell(changeOf: victim) }
+        tell(nil, new)
         return DevicePut(new, isNew: true)
     }
 
     private func replace(_ old: Device, number: Int64, with device: Device) throws(StoreError) -> Device {
         var new = device.roundedToMilliseconds
         new.createdAt = old.createdAt
-        try settleTokens(of: &new, number: number, before: old.tokens)
+        let robbed = try settleTokens(of: &new, number: number, before: old.tokens)
         bind(new, to: update)
         try update.run()
         try write(tags: new.tags, instead: old.tags, of: number)
@@ -141,15 +182,20 @@ final class DeviceTables {
             try removeToken.run()
         }
         for token in new.tokens where !old.tokens.contains(token) { try save(token, of: number) }
+        for victim in robbed { try tell(changeOf: victim) }
+        tell(old, new)
         return new
     }
 
     /// Finds who has the device's tokens now: takes them away, or leaves them where they were registered later.
+    ///
+    /// Returns the devices that lose one, as they were, when somebody is to be told of it.
     private func settleTokens(
         of device: inout Device,
         number: Int64?,
         before: [RegisteredToken]
-    ) throws(StoreError) {
+    ) throws(StoreError) -> [Device] {
+        var robbed: [Device] = []
         for token in device.tokens {
             if before.contains(token) { continue }
             guard let known = try self.owner(of: token.token) else {
@@ -161,12 +207,16 @@ final class DeviceTables {
             } else if known.token.isYounger(than: token) {
                 device.removeToken(of: token.token.service)
             } else {
+                if !robbed.contains(where: { $0.id == known.id }), let victim = try self.before(known.id) {
+                    robbed.append(victim)
+                }
                 removeToken.bind(1, known.number)
                 removeToken.bind(2, token.token.service.rawValue)
                 try removeToken.run()
                 device.setToken(token.registered(over: known.token))
             }
         }
+        return robbed
     }
 
     private func bind(_ device: Device, to statement: SQLStatement) {
@@ -180,6 +230,7 @@ final class DeviceTables {
         statement.bind(8, device.createdAt.millisecondsSince1970)
         statement.bind(9, device.updatedAt.millisecondsSince1970)
         statement.bind(10, device.lastSeen?.millisecondsSince1970)
+        statement.bind(11, device.attributes.isEmpty ? nil : JSONValue.object(device.attributes).text)
     }
 
     private func write(tags: [String], instead old: [String], of number: Int64) throws(StoreError) {
@@ -247,7 +298,9 @@ final class DeviceTables {
             guard let owner = try self.owner(of: refusal.token),
                 let dead = owner.token.refused(refusal, isHeld: isHeld), let tombstone = dead.tombstone
             else { continue }
+            let old = isHeld ? nil : try before(owner.id)
             try save(dead, of: owner.number)
+            try tell(changeOf: old)
             buried.append(owner.buried(tombstone))
         }
         return buried
@@ -265,9 +318,11 @@ final class DeviceTables {
         var released: [BuriedToken] = []
         for owner in try held(of: backend, limit: limit) {
             guard var tombstone = owner.token.tombstone else { continue }
+            let old = try before(owner.id)
             setHeld.bind(1, owner.number)
             setHeld.bind(2, owner.token.token.service.rawValue)
             try setHeld.run()
+            try tell(changeOf: old)
             tombstone.isHeld = false
             released.append(owner.buried(tombstone))
         }

@@ -18,7 +18,10 @@ struct OpenedStore: Sendable {
     var lastLease: Int64 = 0
 
     /// Opens the database, brings its tables up to date and marks what a dead owner had claimed.
-    static func open(_ options: SQLiteStoreOptions) throws(StoreError) -> (DatabasePool, OpenedStore) {
+    static func open(
+        _ options: SQLiteStoreOptions,
+        now: Int64 = Date.now.millisecondsSince1970
+    ) throws(StoreError) -> (DatabasePool, OpenedStore) {
         do {
             var configuration = Configuration()
             configuration.label = "chapar.store"
@@ -42,7 +45,7 @@ struct OpenedStore: Sendable {
                 if let pages = options.maximumPages { try db.execute(sql: "PRAGMA max_page_count = \(pages)") }
                 var opened = OpenedStore()
                 try db.inTransaction(.immediate) {
-                    try opened.recover(db)
+                    try opened.recover(db, now: now)
                     try opened.count(db)
                     return .commit
                 }
@@ -58,7 +61,7 @@ struct OpenedStore: Sendable {
 
     /// Marks the deliveries of listed leases, unless they came back before the crash; takes a new range of lease
     /// numbers.
-    private mutating func recover(_ db: Database) throws {
+    private mutating func recover(_ db: Database, now: Int64) throws {
         let leases = try Row.fetchAll(db, sql: "SELECT number, deliveries FROM leases")
         for lease in leases {
             let number: Int64 = lease["number"]
@@ -71,6 +74,11 @@ struct OpenedStore: Sendable {
             }
         }
         try db.execute(sql: "DELETE FROM leases")
+        // Whoever had these operations is dead: this process has the file alone.
+        try db.execute(
+            sql: "UPDATE operations INDEXED BY operations_leased SET due = min(due, ?), leased = 0 WHERE leased = 1",
+            arguments: [now]
+        )
         try db.execute(
             sql: """
                 INSERT INTO marks (name, value) VALUES ('epoch', 1)

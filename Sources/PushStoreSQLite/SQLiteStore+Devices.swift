@@ -6,28 +6,44 @@ public import PushCore
 /// file through connections of their own.
 extension SQLiteStore: DeviceStore {
     /// Creates or replaces devices; refused when the disk is nearly full or more is being stored than it can follow.
-    public func put(_ devices: [Device]) async throws(StoreError) -> [DevicePut] {
-        try await change(rows: 2 * devices.count, isNew: true) { (tables) throws(StoreError) in try tables.put(devices)
+    public func put(_ devices: [Device], telling: DeviceTelling?) async throws(StoreError) -> [DevicePut] {
+        try await change(rows: 2 * devices.count, isNew: true, telling: telling) { (tables) throws(StoreError) in
+            try tables.put(devices)
         }
     }
 
     /// Changes a device.
     public func patch(
         _ id: String,
+        telling: DeviceTelling?,
         _ change: @escaping @Sendable (inout Device) -> Void
     ) async throws(StoreError) -> Device? {
-        try await self.change(rows: 2, isNew: true) { (tables) throws(StoreError) in try tables.patch(id, change) }
+        try await self.change(rows: 2, isNew: true, telling: telling) { (tables) throws(StoreError) in
+            try tables.patch(id, change)
+        }
     }
 
     /// Removes a device.
-    public func delete(_ id: String) async throws(StoreError) -> Bool {
-        try await change(rows: 2) { (tables) throws(StoreError) in try tables.delete(id) }
+    public func delete(_ id: String, telling: DeviceTelling?) async throws(StoreError) -> Bool {
+        try await change(rows: 2, telling: telling) { (tables) throws(StoreError) in try tables.delete(id) }
+    }
+
+    /// Tells about devices as if they were new.
+    public func introduce(_ ids: [String], telling: @escaping DeviceTelling) async throws(StoreError) -> Int {
+        guard !ids.isEmpty else { return 0 }
+        return try await work(rows: ids.count, isNew: true) { (writer) throws(StoreError) in
+            let told = try writer.deviceTables().tell(telling) { (tables) throws(StoreError) in
+                try tables.introduce(ids)
+            }.told
+            try writer.keep(told)
+            return told.count
+        }
     }
 
     /// Puts tombstones.
-    public func bury(_ refusals: [TokenRefusal]) async throws(StoreError) -> [BuriedToken] {
+    public func bury(_ refusals: [TokenRefusal], telling: DeviceTelling?) async throws(StoreError) -> [BuriedToken] {
         guard !refusals.isEmpty else { return [] }
-        return try await change(rows: refusals.count) { (tables) throws(StoreError) in
+        return try await change(rows: refusals.count, telling: telling) { (tables) throws(StoreError) in
             try tables.refuse(refusals, isHeld: false)
         }
     }
@@ -49,8 +65,12 @@ extension SQLiteStore: DeviceStore {
     }
 
     /// Makes held tombstones real.
-    public func release(heldOf backend: String, limit: Int) async throws(StoreError) -> [BuriedToken] {
-        try await change(rows: limit) { (tables) throws(StoreError) in
+    public func release(
+        heldOf backend: String,
+        limit: Int,
+        telling: DeviceTelling?
+    ) async throws(StoreError) -> [BuriedToken] {
+        try await change(rows: limit, telling: telling) { (tables) throws(StoreError) in
             try tables.release(heldOf: backend, limit: limit)
         }
     }
@@ -228,13 +248,19 @@ extension SQLiteStore: DeviceStore {
 
     /// Hands a change to the writer.
     ///
-    /// New data is refused when the disk is nearly full, or when too much waits to be written.
+    /// New data is refused when the disk is nearly full, or when too much waits to be written. What platforms are to be told
+    /// of the change is kept in the same commit.
     private func change<Value: Sendable>(
         rows: Int,
         isNew: Bool = false,
+        telling: DeviceTelling? = nil,
         _ body: @escaping @Sendable (DeviceTables) throws(StoreError) -> Value
     ) async throws(StoreError) -> Value {
-        try await work(rows: rows, isNew: isNew) { (writer) throws(StoreError) in try body(try writer.deviceTables()) }
+        try await work(rows: rows, isNew: isNew) { (writer) throws(StoreError) in
+            let (value, told) = try writer.deviceTables().tell(telling, body)
+            try writer.keep(told)
+            return value
+        }
     }
 
     private func readDevices<Value: Sendable>(

@@ -25,7 +25,7 @@ public final class SQLiteStore: NotificationStore {
     ) throws(StoreError) {
         ownership = try FileOwnership(of: options.path)
         try FileOwnership.makePrivate(options.path)
-        let (pool, opened) = try OpenedStore.open(options)
+        let (pool, opened) = try OpenedStore.open(options, now: time.now.millisecondsSince1970)
         let core = StoreCore(options, time: time, logger: logger, opened: opened)
         self.pool = pool
         self.core = core
@@ -169,6 +169,7 @@ public final class SQLiteStore: NotificationStore {
         core.inbox.close()
         await end.wait()
         core.feed.close()
+        core.bell.close()
         core.ports.removeAll()
         await core.alarm.close()
         try? pool.close()
@@ -240,6 +241,7 @@ public final class SQLiteStore: NotificationStore {
 
     var time: any TimeSource { core.time }
     var feed: EventFeed { core.feed }
+    var bell: OperationBell { core.bell }
     func setAlarm(_ moment: Int64) { core.alarm.set(moment) }
     var isClosed: Bool { core.inbox.isClosed }
 }

@@ -9,6 +9,7 @@ enum Schema {
         migrator.registerMigration("2 devices") { try $0.execute(sql: devices) }
         migrator.registerMigration("3 deliveries in hand") { try $0.execute(sql: deliveriesInHand) }
         migrator.registerMigration("4 receipts") { try $0.execute(sql: receipts) }
+        migrator.registerMigration("5 operations") { try $0.execute(sql: operations) }
         return migrator
     }
 

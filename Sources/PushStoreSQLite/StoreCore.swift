@@ -11,6 +11,7 @@ final class StoreCore: Sendable {
     let inbox: Inbox
     let ports = StorePorts()
     let feed: EventFeed
+    let bell = OperationBell()
     let disk: DiskGuard
     let alarm: Alarm
     let status: StoreStatus

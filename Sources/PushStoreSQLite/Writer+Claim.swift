@@ -157,6 +157,7 @@ extension Writer {
             if !lane.tickets.isEmpty, let key = lane.next { next = min(next, key.due) }
         }
         if let patience = core.feed.expire(now: core.time.now.millisecondsSince1970) { next = min(next, patience) }
+        if let look = core.bell.expire(now: core.time.now.millisecondsSince1970) { next = min(next, look) }
         if next <= now { return true }
         if next < .max { core.alarm.set(next) }
         return false

@@ -33,6 +33,8 @@ final class Writer {
     var devices: DeviceTables?
     /// The table of awaited receipts, once it was needed.
     var receipts: ReceiptTables?
+    /// The table of operations on devices, once it was needed.
+    var operations: OperationTables?
 
     init(core: StoreCore, connection: OpaquePointer, book: Book, lastEvent: Int64) throws(StoreError) {
         self.core = core

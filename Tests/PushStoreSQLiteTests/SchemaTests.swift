@@ -48,6 +48,19 @@ struct SchemaTests {
                 ]
             ]
         ),
+        ("4 receipts", ["awaited": ["delivery", "message", "token"]]),
+        (
+            "5 operations",
+            [
+                "operations": [
+                    "number", "id", "backend", "device", "user", "kind", "body", "at", "attempts", "due", "leased",
+                ],
+                "devices": [
+                    "number", "id", "user", "platform", "tags", "locale", "version", "zone", "created", "updated",
+                    "seen", "attributes",
+                ],
+            ]
+        ),
     ]
 
     @Test("Steps are only ever added")

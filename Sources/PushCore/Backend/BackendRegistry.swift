@@ -34,6 +34,8 @@ public struct BackendRegistry: Sendable {
         public let pacing: Pacing?
         /// When it is left alone after failures; nil is never.
         public let breaker: Breaker.Settings?
+        /// `register_devices`: whether a platform that keeps its own list of devices is told about those of the registry.
+        public let registersDevices: Bool
 
         /// Makes a named backend, for code that composes without a file; nil as `pacing` leaves it to the backend.
         public init(
@@ -41,13 +43,15 @@ public struct BackendRegistry: Sendable {
             backend: any PushBackend,
             maximumInFlight: Int? = nil,
             pacing: Pacing? = nil,
-            breaker: Breaker.Settings? = Breaker.Settings()
+            breaker: Breaker.Settings? = Breaker.Settings(),
+            registersDevices: Bool = true
         ) {
             self.name = name
             self.backend = backend
             self.maximumInFlight = maximumInFlight
             self.pacing = pacing ?? backend.pacing
             self.breaker = breaker
+            self.registersDevices = registersDevices
         }
     }
 
@@ -95,6 +99,7 @@ public struct BackendRegistry: Sendable {
         let maximumInFlight = section.integer("max_in_flight", in: 1...1_000_000)
         let pacing = Pacing(section, "rate_limit")
         let breaker = Breaker.Settings.read(section, "breaker")
+        let registersDevices = section.bool("register_devices", default: true)
         let backend = factory.make(section, context)
         section.finish()
         guard let backend, section.report.issues.count == before else { return nil }
@@ -103,7 +108,8 @@ public struct BackendRegistry: Sendable {
             backend: backend,
             maximumInFlight: maximumInFlight,
             pacing: pacing,
-            breaker: breaker
+            breaker: breaker,
+            registersDevices: registersDevices
         )
     }
 

@@ -11,6 +11,10 @@ public struct Device: Sendable, Hashable {
     public static let maximumTags = 100
     /// The longest name of a user, a tag or a version, in bytes.
     public static let maximumNameBytes = 256
+    /// The most attributes.
+    public static let maximumAttributes = 50
+    /// The most bytes that attributes have as JSON.
+    public static let maximumAttributeBytes = 4096
 
     /// The id that the app or its server chose: 1 to 128 of `A–Z a–z 0–9 . _ : -`.
     public var id: String
@@ -30,6 +34,8 @@ public struct Device: Sendable, Hashable {
     public var appVersion: String?
     /// Its time zone, such as `Asia/Tehran`.
     public var timeZone: String?
+    /// What else the app reported, such as `os_version`, `model` or `notifications_allowed`: texts, numbers and truth values.
+    public var attributes: JSONObject
     /// When it was registered first.
     public var createdAt: Date
     /// When its record changed last.
@@ -47,6 +53,7 @@ public struct Device: Sendable, Hashable {
         locale: String? = nil,
         appVersion: String? = nil,
         timeZone: String? = nil,
+        attributes: JSONObject = JSONObject(),
         createdAt: Date,
         updatedAt: Date? = nil,
         lastSeen: Date? = nil
@@ -59,6 +66,7 @@ public struct Device: Sendable, Hashable {
         self.locale = locale
         self.appVersion = appVersion
         self.timeZone = timeZone
+        self.attributes = attributes
         self.createdAt = createdAt
         self.updatedAt = updatedAt ?? createdAt
         self.lastSeen = lastSeen

@@ -7,6 +7,8 @@ public import Foundation
 /// * Of one device's operations at one backend only the oldest can be claimed; the next one only after that is settled.
 ///   Other devices do not wait for it.
 /// * A claim is a lease: an operation whose owner died can be claimed again, with the same id and the next number.
+/// * A registration adds nothing when the last of its line is one of the same user that nobody has claimed: the device is
+///   looked at when it is carried out, so it says the same.
 /// * Memory and the cost of a claim do not grow with the number of waiting operations.
 public protocol OperationStore: Sendable {
     /// Keeps operations, all of them or none, in the order given, after those that wait.
@@ -20,7 +22,8 @@ public protocol OperationStore: Sendable {
 
     /// Writes what became of claimed operations and the events that tell of it, all in one commit.
     ///
-    /// An operation that was removed meanwhile changes nothing, its event is kept.
+    /// An operation that was removed meanwhile changes nothing, its event is kept. When a lease has lapsed and another owner
+    /// has the operation, only ``OperationResult/Ending/over`` counts.
     func settle(_ results: [OperationResult]) async throws(StoreError)
 
     /// The operations that wait for a device, in order, the oldest first.

@@ -6,22 +6,26 @@ import Synchronization
 ///
 /// The conformance suite runs over it too, and real stores are compared with it.
 public final class MemoryDeviceStore: DeviceStore {
-    fileprivate struct Contents {
+    struct Contents {
         /// The devices by their place in the order of registration.
         var devices: [Int: Device] = [:]
         var places: [String: Int] = [:]
         var owners: [DeviceToken: Int] = [:]
         var last = 0
         var failure: StoreError?
+        /// What platforms are to be told.
+        var operations = MemoryOperations()
     }
 
-    private let contents = Mutex(Contents())
+    let contents = Mutex(Contents())
+    let time: any TimeSource
 
-    /// Makes an empty registry.
-    public init() {}
+    /// Makes an empty registry, which keeps operations by a clock.
+    public init(time: any TimeSource = SystemTime()) { self.time = time }
 
     /// Makes a registry with devices in it.
-    public init(_ devices: [Device]) {
+    public init(_ devices: [Device], time: any TimeSource = SystemTime()) {
+        self.time = time
         contents.withLock { contents in for device in devices { _ = Self.put(device, &contents) } }
     }
 
@@ -29,8 +33,8 @@ public final class MemoryDeviceStore: DeviceStore {
     public func fail(_ error: StoreError?) { contents.withLock { $0.failure = error } }
 
     /// Creates or replaces devices.
-    public func put(_ devices: [Device]) async throws(StoreError) -> [DevicePut] {
-        try use { contents in
+    public func put(_ devices: [Device], telling: DeviceTelling?) async throws(StoreError) -> [DevicePut] {
+        try use(telling) { contents in
             let results = devices.map { Self.put($0, &contents) }
             // A later device of the same call may have taken a token away.
             return results.map { DevicePut(contents.device($0.device.id) ?? $0.device, isNew: $0.isNew) }
@@ -40,9 +44,10 @@ public final class MemoryDeviceStore: DeviceStore {
     /// Changes a device.
     public func patch(
         _ id: String,
+        telling: DeviceTelling?,
         _ change: @escaping @Sendable (inout Device) -> Void
     ) async throws(StoreError) -> Device? {
-        try use { contents in
+        try use(telling) { contents in
             guard let old = contents.device(id) else { return nil }
             var new = old
             change(&new)
@@ -52,14 +57,26 @@ public final class MemoryDeviceStore: DeviceStore {
     }
 
     /// Removes a device.
-    public func delete(_ id: String) async throws(StoreError) -> Bool {
-        try use { contents in
+    public func delete(_ id: String, telling: DeviceTelling?) async throws(StoreError) -> Bool {
+        try use(telling) { contents in
             guard let place = contents.places.removeValue(forKey: id) else { return false }
             for token in contents.devices.removeValue(forKey: place)?.tokens ?? [] {
                 contents.owners[token.token] = nil
             }
             return true
         }
+    }
+
+    /// Tells about devices as if they were new.
+    public func introduce(_ ids: [String], telling: @escaping DeviceTelling) async throws(StoreError) -> Int {
+        let now = time.now
+        let told = try use { contents in
+            let told = ids.compactMap { contents.device($0) }.flatMap { telling(nil, $0) }
+            contents.operations.add(told, now: now)
+            return told
+        }
+        wake(told)
+        return told.count
     }
 
     /// The devices with these ids.
@@ -102,8 +119,8 @@ public final class MemoryDeviceStore: DeviceStore {
     }
 
     /// Puts tombstones.
-    public func bury(_ refusals: [TokenRefusal]) async throws(StoreError) -> [BuriedToken] {
-        try use { Self.refuse(refusals, isHeld: false, &$0) }
+    public func bury(_ refusals: [TokenRefusal], telling: DeviceTelling?) async throws(StoreError) -> [BuriedToken] {
+        try use(telling) { Self.refuse(refusals, isHeld: false, &$0) }
     }
 
     /// Puts held tombstones.
@@ -176,8 +193,12 @@ public final class MemoryDeviceStore: DeviceStore {
     }
 
     /// Makes held tombstones real.
-    public func release(heldOf backend: String, limit: Int) async throws(StoreError) -> [BuriedToken] {
-        try use { contents in
+    public func release(
+        heldOf backend: String,
+        limit: Int,
+        telling: DeviceTelling?
+    ) async throws(StoreError) -> [BuriedToken] {
+        try use(telling) { contents in
             contents.change(limit) { token in
                 guard token.tombstone?.backend == backend, token.tombstone?.isHeld == true else { return false }
                 token.tombstone?.isHeld = false
@@ -197,7 +218,29 @@ public final class MemoryDeviceStore: DeviceStore {
         }
     }
 
-    private func use<Value: Sendable>(_ body: (inout Contents) -> Value) throws(StoreError) -> Value {
+    /// Changes devices, and keeps what is to be told of it, device by device in the order of registration.
+    private func use<Value: Sendable>(
+        _ telling: DeviceTelling?,
+        _ body: (inout Contents) -> Value
+    ) throws(StoreError) -> Value {
+        guard let telling else { return try use(body) }
+        let now = time.now
+        let (value, told) = try use { contents in
+            let before = contents.devices
+            let value = body(&contents)
+            var told: [DeviceOperation] = []
+            for place in Set(before.keys).union(contents.devices.keys).sorted()
+            where before[place] != contents.devices[place] {
+                told += telling(before[place], contents.devices[place])
+            }
+            contents.operations.add(told, now: now)
+            return (value, told)
+        }
+        wake(told)
+        return value
+    }
+
+    func use<Value: Sendable>(_ body: (inout Contents) -> Value) throws(StoreError) -> Value {
         let result = contents.withLock { contents -> Result<Value, StoreError> in
             if let failure = contents.failure { return .failure(failure) }
             return .success(body(&contents))
@@ -254,7 +297,7 @@ public final class MemoryDeviceStore: DeviceStore {
 }
 
 extension MemoryDeviceStore.Contents {
-    fileprivate func device(_ id: String) -> Device? { places[id].flatMap { devices[$0] } }
+    func device(_ id: String) -> Device? { places[id].flatMap { devices[$0] } }
 
     fileprivate var ordered: [(place: Int, device: Device)] {
         devices.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }

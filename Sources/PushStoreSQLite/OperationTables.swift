@@ -1,0 +1,215 @@
+import Foundation
+import PushCore
+
+/// Changes the table of operations on devices; used by the writer's thread only, within its transaction.
+///
+/// Everything walks an index, so that no step costs more the more operations wait.
+final class OperationTables {
+    /// So many rows are removed in one step.
+    static let largestRemoval = 1_000
+
+    private let last: SQLStatement
+    private let insert: SQLStatement
+    private let due: SQLStatement
+    private let nextDue: SQLStatement
+    private let lease: SQLStatement
+    private let again: SQLStatement
+    private let untried: SQLStatement
+    private let delete: SQLStatement
+    private let promote: SQLStatement
+    private let newest: SQLStatement
+    private let ofBackend: SQLStatement
+    private let ofLine: SQLStatement
+
+    init(_ connection: OpaquePointer) throws(StoreError) {
+        func statement(_ sql: String) throws(StoreError) -> SQLStatement { try SQLStatement(connection, sql) }
+        last = try statement(
+            """
+            SELECT kind, user, leased FROM operations INDEXED BY operation_lines
+            WHERE backend = ?1 AND device = ?2 ORDER BY number DESC LIMIT 1
+            """
+        )
+        insert = try statement(
+            """
+            INSERT INTO operations (id, backend, device, user, kind, body, at, attempts, due, leased)
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, ?8, 0)
+            """
+        )
+        due = try statement(
+            """
+            SELECT \(OperationRow.columns) FROM operations INDEXED BY operations_due
+            WHERE backend = ?1 AND due IS NOT NULL AND due <= ?2 ORDER BY due, number LIMIT ?3
+            """
+        )
+        nextDue = try statement(
+            """
+            SELECT due FROM operations INDEXED BY operations_due
+            WHERE backend = ?1 AND due IS NOT NULL ORDER BY due LIMIT 1
+            """
+        )
+        lease = try statement(
+            "UPDATE operations SET due = ?2, attempts = attempts + 1, leased = 1 WHERE number = ?1"
+        )
+        again = try statement(
+            "UPDATE operations SET due = ?3, leased = 0 WHERE number = ?1 AND attempts = ?2 AND leased = 1"
+        )
+        untried = try statement(
+            """
+            UPDATE operations SET due = ?3, leased = 0, attempts = attempts - 1
+            WHERE number = ?1 AND attempts = ?2 AND leased = 1
+            """
+        )
+        delete = try statement("DELETE FROM operations WHERE number = ?1")
+        promote = try statement(
+            """
+            UPDATE operations SET due = ?3 WHERE due IS NULL AND number = (SELECT min(number) FROM operations
+            INDEXED BY operation_lines WHERE backend = ?1 AND device = ?2)
+            """
+        )
+        newest = try statement("SELECT coalesce(max(number), 0) FROM operations")
+        ofBackend = try statement(
+            """
+            SELECT number, device FROM operations INDEXED BY operation_lines
+            WHERE backend = ?1 AND number <= ?2 ORDER BY device, number LIMIT ?3
+            """
+        )
+        ofLine = try statement(
+            """
+            SELECT number, device FROM operations INDEXED BY operation_lines
+            WHERE backend = ?1 AND number <= ?2 AND device = ?4 ORDER BY number LIMIT ?3
+            """
+        )
+    }
+
+    /// Keeps an operation behind those of its line; nothing when the last of them says the same.
+    func add(_ operation: DeviceOperation, now: Int64) throws(StoreError) {
+        last.bind(1, operation.backend)
+        last.bind(2, operation.device)
+        var isFirst = true
+        if try last.next() {
+            isFirst = false
+            let isSame =
+                operation.kind == .register && last.text(0) == DeviceOperation.Kind.register.rawValue
+                && last.optionalText(1) == operation.user && last.integer(2) == 0
+            last.reset()
+            if isSame { return }
+        }
+        insert.bind(1, operation.id.uuidString)
+        insert.bind(2, operation.backend)
+        insert.bind(3, operation.device)
+        insert.bind(4, operation.user)
+        insert.bind(5, operation.kind.rawValue)
+        insert.bind(6, operation.body.isEmpty ? nil : JSONValue.object(operation.body).text)
+        insert.bind(7, operation.at.millisecondsSince1970)
+        insert.bind(8, isFirst ? now : nil)
+        try insert.run()
+    }
+
+    /// Leases what is due, and says when the next of the backend is.
+    func claim(of backend: String, limit: Int, until end: Int64, now: Int64) throws(StoreError)
+        -> (claims: [ClaimedOperation], next: Int64?)
+    {
+        var claims: [ClaimedOperation] = []
+        due.bind(1, backend)
+        due.bind(2, now)
+        due.bind(3, limit)
+        while try due.next() {
+            let row = OperationRow(due)
+            claims.append(ClaimedOperation(number: row.number, operation: row.operation, attempt: row.attempts + 1))
+        }
+        for claim in claims {
+            lease.bind(1, claim.number)
+            lease.bind(2, end)
+            try lease.run()
+        }
+        nextDue.bind(1, backend)
+        guard claims.isEmpty, try nextDue.next() else { return (claims, nil) }
+        defer { nextDue.reset() }
+        return (claims, nextDue.integer(0))
+    }
+
+    /// Writes what became of an operation; false when it is not there any more, or somebody else's.
+    @discardableResult
+    func settle(_ result: OperationResult, now: Int64) throws(StoreError) -> Bool {
+        let operation = result.claim.operation
+        switch result.ending {
+        case .over:
+            delete.bind(1, result.claim.number)
+            guard try delete.run() == 1 else { return false }
+            try promote(operation.backend, operation.device, now: now)
+            return true
+        case .again(let moment):
+            return try giveBack(again, result.claim, due: moment.millisecondsSince1970)
+        case .untried:
+            return try giveBack(untried, result.claim, due: now)
+        }
+    }
+
+    /// The number of the newest operation.
+    func newestNumber() throws(StoreError) -> Int64 {
+        guard try newest.next() else { return 0 }
+        defer { newest.reset() }
+        return newest.integer(0)
+    }
+
+    /// Removes some of what waits for a backend, up to a number; returns how many, ``largestRemoval`` when there may be more.
+    func remove(of backend: String, device: String?, upTo number: Int64, now: Int64) throws(StoreError) -> Int {
+        let statement = device == nil ? ofBackend : ofLine
+        statement.bind(1, backend)
+        statement.bind(2, number)
+        statement.bind(3, Self.largestRemoval)
+        if let device { statement.bind(4, device) }
+        var found: [(number: Int64, device: String)] = []
+        while try statement.next() { found.append((statement.integer(0), statement.text(1))) }
+        for (number, _) in found {
+            delete.bind(1, number)
+            try delete.run()
+        }
+        for device in Set(found.map(\.device)) { try promote(backend, device, now: now) }
+        return found.count
+    }
+
+    private func giveBack(_ statement: SQLStatement, _ claim: ClaimedOperation, due: Int64) throws(StoreError) -> Bool {
+        statement.bind(1, claim.number)
+        statement.bind(2, claim.attempt)
+        statement.bind(3, due)
+        return try statement.run() == 1
+    }
+
+    /// Makes the first of a line claimable.
+    private func promote(_ backend: String, _ device: String, now: Int64) throws(StoreError) {
+        promote.bind(1, backend)
+        promote.bind(2, device)
+        promote.bind(3, now)
+        try promote.run()
+    }
+}
+
+/// A row of the table of operations.
+struct OperationRow {
+    /// What ``init(_:)`` reads, in order.
+    static let columns = "number, id, backend, device, user, kind, body, at, attempts, due"
+
+    var number: Int64
+    var operation: DeviceOperation
+    var attempts: Int
+    var due: Date?
+
+    /// Reads the row at hand of a statement that selects ``columns``.
+    init(_ row: SQLStatement) {
+        number = row.integer(0)
+        let body = row.isNull(6) ? nil : try? JSONValue(parsing: row.bytes(6))
+        operation = DeviceOperation(
+            // What this file holds was written by this store: the fallbacks are for a file that somebody edited.
+            id: UUID(uuidString: row.text(1)) ?? UUID(),
+            backend: row.text(2),
+            device: row.text(3),
+            user: row.optionalText(4),
+            kind: DeviceOperation.Kind(rawValue: row.text(5)) ?? .register,
+            body: body?.objectValue ?? JSONObject(),
+            at: Date(millisecondsSince1970: row.integer(7))
+        )
+        attempts = Int(row.integer(8))
+        due = row.optional(9).map { Date(millisecondsSince1970: $0) }
+    }
+}

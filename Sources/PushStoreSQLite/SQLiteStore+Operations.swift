@@ -1,0 +1,149 @@
+import Foundation
+import GRDB
+public import PushCore
+
+/// Operations on devices: every change goes through the writer's thread, in one commit with whatever else waits.
+extension SQLiteStore: OperationStore {
+    /// Keeps operations; refused when the disk is nearly full or more is being stored than it can follow.
+    public func add(_ operations: [DeviceOperation]) async throws(StoreError) {
+        guard !operations.isEmpty else { return }
+        try await work(rows: operations.count, isNew: true) { (writer) throws(StoreError) in
+            try writer.keep(operations)
+        }
+    }
+
+    /// Takes what is due, and waits for some when there is none.
+    public func claimOperations(
+        of backend: String,
+        limit: Int,
+        lease: Duration,
+        patience: Duration
+    ) async throws(StoreError) -> [ClaimedOperation] {
+        guard limit > 0 else { return [] }
+        let until = time.now.millisecondsSince1970 + patience.boundedMilliseconds
+        while !Task.isCancelled {
+            let mark = bell.mark(backend)
+            let found = try await work(rows: limit, isNew: false) { (writer) throws(StoreError) in
+                try writer.operationTables().claim(
+                    of: backend,
+                    limit: limit,
+                    until: writer.now + lease.boundedMilliseconds,
+                    now: writer.now
+                )
+            }
+            guard found.claims.isEmpty, time.now.millisecondsSince1970 < until else { return found.claims }
+            await bell.wait(backend, since: mark, until: min(until, found.next ?? until)) { setAlarm($0) }
+        }
+        return []
+    }
+
+    /// Writes what became of operations.
+    public func settle(_ results: [OperationResult]) async throws(StoreError) {
+        guard !results.isEmpty else { return }
+        try await work(rows: results.count, isNew: false) { (writer) throws(StoreError) in
+            let tables = try writer.operationTables()
+            for result in results {
+                try tables.settle(result, now: writer.now)
+                if let event = result.event { writer.journal.events.append(event) }
+            }
+            writer.ring(Set(results.map(\.claim.operation.backend)))
+        }
+    }
+
+    /// What waits for a device.
+    public func operations(ofDevice device: String, limit: Int) async throws(StoreError) -> [WaitingOperation] {
+        try await readOperations { (connection) throws(StoreError) in
+            let rows = try SQLStatement(
+                connection,
+                """
+                SELECT \(OperationRow.columns) FROM operations INDEXED BY operations_of
+                WHERE device = ?1 ORDER BY number LIMIT ?2
+                """
+            )
+            rows.bind(1, device)
+            rows.bind(2, max(0, limit))
+            var found: [WaitingOperation] = []
+            while try rows.next() {
+                let row = OperationRow(rows)
+                found.append(
+                    WaitingOperation(
+                        number: row.number,
+                        operation: row.operation,
+                        attempts: row.attempts,
+                        due: row.due
+                    )
+                )
+            }
+            return found
+        }
+    }
+
+    /// Removes what waits for a backend now, in steps, between which other calls get their turn.
+    public func removeOperations(of backend: String, device: String?) async throws(StoreError) -> Int {
+        let last = try await work(rows: 0, isNew: false) { (writer) throws(StoreError) in
+            try writer.operationTables().newestNumber()
+        }
+        var total = 0
+        var removed = 0
+        repeat {
+            removed = try await work(rows: OperationTables.largestRemoval, isNew: false) {
+                (writer) throws(StoreError) in
+                defer { writer.ring([backend]) }
+                return try writer.operationTables().remove(of: backend, device: device, upTo: last, now: writer.now)
+            }
+            total += removed
+        } while removed == OperationTables.largestRemoval
+        return total
+    }
+
+    /// How much waits at each backend, counted along an index.
+    public func operationDepths() async throws(StoreError) -> [String: OperationDepth] {
+        try await readOperations { (connection) throws(StoreError) in
+            let rows = try SQLStatement(
+                connection,
+                """
+                SELECT w.backend, w.waiting, o.at FROM (SELECT backend, count(*) AS waiting, min(number) AS first
+                FROM operations INDEXED BY operation_lines GROUP BY backend) w JOIN operations o ON o.number = w.first
+                """
+            )
+            var found: [String: OperationDepth] = [:]
+            while try rows.next() {
+                let oldest = Date(millisecondsSince1970: rows.integer(2))
+                found[rows.text(0)] = OperationDepth(waiting: Int(rows.integer(1)), oldest: oldest)
+            }
+            return found
+        }
+    }
+
+    private func readOperations<Value: Sendable>(
+        _ body: @escaping @Sendable (OpaquePointer) throws(StoreError) -> Value
+    ) async throws(StoreError) -> Value {
+        try await read { db in
+            guard let connection = db.sqliteConnection else { throw StoreError.closed }
+            return try body(connection)
+        }
+    }
+}
+
+extension Writer {
+    /// The table of operations, whose statements are prepared when they are needed first.
+    func operationTables() throws(StoreError) -> OperationTables {
+        if let operations { return operations }
+        let tables = try OperationTables(connection)
+        operations = tables
+        return tables
+    }
+
+    /// Keeps operations as a part of this transaction.
+    func keep(_ operations: [DeviceOperation]) throws(StoreError) {
+        guard !operations.isEmpty else { return }
+        let tables = try operationTables()
+        for operation in operations { try tables.add(operation, now: now) }
+        ring(Set(operations.map(\.backend)))
+    }
+
+    /// Wakes who waits for operations of these backends, once this transaction is committed.
+    func ring(_ backends: Set<String>) {
+        journal.answers.append { [core] in core.bell.ring(backends) }
+    }
+}

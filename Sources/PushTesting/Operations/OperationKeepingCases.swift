@@ -1,0 +1,155 @@
+import Foundation
+import PushCore
+
+extension OperationStoreConformance {
+    /// What stays, what goes, and what is known of it.
+    static let keeping: [OperationStoreConformanceCase] = [
+        OperationStoreConformanceCase("What was accepted survives the end of its owner", needsDisk: true) { fixture in
+            let added = [fixture.operation("a"), fixture.operation("a", .tags), fixture.operation("b", user: "u")]
+            try await fixture.store.add(added)
+            _ = try await fixture.claim(1, lease: .seconds(3_600))
+            let again = try await fixture.reopened()
+            let waiting = try await again.store.operations(ofDevice: "a", limit: 9)
+            try expect(waiting.map(\.operation), is: Array(added.prefix(2)), "what waits, in order")
+            let claims = try await again.claim()
+            try expect(Set(claims.map(\.operation.id)), is: [added[0].id, added[2].id], "what is due at once")
+            try expect(
+                claims.first { $0.operation.id == added[0].id }?.attempt,
+                is: 2,
+                "the try whose owner died counts"
+            )
+            await again.close(again.store)
+        },
+        OperationStoreConformanceCase("What is over is gone for good", needsDisk: true) { fixture in
+            try await fixture.store.add([fixture.operation("a"), fixture.operation("a", .tags)])
+            try await fixture.store.settle(try await fixture.claim().map { OperationResult($0, .over) })
+            let again = try await fixture.reopened()
+            try expect(try await again.claim().map(\.operation.kind), is: [.tags], "what is left")
+            await again.close(again.store)
+        },
+        OperationStoreConformanceCase("What waits for a device is listed in order, with its tries and its time") {
+            fixture in
+            try await fixture.store.add([fixture.operation("a"), fixture.operation("a", .tags), fixture.operation("b")])
+            let moment = fixture.time.now + 30
+            try await fixture.store.settle(try await fixture.claim().map { OperationResult($0, .again(at: moment)) })
+            let waiting = try await fixture.store.operations(ofDevice: "a", limit: 9)
+            try expect(waiting.map(\.operation.kind), is: [.subscription, .tags], "in order")
+            try expect(waiting.map(\.attempts), is: [1, 0], "tries")
+            try expect(waiting.map { $0.due != nil }, is: [true, false], "whether it is its turn")
+            try expect(waiting[0].due?.millisecondsSince1970, is: moment.millisecondsSince1970, "when")
+            try expect(try await fixture.store.operations(ofDevice: "a", limit: 1).count, is: 1, "no more than asked")
+        },
+        OperationStoreConformanceCase("Removing takes one device's or all of a backend, and leaves what comes later") {
+            fixture in
+            let store = fixture.store
+            for device in ["a", "b", "c"] {
+                try await store.add([fixture.operation(device), fixture.operation(device, .tags)])
+            }
+            try await store.add([fixture.operation("a", backend: "other")])
+            try expect(try await store.removeOperations(of: "crm", device: "a"), is: 2, "of one device")
+            try expect(try await store.removeOperations(of: "crm", device: nil), is: 4, "of all")
+            try expect(try await store.removeOperations(of: "crm", device: nil), is: 0, "of none")
+            try expect(try await fixture.due(backend: "other"), is: ["a"], "what another backend has")
+            try await store.add([fixture.operation("a")])
+            try expect(try await fixture.due(), is: ["a"], "what comes later")
+        },
+        OperationStoreConformanceCase("An operation that was removed while it was carried out is over") { fixture in
+            try await fixture.store.add([fixture.operation("a")])
+            let claims = try await fixture.claim()
+            _ = try await fixture.store.removeOperations(of: "crm", device: "a")
+            let moment = fixture.time.now
+            try await fixture.store.settle(claims.map { OperationResult($0, .again(at: moment)) })
+            try expect(try await fixture.due(), is: [], "what is due")
+        },
+        OperationStoreConformanceCase("It is known how many wait at each backend, and since when") { fixture in
+            let at = fixture.time.now.millisecondsSince1970
+            try await fixture.store.add([fixture.operation("a"), fixture.operation("a", .tags)])
+            fixture.time.advance(by: .seconds(5))
+            try await fixture.store.add([fixture.operation("b"), fixture.operation("b", backend: "other")])
+            let depths = try await fixture.store.operationDepths()
+            try expect(depths.mapValues(\.waiting), is: ["crm": 3, "other": 1], "how many")
+            try expect(depths["crm"]?.oldest?.millisecondsSince1970, is: at, "since when")
+        },
+        OperationStoreConformanceCase("Many lines are all served, each in its order") { fixture in
+            let devices = (0..<300).map { "d\($0)" }
+            for kind in [DeviceOperation.Kind.register, .tags, .event] {
+                try await fixture.store.add(devices.map { fixture.operation($0, kind) })
+            }
+            var seen: [String: [DeviceOperation.Kind]] = [:]
+            while true {
+                let claims = try await fixture.claim(7)
+                if claims.isEmpty { break }
+                for claim in claims { seen[claim.operation.device, default: []].append(claim.operation.kind) }
+                try await fixture.store.settle(claims.map { OperationResult($0, .over) })
+            }
+            try expect(seen.count, is: 300, "devices")
+            try expect(Set(seen.values), is: [[.register, .tags, .event]], "orders")
+        },
+    ]
+
+    /// A device and what is to be told of it are one commit.
+    static let telling: [OperationStoreConformanceCase] = [
+        OperationStoreConformanceCase("What a change asks for is kept with it, before and after it are as they were") {
+            fixture in
+            let store = fixture.store
+            let telling: DeviceTelling = { old, new in
+                let word = "\(old?.locale ?? "-")>\(new?.locale ?? "-")"
+                let id = (new ?? old)?.id ?? ""
+                return [
+                    DeviceOperation(backend: "crm", device: id, kind: .tags, body: ["w": .string(word)], at: .second(0))
+                ]
+            }
+            var device = Device.sample("a")
+            device.locale = "fa"
+            _ = try await store.put([device], telling: telling)
+            _ = try await store.patch("a", telling: telling) { $0.locale = "en" }
+            _ = try await store.patch("b", telling: telling) { $0.locale = "en" }
+            _ = try await store.introduce(["a", "b"], telling: telling)
+            _ = try await store.delete("a", telling: telling)
+            _ = try await store.delete("a", telling: telling)
+            let words = try await store.operations(ofDevice: "a", limit: 9).map { $0.operation.body["w"]?.stringValue }
+            try expect(words, is: ["->fa", "fa>en", "->en", "en>-"], "what was asked")
+        },
+        OperationStoreConformanceCase("A device that loses a token is told of too, and so is one whose token dies") {
+            fixture in
+            let store = fixture.store
+            let telling: DeviceTelling = { old, new in
+                [
+                    DeviceOperation(
+                        backend: "crm",
+                        device: (new ?? old)?.id ?? "",
+                        kind: .tags,
+                        body: [
+                            "w": .string(
+                                "\(old?.tokens.filter(\.isAlive).count ?? 0)>\(new?.tokens.filter(\.isAlive).count ?? 0)"
+                            )
+                        ],
+                        at: .second(0)
+                    )
+                ]
+            }
+            _ = try await store.put([.sample("a", tokens: [.sample("t"), .sample("u", .iOSFirebase)])])
+            _ = try await store.put([.sample("b", tokens: [.sample("t", at: 1)])], telling: telling)
+            _ = try await store.bury([.sample("u", .iOSFirebase, asOf: 5)], telling: telling)
+            let words = try await store.operations(ofDevice: "a", limit: 9).map { $0.operation.body["w"]?.stringValue }
+            try expect(words, is: ["2>1", "1>0"], "what was asked about the one that lost")
+            let taker = try await store.operations(ofDevice: "b", limit: 9).map { $0.operation.body["w"]?.stringValue }
+            try expect(taker, is: ["0>1"], "what was asked about the one that took")
+        },
+        OperationStoreConformanceCase("Attributes are kept, and replaced whole") { fixture in
+            var device = Device.sample("a")
+            device.attributes = ["os_version": "17.2", "notifications_allowed": true, "level": 7, "ratio": 0.5]
+            _ = try await fixture.store.put([device])
+            try expect(try await fixture.store.device("a")?.attributes, is: device.attributes, "as they were put")
+            device.attributes = ["model": "iPhone"]
+            _ = try await fixture.store.put([device])
+            try expect(
+                try await fixture.store.device("a")?.attributes,
+                is: ["model": "iPhone"],
+                "as they were replaced"
+            )
+            _ = try await fixture.store.patch("a") { $0.attributes = JSONObject() }
+            try expect(try await fixture.store.device("a")?.attributes, is: JSONObject(), "once they are gone")
+        },
+    ]
+}

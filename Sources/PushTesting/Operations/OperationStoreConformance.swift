@@ -1,0 +1,104 @@
+import Foundation
+public import PushCore
+
+/// What every ``OperationStore`` must do, as checks that any test framework can run.
+///
+/// Stores keep operations together with the devices they are about, and both are checked here.
+public struct OperationStoreConformance {
+    /// What a check works with.
+    public typealias Store = any OperationStore & DeviceStore
+
+    /// Every check; they are independent of each other.
+    public static let cases: [OperationStoreConformanceCase] = lines + keeping + telling
+}
+
+/// One promise of the contract.
+public struct OperationStoreConformanceCase: Sendable, CustomStringConvertible {
+    /// What is promised, as a sentence.
+    public let name: String
+    /// Whether the check opens the store a second time, which one in memory cannot keep.
+    public let needsDisk: Bool
+    private let check: @Sendable (OperationFixture) async throws -> Void
+
+    init(
+        _ name: String,
+        needsDisk: Bool = false,
+        _ check: @escaping @Sendable (OperationFixture) async throws -> Void
+    ) {
+        self.name = name
+        self.needsDisk = needsDisk
+        self.check = check
+    }
+
+    /// Runs the check.
+    ///
+    /// - Parameters:
+    ///   - open: Opens the store under test; the first call of a run must find it empty, a later one the same storage again.
+    ///   - close: Closes it.
+    /// - Throws: ``ConformanceFailure`` when the promise is broken, else what the store threw.
+    public func run(
+        open: @escaping @Sendable (ManualTime) async throws -> OperationStoreConformance.Store,
+        close: @escaping @Sendable (OperationStoreConformance.Store) async -> Void = { _ in }
+    ) async throws {
+        let time = ManualTime()
+        let fixture = OperationFixture(
+            time: time,
+            store: try await open(time),
+            open: { try await open(time) },
+            close: close
+        )
+        try await check(fixture)
+        await close(fixture.store)
+    }
+
+    /// The promise.
+    public var description: String { name }
+}
+
+/// A store with the clock it goes by.
+struct OperationFixture: Sendable {
+    let time: ManualTime
+    let store: OperationStoreConformance.Store
+    let open: @Sendable () async throws -> OperationStoreConformance.Store
+    let close: @Sendable (OperationStoreConformance.Store) async -> Void
+
+    /// Closes the store and opens it again; the fixture's own is closed twice, which must do no harm.
+    func reopened() async throws -> OperationFixture {
+        await close(store)
+        return OperationFixture(time: time, store: try await open(), open: open, close: close)
+    }
+
+    func operation(
+        _ device: String,
+        _ kind: DeviceOperation.Kind = .subscription,
+        backend: String = "crm",
+        user: String? = nil,
+        body: JSONObject = JSONObject()
+    ) -> DeviceOperation {
+        DeviceOperation(
+            backend: backend,
+            device: device,
+            user: user,
+            kind: kind,
+            body: body,
+            at: time.now.toMillisecond
+        )
+    }
+
+    /// Claims what is due now.
+    func claim(_ limit: Int = 100, backend: String = "crm", lease: Duration = .seconds(60)) async throws
+        -> [ClaimedOperation]
+    {
+        try await store.claimOperations(of: backend, limit: limit, lease: lease, patience: .zero)
+    }
+
+    /// The devices of what is due now.
+    func due(_ limit: Int = 100, backend: String = "crm") async throws -> [String] {
+        try await claim(limit, backend: backend).map(\.operation.device)
+    }
+}
+
+extension Date {
+    /// The moment as stores keep it.
+    fileprivate var toMillisecond: Date { Date(millisecondsSince1970: millisecondsSince1970) }
+}

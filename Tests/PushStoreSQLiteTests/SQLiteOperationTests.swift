@@ -1,0 +1,86 @@
+import Foundation
+import GRDB
+import PushCore
+import PushTesting
+import Testing
+
+@testable import PushStoreSQLite
+
+@Suite("Operations on devices", .timeLimit(.minutes(1)))
+struct SQLiteOperationTests {
+    @Test("The embedded store keeps the contract", arguments: OperationStoreConformance.cases)
+    func contract(_ check: OperationStoreConformanceCase) async throws {
+        try await TemporaryFolder.use { folder in
+            try await check.run { time in
+                try SQLiteStore(SQLiteStoreOptions(path: folder + "/store.db"), time: time)
+            } close: { store in
+                await (store as? SQLiteStore)?.close()
+            }
+        }
+    }
+
+    @Test("The registry in memory keeps it too", arguments: OperationStoreConformance.cases.filter { !$0.needsDisk })
+    func contractInMemory(_ check: OperationStoreConformanceCase) async throws {
+        try await check.run { MemoryDeviceStore(time: $0) }
+    }
+
+    @Test("A store that closes ends those who wait for work")
+    func closing() async throws {
+        try await TemporaryFolder.use { folder in
+            let store = try SQLiteStore(SQLiteStoreOptions(path: folder + "/store.db"))
+            let claim = Task {
+                try await store.claimOperations(of: "crm", limit: 1, lease: .seconds(9), patience: .seconds(3_600))
+            }
+            await store.close()
+            await #expect(throws: StoreError.closed) { try await claim.value }
+        }
+    }
+
+    @Test("Removing many goes in steps, and a line that grows meanwhile is claimable at its end")
+    func removal() async throws {
+        try await TemporaryFolder.use { folder in
+            let store = try SQLiteStore(SQLiteStoreOptions(path: folder + "/store.db"))
+            let count = OperationTables.largestRemoval + 500
+            func make(_ kind: DeviceOperation.Kind) -> DeviceOperation {
+                DeviceOperation(backend: "crm", device: "a", kind: kind, at: .now)
+            }
+            try await store.add((0..<count).map { _ in make(.tags) })
+            async let removed = store.removeOperations(of: "crm", device: nil)
+            try await store.add([make(.event)])
+            let total = try await removed
+            #expect(total == count || total == count + 1)
+            let left = try await store.claimOperations(of: "crm", limit: 5, lease: .seconds(9), patience: .zero)
+            #expect(left.count == count + 1 - total)
+            await store.close()
+        }
+    }
+
+    @Test(
+        "What runs for each operation walks an index and sorts nothing",
+        arguments: [
+            "SELECT kind FROM operations INDEXED BY operation_lines WHERE backend = 'a' AND device = 'b' ORDER BY number DESC LIMIT 1",
+            """
+            SELECT number FROM operations INDEXED BY operations_due
+            WHERE backend = 'a' AND due IS NOT NULL AND due <= 5 ORDER BY due, number LIMIT 9
+            """,
+            "SELECT due FROM operations INDEXED BY operations_due WHERE backend = 'a' AND due IS NOT NULL ORDER BY due LIMIT 1",
+            """
+            UPDATE operations SET due = 1 WHERE due IS NULL AND number = (SELECT min(number) FROM operations
+            INDEXED BY operation_lines WHERE backend = 'a' AND device = 'b')
+            """,
+            """
+            SELECT number, device FROM operations INDEXED BY operation_lines
+            WHERE backend = 'a' AND number <= 5 ORDER BY device, number LIMIT 9
+            """,
+            "SELECT number FROM operations INDEXED BY operations_of WHERE device = 'a' ORDER BY number LIMIT 9",
+        ]
+    )
+    func plans(sql: String) throws {
+        let queue = try DatabaseQueue()
+        try Schema.migrator.migrate(queue)
+        let plan = try queue.write { db in
+            try Row.fetchAll(db, sql: "EXPLAIN QUERY PLAN " + sql).map { $0["detail"] as String }
+        }
+        #expect(plan.allSatisfy { $0.hasPrefix("SEARCH") || $0.hasPrefix("SCALAR SUBQUERY") }, "\(plan)")
+    }
+}

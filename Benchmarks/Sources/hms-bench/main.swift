@@ -26,8 +26,8 @@ func cpuSeconds() -> Double {
 }
 
 func show(_ line: [String: Any]) throws {
-    print(String(decoding: try JSONSerialization.data(withJSONObject: line, options: .sortedKeys), as: UTF8.self))
-    fflush(stdout)
+    let text = try JSONSerialization.data(withJSONObject: line, options: .sortedKeys)
+    try FileHandle.standardOutput.write(contentsOf: text + [UInt8(ascii: "\n")])
 }
 
 func serve() async throws {

@@ -90,7 +90,45 @@ struct FCMAnswer {
 /// What a success says: `{"name": "projects/p/messages/0:1767225600123456%abc"}`.
 enum FCMMessageName {
     /// The part after `messages/`; nil when the body is not such an answer.
-    static func id(in body: [UInt8]) -> String? {
+    static func id(in body: [UInt8]) -> String? { plainID(in: body) ?? scannedID(in: body) }
+
+    /// Reads the answer that Google gives: an object of one member whose value has no escapes.
+    ///
+    /// Nil when it looks different.
+    private static func plainID(in body: [UInt8]) -> String? {
+        body.withUnsafeBufferPointer { text in
+            var place = 0
+            func skipBlanks() {
+                while place < text.count, text[place] == 0x20 || text[place] == 0x0A || text[place] == 0x0D {
+                    place += 1
+                }
+            }
+            func take(_ word: StaticString) -> Bool {
+                skipBlanks()
+                guard text.count - place >= word.utf8CodeUnitCount, let start = text.baseAddress,
+                    memcmp(start + place, word.utf8Start, word.utf8CodeUnitCount) == 0
+                else { return false }
+                place += word.utf8CodeUnitCount
+                return true
+            }
+            guard take("{"), take("\"name\""), take(":"), take("\"") else { return nil }
+            var start = place
+            while place < text.count, text[place] != UInt8(ascii: "\"") {
+                switch text[place] {
+                case UInt8(ascii: "/"): start = place + 1
+                case UInt8(ascii: "\\"), 0..<0x20, 0x80...: return nil
+                default: break
+                }
+                place += 1
+            }
+            let id = text[start..<place]
+            guard take("\""), take("}"), !id.isEmpty, text[start - 1] == UInt8(ascii: "/") else { return nil }
+            skipBlanks()
+            return place == text.count ? String(decoding: id, as: UTF8.self) : nil
+        }
+    }
+
+    private static func scannedID(in body: [UInt8]) -> String? {
         let name = try? JSONScanner.scan(body) { (scanner) throws(JSONSyntaxError) in
             var name: String?
             try scanner.object { (scanner, member) throws(JSONSyntaxError) in

@@ -188,7 +188,7 @@ let package = Package(
         .executableTarget(
             name: "ComposeInCode",
             dependencies: [
-                "PushCore", "PushHTTP", "PushAPNs", "PushFCM", "PushSandbox",
+                "PushCore", "PushHTTP", "PushAPNs", "PushFCM", "PushHMS", "PushSandbox",
                 .product(name: "Logging", package: "swift-log"),
             ],
             path: "Examples/ComposeInCode",

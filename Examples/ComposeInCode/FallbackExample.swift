@@ -1,33 +1,42 @@
-// Two platforms as one: a device that removed its APNs token still gets the message through Firebase.
+// Three platforms as one: what Apple cannot reach any more goes through Firebase, what Google cannot reach through Huawei.
 import Logging
 import PushAPNs
 import PushCore
 import PushFCM
+import PushHMS
 import PushHTTP
 import PushSandbox
 
 enum FallbackExample {
     static func run(apple: APNsBackend, _ sandbox: Sandbox) async throws {
         let google = try makeGoogle(sandbox)
+        let huawei = try makeHuawei(sandbox)
 
-        // Each platform gets the token of its own service, never another's.
-        let tokens = RecipientResolver { ids in
-            let dead = "0410" + String(repeating: "0", count: 60)  // The simulator answers 410 to these.
-            let device = [DeviceToken(dead, service: .iOSAPNs), DeviceToken("firebase-42", service: .iOSFirebase)]
-            return Dictionary(uniqueKeysWithValues: ids.map { ($0, device) })
-        }
+        // Each platform gets the token of its own service, never another's. The simulators call the first ones dead.
+        let devices = [
+            "iphone": [
+                DeviceToken("0410" + String(repeating: "0", count: 60), service: .iOSAPNs),
+                DeviceToken("firebase-42", service: .iOSFirebase),
+            ],
+            "phone": [
+                DeviceToken("sim-unregistered-1", service: .androidFirebase),
+                DeviceToken("huawei-42", service: .androidHuawei),
+            ],
+        ]
         let chain = FallbackBackend(
             [
                 NamedBackend("apple", apple.breaking().bounded(to: 1_000)),
                 NamedBackend("google", google.paced(.perMinute(600_000, rampUp: .seconds(60)))),
+                NamedBackend("huawei", huawei),
             ],
             onUnknown: .wait,
-            resolver: tokens,
+            resolver: RecipientResolver { ids in devices.filter { ids.contains($0.key) } },
             observe: { entry in print("\(entry.backend):", words(entry.event)) }
         )
 
-        let outcomes = await chain.send(PushNotification(title: "Order 42"), to: [.device("phone-1")])
-        print("at last:", words(.answered(outcomes[0])))
+        let notification = PushNotification(title: "Order 42", body: "is on its way")
+        let outcomes = await chain.send(notification, to: [.device("iphone"), .device("phone")])
+        for outcome in outcomes { print("at last:", words(.answered(outcome))) }
         await chain.shutdown(grace: .seconds(1))
     }
 
@@ -50,5 +59,19 @@ enum FallbackExample {
         options.common.trustPEM = sandbox.authority.certificatePEM
         let context = BackendContext(name: "android", http: NIOTransport(logger: logger), logger: logger)
         return try FCMBackend(options: options, context: context)
+    }
+    /// For Huawei itself leave the three lines about the simulator out.
+    private static func makeHuawei(_ sandbox: Sandbox) throws -> HMSBackend {
+        let logger = Logger(label: "example")
+        let app = sandbox.hms.app
+        var options = HMSOptions(
+            credential: .client(id: app.appID, secret: Secret(app.clientSecret)),
+            api: .v1(appID: app.appID)
+        )
+        options.common.baseURL = HTTPEndpoint(url: sandbox.hms.url(HMSSimulator.push))
+        options.tokenEndpoint = HTTPEndpoint(url: sandbox.hms.url(HMSSimulator.token)) ?? options.tokenEndpoint
+        options.common.trustPEM = sandbox.authority.certificatePEM
+        let context = BackendContext(name: "huawei", http: NIOTransport(logger: logger), logger: logger)
+        return try HMSBackend(options: options, context: context)
     }
 }

@@ -229,7 +229,7 @@ extension APNsRejections {
 
     /// What a call without an answer means.
     static func outcome(of failure: HTTPFailure, isRepeatHarmful: Bool) -> DeliveryOutcome {
-        let reason = word(for: failure.cause)
+        let reason = failure.cause.reason
         if failure.stage == .unknown {
             return .unknown(
                 UnknownOutcome(reason: reason, detail: failure.detail, isRepeatHarmful: isRepeatHarmful)
@@ -248,25 +248,6 @@ extension APNsRejections {
         case .connect, .proxy, .refusedStream, .goAway, .reset, .connectionLost, .deadline, .queueFull, .cancelled,
             .badAnswer:
             return refused(.platform, .retry(after: nil))
-        }
-    }
-
-    private static func word(for cause: HTTPFailure.Cause) -> String {
-        switch cause {
-        case .connect: "connect_failed"
-        case .tls: "tls_failed"
-        case .protocolNotNegotiated: "protocol_not_negotiated"
-        case .proxy: "proxy_refused"
-        case .refusedStream: "refused_stream"
-        case .goAway: "go_away"
-        case .reset: "stream_reset"
-        case .connectionLost: "connection_lost"
-        case .deadline: "deadline"
-        case .queueFull: "queue_full"
-        case .cancelled: "cancelled"
-        case .badAnswer: "bad_answer"
-        case .credentials: "credentials"
-        case .invalidCall: "invalid_call"
         }
     }
 }

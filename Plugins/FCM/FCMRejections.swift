@@ -200,7 +200,7 @@ enum FCMRejections {
 extension FCMRejections {
     /// What a call without an answer means.
     static func outcome(of failure: HTTPFailure) -> DeliveryOutcome {
-        let reason = word(for: failure.cause)
+        let reason = failure.cause.reason
         if failure.stage == .unknown {
             return .unknown(UnknownOutcome(reason: reason, detail: failure.detail))
         }
@@ -231,24 +231,5 @@ extension FCMRejections {
                 advice: isOurs ? .parkBackend : .slowBackend(after: error.retryAfter ?? .seconds(5))
             )
         )
-    }
-
-    private static func word(for cause: HTTPFailure.Cause) -> String {
-        switch cause {
-        case .connect: "connect_failed"
-        case .tls: "tls_failed"
-        case .protocolNotNegotiated: "protocol_not_negotiated"
-        case .proxy: "proxy_refused"
-        case .refusedStream: "refused_stream"
-        case .goAway: "go_away"
-        case .reset: "stream_reset"
-        case .connectionLost: "connection_lost"
-        case .deadline: "deadline"
-        case .queueFull: "queue_full"
-        case .cancelled: "cancelled"
-        case .badAnswer: "bad_answer"
-        case .credentials: "credentials"
-        case .invalidCall: "invalid_call"
-        }
     }
 }

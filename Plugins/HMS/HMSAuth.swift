@@ -84,7 +84,7 @@ struct HMSTokenEndpoint: Sendable {
             throw PushError(
                 .unavailable,
                 "Huawei's token endpoint: \(error.detail)",
-                reason: HMSOutcomes.word(for: error)
+                reason: error.cause.reason
             )
         }
         return try Self.read(answer, now: time.now)

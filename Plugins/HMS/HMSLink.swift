@@ -28,7 +28,7 @@ struct HMSLink: Sendable {
                     HTTPCall(Self.template, path: path, headers: credential.httpHeaders, body: body.bytes)
                 )
             } catch {
-                throw PushError(.unavailable, error.detail, reason: HMSOutcomes.word(for: error))
+                throw PushError(.unavailable, error.detail, reason: error.cause.reason)
             }
             let answer = HMSAnswer(raw, now: time.now)
             let isUnauthorized = answer.code.map { $0.hasPrefix("8020") } ?? (answer.status == 401)

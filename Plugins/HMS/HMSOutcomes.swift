@@ -64,7 +64,7 @@ struct HMSOutcomes {
 
     /// What a call without an answer means.
     func verdict(on failure: HTTPFailure) -> [DeliveryReport] {
-        let reason = Self.word(for: failure)
+        let reason = failure.cause.reason
         guard failure.stage == .notProcessed else { return unknown(reason, failure.detail) }
         let isCertificate = failure.detail.range(of: "certificate", options: .caseInsensitive) != nil
         let advice: Refusal.Advice
@@ -202,24 +202,5 @@ struct HMSOutcomes {
                 isRepeatHarmful: isSecond || !chunk.message.isRepeatHarmless
             )
         )
-    }
-
-    static func word(for failure: HTTPFailure) -> String {
-        switch failure.cause {
-        case .connect: "connect_failed"
-        case .tls: "tls_failed"
-        case .protocolNotNegotiated: "protocol_not_negotiated"
-        case .proxy: "proxy_refused"
-        case .refusedStream: "refused_stream"
-        case .goAway: "go_away"
-        case .reset: "stream_reset"
-        case .connectionLost: "connection_lost"
-        case .deadline: "deadline"
-        case .queueFull: "queue_full"
-        case .cancelled: "cancelled"
-        case .badAnswer: "bad_answer"
-        case .credentials: "credentials"
-        case .invalidCall: "invalid_call"
-        }
     }
 }

@@ -59,16 +59,7 @@ public final class Sandbox: Sendable {
         isolation: isolated (any Actor)? = #isolation,
         _ body: (Sandbox) async throws -> Value
     ) async throws -> Value {
-        let sandbox = try Sandbox(configuration, time: time)
-        try await sandbox.start()
-        do {
-            let value = try await body(sandbox)
-            await sandbox.shutdown()
-            return value
-        } catch {
-            await sandbox.shutdown()
-            throw error
-        }
+        try await Sandbox(configuration, time: time).whileRunning(body)
     }
 
     /// Starts every simulator and the control API.

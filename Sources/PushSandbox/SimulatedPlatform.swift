@@ -3,7 +3,7 @@ internal import PushCore
 /// A simulated platform, as the ``Sandbox`` starts it, steers it and writes its part of a configuration.
 ///
 /// A new platform is one conforming type and one line in ``Sandbox/init(_:time:)``.
-protocol SimulatedPlatform: Sendable {
+protocol SimulatedPlatform: Running {
     /// The platform's word: the kind of its backend and the first step of its control paths, such as `apns`.
     var name: String { get }
     /// What listens where, each with the platform's word in front of its name.
@@ -11,10 +11,6 @@ protocol SimulatedPlatform: Sendable {
     /// The files that a gateway needs to send here, beside the authority's certificate.
     var files: [SandboxFile] { get }
 
-    /// Starts every listener of the platform, or throws and leaves none.
-    func start() async throws
-    /// Closes everything; doing it twice is no mistake.
-    func shutdown() async
     /// The platform's entries for the configuration file's `backends`, with the files where `folder` says.
     func backends(in folder: SandboxFolder) -> [SandboxBackend]
     /// Answers a control call whose path has lost the platform's word.

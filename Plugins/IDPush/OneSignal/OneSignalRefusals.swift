@@ -82,7 +82,7 @@ enum OneSignalRefusals {
 
     /// What a call without an answer means.
     static func outcome(of failure: HTTPFailure) -> DeliveryOutcome {
-        let reason = word(for: failure.cause)
+        let reason = failure.cause.reason
         if failure.stage == .unknown {
             // The idempotency key makes a repeat harmless.
             return .unknown(UnknownOutcome(reason: reason, detail: failure.detail))
@@ -115,30 +115,11 @@ enum OneSignalRefusals {
 
     /// The error of a call that has no answer.
     static func error(_ failure: HTTPFailure) -> PushError {
-        let reason = word(for: failure.cause)
+        let reason = failure.cause.reason
         switch failure.cause {
         case .credentials: return PushError(.credentialsRefused, failure.detail, reason: reason)
         case .invalidCall: return PushError(.invalidRequest, failure.detail, reason: reason)
         default: return PushError(.unavailable, failure.detail, reason: reason)
-        }
-    }
-
-    static func word(for cause: HTTPFailure.Cause) -> String {
-        switch cause {
-        case .connect: "connect_failed"
-        case .tls: "tls_failed"
-        case .protocolNotNegotiated: "protocol_not_negotiated"
-        case .proxy: "proxy_refused"
-        case .refusedStream: "refused_stream"
-        case .goAway: "go_away"
-        case .reset: "stream_reset"
-        case .connectionLost: "connection_lost"
-        case .deadline: "deadline"
-        case .queueFull: "queue_full"
-        case .cancelled: "cancelled"
-        case .badAnswer: "bad_answer"
-        case .credentials: "credentials"
-        case .invalidCall: "invalid_call"
         }
     }
 }

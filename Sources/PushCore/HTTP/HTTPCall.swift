@@ -129,6 +129,26 @@ public struct HTTPFailure: Error, Sendable, Hashable, CustomStringConvertible {
         case credentials
         /// The call itself cannot be sent: a path or field that HTTP forbids, or fields that are too large.
         case invalidCall
+
+        /// A stable word for stories and metric labels.
+        public var reason: String {
+            switch self {
+            case .connect: "connect_failed"
+            case .tls: "tls_failed"
+            case .protocolNotNegotiated: "protocol_not_negotiated"
+            case .proxy: "proxy_refused"
+            case .refusedStream: "refused_stream"
+            case .goAway: "go_away"
+            case .reset: "stream_reset"
+            case .connectionLost: "connection_lost"
+            case .deadline: "deadline"
+            case .queueFull: "queue_full"
+            case .cancelled: "cancelled"
+            case .badAnswer: "bad_answer"
+            case .credentials: "credentials"
+            case .invalidCall: "invalid_call"
+            }
+        }
     }
 
     /// Whether the platform can have acted on the call.

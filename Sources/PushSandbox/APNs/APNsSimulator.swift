@@ -55,16 +55,7 @@ public final class APNsSimulator: Sendable {
         isolation: isolated (any Actor)? = #isolation,
         _ body: (APNsSimulator) async throws -> Value
     ) async throws -> Value {
-        let simulator = try APNsSimulator(configuration, time: time)
-        try await simulator.start()
-        do {
-            let value = try await body(simulator)
-            await simulator.shutdown()
-            return value
-        } catch {
-            await simulator.shutdown()
-            throw error
-        }
+        try await APNsSimulator(configuration, time: time).whileRunning(body)
     }
 
     /// Starts the listeners.

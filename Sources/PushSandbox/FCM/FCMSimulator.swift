@@ -47,16 +47,7 @@ public final class FCMSimulator: Sendable {
         isolation: isolated (any Actor)? = #isolation,
         _ body: (FCMSimulator) async throws -> Value
     ) async throws -> Value {
-        let simulator = try FCMSimulator(configuration, time: time)
-        try await simulator.start()
-        do {
-            let value = try await body(simulator)
-            await simulator.shutdown()
-            return value
-        } catch {
-            await simulator.shutdown()
-            throw error
-        }
+        try await FCMSimulator(configuration, time: time).whileRunning(body)
     }
 
     /// Starts the listeners.

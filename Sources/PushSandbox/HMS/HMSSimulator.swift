@@ -47,16 +47,7 @@ public final class HMSSimulator: Sendable {
         isolation: isolated (any Actor)? = #isolation,
         _ body: (HMSSimulator) async throws -> Value
     ) async throws -> Value {
-        let simulator = try HMSSimulator(configuration, time: time)
-        try await simulator.start()
-        do {
-            let value = try await body(simulator)
-            await simulator.shutdown()
-            return value
-        } catch {
-            await simulator.shutdown()
-            throw error
-        }
+        try await HMSSimulator(configuration, time: time).whileRunning(body)
     }
 
     /// Starts both listeners.

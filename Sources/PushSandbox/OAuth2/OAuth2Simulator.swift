@@ -69,16 +69,7 @@ public final class OAuth2Simulator: Sendable {
         isolation: isolated (any Actor)? = #isolation,
         _ body: (OAuth2Simulator) async throws -> Value
     ) async throws -> Value {
-        let simulator = try OAuth2Simulator(rules, time: time)
-        try await simulator.start()
-        do {
-            let value = try await body(simulator)
-            await simulator.shutdown()
-            return value
-        } catch {
-            await simulator.shutdown()
-            throw error
-        }
+        try await OAuth2Simulator(rules, time: time).whileRunning(body)
     }
 
     /// Listens; throws when the port is taken.

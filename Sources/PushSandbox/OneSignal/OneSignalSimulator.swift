@@ -86,16 +86,7 @@ public final class OneSignalSimulator: Sendable {
         isolation: isolated (any Actor)? = #isolation,
         _ body: (OneSignalSimulator) async throws -> Value
     ) async throws -> Value {
-        let simulator = try OneSignalSimulator(rules, time: time)
-        try await simulator.start()
-        do {
-            let value = try await body(simulator)
-            await simulator.shutdown()
-            return value
-        } catch {
-            await simulator.shutdown()
-            throw error
-        }
+        try await OneSignalSimulator(rules, time: time).whileRunning(body)
     }
 
     /// Listens; throws when a port is taken.

@@ -28,7 +28,7 @@ public final class APNsSimulator: Sendable {
 
     private struct Running {
         var group: MultiThreadedEventLoopGroup
-        var servers: [APNsListener: SandboxHTTP2Server]
+        var servers: [APNsListener: SandboxServer]
     }
 
     let state: APNsServiceState
@@ -65,7 +65,7 @@ public final class APNsSimulator: Sendable {
         guard running.withLock({ $0 == nil }) else { throw SandboxError(description: "the simulator runs already") }
         let tls = try makeTLS()
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
-        var servers: [APNsListener: SandboxHTTP2Server] = [:]
+        var servers: [APNsListener: SandboxServer] = [:]
         do {
             for listener in APNsListener.allCases {
                 servers[listener] = try await listen(listener, tls: tls, on: group.next())
@@ -251,7 +251,7 @@ public final class APNsSimulator: Sendable {
         _ listener: APNsListener,
         tls: NIOSSLContext,
         on loop: any EventLoop
-    ) async throws -> SandboxHTTP2Server {
+    ) async throws -> SandboxServer {
         let configuration = state.configuration
         let port = configuration.ports[listener] ?? 0
         do {

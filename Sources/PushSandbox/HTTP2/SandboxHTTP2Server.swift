@@ -1,5 +1,4 @@
 internal import NIOCore
-internal import NIOPosix
 internal import NIOSSL
 
 /// What a listener of a simulated service needs to know.
@@ -25,18 +24,7 @@ protocol SandboxHTTP2Service: Sendable {
 }
 
 /// A TLS listener that speaks HTTP/2 for one simulated service, and nothing else.
-final class SandboxHTTP2Server: Sendable {
-    private let channel: any Channel
-    private let connections: ConnectionTable
-
-    /// The port it listens on.
-    var port: Int { channel.localAddress?.port ?? 0 }
-
-    private init(channel: any Channel, connections: ConnectionTable) {
-        self.channel = channel
-        self.connections = connections
-    }
-
+enum SandboxHTTP2Server {
     /// Listens.
     ///
     /// Throws when the address cannot be bound.
@@ -47,39 +35,10 @@ final class SandboxHTTP2Server: Sendable {
         tls: NIOSSLContext,
         options: SandboxHTTP2Options,
         service: any SandboxHTTP2Service
-    ) async throws -> SandboxHTTP2Server {
-        let connections = ConnectionTable()
-        let channel = try await ServerBootstrap(group: loop)
-            .serverChannelOption(.backlog, value: 1024)
-            .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
-            .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
-            .childChannelOption(
-                .recvAllocator,
-                value: AdaptiveRecvByteBufferAllocator(minimum: 4096, initial: 16384, maximum: 262_144)
-            )
-            .childChannelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture {
-                    try Self.configure(channel, tls: tls, options: options, service: service, connections: connections)
-                }
-            }
-            .bind(host: host, port: port)
-            .get()
-        return SandboxHTTP2Server(channel: channel, connections: connections)
-    }
-
-    /// Does the steps on the connections with these numbers, on all of them when nil.
-    func perform(_ steps: [SandboxStep], on numbers: Set<Int>? = nil) {
-        connections.forEach { number, connection in
-            guard numbers?.contains(number) ?? true else { return }
-            connection.execute { $0.perform(steps) }
+    ) async throws -> SandboxServer {
+        try await SandboxServer.start(on: loop, host: host, port: port) { channel, connections in
+            try configure(channel, tls: tls, options: options, service: service, connections: connections)
         }
-    }
-
-    /// Stops listening and closes every connection.
-    func shutdown() async {
-        // Closing fails only when the channel is closed already.
-        try? await channel.close()
-        await connections.closeAll()
     }
 
     private static func configure(

@@ -37,7 +37,7 @@ final class SandboxWebHost: Sendable {
 
     private struct Running {
         var group: MultiThreadedEventLoopGroup
-        var servers: [SandboxListener: SandboxWebServer]
+        var servers: [SandboxListener: SandboxServer]
     }
 
     let authority: SandboxCertificateAuthority
@@ -59,7 +59,7 @@ final class SandboxWebHost: Sendable {
         guard running.withLock({ $0 == nil }) else { throw SandboxError(description: "the simulator runs already") }
         let tls = try makeTLS()
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
-        var servers: [SandboxListener: SandboxWebServer] = [:]
+        var servers: [SandboxListener: SandboxServer] = [:]
         do {
             for listener in listeners { servers[listener.name] = try await listen(listener, tls, group.next()) }
         } catch {
@@ -130,7 +130,7 @@ final class SandboxWebHost: Sendable {
         _ listener: Listener,
         _ tls: NIOSSLContext,
         _ loop: any EventLoop
-    ) async throws -> SandboxWebServer {
+    ) async throws -> SandboxServer {
         do {
             return try await SandboxWebServer.start(
                 on: loop,

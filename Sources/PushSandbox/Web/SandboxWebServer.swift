@@ -1,21 +1,8 @@
 internal import NIOCore
-internal import NIOPosix
 internal import NIOSSL
-internal import Synchronization
 
 /// A TLS listener that serves one simulated web service over HTTP/2 and HTTP/1.1, as the client asks by ALPN.
-final class SandboxWebServer: Sendable {
-    private let channel: any Channel
-    private let connections: ConnectionTable
-
-    /// The port it listens on.
-    var port: Int { channel.localAddress?.port ?? 0 }
-
-    private init(channel: any Channel, connections: ConnectionTable) {
-        self.channel = channel
-        self.connections = connections
-    }
-
+enum SandboxWebServer {
     /// Listens.
     ///
     /// Throws when the address cannot be bound.
@@ -26,39 +13,10 @@ final class SandboxWebServer: Sendable {
         tls: NIOSSLContext,
         options: SandboxHTTP2Options,
         desk: SandboxDesk
-    ) async throws -> SandboxWebServer {
-        let connections = ConnectionTable()
-        let channel = try await ServerBootstrap(group: loop)
-            .serverChannelOption(.backlog, value: 1024)
-            .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
-            .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
-            .childChannelOption(
-                .recvAllocator,
-                value: AdaptiveRecvByteBufferAllocator(minimum: 4096, initial: 16384, maximum: 262_144)
-            )
-            .childChannelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture {
-                    try Self.configure(channel, tls: tls, options: options, desk: desk, connections: connections)
-                }
-            }
-            .bind(host: host, port: port)
-            .get()
-        return SandboxWebServer(channel: channel, connections: connections)
-    }
-
-    /// Does the steps on the connections with these numbers, on all of them when nil.
-    func perform(_ steps: [SandboxStep], on numbers: Set<Int>? = nil) {
-        connections.forEach { number, entry in
-            guard numbers?.contains(number) ?? true else { return }
-            entry.execute { $0.perform(steps) }
+    ) async throws -> SandboxServer {
+        try await SandboxServer.start(on: loop, host: host, port: port) { channel, connections in
+            try configure(channel, tls: tls, options: options, desk: desk, connections: connections)
         }
-    }
-
-    /// Stops listening and closes every connection.
-    func shutdown() async {
-        // Closing fails only when the channel is closed already.
-        try? await channel.close()
-        await connections.closeAll()
     }
 
     private static func configure(

@@ -18,6 +18,7 @@ let package = Package(
         .library(name: "PushFCM", targets: ["PushFCM"]),
         .library(name: "PushHMS", targets: ["PushHMS"]),
         .library(name: "PushIDPush", targets: ["PushIDPush"]),
+        .library(name: "PushAltcraft", targets: ["PushAltcraft"]),
         .library(name: "PushGateway", targets: ["PushGateway"]),
         .library(name: "PushStoreSQLite", targets: ["PushStoreSQLite"]),
         .library(name: "PushSandbox", targets: ["PushSandbox"]),
@@ -114,6 +115,18 @@ let package = Package(
             swiftSettings: strict
         ),
 
+        .target(
+            name: "PushAltcraft",
+            dependencies: [
+                "PushCore",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "CryptoExtras", package: "swift-crypto"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            path: "Plugins/Altcraft",
+            swiftSettings: strict
+        ),
+
         // The stores.
         .target(
             name: "PushStoreSQLite",
@@ -173,8 +186,8 @@ let package = Package(
         .executableTarget(
             name: "chapar",
             dependencies: [
-                "CMalloc", "PushCore", "PushHTTP", "PushAPNs", "PushFCM", "PushHMS", "PushIDPush", "PushGateway",
-                "PushStoreSQLite", "PushSandbox",
+                "CMalloc", "PushCore", "PushHTTP", "PushAPNs", "PushFCM", "PushHMS", "PushIDPush", "PushAltcraft",
+                "PushGateway", "PushStoreSQLite", "PushSandbox",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
@@ -254,6 +267,16 @@ let package = Package(
             name: "PushIDPushTests",
             dependencies: [
                 "PushIDPush", "PushHTTP", "PushCore", "PushTesting", "PushSandbox",
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "PushAltcraftTests",
+            dependencies: [
+                "PushAltcraft", "PushHTTP", "PushCore", "PushTesting", "PushSandbox",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "CryptoExtras", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: strict

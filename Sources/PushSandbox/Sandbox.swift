@@ -17,6 +17,8 @@ public final class Sandbox: Sendable {
         public var hms = HMSSimulatorConfiguration.demonstration
         /// The rules of the simulators of OneSignal and IDPush.
         public var oneSignal = OneSignalSimulator.Rules()
+        /// The rules of the simulator of Altcraft; it takes JWTs of the sandbox's own key unless they name others.
+        public var altcraft = AltcraftSimulator.Rules()
         /// The port of the control API on `127.0.0.1`; 0 for a free one.
         public var controlPort = 0
 
@@ -35,6 +37,8 @@ public final class Sandbox: Sendable {
     public let hms: HMSSimulator
     /// OneSignal, and IDPush in front of it.
     public let oneSignal: OneSignalSimulator
+    /// Altcraft.
+    public let altcraft: AltcraftSimulator
     /// What every client must trust.
     public let authority: SandboxCertificateAuthority
     private let configuration: Configuration
@@ -49,7 +53,11 @@ public final class Sandbox: Sendable {
         fcm = try FCMSimulator(configuration.fcm, authority: authority, time: time)
         hms = try HMSSimulator(configuration.hms, authority: authority, time: time)
         oneSignal = try OneSignalSimulator(configuration.oneSignal, authority: authority, time: time)
-        platforms = [apns, fcm, hms, oneSignal]
+        altcraft = try AltcraftSimulator(configuration.altcraft, authority: authority, time: time)
+        if configuration.altcraft.publicKeysPEM.isEmpty {
+            altcraft.rules.publicKeysPEM = [altcraft.signingKey.publicPEM]
+        }
+        platforms = [apns, fcm, hms, oneSignal, altcraft]
     }
 
     /// Starts a sandbox, runs `body`, and shuts the sandbox down whatever happens.

@@ -1,4 +1,5 @@
 import PushAPNs
+import PushAltcraft
 import PushCore
 import PushFCM
 import PushHMS
@@ -9,6 +10,6 @@ import PushIDPush
 /// A plugin's line here is all that registers it.
 enum Plugins {
     static func registry() throws -> BackendRegistry {
-        try BackendRegistry([.apns, .fcm, .hms, .oneSignal, .idPush])
+        try BackendRegistry([.apns, .fcm, .hms, .oneSignal, .idPush, .altcraft])
     }
 }

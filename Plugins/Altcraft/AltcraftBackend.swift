@@ -1,0 +1,134 @@
+internal import Foundation
+internal import Logging
+public import PushCore
+
+/// Altcraft: keeps a resource's push subscriptions, tells it what became of messages, and starts trigger campaigns.
+///
+/// Altcraft sends its pushes itself, to the tokens that devices subscribed with. What is sent through here is a trigger
+/// campaign, whose template is in the platform; without one in the options nothing can be sent, and the audience is empty.
+public final class AltcraftBackend: PushBackend {
+    /// The word after `kind:` in configuration files.
+    public static let kind: BackendKind = "altcraft"
+
+    /// `altcraft`.
+    public var kind: BackendKind { Self.kind }
+    /// Users and profile ids, when there is a campaign.
+    public let audience: BackendAudience
+    /// Tokens, subscriptions, profile fields, events.
+    public let mobile: AltcraftDevices
+
+    private let desk: AltcraftDesk
+    private let campaign: AltcraftCampaign?
+
+    /// Makes a backend; nothing is opened before the first call.
+    ///
+    /// - Parameters:
+    ///   - options: The resource and how it is used.
+    ///   - auth: What requests carry.
+    ///   - context: Its surroundings; its `announce` gets every event as a notice.
+    ///   - onEvent: Gets every event; must not block.
+    /// - Throws: When a certificate or proxy of the options cannot work.
+    public init(
+        options: AltcraftOptions,
+        auth: AltcraftAuth,
+        context: BackendContext,
+        onEvent: (@Sendable (AltcraftEvent) -> Void)? = nil
+    ) throws(HTTPPoolError) {
+        let logger = context.logger
+        let announce = context.announce
+        desk = try AltcraftDesk(options: options, auth: auth, context: context) { event in
+            announce(event.notice)
+            onEvent?(event)
+            logger.debug(
+                "altcraft event",
+                metadata: [
+                    "code": "\(event.eventCode ?? 0)", "level": "\(event.level.rawValue)", "what": "\(event.function)",
+                ]
+            )
+        }
+        mobile = AltcraftDevices(desk)
+        campaign = try options.campaign.map { campaign throws(HTTPPoolError) in
+            try AltcraftCampaign(campaign, common: options.common, context: context)
+        }
+        audience = BackendAudience(forms: campaign == nil ? [] : [.user, .platformID])
+    }
+
+    /// Starts the campaign for each recipient, or refuses for good.
+    public func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
+        if let campaign { return await campaign.send(requests, report: report) }
+        let refusal = Refusal(
+            .account,
+            reason: "send_not_configured",
+            detail:
+                "This backend cannot send: Altcraft sends only through a trigger campaign; add campaign: { url, api_token, "
+                + "trigger_id }, or send to the device's token through APNs, FCM or HMS.",
+            advice: .never
+        )
+        var reports: [DeliveryReport] = []
+        for (index, request) in requests.enumerated() {
+            for place in request.recipients.indices {
+                reports.append(DeliveryReport(request: index, recipient: place, outcome: .refused(refusal)))
+            }
+        }
+        if !reports.isEmpty { report(reports) }
+    }
+
+    /// Finds what a template cannot show.
+    public func check(_ notification: PushNotification, for recipient: Recipient.Form) -> PayloadCheck {
+        AltcraftCampaign.check(notification)
+    }
+
+    /// A launch that is repeated sends twice.
+    public func isRepeatHarmful(_ notification: PushNotification) -> Bool { true }
+
+    /// The connections.
+    public var health: BackendHealth {
+        let status = desk.pool.status
+        var health = BackendHealth(connections: status.connections, inFlight: status.openStreams)
+        if status.connections == 0, let failure = status.lastConnectFailure {
+            (health.status, health.detail) = (.down, failure.detail)
+        }
+        return health
+    }
+
+    /// Looks at what can be seen without a profile: Altcraft has no call that names none.
+    public func diagnose() async -> [Diagnosis] {
+        var findings: [Diagnosis] = []
+        if campaign == nil {
+            let fix = "Add campaign: { url, api_token, trigger_id } to send through a trigger campaign."
+            findings.append(
+                Diagnosis("campaign", .warning, "The backend keeps subscriptions and cannot send.", fix: fix)
+            )
+        }
+        if let failure = desk.pool.status.lastConnectFailure {
+            findings.append(
+                Diagnosis("reachability", .failure, failure.detail, fix: "Check api_url and the network path.")
+            )
+        }
+        return findings
+    }
+
+    /// Ends the backend.
+    public func shutdown(grace: Duration) async {
+        await desk.shutdown(grace: grace)
+        await campaign?.shutdown(grace: grace)
+    }
+
+    /// Moves subscriptions when tokens change.
+    public var devices: (any DeviceRegistrar)? { mobile }
+    /// Keeps subscriptions.
+    public var subscriptions: (any SubscriptionManager)? { mobile }
+    /// Keeps profile fields, when the options say so.
+    public var tags: (any TagEditor)? { desk.options.updatesProfiles ? mobile : nil }
+    /// Takes deliveries and openings.
+    public var events: (any EventReporter)? { mobile }
+    /// The SDK's schedule, unless the options say otherwise.
+    public var operationPolicy: OperationPolicy { desk.options.operationPolicy }
+
+    /// Forgets saved and manual tokens and JWTs, of a device or of all; the subscriptions at Altcraft stay as they are.
+    public func forget(device: String?) async throws(PushError) {
+        try await desk.store.forget(device)
+        desk.auth.forget(device: device)
+        desk.emit(.info, "clear()", "the data is cleared", 205, device: device)
+    }
+}

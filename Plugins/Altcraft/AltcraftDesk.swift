@@ -1,0 +1,307 @@
+internal import Foundation
+internal import Logging
+import PushCore
+internal import Synchronization
+
+/// Something that is done at Altcraft for a device: what requests and events have in common.
+struct AltcraftErrand: Sendable {
+    var action: AltcraftAction
+    var device: DeviceRecord
+    var attempt: OperationAttempt
+    /// What events carry besides, such as `uid` and `type`.
+    var value = JSONObject()
+    /// What the message of an event says besides: `type: open`.
+    var remark: String?
+    /// Texts that must not be in a message.
+    var tokens: [String] = []
+}
+
+/// Makes requests with the credential of their identity, and tells with an event how each went.
+///
+/// The mapping of an answer to a number, and to what a gateway does next, is here and nowhere else.
+final class AltcraftDesk: Sendable {
+    let options: AltcraftOptions
+    let auth: AltcraftAuth
+    let store: AltcraftStore
+    let time: any TimeSource
+    let pool: any HTTPPool
+    private let priority: Mutex<[TokenService]>
+    private let tell: @Sendable (AltcraftEvent) -> Void
+    private let templates: [String: HTTPCallTemplate]
+
+    init(
+        options: AltcraftOptions,
+        auth: AltcraftAuth,
+        context: BackendContext,
+        tell: @escaping @Sendable (AltcraftEvent) -> Void
+    ) throws(HTTPPoolError) {
+        self.options = options
+        self.auth = auth
+        self.tell = tell
+        time = context.time
+        store = AltcraftStore(context)
+        priority = Mutex(options.providerPriority)
+        var configuration = HTTPPoolConfiguration(endpoint: options.base.endpoint, version: .http1)
+        options.common.apply(to: &configuration)
+        configuration.endpoint = options.base.endpoint
+        pool = try context.http.pool(configuration)
+        var templates: [String: HTTPCallTemplate] = [:]
+        for method in ["GET", "POST"] {
+            templates[method] = HTTPCallTemplate(
+                method: method,
+                headers: [HTTPHeader("content-type", "application/json"), HTTPHeader("accept", "application/json")],
+                deadline: options.common.timeout
+            )
+        }
+        self.templates = templates
+    }
+
+    var codes: AltcraftEventCodes { options.eventCodes }
+
+    // MARK: Tokens
+
+    /// The order in which a device's tokens are preferred.
+    var order: [TokenService] {
+        get { priority.withLock { $0 } }
+        set { priority.withLock { $0 = newValue } }
+    }
+
+    /// The token that the device's subscription is to be made of; nil when it has none that counts.
+    ///
+    /// A token set by hand goes before the registry's. A choice that differs from the last one is told (201).
+    func token(of device: DeviceRecord, _ record: AltcraftRecord) async throws(PushError) -> DeviceToken? {
+        let chain = TokenProviderChain(
+            device.tokens.map { KnownToken(known: $0) },
+            order: order,
+            tries: 1,
+            memory: try await store.memory(of: device.id),
+            time: time,
+            announce: { [weak self] answer in
+                guard let self, let token = answer.token else { return }
+                let shown = Fingerprint.of(token.value)
+                emit(
+                    .info,
+                    "pushProviderSet()",
+                    "push provider set: \(token.service). token: \(shown)",
+                    201,
+                    ["provider": .string(token.service.rawValue), "token": .string(shown)],
+                    device: device.id
+                )
+            }
+        )
+        if let manual = record.manual { await chain.setManual(manual) }
+        return await chain.token()
+    }
+
+    /// A token that the registry has: final at once.
+    private struct KnownToken: TokenProvider {
+        let known: DeviceToken
+        var service: TokenService { known.service }
+        func token() async throws(PushError) -> DeviceToken? { known.value.isEmpty ? nil : known }
+        func validate(_ text: String) throws(InvalidToken) -> DeviceToken { DeviceToken(text, service: service) }
+    }
+
+    // MARK: Requests
+
+    /// Makes the request that `make` builds for a matching mode, and gives the answer of a success.
+    ///
+    /// - Throws: ``PushError/Code/unavailable`` or ``PushError/Code/badAnswer`` for what is worth another try, anything else
+    ///   for what is not; the reason is the event's number.
+    func perform(
+        _ errand: AltcraftErrand,
+        _ make: (_ mode: String) -> AltcraftRequest
+    ) async throws(PushError) -> ResponseWithHttp {
+        let identity = AltcraftIdentity(errand.device)
+        let session: AltcraftSession
+        do throws(PushError) {
+            session = try await auth.session(for: identity)
+        } catch {
+            throw withoutCredential(error, errand)
+        }
+        var answer = await exchange(make(session.matchingMode), session, errand)
+        if case .success(let first) = answer, first.status == 401,
+            let fresh = await auth.replacement(of: session, for: identity)
+        {
+            answer = await exchange(make(fresh.matchingMode), fresh, errand)
+        }
+        switch answer {
+        case .success(let answer): return try settle(answer, errand)
+        case .failure(let failure): throw noAnswer(failure, errand)
+        }
+    }
+
+    private func exchange(
+        _ request: AltcraftRequest,
+        _ session: AltcraftSession,
+        _ errand: AltcraftErrand
+    ) async -> Result<HTTPAnswer, HTTPFailure> {
+        guard let template = templates[request.method] else {
+            return .failure(HTTPFailure(.notProcessed, .invalidCall, "no such method"))
+        }
+        let headers = [
+            HTTPHeader("authorization", session.authorization.reveal(), .literal),
+            HTTPHeader("request-id", errand.attempt.id.uuidString.lowercased(), .literal),
+        ]
+        let body = request.body.map { JSONValue.object($0).bytes } ?? []
+        var target = request.target(under: options.base)
+        for _ in 0...5 {
+            let answer: HTTPAnswer
+            do throws(HTTPFailure) {
+                answer = try await pool.send(HTTPCall(template, path: target, headers: headers, body: body))
+            } catch {
+                return .failure(error)
+            }
+            // A redirect is followed on the same host only, which keeps the credential where it belongs.
+            guard answer.status == 307 || answer.status == 308, let next = answer.header("location"),
+                let path = Self.path(next, on: options.base.endpoint)
+            else { return .success(answer) }
+            target = path
+        }
+        return .success(HTTPAnswer(status: 310))
+    }
+
+    static func path(_ location: String, on endpoint: HTTPEndpoint) -> String? {
+        if location.hasPrefix("/"), !location.hasPrefix("//") { return location }
+        guard HTTPBaseURL(endpoint).covers(url: location), let mark = location.firstRange(of: "://") else { return nil }
+        let rest = location[mark.upperBound...]
+        return rest.firstIndex(of: "/").map { String(rest[$0...]) } ?? "/"
+    }
+
+    // MARK: Outcomes
+
+    private func settle(_ answer: HTTPAnswer, _ errand: AltcraftErrand) throws(PushError) -> ResponseWithHttp {
+        let action = errand.action
+        var response = Response(answer.body)
+        if let text = response?.errorText { response?.errorText = redacted(text, errand) }
+        let full = ResponseWithHttp(httpCode: answer.status, response: response)
+        var value = errand.value
+        value["response_with_http_code"] = .object(full.redacted().json)
+        let error = response?.error ?? 0
+        if (200..<300).contains(answer.status), error == 0 {
+            let remark = errand.remark.map { ". Type: \($0)" } ?? ""
+            emit(errand, .info, "successful request: \(action.requestName)\(remark)", codes.success(action), value)
+            return full
+        }
+        let remark = errand.remark.map { ", type: \($0)" } ?? ""
+        let sentence =
+            "request: \(action.requestName), http code: \(answer.status), error: \(error), "
+            + "errorText: \(response?.errorText ?? "")\(remark)"
+        if (500..<600).contains(answer.status) || options.alsoRetried.contains(answer.status) {
+            let code = codes.failed(action)
+            emit(errand, .retry, sentence, code, value)
+            dropIfLast(errand)
+            throw PushError(
+                .unavailable,
+                sentence,
+                reason: "\(code)",
+                retryAfter: answer.retryAfter(now: time.now)
+            )
+        }
+        let code = codes.refused(action)
+        emit(errand, .error, sentence, code, value)
+        let isAccount = auth.isShared && (answer.status == 401 || answer.status == 403)
+        throw PushError(isAccount ? .credentialsRefused : .invalidRequest, sentence, reason: "\(code)")
+    }
+
+    private func noAnswer(_ failure: HTTPFailure, _ errand: AltcraftErrand) -> PushError {
+        switch failure.cause {
+        case .invalidCall:
+            emit(errand, .error, "the request could not be built: \(failure.detail)", 561)
+            return PushError(.invalidRequest, "the request could not be built: \(failure.detail)", reason: "561")
+        case .badAnswer:
+            emit(errand, .retry, failure.detail, 572)
+            dropIfLast(errand)
+            return PushError(.badAnswer, failure.detail, reason: "572")
+        default:
+            emit(errand, .retry, failure.detail, 500)
+            dropIfLast(errand)
+            return PushError(.unavailable, failure.detail, reason: "500")
+        }
+    }
+
+    private func withoutCredential(_ error: PushError, _ errand: AltcraftErrand) -> PushError {
+        let code = error.reason.flatMap { Int($0) } ?? 543
+        emit(errand, .error, error.message, code)
+        if code == 540 { emit(errand, .error, "auth data is nil", 543) }
+        if errand.action.isRepeated {
+            emit(errand, .error, "the user cannot be identified; the request waits", 503)
+            dropIfLast(errand)
+        } else {
+            emit(errand, .error, "the request could not be prepared", codes.unprepared(errand.action))
+        }
+        return error
+    }
+
+    /// Something is missing that has to be there before a request can be made.
+    func unprepared(_ errand: AltcraftErrand, _ message: String, code: Int? = nil) -> PushError {
+        let code = code ?? codes.unprepared(errand.action)
+        emit(errand, errand.action.isRepeated ? .retry : .error, message, code)
+        if errand.action.isRepeated { dropIfLast(errand) }
+        return PushError(errand.action.isRepeated ? .unavailable : .invalidRequest, message, reason: "\(code)")
+    }
+
+    /// After the last try of an operation that waits in a queue: silence would be a loss that nobody learns of.
+    private func dropIfLast(_ errand: AltcraftErrand) {
+        guard errand.action.isRepeated, errand.action != .update,
+            errand.attempt.number >= options.operationPolicy.maximumAttempts
+        else { return }
+        let sentence = "given up after \(errand.attempt.number) tries: \(errand.action.requestName)"
+        emit(errand, .error, sentence, codes.dropped(errand.action), errand.value)
+    }
+
+    // MARK: Events
+
+    func emit(
+        _ errand: AltcraftErrand,
+        _ level: AltcraftEvent.Level,
+        _ message: String,
+        _ code: Int,
+        _ value: JSONObject? = nil
+    ) {
+        var event = AltcraftEvent(
+            level,
+            function: errand.action.rawValue,
+            message: message,
+            eventCode: code,
+            value: value,
+            date: time.now,
+            device: errand.device.id
+        )
+        event.requestID = errand.attempt.id
+        tell(event)
+    }
+
+    func emit(
+        _ level: AltcraftEvent.Level,
+        _ function: String,
+        _ message: String,
+        _ code: Int,
+        _ value: JSONObject? = nil,
+        device: String? = nil
+    ) {
+        tell(
+            AltcraftEvent(
+                level,
+                function: function,
+                message: message,
+                eventCode: code,
+                value: value,
+                date: time.now,
+                device: device
+            )
+        )
+    }
+
+    private func redacted(_ text: String, _ errand: AltcraftErrand) -> String {
+        var text = String(text.prefix(500))
+        for token in errand.tokens + errand.device.tokens.map(\.value) where token.count >= 8 {
+            text = text.replacing(token, with: Fingerprint.of(token))
+        }
+        return text
+    }
+
+    func shutdown(grace: Duration) async {
+        await pool.shutdown(grace: grace)
+        await auth.shutdown(grace: grace)
+    }
+}

@@ -1,0 +1,124 @@
+public import PushCore
+
+/// How an Altcraft resource is used.
+public struct AltcraftOptions: Sendable {
+    /// What becomes of a device's subscription when the registry loses the device.
+    public enum Removal: String, Sendable, CaseIterable {
+        /// Nothing is told.
+        case nothing
+        /// It gets no more messages, and no unsubscription is recorded in the profile.
+        case suspend
+        /// It is unsubscribed, which the profile shows.
+        case unsubscribe
+    }
+
+    /// When an operation is tried again.
+    public enum Schedule: String, Sendable, CaseIterable {
+        /// As the SDK: after 1, 5.5, 30.25, 166.4, 915.1 and 5032.8 seconds, then with every sweep.
+        case sdk
+        /// As the gateway does for other platforms, with the platform's own wish to wait.
+        case gateway
+    }
+
+    /// Where the resource listens: the pixel host of the account.
+    public var base: HTTPBaseURL
+    /// How to connect; requests may take 60 s, as with the SDK.
+    public var common: CommonBackendOptions
+    /// What each subscription says about the app, unless the device's own `app_id`, `app_iid`, `app_version` do.
+    public var appInfo: AppInfo?
+    /// Which of a device's tokens its subscription is made of: of the first service that it has one of.
+    public var providerPriority: [TokenService]
+    /// Whether a change waits for Altcraft's processing unless the caller says otherwise.
+    public var sync = true
+    /// The numbers of events.
+    public var eventCodes = AltcraftEventCodes.seed
+    /// When an operation is tried again.
+    public var schedule = Schedule.sdk
+    /// How often it is tried in all.
+    public var maximumAttempts = 16
+    /// The pause after the schedule's last.
+    public var sweep = Duration.seconds(10_800)
+    /// Refusals that are tried again all the same: 408, 429; the SDK knows none.
+    public var alsoRetried: Set<Int> = []
+    /// What becomes of the subscription of a device that goes.
+    public var removal = Removal.suspend
+    /// Whether tags are written into the profile; they must be fields of the database.
+    public var updatesProfiles = false
+    /// How messages are sent; nil sends none.
+    public var campaign: AltcraftCampaignOptions?
+
+    /// Makes options; nothing is checked here.
+    public init(
+        base: HTTPBaseURL,
+        common: CommonBackendOptions = CommonBackendOptions(timeout: .seconds(60)),
+        appInfo: AppInfo? = nil,
+        providerPriority: [TokenService] = AltcraftProviders.defaultOrder
+    ) {
+        self.base = base
+        self.common = common
+        self.appInfo = appInfo
+        self.providerPriority = providerPriority
+    }
+
+    /// The pauses of the SDK: 5.5 to the power of 0 to 5 seconds.
+    static let sdkDelays: [Duration] = [
+        .seconds(1), .milliseconds(5_500), .milliseconds(30_250), .milliseconds(166_375), .milliseconds(915_063),
+        .milliseconds(5_032_844),
+    ]
+
+    /// When an operation is tried again.
+    public var operationPolicy: OperationPolicy {
+        switch schedule {
+        case .sdk:
+            OperationPolicy(
+                delays: Self.sdkDelays,
+                sweep: sweep,
+                maximumAttempts: maximumAttempts,
+                jitter: 0.1,
+                honoursRetryAfter: false
+            )
+        case .gateway:
+            OperationPolicy(
+                delays: OperationPolicy.standard.delays,
+                sweep: OperationPolicy.standard.sweep,
+                maximumAttempts: maximumAttempts,
+                jitter: OperationPolicy.standard.jitter
+            )
+        }
+    }
+}
+
+/// How messages are sent: a trigger campaign of the platform, whose template takes the message's texts.
+///
+/// The mobile endpoints cannot send. Source: Altcraft's guide to its user API, read 2026-08.
+public struct AltcraftCampaignOptions: Sendable {
+    /// Where the platform listens.
+    public var base: HTTPBaseURL
+    /// The API token of the account.
+    public var apiToken: Secret
+    /// The campaign.
+    public var triggerID: Int64
+    /// How a profile is found by the gateway's user.
+    public var matching: String
+    /// The field that holds the user, for the mode `custom`.
+    public var fieldName: String?
+    /// The database, where the campaign does not say.
+    public var databaseID: Int64?
+
+    /// Makes options.
+    public init(
+        base: HTTPBaseURL,
+        apiToken: Secret,
+        triggerID: Int64,
+        matching: String = "profile_id",
+        fieldName: String? = nil,
+        databaseID: Int64? = nil
+    ) {
+        self.base = base
+        self.apiToken = apiToken
+        self.triggerID = triggerID
+        self.matching = matching
+        self.fieldName = fieldName
+        self.databaseID = databaseID
+    }
+}

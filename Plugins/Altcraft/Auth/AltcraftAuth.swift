@@ -1,0 +1,179 @@
+internal import Foundation
+public import PushCore
+internal import Synchronization
+
+/// Gives each identity its credential: one role token for all, or a JWT for each, since a JWT names one profile.
+///
+/// A role token goes before JWTs when both are there. JWTs are cached for each identity until shortly before their end, with
+/// one fetch of an identity under way at a time; sources that are a cache themselves are asked each time.
+public final class AltcraftAuth: Sendable {
+    /// The most identities whose JWTs are kept.
+    static let maximumIdentities = 10_000
+
+    private let rToken: Secret?
+    private let source: (any AltcraftTokenSource)?
+    private let time: any TimeSource
+    private let caches = Mutex(Caches())
+
+    private struct Caches {
+        var byIdentity: [AltcraftIdentity: (cache: AccessTokenCache, number: UInt64)] = [:]
+        var count: UInt64 = 0
+    }
+
+    /// Makes a strategy.
+    ///
+    /// - Parameters:
+    ///   - rToken: The role token; blank counts as none.
+    ///   - source: Where JWTs come from.
+    ///   - time: The clock.
+    public init(rToken: Secret? = nil, source: (any AltcraftTokenSource)? = nil, time: any TimeSource = SystemTime()) {
+        self.rToken = rToken.flatMap { $0.isBlank ? nil : $0 }
+        self.source = source
+        self.time = time
+    }
+
+    /// Whether one credential stands for all identities, so that a refusal is the account's and not one user's.
+    public var isShared: Bool { rToken != nil }
+
+    /// The credential of an identity, fetched first when there is none.
+    ///
+    /// - Throws: ``PushError/Code/unavailable`` with the reason 540 (there is no JWT), 541 or 542 (it cannot be used), or 543
+    ///   (neither kind of credential is set up).
+    public func session(for identity: AltcraftIdentity) async throws(PushError) -> AltcraftSession {
+        if let rToken {
+            return AltcraftSession(
+                authorization: Secret("Bearer rtoken@" + rToken.reveal()),
+                matchingMode: "push_sub",
+                tag: AltcraftMatching.hash(rToken.reveal()),
+                generation: 0
+            )
+        }
+        guard let source else { throw PushError(.unavailable, "there is neither an rToken nor a JWT", reason: "543") }
+        guard source.cacheSpan > .zero else {
+            let (jwt, matching) = try await fetch(identity, source)
+            return Self.session(jwt, matching, 0)
+        }
+        let entry = try await cache(of: identity, source).token()
+        do throws(AltcraftFault) {
+            return Self.session(entry.token.value, try AltcraftMatching(jwt: entry.token.value), entry.generation)
+        } catch {
+            throw PushError(.unavailable, error.message, reason: "\(error.code)")
+        }
+    }
+
+    /// After Altcraft refused a session: another one, if there is another.
+    ///
+    /// Nil for a role token, and when the source gives the same JWT again.
+    func replacement(of session: AltcraftSession, for identity: AltcraftIdentity) async -> AltcraftSession? {
+        guard !isShared, source != nil else { return nil }
+        let cache = caches.withLock { $0.byIdentity[identity]?.cache }
+        await cache?.invalidate(generation: session.generation)
+        // No new one is no news: the refusal stands.
+        guard let fresh = try? await self.session(for: identity), fresh.authorization != session.authorization else {
+            return nil
+        }
+        return fresh
+    }
+
+    /// The strategy of one identity, for any backend that speaks HTTP.
+    public func strategy(for identity: AltcraftIdentity) -> AltcraftIdentityAuth {
+        AltcraftIdentityAuth(auth: self, identity: identity)
+    }
+
+    /// Forgets the JWTs of a device, or of all.
+    func forget(device: String?) {
+        caches.withLock { caches in
+            if let device {
+                caches.byIdentity = caches.byIdentity.filter { $0.key.device != device }
+            } else {
+                caches.byIdentity = [:]
+            }
+        }
+    }
+
+    /// Ends the strategy.
+    func shutdown(grace: Duration) async { await source?.shutdown(grace: grace) }
+
+    private static func session(_ jwt: Secret, _ matching: AltcraftMatching, _ generation: UInt64) -> AltcraftSession {
+        AltcraftSession(
+            authorization: Secret("Bearer " + jwt.reveal()),
+            matchingMode: matching.mode,
+            tag: matching.tag,
+            generation: generation
+        )
+    }
+
+    private func cache(of identity: AltcraftIdentity, _ source: any AltcraftTokenSource) -> AccessTokenCache {
+        caches.withLock { caches in
+            caches.count += 1
+            if let known = caches.byIdentity[identity]?.cache {
+                caches.byIdentity[identity]?.number = caches.count
+                return known
+            }
+            if caches.byIdentity.count >= Self.maximumIdentities {
+                // Half of them go at once, so that the work of finding the oldest is rare.
+                let middle = caches.byIdentity.values.map(\.number).sorted()[Self.maximumIdentities / 2]
+                caches.byIdentity = caches.byIdentity.filter { $0.value.number > middle }
+            }
+            let cache = AccessTokenCache { [weak self, time] () async throws(PushError) in
+                guard let self else { throw PushError(.unavailable, "the backend has ended", reason: "540") }
+                let (jwt, matching) = try await fetch(identity, source)
+                let left = matching.expiry.map { Duration.seconds(max(0, $0.timeIntervalSince(time.now))) }
+                return AccessToken(jwt, lifetime: min(left ?? source.cacheSpan, source.cacheSpan))
+            }
+            caches.byIdentity[identity] = (cache, caches.count)
+            return cache
+        }
+    }
+
+    private func fetch(
+        _ identity: AltcraftIdentity,
+        _ source: any AltcraftTokenSource
+    ) async throws(PushError) -> (Secret, AltcraftMatching) {
+        guard let jwt = try await source.jwt(for: identity), !jwt.isBlank else {
+            throw PushError(.unavailable, "there is no JWT for this user", reason: "540")
+        }
+        let trimmed = Secret(jwt.reveal().trimmingCharacters(in: .whitespacesAndNewlines))
+        do throws(AltcraftFault) {
+            let matching = try AltcraftMatching(jwt: trimmed)
+            if let user = identity.user, let subject = matching.subject, subject != user {
+                throw AltcraftFault(542, "the JWT is another user's: its sub is not the user it was asked for")
+            }
+            return (trimmed, matching)
+        } catch {
+            throw PushError(.unavailable, error.message, reason: "\(error.code)")
+        }
+    }
+}
+
+/// The credential of one identity, as any HTTP backend can use it.
+public struct AltcraftIdentityAuth: AuthStrategy {
+    let auth: AltcraftAuth
+    let identity: AltcraftIdentity
+
+    /// The header field.
+    public func credential(for destination: HTTPEndpoint) async throws(PushError) -> AuthCredential {
+        let session = try await auth.session(for: identity)
+        return AuthCredential(
+            headers: [.init("authorization", session.authorization)],
+            generation: session.generation
+        )
+    }
+
+    /// A JWT is fetched again, once; a role token stays what it is.
+    public func refused(_ credential: AuthCredential, status: Int, reason: String?) async -> AuthDecision {
+        guard status == 401, let value = credential.headers.first?.value else {
+            return .giveUp("Altcraft refused the credential (HTTP \(status)).")
+        }
+        let session = AltcraftSession(
+            authorization: value,
+            matchingMode: "",
+            tag: "",
+            generation: credential.generation
+        )
+        guard await auth.replacement(of: session, for: identity) != nil else {
+            return .giveUp(auth.isShared ? "Check rtoken." : "Check who signs the JWT, and its key at the resource.")
+        }
+        return .retry
+    }
+}

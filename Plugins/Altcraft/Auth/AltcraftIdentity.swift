@@ -1,0 +1,129 @@
+internal import Crypto
+public import Foundation
+public import PushCore
+
+/// Whose credentials a request carries: a user on a device; without a user whoever the device itself stands for.
+public struct AltcraftIdentity: Sendable, Hashable {
+    /// The user; nil when nobody is logged in.
+    public var user: String?
+    /// The gateway's id of the device.
+    public var device: String
+
+    /// Makes an identity; an empty user is none.
+    public init(user: String?, device: String) {
+        self.user = user.flatMap { $0.isEmpty ? nil : $0 }
+        self.device = device
+    }
+
+    /// The identity of a device as it is now.
+    public init(_ device: DeviceRecord) { self.init(user: device.user, device: device.id) }
+}
+
+/// What a request needs to know of its credential: the header, and how Altcraft finds the profile by it.
+public struct AltcraftSession: Sendable, Hashable {
+    /// The value of the `authorization` field.
+    public let authorization: Secret
+    /// The value of `matching_mode`.
+    public let matchingMode: String
+    /// Stands for the profile: requests of one tag belong together.
+    ///
+    /// A hash; it never leaves this machine.
+    public let tag: String
+    /// Rises with each new credential of an identity.
+    public let generation: UInt64
+}
+
+/// What a JWT says about the profile it is for.
+public struct AltcraftMatching: Sendable, Hashable {
+    /// The database.
+    public let databaseID: String
+    /// How the profile is found: `email`, `profile_id`, `custom` and so on.
+    public let mode: String
+    /// The identifiers, joined by a slash in the order of the SDK.
+    public let identifier: String
+    /// The user that the JWT itself names, in its `sub`; nil when it does not.
+    public let subject: String?
+    /// When the JWT ends; nil when it does not say.
+    public let expiry: Date?
+
+    /// The longest payload of a JWT that is read, in bytes.
+    static let maximumBytes = 16_384
+    private static let identifiers = [
+        "email", "phone", "profile_id", "field_name", "field_value", "provider", "subscription_id",
+    ]
+
+    /// Reads a JWT without checking its signature, which is Altcraft's business.
+    ///
+    /// - Throws: Code 541 when it cannot be read, 542 when its matching claim lacks something.
+    init(jwt: Secret) throws(AltcraftFault) {
+        let parts = jwt.reveal().split(separator: ".", omittingEmptySubsequences: false)
+        guard parts.count == 3, let payload = Base64URL.decode(parts[1]), payload.count < Self.maximumBytes,
+            let claims = (try? JSONValue(parsing: payload))?.objectValue
+        else { throw AltcraftFault(541, "the JWT cannot be read: it must have a payload of JSON") }
+        let matching: JSONObject
+        switch claims["matching"] {
+        case .object(let object)?: matching = object
+        case .string(let text)?:
+            guard let object = (try? JSONValue(parsing: Array(text.utf8)))?.objectValue else {
+                throw AltcraftFault(541, "the JWT's claim matching is no JSON object")
+            }
+            matching = object
+        default: throw AltcraftFault(541, "the JWT has no claim matching")
+        }
+        let database = Self.text(matching["db_id"]).flatMap { Int64($0) }
+        let mode = Self.text(matching["matching"])
+        let found = Self.identifiers.compactMap { Self.text(matching[$0]) }
+        var missing: [String] = []
+        if database == nil { missing.append("db_id") }
+        if mode == nil { missing.append("matching") }
+        if found.isEmpty { missing.append("matching_identifier") }
+        guard let database, let mode, missing.isEmpty else {
+            throw AltcraftFault(542, "matching claim does not contain: \(missing.joined(separator: ", "))")
+        }
+        databaseID = String(database)
+        self.mode = mode
+        identifier = found.joined(separator: "/")
+        subject = Self.text(claims["sub"])
+        expiry = claims["exp"]?.numberValue.map { Date(timeIntervalSince1970: $0) }
+    }
+
+    /// Stands for the profile: SHA-256 over a canonical text, in lower-case hex.
+    public var tag: String {
+        let canonical: [(String, String)] = [
+            ("db_id", databaseID), ("matching", mode), ("matching_identifier", identifier),
+        ]
+        let lines = canonical.map { name, value in "  \"\(name)\": \(JSONValue.string(value).text)" }
+        return Self.hash("{\n" + lines.joined(separator: ",\n") + "\n}")
+    }
+
+    static func hash(_ text: String) -> String {
+        let digits = Array("0123456789abcdef".utf8)
+        let bytes = SHA256.hash(data: Array(text.utf8)).flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+
+    private static func text(_ value: JSONValue?) -> String? {
+        let text: String
+        switch value {
+        case .string(let string)?: text = string.trimmingCharacters(in: .whitespacesAndNewlines)
+        case .integer(let number)?: text = String(number)
+        case .double?: text = value?.text ?? ""
+        default: return nil
+        }
+        return text.isEmpty ? nil : text
+    }
+}
+
+/// The encoding of a JWT's parts.
+enum Base64URL {
+    static func encode(_ bytes: some Sequence<UInt8>) -> String {
+        Data(bytes).base64EncodedString().replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: "")
+    }
+
+    static func decode(_ text: some StringProtocol) -> [UInt8]? {
+        var plain = String(text).replacing("-", with: "+").replacing("_", with: "/")
+        while plain.hasSuffix("=") { plain.removeLast() }
+        plain += String(repeating: "=", count: (4 - plain.count % 4) % 4)
+        return Data(base64Encoded: plain).map(Array.init)
+    }
+}

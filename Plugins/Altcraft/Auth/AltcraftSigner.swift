@@ -1,0 +1,146 @@
+internal import Crypto
+internal import CryptoExtras
+internal import Foundation
+public import PushCore
+
+/// Signs JWTs for identities with a key of the customer's, whose public half is registered at the resource.
+///
+/// Algorithms and further claims are not documented by Altcraft; asymmetric ones are a safe reading of its guide (2026-08).
+public struct AltcraftSigner: AltcraftTokenSource {
+    /// How a JWT is signed.
+    public enum Algorithm: String, Sendable, CaseIterable {
+        /// RSA with SHA-256.
+        case rs256 = "RS256"
+        /// P-256 with SHA-256.
+        case es256 = "ES256"
+    }
+
+    /// How a profile is found.
+    public struct Target: Sendable, Hashable {
+        /// The database.
+        public var databaseID: Int64
+        /// The mode, such as `profile_id` or `custom`.
+        public var matching: String
+        /// The field that holds the identifier, for the mode `custom`.
+        public var fieldName: String?
+
+        /// Makes a target.
+        public init(databaseID: Int64, matching: String, fieldName: String? = nil) {
+            self.databaseID = databaseID
+            self.matching = matching
+            self.fieldName = fieldName
+        }
+    }
+
+    /// A text that is not a usable key: what it is instead, and what to do.
+    public struct Mistake: Error, Sendable, Hashable {
+        /// What is wrong.
+        ///
+        /// Never holds key material.
+        public let problem: String
+        /// What to give instead.
+        public let fix: String
+    }
+
+    private enum Key: Sendable {
+        case rsa(_RSA.Signing.PrivateKey)
+        case p256(P256.Signing.PrivateKey)
+    }
+
+    /// How long a JWT is good for.
+    public let cacheSpan: Duration
+    private let key: Key
+    private let keyID: String?
+    private let users: Target
+    private let anonymous: Target?
+    private let time: any TimeSource
+
+    /// Makes a signer.
+    ///
+    /// - Parameters:
+    ///   - algorithm: How to sign.
+    ///   - keyPEM: The private key.
+    ///   - keyID: The key's name in the JWT's header, if it has one.
+    ///   - users: Where the profiles of users are; the identifier is the user.
+    ///   - anonymous: Where the profiles of devices without a user are; the identifier is the device. Nil gives them no JWT.
+    ///   - lifetime: How long a JWT is good for.
+    ///   - time: The clock.
+    /// - Throws: When the key is none, or none of the algorithm's.
+    public init(
+        _ algorithm: Algorithm,
+        keyPEM: Secret,
+        keyID: String? = nil,
+        users: Target,
+        anonymous: Target? = nil,
+        lifetime: Duration = .seconds(3600),
+        time: any TimeSource = SystemTime()
+    ) throws(Mistake) {
+        let pem = keyPEM.reveal().replacing("\\n", with: "\n").trimmingCharacters(in: .whitespacesAndNewlines)
+        guard pem.contains("PRIVATE KEY-----"), !pem.contains("ENCRYPTED") else {
+            throw Mistake(problem: "is not a plain PEM private key", fix: "Write a PEM file with a PRIVATE KEY block.")
+        }
+        do {
+            switch algorithm {
+            case .rs256: key = .rsa(try _RSA.Signing.PrivateKey(pemRepresentation: pem))
+            case .es256: key = .p256(try P256.Signing.PrivateKey(pemRepresentation: pem))
+            }
+        } catch {
+            let wanted = algorithm == .rs256 ? "an RSA key of at least 2048 bits" : "a P-256 key"
+            throw Mistake(problem: "is not \(wanted)", fix: "alg: \(algorithm.rawValue) signs with \(wanted).")
+        }
+        self.keyID = keyID
+        self.users = users
+        self.anonymous = anonymous
+        self.time = time
+        cacheSpan = lifetime
+    }
+
+    /// A JWT that names the user's profile, or the device's when there is no user.
+    public func jwt(for identity: AltcraftIdentity) async throws(PushError) -> Secret? {
+        let target: Target
+        let identifier: String
+        if let user = identity.user {
+            (target, identifier) = (users, user)
+        } else if let anonymous {
+            (target, identifier) = (anonymous, identity.device)
+        } else {
+            return nil
+        }
+        var matching: JSONObject = ["db_id": .integer(target.databaseID), "matching": .string(target.matching)]
+        if target.matching == "custom" {
+            matching["field_name"] = .string(target.fieldName ?? "")
+            matching["field_value"] = .string(identifier)
+        } else {
+            matching[Self.member(of: target.matching)] = .string(identifier)
+        }
+        let now = Int64(time.now.timeIntervalSince1970)
+        let claims: JSONValue = [
+            "matching": .string(JSONValue.object(matching).text), "sub": .string(identifier), "iat": .integer(now),
+            "exp": .integer(now + cacheSpan.components.seconds),
+        ]
+        return Secret(try sign(claims))
+    }
+
+    /// The member that holds the identifier of a mode.
+    static func member(of matching: String) -> String { matching == "email_profile" ? "email" : matching }
+
+    private func sign(_ claims: JSONValue) throws(PushError) -> String {
+        let name = if case .rsa = key { Algorithm.rs256 } else { Algorithm.es256 }
+        var header: JSONObject = ["alg": .string(name.rawValue), "typ": "JWT"]
+        if let keyID { header["kid"] = .string(keyID) }
+        let text = Base64URL.encode(JSONValue.object(header).bytes) + "." + Base64URL.encode(claims.bytes)
+        do {
+            let signature: [UInt8]
+            switch key {
+            case .rsa(let key):
+                signature = Array(
+                    try key.signature(for: Data(text.utf8), padding: .insecurePKCS1v1_5).rawRepresentation
+                )
+            case .p256(let key): signature = Array(try key.signature(for: Data(text.utf8)).rawRepresentation)
+            }
+            return text + "." + Base64URL.encode(signature)
+        } catch {
+            throw PushError(.unavailable, "the key that signs JWTs cannot sign", reason: "540")
+        }
+    }
+}

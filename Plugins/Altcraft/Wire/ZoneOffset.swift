@@ -1,0 +1,7 @@
+import Foundation
+
+/// How far a time zone is from UTC now.
+enum ZoneOffset {
+    /// Seconds east of UTC; nil for a name that nobody knows.
+    static func seconds(of name: String) -> Int? { TimeZone(identifier: name)?.secondsFromGMT() }
+}

@@ -1,0 +1,301 @@
+import Foundation
+import PushCore
+import PushSandbox
+import PushTesting
+import Synchronization
+import Testing
+
+@testable import PushAltcraft
+
+/// Tokens, profile fields, events and campaigns over real sockets.
+@Suite("Altcraft: devices and events", .timeLimit(.minutes(1)))
+struct AltcraftDeviceTests {
+    private static let both = [DeviceToken(apnsToken, service: .iOSAPNs), DeviceToken(fcmToken, service: .iOSFirebase)]
+
+    @Test("A device without a subscription is registered without a request; a new token moves the subscription once")
+    func updates() async throws {
+        try await Harness.run { harness in
+            let id = try await harness.mobile.register(.sample())
+            #expect(id == "9f3c0a…5a34" && harness.simulator.counters.requests == 0)
+            try await harness.change(.subscribed)
+            _ = try await harness.mobile.register(.sample())
+            #expect(harness.simulator.counters.requests == 1, "nothing to do")
+            let moved = DeviceRecord.sample(tokens: [DeviceToken(fcmToken, service: .iOSFirebase)])
+            harness.simulator.add([FaultRule(match: FaultMatch(count: 1), .answer(FaultAnswer(503)))])
+            let error = await failure { () async throws(PushError) in _ = try await harness.mobile.register(moved) }
+            #expect(error?.reason == "531" && harness.ada()?.subscriptions[0].token == apnsToken)
+            _ = try await harness.mobile.register(moved)
+            _ = try await harness.mobile.register(moved)
+            #expect(harness.ada()?.subscriptions.map(\.token) == [fcmToken])
+            #expect(harness.ada()?.subscriptions.map(\.provider) == ["ios-firebase"])
+            #expect(harness.codes.filter { $0 == 231 }.count == 1 && harness.codes.filter { $0 == 201 }.count == 2)
+        }
+    }
+
+    @Test("A dead token leaves the subscription to the next service, and a changed order moves it while running")
+    func priority() async throws {
+        try await Harness.run { harness in
+            try await harness.change(.subscribed, [:], .sample(tokens: Self.both))
+            #expect(harness.ada()?.subscriptions[0].provider == "ios-apns")
+            let stamp = harness.mobile.stamp
+            try harness.mobile.setProviderPriority(["IOS-Firebase", "ios-apns"])
+            #expect(harness.mobile.stamp != stamp, "a gateway registers every device again")
+            _ = try await harness.mobile.register(.sample(tokens: Self.both))
+            #expect(harness.ada()?.subscriptions.map(\.provider) == ["ios-firebase"])
+            _ = try await harness.mobile.register(.sample(tokens: [Self.both[0]]))
+            #expect(harness.ada()?.subscriptions.map(\.provider) == ["ios-apns"])
+            #expect(throws: PushError.self) { try harness.mobile.setProviderPriority(["ios-amazon"]) }
+            #expect(harness.codes.last == 473 && harness.mobile.providerPriority == [.iOSFirebase, .iOSAPNs])
+        }
+    }
+
+    @Test("A list of one service uses that service only")
+    func single() async throws {
+        try await Harness.run(adjust: { $0.providerPriority = [.iOSHuawei] }) { harness in
+            #expect(!harness.mobile.accepts(.sample(tokens: Self.both)))
+            let token = try await harness.mobile.pushToken(of: .sample(tokens: Self.both))
+            #expect(token == nil)
+            let error = await failure { () async throws(PushError) in _ = try await harness.mobile.register(.sample()) }
+            #expect(error?.reason == "502" && harness.codes == [502])
+            let change = await failure { () async throws(PushError) in _ = try await harness.change(.subscribed) }
+            #expect(change?.reason == "520" && change?.code == .unavailable)
+        }
+    }
+
+    @Test("A token set by hand goes before the registry's, as text or as bytes, until it is forgotten")
+    func manual() async throws {
+        try await Harness.run { harness in
+            try await harness.mobile.setPushToken([0x0A, 0xFF], provider: "IOS-Huawei", of: "d-1")
+            #expect(
+                try await harness.mobile.pushToken(of: .sample()) == TokenData(provider: "ios-huawei", token: "0aff")
+            )
+            try await harness.mobile.setPushToken("", provider: "ios-apns", of: "d-1")
+            #expect(try await harness.mobile.pushToken(of: .sample())?.token == "0aff", "nothing changes nothing")
+            let error = await failure { () async throws(PushError) in
+                try await harness.mobile.setPushToken("x", provider: "amazon", of: "d-1")
+            }
+            #expect(error?.reason == "473")
+            try await harness.backend.forget(device: "d-1")
+            #expect(try await harness.mobile.pushToken(of: .sample())?.token == apnsToken)
+            #expect(harness.codes.contains(205))
+        }
+    }
+
+    @Test("With a role token the update goes before the subscription, which waits for it")
+    func updateFirst() async throws {
+        try await Harness.run(rToken: "sandbox-role") { harness in
+            try await harness.change(.subscribed)
+            let moved = DeviceRecord.sample(tokens: [DeviceToken(fcmToken, service: .iOSFirebase)])
+            let path = "/subscription/push/update/"
+            harness.simulator.add([FaultRule(match: FaultMatch(pathPrefix: path, count: 2), .answer(FaultAnswer(400)))])
+            let error = await failure { () async throws(PushError) in
+                _ = try await harness.change(.suspended, [:], moved)
+            }
+            #expect(error?.reason == "431" && harness.simulator.profiles[0].subscriptions[0].status == "subscribed")
+            harness.simulator.removeFaults()
+            try await harness.change(.suspended, [:], moved)
+            #expect(harness.simulator.profiles.count == 1)
+            #expect(harness.simulator.profiles[0].subscriptions.map(\.token) == [fcmToken])
+            #expect(harness.simulator.profiles[0].subscriptions[0].status == "suspended")
+        }
+    }
+
+    static let removals: [(AltcraftOptions.Removal, String)] = [
+        (.suspend, "suspended"), (.unsubscribe, "unsubscribed"), (.nothing, "subscribed"),
+    ]
+
+    @Test("A device that goes leaves its subscription as the options say", arguments: removals)
+    func removes(removal: AltcraftOptions.Removal, status: String) async throws {
+        try await Harness.run(adjust: { $0.removal = removal }) { harness in
+            try await harness.change(.subscribed)
+            try await harness.mobile.remove(.sample(tokens: []))
+            #expect(harness.ada()?.subscriptions[0].status == status)
+            let requests = harness.simulator.counters.requests
+            try await harness.mobile.remove(.sample())
+            #expect(harness.simulator.counters.requests == requests, "unknown is no error, and no request")
+        }
+    }
+
+    @Test("Clearing forgets one device or all, sends nothing, and outlives a restart")
+    func clears() async throws {
+        let state = MemoryState()
+        try await Harness.run(state: state) { harness in
+            try await harness.change(.subscribed)
+            try await harness.change(.subscribed, [:], .sample("d-2", user: "bob"))
+            let requests = harness.simulator.counters.requests
+            try await harness.backend.forget(device: "d-1")
+            #expect(try await harness.mobile.desk.store.load("d-1").saved == nil)
+            #expect(try await harness.mobile.desk.store.load("d-2").saved != nil)
+            try await harness.backend.forget(device: nil)
+            #expect(try await harness.mobile.desk.store.load("d-2").saved == nil)
+            #expect(harness.simulator.counters.requests == requests)
+        }
+        try await Harness.run(state: state) { harness in
+            let record = try await harness.mobile.desk.store.load("d-2")
+            #expect(record == AltcraftRecord())
+            state.fails.withLock { $0 = true }
+            let error = await failure { () async throws(PushError) in _ = try await harness.change(.subscribed) }
+            #expect(error?.code == .unavailable && error?.reason == "store_failed")
+            #expect(harness.simulator.counters.requests == 0)
+        }
+    }
+
+    // MARK: Profiles
+
+    @Test(
+        "Tags are profile fields, changed by functional fields; null removes; an unknown field is the platform's refusal"
+    )
+    func profileFields() async throws {
+        try await Harness.run(adjust: { $0.updatesProfiles = true }) { harness in
+            let tags = try #require(harness.backend.tags)
+            try await tags.setTags(["bonus": 10, "plan": "gold", "interests": ["a", "b"]], of: .sample())
+            let field = AltcraftFields.self
+            let changes = field.mergeFields(
+                field.actionField(key: "bonus").incr(5),
+                field.actionField(key: "interests").delete(["a"]),
+                field.actionField(key: "address").upsert("Kazan", submatch: "city"),
+                ["plan": nil]
+            )
+            try await tags.setTags(changes, of: .sample())
+            #expect(
+                harness.ada()?.fields == ["bonus": 15, "interests": ["b"], "address": ["city": "Kazan"]]
+            )
+            let error = await failure { () async throws(PushError) in try await tags.setTags(["x": 1], of: .sample()) }
+            #expect(error?.code == .invalidRequest && harness.codes == [238, 238, 438])
+            #expect(tags.issues(in: ["a": ["action": "incr", "value": "x"]], of: .sample()).map(\.pointer) == ["#/a"])
+        }
+        try await Harness.run { harness in #expect(harness.backend.tags == nil, "only when the options say so") }
+    }
+
+    // MARK: Events
+
+    @Test(
+        "A delivery and an opening go with the message's bare id and the time they happened",
+        arguments: PushEvent.allCases
+    )
+    func events(event: PushEvent) async throws {
+        try await Harness.run { harness in
+            let reporter = try #require(harness.backend.events)
+            let uid = try #require(try reporter.platformID(in: AltcraftModelTests.apple))
+            let at = harness.time.now.addingTimeInterval(-60)
+            let attempt = OperationAttempt(at: at)
+            for _ in 0..<2 {
+                _ = try await reporter.report(event, platformID: uid, device: .sample(tokens: []), as: attempt)
+            }
+            let seen = try #require(harness.simulator.events.first)
+            #expect(seen.smid == "m-7f31c0" && seen.type == event.altcraftName && seen.count == 2)
+            #expect(seen.time == Int64(at.timeIntervalSince1970))
+            #expect(harness.simulator.requestIDs == [attempt.id.uuidString.lowercased(): 2])
+            let told = try #require(harness.events.all.last)
+            #expect(
+                told.eventCode == 232 && told.value?["uid"] == "m-7f31c0"
+                    && told.value?["type"] == .string(event.altcraftName)
+            )
+            #expect(told.message == "successful request: event/push. Type: \(event.altcraftName)")
+        }
+    }
+
+    @Test("A payload that is not Altcraft's is nobody's, one without an id is code 451")
+    func payloads() async throws {
+        try await Harness.run { harness in
+            let other = try harness.mobile.platformID(in: ["aps": [:]])
+            #expect(other == nil && harness.codes.isEmpty)
+            #expect(throws: PushError.self) { try harness.mobile.platformID(in: ["_ac_push": nil]) }
+            #expect(harness.codes == [451])
+        }
+    }
+
+    // MARK: Sending
+
+    private func campaign(_ simulator: AltcraftSimulator) -> AltcraftCampaignOptions? {
+        HTTPBaseURL(url: simulator.url).map {
+            AltcraftCampaignOptions(
+                base: $0,
+                apiToken: Secret("sandbox-api-token"),
+                triggerID: 13,
+                matching: "custom",
+                fieldName: "crm_id"
+            )
+        }
+    }
+
+    private func withCampaign(_ body: (Harness, AltcraftBackend) async throws -> Void) async throws {
+        try await Harness.run { harness in
+            var options = AltcraftOptions.sample(harness.simulator)
+            options.campaign = campaign(harness.simulator)
+            let context = BackendContext(name: "crm", http: harness.transport, time: harness.time, logger: quiet)
+            let backend = try AltcraftBackend(
+                options: options,
+                auth: AltcraftAuth(source: Harness.byUser),
+                context: context
+            )
+            try await body(harness, backend)
+            await backend.shutdown(grace: .zero)
+        }
+    }
+
+    @Test("A message starts the campaign for a user's profile, and the platform sends it to the subscription")
+    func sends() async throws {
+        try await withCampaign { harness, backend in
+            try await harness.change(.subscribed)
+            #expect(backend.audience.forms == [.user, .platformID] && backend.audience.services.isEmpty)
+            let message = PushNotification(title: "Hi", body: "there", clickURL: "app://x", data: ["n": 1])
+            let outcome = await backend.send(
+                message,
+                to: [.user("ada"), .user("nobody"), .platformID("p1"), .topic("t")]
+            )
+            for place in 0..<3 {
+                guard case .accepted(let acceptance) = outcome[place] else {
+                    Issue.record("\(outcome[place])")
+                    continue
+                }
+                #expect(acceptance.platformID == nil, "the answer names no message")
+            }
+            guard case .refused(let refusal) = outcome[3] else { throw PushError(.badAnswer, "a topic was taken") }
+            #expect(refusal.reason == "unsupported_recipient" && refusal.advice == .never)
+            #expect(harness.ada()?.subscriptions[0].received == ["Hi"])
+            let launch = try #require(harness.simulator.launches.first { $0.reached == 1 })
+            #expect(launch.request["content"]?["link"] == "app://x" && launch.request["content"]?["n"] == 1)
+            #expect(launch.request["field_value"] == "ada" && launch.request["token"] == nil)
+        }
+    }
+
+    static let launches: [(Int, String?, String)] = [
+        (401, nil, "account unauthorized"), (403, nil, "account unauthorized"), (402, nil, "account tariff_limit"),
+        (400, nil, "message bad_request"), (429, nil, "platform rate_limited"), (503, nil, "platform unavailable"),
+        (200, #"{"error":402}"#, "account tariff_limit"),
+        (200, #"{"error":400,"error_text":"x"}"#, "message bad_request"),
+    ]
+
+    @Test("A refused start says whose fault it is", arguments: launches)
+    func refusedStart(status: Int, body: String?, expected: String) {
+        let answer = HTTPAnswer(status: status, body: Array((body ?? "").utf8))
+        guard case .refused(let refusal) = AltcraftCampaign.outcome(answer, now: Date()) else {
+            Issue.record("not refused")
+            return
+        }
+        #expect("\(refusal.kind.rawValue) \(refusal.reason)" == expected)
+    }
+
+    @Test("An answer that got lost may have sent: a repeat is harmful; without a campaign sending is refused for good")
+    func lost() async throws {
+        try await withCampaign { harness, backend in
+            harness.simulator.add([FaultRule(at: .processed, match: FaultMatch(count: 1), .end(.reset))])
+            let outcome = await backend.send(PushNotification(title: "x"), to: [.user("ada")])
+            guard case .unknown(let unknown) = outcome[0] else { throw PushError(.badAnswer, "\(outcome)") }
+            #expect(unknown.isRepeatHarmful && backend.isRepeatHarmful(PushNotification()))
+            #expect(
+                backend.check(PushNotification(title: "x", badge: 1), for: .user).warnings.map(\.pointer) == [
+                    "#/content/badge"
+                ]
+            )
+            guard
+                case .refused(let refusal) = await harness.backend.send(PushNotification(title: "x"), to: [.user("a")])[
+                    0
+                ]
+            else { throw PushError(.badAnswer, "it sent") }
+            #expect(refusal.reason == "send_not_configured" && harness.backend.audience.forms.isEmpty)
+            #expect(await harness.backend.diagnose().first?.verdict == .warning)
+        }
+    }
+}

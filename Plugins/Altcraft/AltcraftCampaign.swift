@@ -172,18 +172,22 @@ final class AltcraftCampaign: Sendable {
     static func outcome(_ failure: HTTPFailure) -> DeliveryOutcome {
         guard failure.stage == .notProcessed else {
             let detail = "\(failure.detail); a repeat may start the campaign twice"
-            return .unknown(UnknownOutcome(reason: "no_answer", detail: detail, isRepeatHarmful: true))
+            return .unknown(UnknownOutcome(reason: failure.cause.reason, detail: detail, isRepeatHarmful: true))
         }
         switch failure.cause {
         case .invalidCall:
-            return .refused(Refusal(.message, reason: "invalid_call", detail: failure.detail, advice: .never))
+            return .refused(Refusal(.message, reason: failure.cause.reason, detail: failure.detail, advice: .never))
         case .protocolNotNegotiated, .credentials:
-            return .refused(Refusal(.account, reason: "connect_failed", detail: failure.detail, advice: .parkBackend))
+            return .refused(
+                Refusal(.account, reason: failure.cause.reason, detail: failure.detail, advice: .parkBackend)
+            )
         case .tls where failure.detail.localizedCaseInsensitiveContains("certificate"):
-            return .refused(Refusal(.account, reason: "tls_failed", detail: failure.detail, advice: .parkBackend))
+            return .refused(
+                Refusal(.account, reason: failure.cause.reason, detail: failure.detail, advice: .parkBackend)
+            )
         default:
             return .refused(
-                Refusal(.platform, reason: "connect_failed", detail: failure.detail, advice: .retry(after: nil))
+                Refusal(.platform, reason: failure.cause.reason, detail: failure.detail, advice: .retry(after: nil))
             )
         }
     }

@@ -75,7 +75,6 @@ final class AltcraftDesk: Sendable {
             order: order,
             tries: 1,
             memory: try await store.memory(of: device.id),
-            time: time,
             announce: { [weak self] answer in
                 guard let self, let token = answer.token else { return }
                 let shown = Fingerprint.of(token.value)

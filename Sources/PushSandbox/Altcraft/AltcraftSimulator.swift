@@ -71,16 +71,7 @@ public final class AltcraftSimulator: Sendable {
         isolation: isolated (any Actor)? = #isolation,
         _ body: (AltcraftSimulator) async throws -> Value
     ) async throws -> Value {
-        let simulator = try AltcraftSimulator(rules, time: time)
-        try await simulator.start()
-        do {
-            let value = try await body(simulator)
-            await simulator.shutdown()
-            return value
-        } catch {
-            await simulator.shutdown()
-            throw error
-        }
+        try await AltcraftSimulator(rules, time: time).whileRunning(body)
     }
 
     /// Listens; throws when a port is taken.

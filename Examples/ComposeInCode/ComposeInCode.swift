@@ -35,6 +35,7 @@ enum ComposeInCode {
                 }
             }
             try await FallbackExample.run(apple: backend, sandbox)  // Ends the backend too.
+            try await OneSignalExample.run(sandbox)
         }
     }
 

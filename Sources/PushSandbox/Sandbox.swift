@@ -39,6 +39,8 @@ public final class Sandbox: Sendable {
     public let oneSignal: OneSignalSimulator
     /// Altcraft.
     public let altcraft: AltcraftSimulator
+    /// A token endpoint, and in the configuration a way to OneSignal that takes its access tokens.
+    public let oauth2: OAuth2Simulator
     /// What every client must trust.
     public let authority: SandboxCertificateAuthority
     private let configuration: Configuration
@@ -57,7 +59,10 @@ public final class Sandbox: Sendable {
         if configuration.altcraft.publicKeysPEM.isEmpty {
             altcraft.rules.publicKeysPEM = [altcraft.signingKey.publicPEM]
         }
-        platforms = [apns, fcm, hms, oneSignal, altcraft]
+        var rules = OAuth2Simulator.Rules()
+        rules.rotates = false  // A gateway that starts again begins with the file's refresh token.
+        oauth2 = try OAuth2Simulator(rules, relayed: oneSignal, authority: authority, time: time)
+        platforms = [apns, fcm, hms, oneSignal, oauth2, altcraft]
     }
 
     /// Starts a sandbox, runs `body`, and shuts the sandbox down whatever happens.

@@ -20,7 +20,7 @@ struct IDPushBackendTests {
             let outcomes = await harness.idPush.send(.sample, to: [.device("d-1"), .platformID(id)])
             #expect(outcomes.allSatisfy { $0.acceptance != nil })
             #expect(harness.simulator.player(id)?.received == ["Order 42"])
-            #expect(harness.simulator.counters.idPushRequests == 1)
+            #expect(harness.simulator.counters.idPushRequests == 2, "language and time zone need an edit")
         }
     }
 
@@ -47,14 +47,15 @@ struct IDPushBackendTests {
             let devices = try #require(harness.idPush.devices)
             let id = try await devices.register(.sample())
             #expect(try await devices.register(.sample()) == id)
-            #expect(harness.simulator.counters.idPushRequests == 1)
+            #expect(harness.simulator.counters.idPushRequests == 2, "added, and edited for language and time zone")
             #expect(try await devices.register(.sample(user: "u")) == id)
             #expect(harness.simulator.aliases(of: id) == ["external_id": "u"])
             let fields = harness.simulator.player(id)?.fields
             #expect(fields?["language"] == "fa" && fields?["timezone"] == "12600")
             let other = try await devices.register(.sample(user: "u", token: token(1)))
             #expect(other != id)
-            #expect(harness.simulator.counters.idPushRequests == 3)
+            #expect(harness.simulator.counters.idPushRequests == 5)
+            #expect(harness.simulator.aliases(of: other) == ["external_id": "u"], "a new player belongs to the user")
         }
     }
 

@@ -83,6 +83,21 @@ struct IDPushRequestTests {
         (["x": [1, "é"]], #"{"x":[1,"é"]}"#), ([1, nil], "[1,null]"),
     ]
 
+    static let oddTags: [(JSONObject, String)] = [
+        ([:], "{}"), (["a": nil], #"{"a":null}"#), (["a": ["b": [1, nil]]], #"{"a":{"b":[1,null]}}"#),
+        (["a": .double(.infinity)], ""), (["a": [.double(.nan)]], ""),
+        (
+            ["k": .string(String(repeating: "ش", count: 5000))],
+            #"{"k":""# + String(repeating: "ش", count: 5000) + #""}"#
+        ),
+    ]
+
+    @Test("Tags of any kind are one JSON text, and nothing when they cannot be one", arguments: oddTags)
+    func writesOddTags(tags: JSONObject, expected: String) throws {
+        let request = try request(.setTags(tags: tags))
+        #expect(request.fields.first { $0.name == "tags" }?.value == expected)
+    }
+
     @Test("Values that are no texts have one form", arguments: values)
     func text(value: JSONValue, expected: String) { #expect(IDPushRequest.text(value) == expected) }
 

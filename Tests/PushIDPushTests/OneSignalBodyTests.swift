@@ -143,21 +143,10 @@ struct OneSignalBodyTests {
         func contents(of path: String) throws -> [UInt8] { Array("os_v2_app_file\n".utf8) }
     }
 
-    private func node(_ value: JSONValue) -> ConfigNode {
-        let origin = ConfigOrigin(file: "chapar.yaml", line: 1, column: 1)
-        switch value {
-        case .object(let object):
-            let entries = object.map { ConfigNode.Entry(key: $0.name, keyOrigin: origin, node: node($0.value)) }
-            return ConfigNode(.map(entries), origin: origin)
-        case .string(let text): return ConfigNode(.scalar(text), origin: origin)
-        default: return ConfigNode(.scalar(value.text), origin: origin)
-        }
-    }
-
     private func read(_ section: JSONValue) throws -> (backend: (any PushBackend)?, issues: [String]) {
         let report = ConfigReport()
         let registry = try BackendRegistry([.oneSignal, .idPush])
-        let all = ConfigSection(node(["campaigns": section]), report: report, files: Files())
+        let all = ConfigSection(configNode(["campaigns": section]), report: report, files: Files())
         let backends = registry.backends(in: all) { name in
             BackendContext(name: name, http: ScriptedTransport(), time: SystemTime(), logger: quiet)
         }

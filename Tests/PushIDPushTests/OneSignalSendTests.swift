@@ -184,7 +184,7 @@ struct OneSignalSendTests {
 
     @Test("A time-out after the message was made, then a repeat: one message")
     func repeatAfterTimeout() async throws {
-        try await Harness.run(adjust: { $0.common.timeout = .milliseconds(400) }) { harness in
+        try await Harness.run(adjust: { $0.common.timeout = .seconds(3) }) { harness in
             let request = PushRequest(.sample, to: addressees(harness.simulator.addPlayers(3)))
             harness.simulator.add([FaultRule(at: .processed, match: FaultMatch(count: 1), .silence)])
             #expect(await harness.oneSignal.send([request])[0].allSatisfy(\.isUnknown))
@@ -219,7 +219,7 @@ struct OneSignalSendTests {
         arguments: [true, false]
     )
     func regrouped(restarts: Bool) async throws {
-        try await Harness.run(adjust: { $0.common.timeout = .milliseconds(400) }) { harness in
+        try await Harness.run(adjust: { $0.common.timeout = .seconds(3) }) { harness in
             let all = addressees(harness.simulator.addPlayers(6))
             harness.simulator.add([FaultRule(at: .processed, match: FaultMatch(count: 1), .silence)])
             #expect(await harness.oneSignal.send([PushRequest(.sample, to: all)])[0].allSatisfy(\.isUnknown))

@@ -24,6 +24,8 @@ struct Harness: Sendable {
     let transport: NIOTransport
     let time: MovableTime
     let state: MemoryState
+    /// What the backends announced.
+    let notices: Recorder<BackendNotice>
 
     static func run(
         _ rules: OneSignalSimulator.Rules = .lenient,
@@ -34,7 +36,15 @@ struct Harness: Sendable {
         let time = MovableTime()
         try await OneSignalSimulator.run(rules, time: time) { simulator in
             let transport = NIOTransport(logger: quiet)
-            let context = BackendContext(name: "campaigns", http: transport, time: time, state: state, logger: quiet)
+            let notices = Recorder<BackendNotice>()
+            let context = BackendContext(
+                name: "campaigns",
+                http: transport,
+                time: time,
+                state: state,
+                logger: quiet,
+                announce: { notices.add($0) }
+            )
             var options = OneSignalOptions.sample(simulator)
             adjust(&options)
             let harness = Harness(
@@ -43,7 +53,8 @@ struct Harness: Sendable {
                 idPush: try IDPushBackend(options: .sample(simulator), oneSignal: options, context: context),
                 transport: transport,
                 time: time,
-                state: state
+                state: state,
+                notices: notices
             )
             do {
                 try await body(harness)
@@ -180,11 +191,14 @@ final class MovableTime: TimeSource {
     private let start = Date()
     /// All waits so far.
     let slept = Mutex<[Duration]>([])
+    /// Whether waits last, until they are cancelled or this is false again.
+    let holdsSleepers = Mutex(false)
 
     var now: Date { start.addingTimeInterval(offset.withLock { $0 }) }
     func advance(by span: Duration) { offset.withLock { $0 += span.inSeconds } }
     func sleep(for duration: Duration) async throws {
         try Task.checkCancellation()
+        while holdsSleepers.withLock({ $0 }) { try await Task.sleep(for: .milliseconds(2)) }
         slept.withLock { $0.append(duration) }
         advance(by: duration)
     }
@@ -220,5 +234,17 @@ func failure(_ body: () async throws(PushError) -> Void) async -> PushError? {
         return nil
     } catch {
         return error
+    }
+}
+
+/// A value as a configuration file would have it.
+func configNode(_ value: JSONValue) -> ConfigNode {
+    let origin = ConfigOrigin(file: "chapar.yaml", line: 1, column: 1)
+    switch value {
+    case .object(let object):
+        let entries = object.map { ConfigNode.Entry(key: $0.name, keyOrigin: origin, node: configNode($0.value)) }
+        return ConfigNode(.map(entries), origin: origin)
+    case .string(let text): return ConfigNode(.scalar(text), origin: origin)
+    default: return ConfigNode(.scalar(value.text), origin: origin)
     }
 }

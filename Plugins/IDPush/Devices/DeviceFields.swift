@@ -31,26 +31,35 @@ struct DeviceFields {
     let token: String
     let record: DeviceRecord
 
-    /// Takes the token that OneSignal can use.
+    /// Takes the first of the device's tokens that OneSignal can use.
     ///
     /// An FCM token of an iOS app is none, since `iOSPush` means an APNs token.
     init(_ record: DeviceRecord) throws(PushError) {
-        guard let token = record.token, !token.value.allSatisfy(\.isWhitespace) else {
+        let tokens = record.tokens.filter { !$0.value.allSatisfy(\.isWhitespace) }
+        guard let first = tokens.first else {
             throw PushError(.invalidRequest, "the device has no token", reason: "missing_device_token")
         }
-        switch token.service {
-        case .iOSAPNs: kind = .iOS
-        case .androidFirebase: kind = .android
-        case .androidHuawei: kind = .huawei
-        default:
-            throw PushError(
-                .invalidRequest,
-                "a token of \(token.service) is of no use here: ios-apns, android-firebase or android-huawei is",
-                reason: "wrong_token_service"
-            )
+        for token in tokens {
+            guard let kind = Self.kind(of: token.service) else { continue }
+            self.kind = kind
+            self.token = token.value
+            self.record = record
+            return
         }
-        self.token = token.value
-        self.record = record
+        throw PushError(
+            .invalidRequest,
+            "a token of \(first.service) is of no use here: ios-apns, android-firebase or android-huawei is",
+            reason: "wrong_token_service"
+        )
+    }
+
+    private static func kind(of service: TokenService) -> Kind? {
+        switch service {
+        case .iOSAPNs: .iOS
+        case .androidFirebase: .android
+        case .androidHuawei: .huawei
+        default: nil
+        }
     }
 
     /// The token as OneSignal's user model wants it: white space gone, and for APNs the brackets of a printed `Data` too.
@@ -77,12 +86,22 @@ struct DeviceFields {
         text("environment").flatMap(Environment.init) ?? fallback
     }
 
-    var tokenHash: String { Self.hash(token) }
+    /// The hash of the token and of the place it is registered at: in another app it has another id.
+    func tokenHash(at place: String) -> String { Self.hash("\(place)\n\(kind.rawValue)\n\(token)") }
 
-    /// The hash of everything but the token.
+    /// The hash of whatever else OneSignal is told; other attributes of the device are nobody's business there.
     var fieldsHash: String {
-        Self.hash("\(record.user ?? "")\n\(record.language ?? "")\n\(JSONValue.object(record.attributes).text)")
+        var told = JSONObject()
+        for name in Self.attributes { told[name] = record.attributes[name] }
+        return Self.hash("\(record.user ?? "")\n\(language ?? "")\n\(JSONValue.object(told).text)")
     }
+
+    /// The attributes that OneSignal has a field for.
+    private static let attributes =
+        ["app_version", "model", "os_version", "time_zone", "environment"] + places
+
+    /// Attributes that keep their names on the way.
+    static let places = ["country", "lat", "long"]
 
     private func text(_ name: String) -> String? { record.attributes[name]?.stringValue }
 

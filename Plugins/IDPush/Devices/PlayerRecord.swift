@@ -1,5 +1,6 @@
 public import Foundation
 public import PushCore
+import Synchronization
 
 /// What is known of one device at OneSignal: its id there and how it stands.
 ///
@@ -9,8 +10,12 @@ public struct PlayerRecord: Sendable, Hashable {
     public enum Subscription: String, Sendable, CaseIterable {
         /// It gets messages.
         case subscribed
-        /// It gets none.
+        /// It gets none, since we were asked for that.
         case unsubscribed
+        /// It gets none, as OneSignal said when something was sent: its user turned messages off on the device.
+        ///
+        /// It is left out until the app registers it again.
+        case declined
         /// Nobody has said.
         case unknown
     }
@@ -70,6 +75,24 @@ public protocol PlayerStore: Sendable {
     func save(_ record: PlayerRecord) async throws(PushError)
     /// Forgets the record of a device.
     func remove(device: String) async throws(PushError)
+    /// Forgets all records.
+    func removeAll() async throws(PushError)
+}
+
+extension PlayerStore {
+    /// Lets a device in again that had turned messages off, since its app has registered it; nobody is opted in by that.
+    func readmit(_ record: PlayerRecord) async throws(PushError) -> PlayerRecord {
+        guard record.subscription == .declined else { return record }
+        var record = record
+        record.subscription = .unknown
+        try await save(record)
+        return record
+    }
+
+    /// Forgets one device or all.
+    func forget(_ device: String?) async throws(PushError) {
+        if let device { try await remove(device: device) } else { try await removeAll() }
+    }
 }
 
 /// Keeps records in memory.
@@ -98,12 +121,19 @@ public actor MemoryPlayerStore: PlayerStore {
     public func remove(device: String) {
         if let record = records.removeValue(forKey: device) { devices[record.platformID] = nil }
     }
+
+    /// Forgets all records.
+    public func removeAll() { (records, devices) = ([:], [:]) }
 }
 
 /// Keeps records in the gateway's store, as small values of their own.
-public struct StatePlayerStore: PlayerStore {
+public final class StatePlayerStore: PlayerStore {
     private let state: any StateStore
     private let prefix: String
+    /// Which generation of records counts; what is forgotten all at once is an older one.
+    ///
+    /// Nil until it has been read.
+    private let generation = Mutex<Int?>(nil)
 
     /// Makes a store whose records belong to the backend of this name.
     public init(_ state: any StateStore, backend: String) {
@@ -143,19 +173,55 @@ public struct StatePlayerStore: PlayerStore {
         try await set("id/\(record.platformID)", nil)
     }
 
-    private func get(_ name: String) async throws(PushError) -> [UInt8]? {
+    /// Forgets all records.
+    ///
+    /// The store cannot list them: they stay where they are, unread, and newer ones have other names.
+    public func removeAll() async throws(PushError) {
+        let next = try await currentGeneration() + 1
         do throws(StoreError) {
-            return try await state.loadState("\(prefix)/\(name)")
+            try await state.saveState("\(prefix)/generation", Array("\(next)".utf8))
         } catch {
-            throw PushError(.unavailable, "the store failed: \(error)", reason: "store_failed")
+            throw Self.failure(error)
+        }
+        generation.withLock { $0 = next }
+    }
+
+    private func currentGeneration() async throws(PushError) -> Int {
+        if let known = generation.withLock({ $0 }) { return known }
+        do throws(StoreError) {
+            let bytes = try await state.loadState("\(prefix)/generation") ?? []
+            let read = Int(String(decoding: bytes, as: UTF8.self)) ?? 0
+            generation.withLock { $0 = $0 ?? read }
+            return read
+        } catch {
+            throw Self.failure(error)
+        }
+    }
+
+    private func path(_ name: String) async throws(PushError) -> String {
+        let generation = try await currentGeneration()
+        return generation == 0 ? "\(prefix)/\(name)" : "\(prefix)/\(generation)/\(name)"
+    }
+
+    private static func failure(_ error: StoreError) -> PushError {
+        PushError(.unavailable, "the store failed: \(error)", reason: "store_failed")
+    }
+
+    private func get(_ name: String) async throws(PushError) -> [UInt8]? {
+        let path = try await path(name)
+        do throws(StoreError) {
+            return try await state.loadState(path)
+        } catch {
+            throw Self.failure(error)
         }
     }
 
     private func set(_ name: String, _ value: [UInt8]?) async throws(PushError) {
+        let path = try await path(name)
         do throws(StoreError) {
-            try await state.saveState("\(prefix)/\(name)", value)
+            try await state.saveState(path, value)
         } catch {
-            throw PushError(.unavailable, "the store failed: \(error)", reason: "store_failed")
+            throw Self.failure(error)
         }
     }
 }

@@ -38,6 +38,7 @@ public final class IDPushBackend: PushBackend {
     public let sender: OneSignalBackend?
 
     private let client: IDPushClient
+    private let players: any PlayerStore
     private let registrar: IDPushRegistrar
 
     /// Makes a backend.
@@ -57,6 +58,7 @@ public final class IDPushBackend: PushBackend {
         context: BackendContext
     ) throws(HTTPPoolError) {
         let players = players ?? PlayerRecord.store(context)
+        self.players = players
         client = try IDPushClient(
             base: options.base,
             common: options.common,
@@ -126,6 +128,9 @@ public final class IDPushBackend: PushBackend {
         await client.shutdown(grace: grace)
         await sender?.shutdown(grace: grace)
     }
+
+    /// Forgets the ids of one device or of all, and how they stand; OneSignal inside uses the same.
+    public func forget(device: String?) async throws(PushError) { try await players.forget(device) }
 
     /// Adds and edits devices.
     public var devices: (any DeviceRegistrar)? { registrar }

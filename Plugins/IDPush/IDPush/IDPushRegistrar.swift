@@ -11,14 +11,13 @@ struct IDPushRegistrar: DeviceRegistrar, SubscriptionManager, TagEditor {
     let turns: DeviceTurns
     let time: any TimeSource
 
-    /// What an edit ended with.
-    private enum Edit {
-        case done
-        /// IDPush, or OneSignal behind it, does not know the player.
-        case unknown(PushError)
-    }
-
     // MARK: Registering
+
+    /// Whether the device has a token that OneSignal takes.
+    func accepts(_ device: DeviceRecord) -> Bool { (try? DeviceFields(device)) != nil }
+
+    /// The project, which is a secret and goes in as a hash, and the entitlement of its tokens.
+    var stamp: String { DeviceFields.hash("\(options.projectID.reveal())\n\(options.environment.rawValue)") }
 
     /// Adds the device, or edits it when only fields changed.
     ///
@@ -26,25 +25,22 @@ struct IDPushRegistrar: DeviceRegistrar, SubscriptionManager, TagEditor {
     func register(_ device: DeviceRecord) async throws(PushError) -> String {
         let fields = try DeviceFields(device)
         return try await turns.run(device.id) { () async throws(PushError) in
-            guard let known = try await players.load(device: device.id), known.tokenHash == fields.tokenHash else {
-                return try await add(fields, try await players.load(device: device.id)).platformID
+            let known = try await players.load(device: device.id)
+            guard let known, known.tokenHash == fields.tokenHash(at: stamp) else {
+                return try await add(fields, known).platformID
             }
-            if known.fieldsHash == fields.fieldsHash { return known.platformID }
-            var parameters = JSONObject()
-            if let language = fields.language { parameters["language"] = .string(language) }
-            if let seconds = fields.secondsFromUTC(at: time.now) { parameters["timezone"] = .integer(Int64(seconds)) }
+            if known.fieldsHash == fields.fieldsHash { return try await players.readmit(known).platformID }
+            var parameters = parameters(fields)
             parameters["external_user_id"] = .string(device.user ?? "")
-            for name in ["country", "lat", "long"] {
-                if let value = device.attributes[name] { parameters[name] = value }
-            }
-            let record = try await edit(device, .editDevice(parameters: parameters)) {
-                $0.fieldsHash = fields.fieldsHash
+            let record = try await edit(device, .editDevice(parameters: parameters)) { record in
+                record.fieldsHash = fields.fieldsHash
+                if record.subscription == .declined { record.subscription = .unknown }
             }
             return record.platformID
         }
     }
 
-    /// Registers; somebody who has opted out stays out, as one operation.
+    /// Registers, and tells what the action itself has no room for; somebody who has opted out stays out, as one operation.
     private func add(_ fields: DeviceFields, _ known: PlayerRecord?) async throws(PushError) -> PlayerRecord {
         let action = IDPushAction.addDevice(token: fields.token)
         let reply = try await exchange(action, playerID: nil, facts: facts(fields.record))
@@ -52,17 +48,38 @@ struct IDPushRegistrar: DeviceRegistrar, SubscriptionManager, TagEditor {
         var record = PlayerRecord(
             device: fields.record.id,
             platformID: id,
-            tokenHash: fields.tokenHash,
-            fieldsHash: fields.fieldsHash,
+            tokenHash: fields.tokenHash(at: stamp),
+            fieldsHash: "",
             since: time.now,
             renewedAt: known?.renewedAt
         )
+        var parameters = parameters(fields)
         if known?.subscription == .unsubscribed {
             (record.subscription, record.reason) = (.unsubscribed, -2)
-            _ = try await exchange(.unsubscribe, playerID: id, facts: facts(fields.record))
+            parameters["notification_types"] = -2
+        } else {
+            // What follows may fail; then it is tried again alone.
+            try await players.save(record)
         }
+        if !parameters.isEmpty {
+            do { try await time.sleep(for: options.writeSpacing) } catch { throw Self.cancelled }
+            _ = try await exchange(.editDevice(parameters: parameters), playerID: id, facts: facts(fields.record))
+        }
+        record.fieldsHash = fields.fieldsHash
         try await players.save(record)
         return record
+    }
+
+    /// What IDPush passes on to OneSignal and adding has no parameter for.
+    private func parameters(_ fields: DeviceFields) -> JSONObject {
+        var parameters = JSONObject()
+        if let language = fields.language { parameters["language"] = .string(language) }
+        if let seconds = fields.secondsFromUTC(at: time.now) { parameters["timezone"] = .integer(Int64(seconds)) }
+        if let user = fields.record.user { parameters["external_user_id"] = .string(user) }
+        for name in DeviceFields.places {
+            if let value = fields.record.attributes[name] { parameters[name] = value }
+        }
+        return parameters
     }
 
     /// Unsubscribes, since there is no route that deletes, and forgets the id.
@@ -95,10 +112,13 @@ struct IDPushRegistrar: DeviceRegistrar, SubscriptionManager, TagEditor {
     func status(of device: DeviceRecord) async throws(PushError) -> SubscriptionStatus? {
         switch try await players.load(device: device.id)?.subscription {
         case .subscribed?: .subscribed
-        case .unsubscribed?: .unsubscribed
+        case .unsubscribed?, .declined?: .unsubscribed
         case .unknown?, nil: nil
         }
     }
+
+    /// What OneSignal would not take.
+    func issues(in tags: JSONObject, of device: DeviceRecord) -> [PushWarning] { OneSignalTags.issues(tags) }
 
     /// Sets tags without opting anybody in: the original's own action would.
     func setTags(_ tags: JSONObject, of device: DeviceRecord) async throws(PushError) {
@@ -110,7 +130,7 @@ struct IDPushRegistrar: DeviceRegistrar, SubscriptionManager, TagEditor {
                 switch state {
                 case .subscribed: parameters["notification_types"] = 1
                 case .unsubscribed: parameters["notification_types"] = -2
-                case .unknown: break
+                case .declined, .unknown: break
                 }
                 _ = try await edit(device, .editDevice(parameters: parameters)) { _ in }
             }
@@ -144,6 +164,7 @@ struct IDPushRegistrar: DeviceRegistrar, SubscriptionManager, TagEditor {
                 let fields = try? DeviceFields(device)
             else { throw error }
             record.renewedAt = time.now
+            try await players.save(record)  // Also when adding fails: not with every edit.
             record = try await add(fields, record)
             _ = try await exchange(action, playerID: record.platformID, facts: facts(device))
         }
@@ -210,6 +231,10 @@ struct IDPushRegistrar: DeviceRegistrar, SubscriptionManager, TagEditor {
 
     private static func invalid(_ reply: IDPushReply) -> PushError {
         PushError(.badAnswer, reply.message ?? "IDPush's answer cannot be read", reason: "invalid_response")
+    }
+
+    private static var cancelled: PushError {
+        PushError(.unavailable, "the caller was cancelled", reason: "cancelled")
     }
 
     private func facts(_ device: DeviceRecord) -> DeviceFacts {

@@ -55,7 +55,7 @@ public struct IDPushRequest: Sendable, Hashable {
         case .unsubscribe: values["notification_types"] = "-2"
         case .setTags(let tags):
             values["notification_types"] = "1"
-            values["tags"] = JSONValue.object(tags).text
+            values["tags"] = JSONValue.object(tags).isJSON ? JSONValue.object(tags).text : ""
         case .editDevice(let parameters):
             for (name, value) in parameters { values[name] = Self.text(value) }
         }
@@ -75,6 +75,18 @@ public struct IDPushRequest: Sendable, Hashable {
         case .string(let text): text
         case .double(let number) where number == number.rounded() && abs(number) < 1e15: String(Int64(number))
         case .integer, .double, .array, .object: value.text
+        }
+    }
+}
+
+extension JSONValue {
+    /// Whether it can be written as JSON: infinite numbers cannot.
+    fileprivate var isJSON: Bool {
+        switch self {
+        case .double(let number): number.isFinite
+        case .array(let elements): elements.allSatisfy(\.isJSON)
+        case .object(let object): object.allSatisfy { $0.value.isJSON }
+        case .null, .bool, .integer, .string: true
         }
     }
 }

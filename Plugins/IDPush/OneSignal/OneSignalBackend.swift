@@ -28,8 +28,10 @@ public final class OneSignalBackend: PushBackend {
     private let share: MessageShare
     private let registrar: any OneSignalDevices
     private let chunkSize: Mutex<Int>
+    private let reconciler: OneSignalReconciler?
     private let alert = Mutex<String?>(nil)
     private let logger: Logger
+    private let announce: @Sendable (BackendNotice) -> Void
 
     var options: OneSignalOptions { api.options }
 
@@ -49,11 +51,13 @@ public final class OneSignalBackend: PushBackend {
     ) throws(HTTPPoolError) {
         name = context.name
         logger = context.logger
+        announce = context.announce
         let players = players ?? PlayerRecord.store(context)
         self.players = players
         api = try OneSignalAPI(options, strategy: strategy, context: context)
         messages = OneSignalMessages(api: api)
         directory = OneSignalDirectory(api: api)
+        reconciler = options.reconcilesCounts ? OneSignalReconciler(messages, context) : nil
         ledger = OneSignalLedger(state: context.state, backend: context.name, time: context.time)
         share = MessageShare(limit: options.maximumMessagesPer15Minutes, time: context.time)
         chunkSize = Mutex(options.chunkSize)
@@ -144,8 +148,7 @@ public final class OneSignalBackend: PushBackend {
             await ledger.forget(chunk.key)
             let limit = max(1, chunk.targets.count / 2)
             chunkSize.withLock { $0 = min($0, limit) }
-            alert.withLock { $0 = "OneSignal takes fewer ids in one request than batch_size: \(limit) from now on." }
-            logger.warning("OneSignal refused a batch as too large", metadata: ["batch_size": "\(limit)"])
+            warn("batch_size", "OneSignal takes fewer ids in one request than batch_size: \(limit) from now on.")
             for half in OneSignalPlan.cut(mine, chunk.form, limit, name) {
                 await send(half, body, plan, index, report)
             }
@@ -164,7 +167,7 @@ public final class OneSignalBackend: PushBackend {
         if let wait = await share.take(chunk.targets.count) {
             let detail =
                 "The app's limit of messages in 15 minutes would be crossed; OneSignal disables an app for that."
-            alert.withLock { $0 = detail }
+            warn("app_message_limit", detail)
             let refusal = Refusal(
                 .platform,
                 reason: "app_message_limit",
@@ -174,13 +177,19 @@ public final class OneSignalBackend: PushBackend {
             return OneSignalVerdict(outcome: .refused(refusal), isOpen: true)
         }
         let isLegacy = options.deviceAPI == .players
+        let started = api.time.now
         let bytes = body.bytes(appID: options.appID, audience: chunk.audience, key: chunk.key, isLegacy: isLegacy)
         do throws(PushError) {
             switch try await api.exchange("POST", "/notifications", bytes, quota: .messages) {
             case .success(let answer):
                 let verdict = OneSignalVerdict(answer, for: chunk)
                 note(answer, verdict)
-                await noteUnsubscribed(answer, chunk)
+                await noteUnsubscribed(answer, chunk, since: started)
+                if case .accepted(let acceptance) = verdict.outcome, let id = acceptance.platformID,
+                    chunk.form == .subscriptions
+                {
+                    await reconciler?.watch(id, expected: chunk.targets.count)
+                }
                 return verdict
             case .failure(let failure):
                 return OneSignalVerdict(outcome: OneSignalRefusals.outcome(of: failure), isOpen: true)
@@ -204,37 +213,46 @@ public final class OneSignalBackend: PushBackend {
         switch verdict.outcome {
         case .accepted: alert.withLock { $0 = nil }
         case .refused(let refusal) where refusal.advice == .parkBackend:
-            alert.withLock { $0 = refusal.detail ?? "OneSignal refused the account (\(refusal.reason))." }
+            warn("account", refusal.detail ?? "OneSignal refused the account (\(refusal.reason)).", .error)
         default: break
         }
     }
 
+    /// Tells of trouble, once until something works again.
+    private func warn(_ name: String, _ sentence: String, _ level: BackendNotice.Level = .retry) {
+        let isNews = alert.withLock { alert in
+            defer { alert = sentence }
+            return alert != sentence
+        }
+        guard isNews else { return }
+        logger.warning("\(sentence)")
+        announce(BackendNotice(level, name, message: sentence))
+    }
+
     /// Writes down who has unsubscribed, unless so many have that a wrong app id is the likelier reason.
-    private func noteUnsubscribed(_ answer: OneSignalAnswer, _ chunk: OneSignalChunk) async {
+    private func noteUnsubscribed(_ answer: OneSignalAnswer, _ chunk: OneSignalChunk, since started: Date) async {
         guard chunk.form == .subscriptions else { return }
         let ids = Set(answer.entries("invalid_player_ids") + answer.entries("invalid_subscription_ids"))
         let count = chunk.targets.count
         guard !ids.isEmpty || answer.status == 200 && answer.id == nil else { return }
         guard answer.id != nil, ids.count * 2 <= count else {
             guard count > 1 else { return }
-            let sentence =
-                "OneSignal calls \(ids.isEmpty ? count : ids.count) of \(count) ids unsubscribed: is app_id right?"
-            alert.withLock { $0 = sentence }
-            logger.warning(
-                "OneSignal refused most ids of a request; nothing was changed",
-                metadata: ["ids": "\(count)"]
-            )
+            let found = ids.isEmpty ? count : ids.count
+            warn("mass_refusal", "OneSignal calls \(found) of \(count) ids unsubscribed: is app_id right?")
             return
         }
         for id in ids {
             // A store that fails costs one more refusal next time.
             guard let device = try? await players.device(platformID: id.lowercased()),
-                var record = try? await players.load(device: device)
+                var record = try? await players.load(device: device), record.subscription != .unsubscribed,
+                record.since.millisecondsSince1970 <= started.millisecondsSince1970  // As stores keep it.
             else { continue }
-            record.subscription = .unsubscribed
-            record.reason = -2
+            record.subscription = .declined
+            record.reason = 0
             record.since = api.time.now
             try? await players.save(record)
+            let sentence = "OneSignal says that the device is not subscribed; it is left out until it registers again."
+            announce(BackendNotice(.info, "unsubscribed", device: device, message: sentence))
         }
     }
 
@@ -275,7 +293,13 @@ public final class OneSignalBackend: PushBackend {
     }
 
     /// Ends the backend.
-    public func shutdown(grace: Duration) async { await api.shutdown(grace: grace) }
+    public func shutdown(grace: Duration) async {
+        await reconciler?.shutdown()
+        await api.shutdown(grace: grace)
+    }
+
+    /// Forgets the ids of one device or of all, and how they stand.
+    public func forget(device: String?) async throws(PushError) { try await players.forget(device) }
 
     /// Adds and edits devices.
     public var devices: (any DeviceRegistrar)? { registrar }
@@ -290,7 +314,20 @@ public final class OneSignalBackend: PushBackend {
 }
 
 /// What both models of devices can do.
-protocol OneSignalDevices: DeviceRegistrar, SubscriptionManager, TagEditor {}
+protocol OneSignalDevices: DeviceRegistrar, SubscriptionManager, TagEditor {
+    var api: OneSignalAPI { get }
+}
+
+extension OneSignalDevices {
+    /// Whether the device has a token that OneSignal takes.
+    func accepts(_ device: DeviceRecord) -> Bool { (try? DeviceFields(device)) != nil }
+
+    /// The app, its model and the entitlement of its tokens.
+    var stamp: String {
+        let options = api.options
+        return "\(options.appID) \(options.deviceAPI.rawValue) \(options.environment.rawValue)"
+    }
+}
 
 extension PlayerRecord {
     /// The store that a context gives; memory without one.

@@ -165,8 +165,10 @@ public struct OneSignalMessages: MessageCanceller, MessageTracker {
             throw PushError(.invalidRequest, "OneSignal does not know the message", reason: "not_found")
         }
         if answer.status == 400 { return false }
-        let success = answer.body?["success"]
-        return success?.boolValue ?? (success?.stringValue == "true")
+        guard let success = answer.body?["success"] else {
+            throw PushError(.badAnswer, "OneSignal's answer does not say whether it cancelled", reason: "bad_answer")
+        }
+        return success.boolValue ?? (success.stringValue == "true")
     }
 
     private static func isUnknown(_ answer: OneSignalAnswer) -> Bool {

@@ -56,7 +56,7 @@ public struct OneSignalOptions: Sendable {
     public var allowsRawTokens = false
     /// Whether a time to send is left to OneSignal, where it can be cancelled.
     public var schedulesOnPlatform = false
-    /// Whether ``OneSignalMessages/shortfall(of:expected:)`` is worth asking after a send.
+    /// Whether counts are compared some time after each send to named ids; a shortfall is a notice of the backend.
     public var reconcilesCounts = false
     /// The most recipients in 15 minutes; 0 is no guard.
     public var maximumMessagesPer15Minutes = 0

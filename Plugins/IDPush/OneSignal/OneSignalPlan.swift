@@ -112,7 +112,7 @@ struct OneSignalPlan: Sendable {
                 guard let record = try await backend.players.load(device: id) else {
                     return refuse(.token, "not_registered", "The device was never registered with OneSignal.")
                 }
-                guard record.subscription != .unsubscribed else {
+                guard record.subscription != .unsubscribed, record.subscription != .declined else {
                     return refuse(.token, "unsubscribed", "The device does not want messages.")
                 }
                 return .target(.subscriptions, record.platformID)

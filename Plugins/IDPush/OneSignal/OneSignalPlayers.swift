@@ -14,19 +14,30 @@ struct OneSignalPlayers: OneSignalDevices {
         let fields = try DeviceFields(device)
         return try await turns.run(device.id) { () async throws(PushError) in
             let known = try await players.load(device: device.id)
-            if let known, known.tokenHash == fields.tokenHash {
-                if known.fieldsHash == fields.fieldsHash { return known.platformID }
-                try await edit(device, body(fields)) { record in record.fieldsHash = fields.fieldsHash }
-                return try await players.load(device: device.id)?.platformID ?? known.platformID
+            guard let known, known.tokenHash == fields.tokenHash(at: stamp) else {
+                return try await add(fields, known).platformID
             }
-            return try await add(fields, known).platformID
+            if known.fieldsHash == fields.fieldsHash { return try await players.readmit(known).platformID }
+            var changes = body(fields)
+            changes["external_user_id"] = .string(device.user ?? "")  // After a log-out it is nobody's.
+            try await edit(device, changes) { record in
+                record.fieldsHash = fields.fieldsHash
+                if record.subscription == .declined { record.subscription = .unknown }
+            }
+            return try await players.load(device: device.id)?.platformID ?? known.platformID
         }
     }
 
     private func add(_ fields: DeviceFields, _ known: PlayerRecord?) async throws(PushError) -> PlayerRecord {
-        let isOptedOut = known?.subscription == .unsubscribed
         var request = body(fields)
-        request["notification_types"] = isOptedOut ? -2 : 1
+        var standing = PlayerRecord.Subscription.subscribed
+        switch known?.subscription {
+        case .subscribed?, nil: request["notification_types"] = 1
+        case .unsubscribed?:
+            standing = .unsubscribed
+            request["notification_types"] = -2
+        case .declined?, .unknown?: standing = .unknown  // As it stands there: nobody is opted in.
+        }
         let answer = try await api.call("POST", "/players", .object(request), quota: .writes)
         guard let id = answer.id, answer.body?["success"] != false else {
             throw PushError(.badAnswer, "OneSignal's answer has no player id", reason: "bad_answer")
@@ -34,10 +45,10 @@ struct OneSignalPlayers: OneSignalDevices {
         let record = PlayerRecord(
             device: fields.record.id,
             platformID: id.lowercased(),
-            tokenHash: fields.tokenHash,
+            tokenHash: fields.tokenHash(at: stamp),
             fieldsHash: fields.fieldsHash,
-            subscription: isOptedOut ? .unsubscribed : .subscribed,
-            reason: isOptedOut ? -2 : 1,
+            subscription: standing,
+            reason: standing == .unsubscribed ? -2 : 1,
             since: api.time.now
         )
         try await players.save(record)
@@ -55,7 +66,7 @@ struct OneSignalPlayers: OneSignalDevices {
         if let model = fields.model { object["device_model"] = .string(model) }
         if let system = fields.osVersion { object["device_os"] = .string(system) }
         if let user = fields.record.user { object["external_user_id"] = .string(user) }
-        for name in ["country", "lat", "long"] {
+        for name in DeviceFields.places {
             if let value = fields.record.attributes[name] { object[name] = value }
         }
         let fallback = DeviceFields.Environment(rawValue: api.options.environment.rawValue) ?? .production
@@ -126,7 +137,10 @@ struct OneSignalPlayers: OneSignalDevices {
         guard let record = try await players.load(device: device.id) else { return nil }
         let path = OneSignalAPI.path("players", record.platformID) + "?app_id=\(app)"
         let answer = try await api.call("GET", path, quota: .views) { $0.isUnknownDevice }
-        guard !answer.isUnknownDevice, let body = answer.body else { return nil }
+        guard !answer.isUnknownDevice else { return nil }
+        guard let body = answer.body else {
+            throw PushError(.badAnswer, "OneSignal's answer shows no player", reason: "bad_answer")
+        }
         if body["invalid_identifier"]?.boolValue ?? false { return .unsubscribed }
         return (body["notification_types"]?.integerValue ?? 1) > 0 ? .subscribed : .unsubscribed
     }
@@ -139,4 +153,7 @@ struct OneSignalPlayers: OneSignalDevices {
             }
         }
     }
+
+    /// What OneSignal would not take.
+    func issues(in tags: JSONObject, of device: DeviceRecord) -> [PushWarning] { OneSignalTags.issues(tags) }
 }

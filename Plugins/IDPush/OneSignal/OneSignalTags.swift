@@ -12,37 +12,46 @@ enum OneSignalTags {
     /// The longest value, in bytes; OneSignal advises about 1 KB for all.
     static let longestValue = 1_024
 
+    /// What is wrong with tags, each with its place.
+    static func issues(_ tags: JSONObject) -> [PushWarning] {
+        tags.compactMap { name, value in
+            fault(name, value).map { PushWarning(pointer: "#/\(pointer(name))", code: $0.code, detail: $0.detail) }
+        }
+    }
+
     /// The requests that set the tags, in the order of their names; throws with the name of a tag that cannot be set.
     static func requests(_ tags: JSONObject) throws(PushError) -> [JSONObject] {
         var requests: [JSONObject] = []
         for (name, value) in tags.sorted(by: { $0.name < $1.name }) {
-            guard !name.allSatisfy(\.isWhitespace), name.utf8.count <= 128 else {
-                throw PushError(.invalidRequest, "a tag's name has 1 to 128 bytes", reason: "bad_tag_name")
-            }
-            guard !reserved.contains(name) else {
-                throw PushError(
-                    .invalidRequest,
-                    "OneSignal keeps the tag name \(name) for itself",
-                    reason: "reserved_tag"
-                )
-            }
-            guard let text = DeviceRecord.tagText(value) else {
-                throw PushError(
-                    .invalidRequest,
-                    "the tag \(name) holds a list or an object: OneSignal takes texts, numbers, true and false",
-                    reason: "bad_tag_value"
-                )
-            }
-            guard text.utf8.count <= longestValue else {
-                throw PushError(
-                    .invalidRequest,
-                    "the tag \(name) has \(text.utf8.count) bytes: at most \(longestValue)",
-                    reason: "bad_tag_value"
-                )
-            }
+            if let fault = fault(name, value) { throw PushError(.invalidRequest, fault.detail, reason: fault.code) }
             if requests.last.map({ $0.count == limit }) ?? true { requests.append(JSONObject()) }
-            requests[requests.count - 1][name] = .string(text)
+            requests[requests.count - 1][name] = .string(DeviceRecord.tagText(value) ?? "")
         }
         return requests
+    }
+
+    private static func fault(_ name: String, _ value: JSONValue) -> (code: String, detail: String)? {
+        guard !name.allSatisfy(\.isWhitespace), name.utf8.count <= 128 else {
+            return ("bad_tag_name", "A tag's name has 1 to 128 bytes.")
+        }
+        guard !reserved.contains(name) else {
+            return ("reserved_tag", "OneSignal keeps the tag name \(name) for itself.")
+        }
+        guard let text = DeviceRecord.tagText(value) else {
+            return (
+                "bad_tag_value",
+                "The tag \(name) holds what is no single value: OneSignal takes texts, numbers, true and false."
+            )
+        }
+        guard text.utf8.count <= longestValue else {
+            return ("bad_tag_value", "The tag \(name) has \(text.utf8.count) bytes: at most \(longestValue).")
+        }
+        return nil
+    }
+
+    /// A name as a step of a JSON pointer (RFC 6901 section 3).
+    private static func pointer(_ name: String) -> String {
+        name.split(separator: "~", omittingEmptySubsequences: false).joined(separator: "~0")
+            .split(separator: "/", omittingEmptySubsequences: false).joined(separator: "~1")
     }
 }

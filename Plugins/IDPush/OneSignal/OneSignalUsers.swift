@@ -19,8 +19,8 @@ struct OneSignalUsers: OneSignalDevices {
         }
         return try await turns.run(device.id) { () async throws(PushError) in
             let known = try await players.load(device: device.id)
-            if let known, known.tokenHash == fields.tokenHash, known.fieldsHash == fields.fieldsHash {
-                return known.platformID
+            if let known, known.tokenHash == fields.tokenHash(at: stamp), known.fieldsHash == fields.fieldsHash {
+                return try await players.readmit(known).platformID
             }
             return try await create(fields, known).platformID
         }
@@ -28,22 +28,26 @@ struct OneSignalUsers: OneSignalDevices {
 
     /// Creates the subscription, finds its id, keeps it: in this order, so that what is reported is kept.
     private func create(_ fields: DeviceFields, _ known: PlayerRecord?) async throws(PushError) -> PlayerRecord {
-        let isOptedOut = known?.subscription == .unsubscribed
         var request = JSONObject()
         if let user = fields.record.user { request["identity"] = ["external_id": .string(user)] }
         var properties = JSONObject()
         if let language = fields.language { properties["language"] = .string(language) }
         if let zone = fields.timeZone { properties["timezone_id"] = .string(zone) }
-        for name in ["country", "lat", "long"] {
+        for name in DeviceFields.places {
             if let value = fields.record.attributes[name] { properties[name] = value }
         }
         if !properties.isEmpty { request["properties"] = .object(properties) }
         var subscription = self.subscription(fields)
-        subscription["enabled"] = .bool(!isOptedOut)
-        subscription["notification_types"] = isOptedOut ? -31 : 1
+        var standing = PlayerRecord.Subscription.subscribed
+        switch known?.subscription {
+        case .subscribed?, nil: (subscription["enabled"], subscription["notification_types"]) = (true, 1)
+        case .unsubscribed?:
+            standing = .unsubscribed
+            (subscription["enabled"], subscription["notification_types"]) = (false, -31)
+        case .declined?, .unknown?: standing = .unknown  // As it stands there: nobody is opted in.
+        }
         request["subscriptions"] = [.object(subscription)]
-        let path = OneSignalAPI.path("apps", app, "users")
-        let answer = try await api.call("POST", path, .object(request), quota: .writes)
+        let answer = try await post(request, for: fields.record.user)
         let identity = answer.body?["identity"]?["onesignal_id"]?.stringValue
         var id = Self.find(fields, in: answer.body)
         if id == nil {
@@ -67,14 +71,23 @@ struct OneSignalUsers: OneSignalDevices {
             device: fields.record.id,
             platformID: id.lowercased(),
             oneSignalID: identity,
-            tokenHash: fields.tokenHash,
+            tokenHash: fields.tokenHash(at: stamp),
             fieldsHash: fields.fieldsHash,
-            subscription: isOptedOut ? .unsubscribed : .subscribed,
-            reason: isOptedOut ? -31 : 1,
+            subscription: standing,
+            reason: standing == .unsubscribed ? -31 : 1,
             since: api.time.now
         )
         try await players.save(record)
         return record
+    }
+
+    /// Makes or changes a user; one request a second for each, whichever of the devices asks.
+    private func post(_ request: JSONObject, for user: String?) async throws(PushError) -> OneSignalAnswer {
+        let path = OneSignalAPI.path("apps", app, "users")
+        guard let user else { return try await api.call("POST", path, .object(request), quota: .writes) }
+        return try await turns.run("user:\(user)") { () async throws(PushError) in
+            try await api.call("POST", path, .object(request), quota: .writes)
+        }
     }
 
     private func subscription(_ fields: DeviceFields) -> JSONObject {
@@ -112,7 +125,11 @@ struct OneSignalUsers: OneSignalDevices {
     private func user(_ alias: (label: String, id: String)) async throws(PushError) -> OneSignalAnswer? {
         let path = OneSignalAPI.path("apps", app, "users", "by", alias.label, alias.id)
         let answer = try await api.call("GET", path, quota: .views) { $0.status == 404 }
-        return answer.status == 404 ? nil : answer
+        guard answer.status != 404 else { return nil }
+        guard answer.body != nil else {
+            throw PushError(.badAnswer, "OneSignal's answer shows no user", reason: "bad_answer")
+        }
+        return answer
     }
 
     /// Deletes the subscription and forgets it.
@@ -216,13 +233,27 @@ struct OneSignalUsers: OneSignalDevices {
                 reason: "not_registered"
             )
         }
-        let path = OneSignalAPI.path("apps", app, "users", "by", alias.0, alias.1)
         for request in requests {
-            // One request a second for each user, whichever of the devices asks.
-            try await turns.run("user:\(alias.1)") { () async throws(PushError) in
-                let body: JSONValue = ["properties": ["tags": .object(request)]]
-                _ = try await api.call("PATCH", path, body, quota: .writes)
+            try await turns.run(device.id) { () async throws(PushError) in
+                var answer = try await patch(request, alias)
+                if answer.status == 404 {
+                    // OneSignal has lost the user: the device's registration makes it again, once.
+                    let fresh = try await create(try DeviceFields(device), record)
+                    answer = try await patch(request, self.alias(device, fresh) ?? alias)
+                }
+                guard (200..<300).contains(answer.status) else { throw OneSignalRefusals.error(answer) }
             }
         }
     }
+
+    private func patch(_ tags: JSONObject, _ alias: (String, String)) async throws(PushError) -> OneSignalAnswer {
+        let path = OneSignalAPI.path("apps", app, "users", "by", alias.0, alias.1)
+        return try await turns.run("user:\(alias.1)") { () async throws(PushError) in
+            let body: JSONValue = ["properties": ["tags": .object(tags)]]
+            return try await api.call("PATCH", path, body, quota: .writes) { $0.status == 404 }
+        }
+    }
+
+    /// What OneSignal would not take.
+    func issues(in tags: JSONObject, of device: DeviceRecord) -> [PushWarning] { OneSignalTags.issues(tags) }
 }

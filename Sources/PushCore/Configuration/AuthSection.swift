@@ -56,7 +56,8 @@ extension BackendContext {
             http: AuthorizedTransport(http, strategy: strategy),
             time: time,
             state: state,
-            logger: logger
+            logger: logger,
+            announce: announce
         )
     }
 }

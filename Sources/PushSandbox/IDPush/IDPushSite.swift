@@ -70,6 +70,10 @@ struct IDPushSite: SandboxSite {
             }
             changes["tags"] = try? JSONValue(parsing: Array(text.utf8))
         }
+        let owner = simulator.player(id)?.user ?? ""
+        guard simulator.world({ $0.hasRoom(for: changes["tags"]?.objectValue ?? JSONObject(), of: owner) }) else {
+            return Self.no("too many tags")
+        }
         let edited = changes
         simulator.world { OneSignalSite.edit(edited, id, in: &$0) }
         return Self.reply(200, ["status": 1])

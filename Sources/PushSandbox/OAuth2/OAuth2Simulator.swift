@@ -51,15 +51,41 @@ public final class OAuth2Simulator: Sendable {
     /// The name of the listener, for fault rules.
     public static let listener: SandboxListener = "oauth2"
 
-    private let host: SandboxWebHost
+    let host: SandboxWebHost
+    /// The platform behind a relay that takes this server's tokens; nil when there is none.
+    let relayed: OneSignalSimulator?
     private let site: OAuth2Site
     private let port: Int
 
     /// Makes a server that listens nowhere yet.
-    public init(_ rules: Rules = Rules(), port: Int = 0, time: any TimeSource = SystemTime()) throws {
-        host = SandboxWebHost(.init(), authority: try SandboxCertificateAuthority(), time: time)
+    ///
+    /// - Parameters:
+    ///   - rules: How it behaves.
+    ///   - port: Its port; 0 for a free one.
+    ///   - relayed: A platform that takes this server's tokens in the place of its own key from now on.
+    ///   - authority: Who signs its certificate; nil makes one.
+    ///   - time: The clock.
+    /// - Throws: When no certificate can be made.
+    public init(
+        _ rules: Rules = Rules(),
+        port: Int = 0,
+        relayed: OneSignalSimulator? = nil,
+        authority: SandboxCertificateAuthority? = nil,
+        time: any TimeSource = SystemTime()
+    ) throws {
+        host = SandboxWebHost(.init(), authority: try authority ?? SandboxCertificateAuthority(), time: time)
         site = OAuth2Site(rules)
         self.port = port
+        self.relayed = relayed
+        relayed?.rules.takesBearer = { [site] token in
+            site.world { world in
+                let isValid = !world.rules.refusesEverything && world.access.contains(token)
+                world.counters.apiRequests += 1
+                world.counters.authorized += 1
+                world.counters.refused += isValid ? 0 : 1
+                return isValid
+            }
+        }
     }
 
     /// Starts a server, runs `body`, and shuts the server down whatever happens.
@@ -80,6 +106,8 @@ public final class OAuth2Simulator: Sendable {
     /// Stops; doing it twice is no mistake.
     public func shutdown() async { await host.shutdown() }
 
+    /// The address of the token endpoint.
+    public var tokenURL: String { host.url(Self.listener) + Self.tokenPath }
     /// The API's address, to which ``tokenPath`` belongs as well.
     public var baseURL: String { "\(host.url(Self.listener))/v1/" }
     /// The certificate to trust, PEM.

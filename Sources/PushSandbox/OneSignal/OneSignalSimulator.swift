@@ -33,6 +33,10 @@ public final class OneSignalSimulator: Sendable {
         public var createsPerSecond = 150
         /// Whether IDPush answers 404 for a player it does not know, and not 200 with status 0.
         public var idPushAnswers404 = false
+        /// The most tags of a user, by the app's plan; nil is no limit.
+        public var maximumTags: Int?
+        /// Which access tokens a relay in front of the API takes in the key's place; nil is no relay.
+        public var takesBearer: (@Sendable (String) -> Bool)?
         /// Whether every id counts as unsubscribed, as those of another app would.
         public var isWrongApp = false
 

@@ -43,6 +43,7 @@ extension OneSignalSite {
         let found = simulator.world { world in
             aliases.compactMap { world.user($0.key, $0.value) }.first
         }
+        if let found { try take { $0.takeWrite(found, at: call.now) } }
         let made = simulator.world { world -> (user: String, ids: [String])? in
             let user = found ?? world.addUser(aliases)
             let owned = world.players.values.filter { $0.user == user }.count
@@ -154,6 +155,9 @@ extension OneSignalSite {
             guard tags.allSatisfy({ $0.value.stringValue != nil }) else {
                 throw Self.refuse(400, code: "user-6", "The value of a tag is a text")
             }
+            guard simulator.world({ $0.hasRoom(for: tags, of: user) }) else {
+                throw Self.refuse(400, code: "user-7", "The plan's number of tags is exceeded")
+            }
             simulator.world { $0.setTags(tags, of: user) }
             return Self.json(202, ["properties": ["tags": .object(tags)]])
         case ("DELETE", nil):
@@ -234,6 +238,10 @@ extension OneSignalSite {
         switch call.method {
         case "PUT":
             try take { $0.takeWrite(id, at: call.now) }
+            let tags = call.body["tags"]?.objectValue ?? JSONObject()
+            guard simulator.world({ $0.hasRoom(for: tags, of: player.user) }) else {
+                throw Self.refuse(400, "The plan's number of tags is exceeded")
+            }
             simulator.world { Self.edit(call.body, id, in: &$0) }
             return Self.json(200, ["success": true])
         case "GET":

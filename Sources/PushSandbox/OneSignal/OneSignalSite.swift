@@ -96,6 +96,14 @@ struct OneSignalSite: SandboxSite {
         }
         let rules = simulator.rules
         let sides = field.split(separator: " ", maxSplits: 1).map(String.init)
+        if let takesBearer = rules.takesBearer, sides.count == 2, sides[0].lowercased() == "bearer" {
+            guard takesBearer(sides[1]) else {
+                var answer = Self.json(401, ["message": "Unauthenticated."])
+                answer.headers.append(HTTPHeader("www-authenticate", "Bearer error=\"invalid_token\""))
+                throw Refusal(answer: answer)
+            }
+            return
+        }
         let isGood =
             sides.count == 2
             && (sides[0].lowercased() == "key" && sides[1] == rules.apiKey

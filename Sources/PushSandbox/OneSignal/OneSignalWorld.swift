@@ -144,6 +144,16 @@ struct OneSignalWorld {
         }
     }
 
+    /// Whether the plan lets a user have these tags as well.
+    func hasRoom(for tags: JSONObject, of user: String) -> Bool {
+        guard let limit = rules.maximumTags else { return true }
+        var names = Set(users[user]?.tags.keys ?? [:].keys)
+        for (name, value) in tags {
+            if value == .null || value == "" { names.remove(name) } else { names.insert(name) }
+        }
+        return names.count <= limit
+    }
+
     // MARK: Budgets
 
     /// Nil when there is room, else the seconds to wait.

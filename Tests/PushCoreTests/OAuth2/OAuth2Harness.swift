@@ -87,6 +87,32 @@ struct OAuth2Harness: Sendable {
         }
     }
 
+    /// Asks the API many times at once with one credential and no second attempt; how often each status came.
+    func statuses(of count: Int, _ credential: AuthCredential) async throws -> [Int: Int] {
+        let headers = credential.headers.map { HTTPHeader($0.name, $0.value.reveal()) }
+        let template = HTTPCallTemplate(method: "POST", headers: headers)
+        return try await withThrowingTaskGroup(of: Int.self) { tasks in
+            for number in 0..<count {
+                tasks.addTask { try await pool.send(HTTPCall(template, path: "/v1/push/\(number)", body: [])).status }
+            }
+            return try await tasks.reduce(into: [:]) { $0[$1, default: 0] += 1 }
+        }
+    }
+
+    /// A strategy of its own over another view of the same credential, as a second process has it.
+    func secondProcess(_ store: any CredentialStore) throws -> OAuth2RefreshToken {
+        guard let base = HTTPBaseURL(url: server.baseURL) else { throw CancellationError() }
+        var settings = OAuth2Settings(base: base, clientID: OAuth2Simulator.clientID)
+        settings.trustPEM = server.certificatePEM
+        return try OAuth2RefreshToken(
+            settings,
+            store: store,
+            http: transport,
+            time: clock,
+            now: { [clock] in clock.instant }
+        )
+    }
+
     /// Asks the API many times at once; how often each result came.
     func askAtOnce(_ count: Int) async -> [String: Int] {
         await withTaskGroup(of: String.self) { tasks in
@@ -129,4 +155,30 @@ final class RecordingHooks: OAuth2Hooks {
         notices.add("failed \(error.code) \(answer?.status ?? 0)")
     }
     func shouldDropCredential(_ error: OAuth2Error) async { notices.add("log out") }
+}
+
+/// A store on a disk that may be full.
+final class FullDisk: Sendable {
+    let isFull = Mutex(false)
+
+    func around(_ store: MemoryCredentialStore) -> any CredentialStore { Store(disk: self, inner: store) }
+
+    private struct Store: CredentialStore {
+        let disk: FullDisk
+        let inner: MemoryCredentialStore
+
+        func load() async throws(OAuth2Error) -> StoredCredential? { try await inner.load() }
+
+        func save(
+            _ credential: OAuthCredential,
+            expecting expected: CredentialRevision?
+        ) async throws(OAuth2Error) -> CredentialRevision? {
+            if disk.isFull.withLock({ $0 }) { throw .storeFailed("the disk is full") }
+            return try await inner.save(credential, expecting: expected)
+        }
+
+        func remove(expecting expected: CredentialRevision?) async throws(OAuth2Error) {
+            try await inner.remove(expecting: expected)
+        }
+    }
 }

@@ -22,6 +22,81 @@ struct OAuth2ScenarioTests {
         }
     }
 
+    @Test("A thousand requests that have all met 401 share one refresh, and the second attempt of each is answered")
+    func allRefused() async throws {
+        try await OAuth2Harness.run { harness in
+            let old = try await harness.strategy.authorization()
+            harness.server.revokeAccessTokens()
+            #expect(try await harness.statuses(of: 1000, old) == [401: 1000])
+            let decisions = await withTaskGroup(of: AuthDecision.self) { tasks in
+                for _ in 0..<1000 {
+                    tasks.addTask { await harness.strategy.refused(old, status: 401, reason: nil) }
+                }
+                return await tasks.reduce(into: [AuthDecision]()) { $0.append($1) }
+            }
+            #expect(decisions.count == 1000 && decisions.allSatisfy { $0 == .retry })
+            #expect(harness.server.counters.tokenRequests == 1, "exactly one refresh")
+            let fresh = try await harness.strategy.authorization()
+            #expect(try await harness.statuses(of: 1000, fresh) == [200: 1000])
+            let counters = harness.server.counters
+            #expect(counters.tokenRequests == 1 && counters.refused == 1000 && counters.apiRequests == 2000)
+        }
+    }
+
+    @Test("A new credential that cannot be stored is used, told of, and stored later")
+    func unsaved() async throws {
+        let disk = FullDisk()
+        try await OAuth2Harness.run(wrap: { disk.around($0) }) { harness in
+            disk.isFull.withLock { $0 = true }
+            harness.server.revokeAccessTokens()
+            #expect(await harness.ask() == "200", "a full disk stops nobody")
+            #expect(harness.events.all.contains(.storeFailed))
+            #expect(harness.store.credential?.accessToken.reveal() == "at-1-sandbox", "the old one is still there")
+            disk.isFull.withLock { $0 = false }
+            harness.clock.advance(by: .seconds(2))
+            #expect(await harness.ask() == "200")
+            #expect(harness.store.credential?.accessToken.reveal() == "at-2-sandbox")
+            #expect(harness.server.counters.tokenRequests == 1)
+        }
+    }
+
+    @Test("Three answers in a row that are no credential are a matter for an operator, who is not asked for a log-in")
+    func malformedForGood() async throws {
+        try await OAuth2Harness.run { harness in
+            harness.server.revokeAccessTokens()
+            harness.server.add([tokenFault(.answer(FaultAnswer(200, body: Array("<html>".utf8))))])
+            for word in ["malformed_response", "malformed_response", "misconfigured"] {
+                #expect(await harness.ask() == word)
+                harness.clock.advance(by: .seconds(70))
+            }
+            #expect(harness.store.credential != nil)
+            let before = harness.server.counters.tokenRequests
+            #expect(await harness.ask() == "misconfigured")
+            #expect(harness.server.counters.tokenRequests == before, "nobody is asked again")
+        }
+    }
+
+    @Test("Two processes that share a file and both meet 401 ask the token endpoint once")
+    func sharedFile() async throws {
+        let path = FileManager.default.temporaryDirectory.appending(path: "oauth2-\(UUID())/credential.json").path
+        defer { try? FileManager.default.removeItem(at: URL(filePath: path).deletingLastPathComponent()) }
+        let file = FileCredentialStore(path: path)
+        try await OAuth2Harness.run(wrap: { _ in file }) { harness in
+            let first = harness.server.issue(at: harness.clock.now)
+            #expect(try await file.save(first, expecting: nil) != nil)
+            let other = try harness.secondProcess(FileCredentialStore(path: path))
+            _ = try await (harness.strategy.authorization(), other.authorization())
+            harness.server.revokeAccessTokens()
+            let call = HTTPCall(HTTPCallTemplate(method: "POST"), path: "/v1/push", body: [])
+            async let one = harness.ask()
+            async let two = other.send(call, to: harness.endpoint, through: harness.pool).status
+            #expect(await one == "200")
+            #expect(try await two == 200)
+            #expect(harness.server.counters.tokenRequests == 1, "the second takes what the first has stored")
+            await other.shutdown()
+        }
+    }
+
     @Test("A refused refresh token fails all who wait, empties the store, and asks nobody again")
     func refusal() async throws {
         try await OAuth2Harness.run { harness in

@@ -25,7 +25,10 @@ extension AuthKind {
                 store: store,
                 http: site.context.http,
                 time: site.context.time,
-                observe: { $0.log(to: site.context.logger) }
+                observe: { event in
+                    event.log(to: site.context.logger)
+                    if let notice = event.notice { site.context.announce(notice) }
+                }
             )
         } catch {
             section.reject("kind", "oauth2_refresh cannot be set up: \(error)")
@@ -134,6 +137,26 @@ extension ConfigSection {
 }
 
 extension OAuth2Event {
+    /// What a gateway tells about it on its event stream; nil for what is everyday business.
+    public var notice: BackendNotice? {
+        switch self {
+        case .refreshFailed(let error):
+            let detail: JSONObject = ["code": .string(error.code)]
+            return BackendNotice(
+                error.isRetryable ? .retry : .error,
+                "token_refresh",
+                message: error.description,
+                detail: detail
+            )
+        case .credentialDropped:
+            let sentence = "the platform refused the refresh token: log in again"
+            return BackendNotice(.error, "credential_dropped", message: sentence)
+        case .storeFailed:
+            return BackendNotice(.retry, "credential_store", message: "a new credential could not be stored")
+        case .refreshed, .adopted, .clockSkew, .storeUnreadable, .retriedWithoutRefresh: return nil
+        }
+    }
+
     /// Writes the event to a log: words and numbers, never a token.
     public func log(to logger: Logger) {
         switch self {

@@ -17,6 +17,9 @@ final class Book {
     /// What is in flight under a collapse id, with the deliveries that wait for its end.
     private var flying: [CollapseKey: [Entry]] = [:]
     private var lastLease: Int64
+    /// Deliveries without rows, the oldest first.
+    private(set) var arrivals: [Arrivals] = []
+    private var lastArrivals: Int64 = 0
     /// No lease lapses before this moment.
     var nextLapse = Int64.max
     /// No waiting delivery expires before this moment, as far as is known.
@@ -55,6 +58,33 @@ final class Book {
     }
 
     func lanesWereSaved() { unsavedLanes.removeAll() }
+
+    // MARK: Deliveries without rows
+
+    /// Begins a row of new deliveries; ``keep(_:)`` follows when it was committed.
+    func makeArrivals(at moment: Int64) -> Arrivals {
+        lastArrivals += 1
+        return Arrivals(number: lastArrivals, at: moment)
+    }
+
+    func keep(_ new: Arrivals) { arrivals.append(new) }
+
+    /// The delivery of a notification that has no row.
+    func withoutRow(_ id: NotificationID) -> Entry? {
+        for arrivals in arrivals {
+            for case let entry? in arrivals.entries where entry.id == id.rawValue { return entry }
+        }
+        return nil
+    }
+
+    /// Forgets those whose deliveries all have rows.
+    func dropEmptyArrivals() { arrivals.removeAll { $0.open == 0 } }
+
+    /// Lets go of all of them when the store closes: they are on disk.
+    func forgetArrivals() {
+        for arrivals in arrivals { arrivals.forget() }
+        arrivals = []
+    }
 
     // MARK: Claims
 
@@ -97,9 +127,14 @@ final class Book {
     /// Undoes ``take(_:)``.
     func restore(_ entry: Entry) { claims[entry.id] = entry }
 
-    /// Ends a claim for good; what was held back behind it waits again.
-    func settle(_ entry: Entry, now: Int64) {
+    /// Undoes ``claim(_:under:)``.
+    func takeBack(_ entry: Entry, now: Int64) {
         claims[entry.id] = nil
+        settle(entry, now: now)
+    }
+
+    /// Ends for good a claim whose delivery was taken from its owner; what was held back behind it waits again.
+    func settle(_ entry: Entry, now: Int64) {
         entry.lane.claimed -= 1
         if let lease = entry.lease {
             lease.remaining -= 1

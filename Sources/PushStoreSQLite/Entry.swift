@@ -68,6 +68,8 @@ final class Entry {
     var isRecovered: Bool
     /// The claim it is under, nil while it waits.
     var lease: Lease?
+    /// Where it is on disk while it has no row of its own.
+    var arrival: Arrival?
     /// How to tell of its replacement by a newer one that came while it was claimed.
     var replacement: (@Sendable (ClaimedDelivery) -> [UInt8])?
 

@@ -43,6 +43,12 @@ struct Journal {
     var filling: [Int64: Assignment] = [:]
     /// Leases to be listed on disk, with their deliveries.
     var listings: [(lease: Lease, deliveries: [Int64])] = []
+    /// New deliveries that are kept without rows.
+    var arrivals: Arrivals?
+    /// Deliveries that got their rows, with where they were before.
+    var written: [(entry: Entry, arrival: Arrival)] = []
+    /// Those of which all deliveries have rows now.
+    var emptied: [Arrivals] = []
     /// How many deliveries of each lease came back.
     var settled: [Int64: Int] = [:]
     /// New deliveries so far, which count against the bound.
@@ -64,6 +70,9 @@ struct Journal {
         assignments.removeAll(keepingCapacity: true)
         filling.removeAll(keepingCapacity: true)
         listings.removeAll(keepingCapacity: true)
+        arrivals = nil
+        written.removeAll(keepingCapacity: true)
+        emptied.removeAll(keepingCapacity: true)
         settled.removeAll(keepingCapacity: true)
         added = 0
         accepted.removeAll(keepingCapacity: true)

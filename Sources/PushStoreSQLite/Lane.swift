@@ -75,10 +75,16 @@ final class Lane {
     /// Takes up a delivery that only disk knew of, and that nothing on disk precedes.
     func load(_ entry: Entry, now: Int64) { put(entry, now: now) }
 
+    /// Whether so many new deliveries surely stay in memory until they are claimed.
+    func hasRoom(for new: Int) -> Bool { frontier == nil && windowCount + held + new <= capacity }
+
     private func keep(_ entry: Entry, now: Int64) {
         if let frontier, frontier < entry.key { return }
         put(entry, now: now)
-        while windowCount > capacity, let last = later.popLast() ?? ready.popLast() {
+        // What has no row stays; what came back before it can be more by what was claimed, no more.
+        while windowCount > capacity, !later.isEmpty || !ready.endsWithoutRow,
+            let last = later.popLast() ?? ready.popLast()
+        {
             frontier = frontier.map { min($0, last.key) } ?? last.key
         }
     }

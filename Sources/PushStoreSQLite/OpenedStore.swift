@@ -62,6 +62,7 @@ struct OpenedStore: Sendable {
     /// Marks the deliveries of listed leases, unless they came back before the crash; takes a new range of lease
     /// numbers.
     private mutating func recover(_ db: Database, now: Int64) throws {
+        try writeOutArrivals(db)
         let leases = try Row.fetchAll(db, sql: "SELECT number, deliveries FROM leases")
         for lease in leases {
             let number: Int64 = lease["number"]
@@ -87,6 +88,32 @@ struct OpenedStore: Sendable {
         )
         let epoch = try Int64.fetchOne(db, sql: "SELECT value FROM marks WHERE name = 'epoch'") ?? 1
         lastLease = epoch << 32
+    }
+
+    /// Gives rows to the deliveries that had none yet, unless they got them before the crash.
+    private func writeOutArrivals(_ db: Database) throws {
+        let insert = try db.makeStatement(
+            sql: """
+                INSERT OR IGNORE INTO deliveries (id, state, lane, due, expires, step, attempts, replay, mark, changed,
+                recipient, count, accepted, scheduled, plan, caller, content)
+                VALUES (?, 0, ?, ?, ?, 0, 0, 0, 0, ?, ?, 1, ?, ?, ?, ?, ?)
+                """
+        )
+        for row in try Row.fetchAll(db, sql: "SELECT number, packed FROM arrivals ORDER BY number") {
+            let packed: Data = row["packed"]
+            guard let deliveries = ArrivalPacking.unpack(Array(packed)) else {
+                throw StoreError.failed("the deliveries that arrived last cannot be read: the file is damaged")
+            }
+            for delivery in deliveries {
+                try insert.execute(arguments: [
+                    delivery.id, delivery.lane, delivery.due, delivery.expires, delivery.accepted,
+                    String(decoding: delivery.recipient, as: UTF8.self), delivery.accepted, delivery.scheduled,
+                    String(decoding: delivery.plan, as: UTF8.self), String(decoding: delivery.caller, as: UTF8.self),
+                    Data(delivery.content),
+                ])
+            }
+        }
+        try db.execute(sql: "DELETE FROM arrivals")
     }
 
     private mutating func count(_ db: Database) throws {

@@ -6,7 +6,27 @@ extension SQLiteStore {
     /// A notification with the counts of its deliveries' states.
     public func notification(_ id: NotificationID) async throws(StoreError) -> StoredNotification? {
         let now = time.now.millisecondsSince1970
-        let found = try await read { db -> (StoredNotification, waiting: [(Int64, DeliveryState)])? in
+        var found = try await stored(id, now: now)
+        if found == nil {
+            if let new = try await look({ $0.withoutRow(id)?.notification }) { return new }
+            found = try await stored(id, now: now)  // It may have got its row in between.
+        }
+        guard let (stored, waiting) = found else { return nil }
+        var notification = stored
+        let claimed = try await claimed(among: waiting.map(\.0))
+        for (number, state) in waiting where claimed.contains(number) {
+            notification.counts[state, default: 1] -= 1
+            notification.counts[.sending, default: 0] += 1
+        }
+        notification.counts = notification.counts.filter { $0.value != 0 }
+        return notification
+    }
+
+    /// A notification as the rows have it, with what waits.
+    private func stored(_ id: NotificationID, now: Int64) async throws(StoreError)
+        -> (StoredNotification, waiting: [(Int64, DeliveryState)])?
+    {
+        try await read { db in
             guard
                 let head = try Row.fetchOne(
                     db,
@@ -42,15 +62,6 @@ extension SQLiteStore {
             )
             return (notification, waiting)
         }
-        guard let (found, waiting) = found else { return nil }
-        var notification = found
-        let claimed = try await claimed(among: waiting.map(\.0))
-        for (number, state) in waiting where claimed.contains(number) {
-            notification.counts[state, default: 1] -= 1
-            notification.counts[.sending, default: 0] += 1
-        }
-        notification.counts = notification.counts.filter { $0.value != 0 }
-        return notification
     }
 
     /// Deliveries of a notification in order.
@@ -58,7 +69,25 @@ extension SQLiteStore {
         -> [StoredDelivery]
     {
         let now = time.now.millisecondsSince1970
-        var deliveries = try await read { db -> [StoredDelivery] in
+        var deliveries = try await stored(id, after: after, limit: limit, now: now)
+        if deliveries.isEmpty {
+            let new = try await look { $0.withoutRow(id)?.stored }
+            if let new { return limit > 0 && new.id > after ?? .min ? [new] : [] }
+            deliveries = try await stored(id, after: after, limit: limit, now: now)
+        }
+        let claimed = try await claimed(among: deliveries.filter { !$0.state.isFinal }.map(\.id))
+        guard !claimed.isEmpty else { return deliveries }
+        for place in deliveries.indices where claimed.contains(deliveries[place].id) {
+            deliveries[place].state = .sending
+        }
+        return deliveries
+    }
+
+    /// Deliveries of a notification as the rows have them.
+    private func stored(_ id: NotificationID, after: Int64?, limit: Int, now: Int64) async throws(StoreError)
+        -> [StoredDelivery]
+    {
+        try await read { db in
             try Row.fetchAll(
                 db,
                 sql: """
@@ -83,12 +112,6 @@ extension SQLiteStore {
                 )
             }
         }
-        let claimed = try await claimed(among: deliveries.filter { !$0.state.isFinal }.map(\.id))
-        guard !claimed.isEmpty else { return deliveries }
-        for place in deliveries.indices where claimed.contains(deliveries[place].id) {
-            deliveries[place].state = .sending
-        }
-        return deliveries
     }
 
     /// Events above a number, from memory when they are new, else from the file.

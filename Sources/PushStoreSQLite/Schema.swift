@@ -10,6 +10,7 @@ enum Schema {
         migrator.registerMigration("3 deliveries in hand") { try $0.execute(sql: deliveriesInHand) }
         migrator.registerMigration("4 receipts") { try $0.execute(sql: receipts) }
         migrator.registerMigration("5 operations") { try $0.execute(sql: operations) }
+        migrator.registerMigration("6 arrivals") { try $0.execute(sql: arrivals) }
         return migrator
     }
 
@@ -63,4 +64,7 @@ enum Schema {
         CREATE INDEX waiting ON deliveries (lane, due, id, expires) WHERE state = 0 AND mark <> 2;
         ALTER TABLE deliveries ADD COLUMN room BLOB;
         """
+
+    /// New deliveries that have no row in `deliveries` yet, those of a commit together (``Arrivals``).
+    private static let arrivals = "CREATE TABLE arrivals (number INTEGER PRIMARY KEY, packed BLOB NOT NULL);"
 }

@@ -11,6 +11,8 @@ struct SortedQueue {
     var count: Int { slots.count - start }
     var isEmpty: Bool { start == slots.count }
     var first: DueKey? { isEmpty ? nil : slots[start].key }
+    /// Whether the last one is on disk in no row of its own.
+    var endsWithoutRow: Bool { isEmpty ? false : slots[slots.count - 1].entry?.arrival != nil }
     var last: DueKey? { isEmpty ? nil : slots[slots.count - 1].key }
 
     mutating func insert(_ entry: Entry) {

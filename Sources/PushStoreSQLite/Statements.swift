@@ -10,6 +10,8 @@ struct Statements {
     let release: SQLStatement
     let abandon: SQLStatement
     let insertEvents: SQLStatement
+    let insertArrivals: SQLStatement
+    let deleteArrivals: SQLStatement
     let insertLease: SQLStatement
     let deleteLease: SQLStatement
     let insertLane: SQLStatement
@@ -70,6 +72,8 @@ struct Statements {
         )
         abandon = try statement("UPDATE deliveries SET mark = 1 WHERE id = ?1 AND state = 0")
         insertEvents = try statement("INSERT INTO events (first, count, at, packed) VALUES (?1, ?2, ?3, ?4)")
+        insertArrivals = try statement("INSERT INTO arrivals (number, packed) VALUES (?1, ?2)")
+        deleteArrivals = try statement("DELETE FROM arrivals WHERE number = ?1")
         insertLease = try statement("INSERT INTO leases (number, deliveries) VALUES (?1, ?2)")
         deleteLease = try statement("DELETE FROM leases WHERE number = ?1")
         insertLane = try statement("INSERT OR IGNORE INTO lanes (number, name) VALUES (?1, ?2)")

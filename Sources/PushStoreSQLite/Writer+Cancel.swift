@@ -4,6 +4,7 @@ import PushCore
 extension Writer {
     /// Cancels the next part of a notification's deliveries, and answers after the last.
     func cancel(_ step: CancelStep, _ reply: Reply<Cancellation?>) throws(StoreError) {
+        if let entry = book.withoutRow(step.id) { try writeOut(entry) }
         sql.countOf.bind(1, step.id.rawValue)
         guard try sql.countOf.next() else {
             journal.answers.append { reply.succeed(nil) }
@@ -39,6 +40,7 @@ extension Writer {
 
     /// Claims deliveries whose time to live has ended: looks at so many waiting ones as the options allow, in turn.
     func claimExpired(limit: Int, lease duration: Duration, _ reply: Reply<[ClaimedDelivery]>) throws(StoreError) {
+        try writeOutForSearch()
         let lease = book.makeLease(until: now + duration.boundedMilliseconds)
         var claimed: [Entry] = []
         for number in try expired(limit: limit) {

@@ -107,6 +107,7 @@ extension Writer {
         for lease in book.leases.values where lease.deadline <= now {
             for entry in lease.entries where entry.lease === lease && book.claims[entry.id] === entry {
                 try begin()
+                try writeOut(entry)
                 sql.abandon.bind(1, entry.id)
                 try sql.abandon.run()
                 settle(entry)

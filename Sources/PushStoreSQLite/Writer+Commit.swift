@@ -5,6 +5,8 @@ extension Writer {
     /// Shows in memory what was committed, and answers.
     func apply() {
         if journal.isOpen { book.lanesWereSaved() }
+        if let new = journal.arrivals { book.keep(new) }
+        if !journal.emptied.isEmpty { book.dropEmptyArrivals() }
         for effect in journal.effects {
             switch effect {
             case .added(let entry): entry.lane.add(entry, now: now)
@@ -36,9 +38,11 @@ extension Writer {
     /// Undoes what memory shows of a transaction that failed.
     func takeBack() {
         for (entry, waited) in journal.given.reversed() {
-            book.settle(entry, now: now)
+            book.takeBack(entry, now: now)
             if waited { entry.lane.add(entry, now: now) }
         }
+        for (entry, arrival) in journal.written.reversed() { arrival.arrivals.restore(entry, arrival) }
+        journal.arrivals?.forget()
         for entry in journal.taken { book.restore(entry) }
         for assignment in journal.assignments.reversed() {
             book.lane(named: assignment.ticket.lane).tickets.insert(assignment.ticket, at: 0)

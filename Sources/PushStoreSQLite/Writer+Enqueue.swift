@@ -68,7 +68,19 @@ extension Writer {
         let scheduled = new.dueAt?.millisecondsSince1970
         let expires = new.expiresAt.millisecondsSince1970
         let due = max(scheduled ?? accepted, 0)
-        bindShared(new, accepted: accepted, scheduled: scheduled)
+        let stays = staysInMemory(new, first.lane, due: due)
+        if !stays {
+            bindShared(
+                SharedColumns(
+                    count: new.recipients.count,
+                    accepted: accepted,
+                    scheduled: scheduled,
+                    plan: new.plan(ofRecipient: 0),
+                    caller: new.caller,
+                    collapseID: new.collapseID
+                )
+            )
+        }
         for (place, recipient) in new.recipients.enumerated() {
             let id = new.id.rawValue + Int64(place)
             var way = first
@@ -87,13 +99,21 @@ extension Writer {
             let entry = Entry(id: id, head: head, recipient: recipient, lane: lane, due: due, collapse: collapse)
             let isGiven = giveAtOnce(entry)
             let statement = place == 0 ? sql.insertHead : sql.insertChild
-            statement.bind(1, id)
-            statement.bind(2, lane.number)
-            statement.bind(3, due)
-            statement.bind(4, expires)
-            statement.bind(5, isGiven ? Schema.handedOut : 0)
-            statement.bind(6, collapse)
-            if place == 0 {
+            if stays {
+                let row = Arrival.Row(
+                    expires: expires,
+                    accepted: accepted,
+                    scheduled: scheduled,
+                    caller: new.caller,
+                    content: new.content
+                )
+                keep(entry, row)
+            } else {
+                bindDelivery(statement, entry, expires: expires, mark: isGiven ? Schema.handedOut : 0)
+            }
+            if stays {
+                // Its row comes later.
+            } else if place == 0 {
                 try runHead(statement, new.content)
             } else {
                 statement.bind(8, new.id.rawValue)
@@ -124,28 +144,47 @@ extension Writer {
         return (head, book.lane(named: backend))
     }
 
+    /// What the row of a notification's number has for all of its deliveries, but for the content.
+    struct SharedColumns {
+        var count: Int
+        var accepted: Int64
+        var scheduled: Int64?
+        var plan: DeliveryPlan
+        var caller: String
+        var collapseID: String?
+    }
+
     /// Binds what stays the same for many notifications only when it changes.
-    private func bindShared(_ new: NewNotification, accepted: Int64, scheduled: Int64?) {
+    func bindShared(_ shared: SharedColumns) {
         let statement = sql.insertHead
-        statement.bind(8, new.recipients.count)
-        statement.bind(9, accepted)
-        statement.bind(10, scheduled)
-        let plan = new.plan(ofRecipient: 0)
-        if plan != boundPlan {
-            statement.bind(11, plan.storedForm)
-            boundPlan = plan
+        statement.bind(8, shared.count)
+        statement.bind(9, shared.accepted)
+        statement.bind(10, shared.scheduled)
+        if shared.plan != boundPlan {
+            statement.bind(11, shared.plan.storedForm)
+            boundPlan = shared.plan
         }
-        if new.caller != boundCaller {
-            statement.bind(12, new.caller)
-            boundCaller = new.caller
+        if shared.caller != boundCaller {
+            statement.bind(12, shared.caller)
+            boundCaller = shared.caller
         }
-        if new.collapseID != boundCollapse {
-            if let id = new.collapseID { statement.bind(13, id) } else { statement.bindNull(13) }
-            boundCollapse = new.collapseID
+        if shared.collapseID != boundCollapse {
+            if let id = shared.collapseID { statement.bind(13, id) } else { statement.bindNull(13) }
+            boundCollapse = shared.collapseID
         }
     }
 
-    private func runHead(_ statement: SQLStatement, _ content: [UInt8]) throws(StoreError) {
+    /// Binds what every row has.
+    func bindDelivery(_ statement: SQLStatement, _ entry: Entry, expires: Int64, mark: Int64) {
+        statement.bind(1, entry.id)
+        statement.bind(2, entry.lane.number)
+        statement.bind(3, entry.due)
+        statement.bind(4, expires)
+        statement.bind(5, mark)
+        statement.bind(6, entry.collapse)
+    }
+
+    func runHead(_ statement: SQLStatement, _ content: [UInt8]) throws(StoreError) {
         try content.withUnsafeBufferPointer { (bytes) throws(StoreError) in
             statement.bindBlob(14, borrowing: bytes)
             try runWithRecipient(statement)

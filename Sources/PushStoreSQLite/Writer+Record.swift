@@ -4,18 +4,22 @@ import PushCore
 /// Writing what became of deliveries.
 extension Writer {
     func record(_ resolutions: [Resolution], _ reply: Reply<Void>) throws(StoreError) {
-        for resolution in resolutions {
-            if let entry = book.claims[resolution.delivery] {
-                try record(resolution, of: entry, isClaimed: true)
-            } else {
-                // Its lease has lapsed, or somebody else was faster. What is final stays as it is.
-                var reader = RowReader(sql, book)
-                guard let entry = try reader.entry(resolution.delivery) else { continue }
-                if case .release = resolution.transition { continue }
-                try record(resolution, of: entry, isClaimed: false)
-            }
+        try resolutions.withUnsafeBufferPointer { (all) throws(StoreError) in
+            for place in all.indices { try record(all[place]) }  // Without copies.
         }
         journal.answers.append { reply.succeed(()) }
+    }
+
+    private func record(_ resolution: Resolution) throws(StoreError) {
+        if let entry = book.claims[resolution.delivery] {
+            try record(resolution, of: entry, isClaimed: true)
+        } else {
+            // Its lease has lapsed, or somebody else was faster. What is final stays as it is.
+            var reader = RowReader(sql, book)
+            guard let entry = try reader.entry(resolution.delivery) else { return }
+            if case .release = resolution.transition { return }
+            try record(resolution, of: entry, isClaimed: false)
+        }
     }
 
     private func record(_ resolution: Resolution, of entry: Entry, isClaimed: Bool) throws(StoreError) {
@@ -24,7 +28,9 @@ extension Writer {
         case .end(let state):
             guard state.isFinal else { throw .failed("a delivery cannot end in the state \(state.rawValue)") }
             let isNews =
-                if isClaimed, let attempt = resolution.attempt, entry.attempts == 0, entry.story.isEmpty {
+                if let arrival = entry.arrival {
+                    try insertEnded(entry, arrival, as: state, resolution.attempt)
+                } else if isClaimed, let attempt = resolution.attempt, entry.attempts == 0, entry.story.isEmpty {
                     try endAtOnce(entry.id, as: state, attempt)
                 } else {
                     try end(entry.id, as: state, attempt: resolution.attempt)
@@ -41,6 +47,7 @@ extension Writer {
             try retry(resolution, entry, isClaimed, lane: lane, due: moment.millisecondsSince1970, step: step)
         case .release:
             if try supersede(entry, isClaimed, lane: entry.lane, resolution) { return }
+            try writeOut(entry)
             sql.release.bind(1, entry.id)
             sql.release.bind(2, entry.lease?.number ?? 0)
             sql.release.bind(3, entry.isReplay || entry.isRecovered ? 1 : 0)
@@ -75,6 +82,7 @@ extension Writer {
     ) throws(StoreError) {
         // An owner that answers late tells what became of its attempt; one that took over cannot know of the last one.
         let isReplay = entry.isReplay || resolution.mayHaveBeenSent || isClaimed && entry.isRecovered
+        try writeOut(entry)
         let statement = sql.retry
         statement.bind(1, entry.id)
         statement.bind(2, lane.number)

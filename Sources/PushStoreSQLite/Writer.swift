@@ -11,6 +11,7 @@ final class Writer {
     let core: StoreCore
     let connection: OpaquePointer
     let sql: Statements
+    let ended: EndedRows
     let book: Book
     let pacer: Pacer
     /// What the transaction at hand does; not checked for exclusive access, since one thread uses it, and often.
@@ -24,11 +25,15 @@ final class Writer {
     /// Work that goes on in another transaction, before what waits in the inbox.
     var continuations: [Operation] = []
     /// The recipient of the row at hand, as text; kept to keep its memory.
-    var recipientText: [UInt8] = []
+    @exclusivity(unchecked) var recipientText: [UInt8] = []
     /// What is bound to the statement that inserts notifications.
     var boundPlan = DeliveryPlan([])
     var boundCaller: String?
     var boundCollapse: String?
+    /// The new deliveries of the transaction that have no rows, as they are written.
+    @exclusivity(unchecked) var arrivalBytes: [UInt8] = []
+    /// The plan that was last written so, in that form.
+    var packedPlan: (plan: DeliveryPlan, bytes: [UInt8]) = (DeliveryPlan([]), [])
     /// The tables of the device registry, once they were used.
     var devices: DeviceTables?
     /// The table of awaited receipts, once it was needed.
@@ -43,6 +48,7 @@ final class Writer {
         self.lastEvent = lastEvent
         pacer = Pacer(windowCapacity: core.options.windowCapacity, longestPause: core.options.longestPause)
         sql = try Statements(connection)
+        ended = try EndedRows(connection)
     }
 
     /// Works until the inbox is closed and empty.
@@ -79,6 +85,7 @@ final class Writer {
             }
             isHurried = setAlarm()
         }
+        book.forgetArrivals()
         pacer.releaseAll()
         core.ports.flush()
         for lane in book.lanes {
@@ -128,13 +135,17 @@ final class Writer {
     /// Runs the calls in one transaction; nil when it was committed, and memory shows it.
     private func attempt(_ writes: [Operation], handsOut: Bool = true) -> StoreError? {
         journal.reset()
+        ended.reset()
         do throws(StoreError) {
             for operation in writes { if !operation.isNewWork { try execute(operation) } }
             if handsOut {
                 try lapseLeases()
                 handOut()
+                try writeOutOldest()
             }
             for operation in writes { if operation.isNewWork { try execute(operation) } }
+            try ended.flush()
+            try writeArrivals()
             try writeLeases()
             try writeEvents()
             try writeLanes()
@@ -150,6 +161,10 @@ final class Writer {
     }
 
     private func execute(_ operation: Operation) throws(StoreError) {
+        switch operation {
+        case .enqueue, .record: break
+        default: try ended.flush()
+        }
         switch operation {
         case .enqueue(let batch, let reply): try enqueue(batch, reply)
         case .record(let resolutions, let reply): try record(resolutions, reply)

@@ -1,0 +1,263 @@
+import Foundation
+import GRDB
+import PushCore
+import PushTesting
+import Testing
+
+@testable import PushStoreSQLite
+
+@Suite("Deliveries without rows", .timeLimit(.minutes(1)))
+struct ArrivalTests {
+    /// How many rows the tables have.
+    private static func rows(_ store: SQLiteStore) async throws -> (arrivals: Int, deliveries: Int) {
+        try await store.read { db in
+            (
+                try Int.fetchOne(db, sql: "SELECT count(*) FROM arrivals") ?? -1,
+                try Int.fetchOne(db, sql: "SELECT count(*) FROM deliveries") ?? -1
+            )
+        }
+    }
+
+    private static func with(
+        _ change: (inout SQLiteStoreOptions) -> Void = { _ in },
+        _ body: (SQLiteStore, SQLiteStoreOptions, ManualTime) async throws -> Void
+    ) async throws {
+        try await TemporaryFolder.use { folder in
+            let time = ManualTime()
+            var options = SQLiteStoreOptions(path: folder + "/store.db")
+            change(&options)
+            let store = try SQLiteStore(options, time: time)
+            try await body(store, options, time)
+            await store.close()
+        }
+    }
+
+    private static func end(_ delivery: ClaimedDelivery) -> Resolution {
+        Resolution(
+            delivery: delivery.id,
+            transition: .end(.acceptedByPlatform),
+            attempt: Array(#"{"outcome":"accepted"}"#.utf8),
+            event: [2]
+        )
+    }
+
+    @Test("A delivery that is answered soon gets one row, in its final state")
+    func finalRow() async throws {
+        try await Self.with { store, _, time in
+            let ids = [try await store.accept(time), try await store.accept(time)]
+            #expect(try await Self.rows(store) == (2, 0))
+            let claimed = try await store.claimNow()
+            #expect(claimed.map(\.notificationID) == ids)
+            try await store.record(claimed.map(Self.end))
+            #expect(try await Self.rows(store) == (0, 2))
+            for id in ids {
+                let delivery = try #require(try await store.deliveries(of: id, after: nil, limit: 10).first)
+                #expect(delivery.state == .acceptedByPlatform)
+                #expect(delivery.story == Array(#"{"outcome":"accepted"}"#.utf8))
+                #expect(delivery.recipient == .token(DeviceToken("r0", service: .iOSAPNs)))
+                let notification = try #require(try await store.notification(id))
+                #expect(notification.caller == "shop" && notification.counts == [.acceptedByPlatform: 1])
+                #expect(notification.content.count == 20)
+                #expect(notification.expiresAt == time.now + 3_600)
+            }
+        }
+    }
+
+    @Test("Who asks for a delivery finds it, before and after it is claimed", arguments: [false, true])
+    func reading(isClaimed: Bool) async throws {
+        try await Self.with { store, _, time in
+            let id = try await store.accept(time)
+            let other = try await store.accept(time)
+            let claimed = isClaimed ? try await store.claimNow() : []
+            let state: DeliveryState = isClaimed ? .sending : .queued
+            #expect(try await store.notification(id)?.counts == [state: 1])
+            #expect(try await store.deliveries(of: other, after: nil, limit: 10).map(\.state) == [state])
+            #expect(try await store.notification(NotificationID(rawValue: 7)) == nil)
+            let now = isClaimed ? claimed : try await store.claimNow()
+            #expect(now.map(\.notificationID) == [id, other], "each once")
+            try await store.record(now.map(Self.end))
+            #expect(try await store.notification(id)?.counts == [.acceptedByPlatform: 1])
+            #expect(try await Self.rows(store) == (0, 2))
+        }
+    }
+
+    @Test("After a crash each is there once, and what was claimed is known")
+    func crash() async throws {
+        try await Self.with { options in
+            options.checkpointPages = 0
+        } _: { store, options, time in
+            var ids: [NotificationID] = []
+            for _ in 0..<6 { ids.append(try await store.accept(time)) }
+            let claimed = try await store.claimNow(4)
+            try await store.record([Self.end(claimed[0])])
+            try await store.record([Resolution(delivery: claimed[1].id, transition: .retry(at: time.now, step: 0))])
+            let copy = options.path + ".copy"
+            for suffix in ["", "-wal"] {
+                try FileManager.default.copyItem(atPath: options.path + suffix, toPath: copy + suffix)
+            }
+            let next = try SQLiteStore(SQLiteStoreOptions(path: copy), time: time)
+            #expect(try await Self.rows(next) == (0, 6))
+            #expect(try await next.depths()["apns"]?.waiting == 5)
+            let again = try await next.claimNow()
+            #expect(Set(again.map(\.id)) == Set(ids.dropFirst().map(\.rawValue)))
+            #expect(Set(again.filter(\.isRecovered).map(\.id)) == Set(claimed[2...].map(\.id)))
+            #expect(try await next.notification(ids[0])?.counts == [.acceptedByPlatform: 1])
+            guard case .stored(let content)? = again.first?.content else {
+                Issue.record("the content comes from disk")
+                return
+            }
+            #expect(content.count == 20)
+            await next.close()
+        }
+    }
+
+    @Test("A store that was closed in between goes on with them")
+    func reopened() async throws {
+        try await Self.with { store, options, time in
+            let id = try await store.accept(time)
+            await store.close()
+            let next = try SQLiteStore(options, time: time)
+            #expect(next.makeID(recipients: 1) > id)
+            #expect(try await next.claimNow().map(\.isRecovered) == [false])
+            await next.close()
+        }
+    }
+
+    @Test("What cannot end at once gets its row first")
+    func retried() async throws {
+        try await Self.with { store, _, time in
+            for _ in 0..<3 { try await store.accept(time) }
+            let claimed = try await store.claimNow()
+            let attempt = Array(#"{"outcome":"unknown"}"#.utf8)
+            try await store.record([
+                Resolution(
+                    delivery: claimed[0].id,
+                    transition: .retry(at: time.now, step: 0),
+                    attempt: attempt,
+                    mayHaveBeenSent: true
+                ),
+                Resolution(delivery: claimed[1].id, transition: .release),
+                Resolution(delivery: claimed[2].id, transition: .end(.expired)),
+            ])
+            #expect(try await Self.rows(store) == (0, 3))
+            let again = try await store.claimNow()
+            #expect(again.map(\.id) == claimed.prefix(2).map(\.id))
+            #expect(again.map(\.attempts) == [1, 0])
+            #expect(again.map(\.isReplay) == [true, false])
+            #expect(again.first?.story == attempt)
+            #expect(try await store.notification(claimed[2].notificationID)?.counts == [.expired: 1])
+        }
+    }
+
+    @Test("One whose owner kept it too long is claimed again, as recovered")
+    func lapsed() async throws {
+        try await Self.with { store, _, time in
+            try await store.accept(time)
+            #expect(try await store.claimNow().count == 1)
+            time.advance(by: .seconds(61))
+            var again: [ClaimedDelivery] = []
+            while again.isEmpty { again = try await store.claimNow() }
+            #expect(again.map(\.isRecovered) == [true])
+        }
+    }
+
+    @Test("It can be cancelled while it waits, and not when it is claimed", arguments: [false, true])
+    func cancelled(isClaimed: Bool) async throws {
+        try await Self.with { store, _, time in
+            let id = try await store.accept(time)
+            if isClaimed { #expect(try await store.claimNow().count == 1) }
+            let result = try await store.cancel(id) { _ in [3] }
+            #expect(
+                result == (isClaimed ? Cancellation(cancelled: 0, tooLate: 1) : Cancellation(cancelled: 1, tooLate: 0))
+            )
+            #expect(try await store.claimNow().isEmpty)
+            #expect(try await store.depths()["apns"]?.waiting == 0)
+        }
+    }
+
+    @Test("The search for expired ones finds it")
+    func expired() async throws {
+        try await Self.with { store, _, time in
+            let id = try await store.accept(time)
+            #expect(try await store.claimExpired(limit: 10, lease: .seconds(60)).isEmpty)
+            time.advance(by: .seconds(3_601))
+            let expired = try await store.claimExpired(limit: 10, lease: .seconds(60))
+            #expect(expired.map(\.notificationID) == [id])
+            try await store.record(expired.map { Resolution(delivery: $0.id, transition: .end(.expired)) })
+            #expect(try await store.notification(id)?.counts == [.expired: 1])
+            #expect(try await store.claimNow().isEmpty)
+        }
+    }
+
+    @Test("More than memory holds has rows from the start, and the order stays")
+    func beyondMemory() async throws {
+        try await Self.with { options in
+            options.windowCapacity = 4
+            options.pageSize = 2
+            options.longestPause = .zero
+        } _: { store, _, time in
+            var ids: [NotificationID] = []
+            for _ in 0..<10 { ids.append(try await store.accept(time)) }
+            #expect(try await Self.rows(store) == (4, 6))
+            var seen: [NotificationID] = []
+            while seen.count < 10 {
+                let some = try await store.claimNow(3)
+                try #require(!some.isEmpty)
+                seen += some.map(\.notificationID)
+                try await store.record(some.map(Self.end))
+            }
+            #expect(seen == ids)
+            #expect(try await Self.rows(store) == (0, 10))
+            try await store.accept(time)
+            #expect(try await Self.rows(store) == (1, 10))
+        }
+    }
+
+    @Test("Those that stay without for many commits get rows")
+    func bounded() async throws {
+        try await Self.with { store, _, time in
+            for _ in 0..<(Arrivals.most + 10) { try await store.accept(time) }
+            let rows = try await Self.rows(store)
+            #expect(rows.arrivals <= Arrivals.most + 1)
+            #expect(rows.arrivals + rows.deliveries == Arrivals.most + 10)
+            #expect(try await store.claimNow().count == Arrivals.most + 10)
+        }
+    }
+
+    @Test("What is packed is read back, and what is damaged is not")
+    func packing() throws {
+        let lane = Lane(number: 3, name: "apns", capacity: 4)
+        let head = Head(
+            id: NotificationID(rawValue: 9),
+            content: .stored([]),
+            plan: DeliveryPlan(["apns", "fcm"]),
+            acceptedAt: Date(millisecondsSince1970: 5),
+            expiresAt: Date(millisecondsSince1970: 7)
+        )
+        let entry = Entry(id: 9, head: head, recipient: .device("d"), lane: lane, due: 6)
+        var bytes: [UInt8] = []
+        var wanted: [ArrivalPacking.Delivery] = []
+        for scheduled in [nil, -1, Int64.max] as [Int64?] {
+            let row = Arrival.Row(expires: 7, accepted: 5, scheduled: scheduled, caller: "é", content: [1, 2])
+            ArrivalPacking.append(entry, row, recipient: [8], plan: Array("apns>fcm".utf8), to: &bytes)
+            wanted.append(
+                ArrivalPacking.Delivery(
+                    id: 9,
+                    lane: 3,
+                    due: 6,
+                    expires: 7,
+                    accepted: 5,
+                    scheduled: scheduled,
+                    recipient: [8],
+                    plan: Array("apns>fcm".utf8),
+                    caller: Array("é".utf8),
+                    content: [1, 2]
+                )
+            )
+        }
+        #expect(ArrivalPacking.unpack(bytes) == wanted)
+        #expect(ArrivalPacking.unpack([]) == [])
+        #expect(ArrivalPacking.unpack(bytes.dropLast()) == nil)
+        #expect(ArrivalPacking.unpack(Array(repeating: 0xFF, count: 56)) == nil)
+    }
+}

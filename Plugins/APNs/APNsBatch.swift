@@ -39,6 +39,8 @@ struct APNsBatch {
     private(set) var channelCalls = Calls()
     /// What was refused, and the dry runs, which end here.
     private(set) var refused: [DeliveryReport] = []
+    /// What the recipients of the last usual request share, for the next that is like it.
+    private var usual: Shared?
     private let templates: APNsTemplates
     private let options: APNsOptions
     private let channels: APNsChannels?
@@ -171,7 +173,7 @@ struct APNsBatch {
         ]
     }
 
-    private func share(
+    private mutating func share(
         _ request: PushRequest,
         _ overrides: APNsOverrides?,
         _ form: Recipient.Form
@@ -187,7 +189,14 @@ struct APNsBatch {
         if let fault = faults.first { return .failure(Fault(fault)) }
         let template = form == .platformID ? templates.broadcast(for: headers) : templates.template(for: headers)
         let expiration = headers.expiration ?? APNsHeaders.expiration(of: request, now: now)
-        return .success(Shared(headers, overrides, template, expiration))
+        let isUsual = overrides == nil && headers.collapseID == nil
+        // With neither of the two, the template and the expiration are all there is.
+        if isUsual, let usual, usual.template === template, usual.expiration?.value == expiration {
+            return .success(usual)
+        }
+        let shared = Shared(headers, overrides, template, expiration)
+        if isUsual { usual = shared }
+        return .success(shared)
     }
 
     // MARK: What never leaves

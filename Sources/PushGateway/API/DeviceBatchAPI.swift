@@ -80,7 +80,7 @@ struct DeviceBatchAPI: Sendable {
         _ index: Int,
         _ reader: DeviceChangeReader
     ) throws(JSONSyntaxError) -> Item {
-        var issues = RequestIssues(base: "#/devices/\(index)")
+        var issues = RequestIssues(in: "devices", at: index)
         let change = try reader.read(&scanner, &issues)
         if change.id == nil, issues.isEmpty { issues.add("#/id", "missing", "The device's id is missing.") }
         if change.id == DeviceWords.reservedID { issues.add("#/id", "bad_id", "The id is reserved.") }

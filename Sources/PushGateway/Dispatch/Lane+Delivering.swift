@@ -117,7 +117,7 @@ extension Lane {
 
     // MARK: After sending
 
-    private func finish(_ outcomes: [(claim: ClaimedDelivery, outcome: DeliveryOutcome)], of batch: LaneBatch) {
+    private func finish(_ outcomes: [LaneBatch.Outcome], of batch: LaneBatch) {
         guard !outcomes.isEmpty else { return }
         let now = around.time.now
         var resolutions: [Resolution] = []
@@ -125,22 +125,14 @@ extension Lane {
         var aftermath = Aftermath()
         let isStopped = gate.isStopped
         let moment = AcceptanceJSON.Moment(now)
-        for (claim, outcome) in outcomes {
+        for (place, outcome) in outcomes {
             if case .accepted(let acceptance) = outcome {
-                let attempt = json.attempt(acceptance, service: batch.service(of: claim), at: moment)
-                resolutions.append(
-                    Resolution(
-                        delivery: claim.id,
-                        transition: .end(.acceptedByPlatform),
-                        attempt: attempt,
-                        event: json.event(claim, attempt: attempt, at: moment),
-                        receipt: receiptAddress(of: acceptance, claim, batch)
-                    )
-                )
+                resolutions.append(accepted(acceptance, batch.claims[place], batch, at: moment))
                 aftermath.accepted += 1
                 if !acceptance.isDryRun { aftermath.works += 1 }
                 continue  // Nothing else follows from the usual case.
             }
+            let claim = batch.claims[place]
             if isStopped, outcome.isCancelled {
                 resolutions.append(Resolution(delivery: claim.id, transition: .release))
                 continue
@@ -164,6 +156,23 @@ extension Lane {
         }
         if let event = tell(change, at: now) { aftermath.events.append(event) }
         around.recorder.append(resolutions, events: aftermath.events)
+    }
+
+    /// What is written of a delivery that the platform accepted.
+    private func accepted(
+        _ acceptance: Acceptance,
+        _ claim: ClaimedDelivery,
+        _ batch: LaneBatch,
+        at moment: AcceptanceJSON.Moment
+    ) -> Resolution {
+        let attempt = json.attempt(acceptance, service: batch.service(of: claim), at: moment)
+        return Resolution(
+            delivery: claim.id,
+            transition: .end(.acceptedByPlatform),
+            attempt: attempt,
+            event: json.event(claim, attempt: attempt, at: moment),
+            receipt: receiptAddress(of: acceptance, claim, batch)
+        )
     }
 
     /// By what a receipt will find the delivery; nil when the platform sends none.

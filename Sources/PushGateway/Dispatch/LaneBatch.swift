@@ -4,7 +4,8 @@ internal import Synchronization
 
 /// One claimed batch on its way through a backend: which requests it became, and which deliveries are still open.
 final class LaneBatch: Sendable {
-    private let claims: [ClaimedDelivery]
+    /// The deliveries, in the order they were claimed.
+    let claims: [ClaimedDelivery]
     private let decode: @Sendable ([UInt8]) throws -> PushNotification
     private let instance: UInt64
     let addresses: DeviceAddresses
@@ -110,26 +111,29 @@ final class LaneBatch: Sendable {
         return requests
     }
 
+    /// What became of the claim at a place in ``claims``.
+    typealias Outcome = (place: Int, outcome: DeliveryOutcome)
+
     /// The claims that reports speak of; a second report of the same delivery is left out.
-    func take(_ reports: [DeliveryReport]) -> [(claim: ClaimedDelivery, outcome: DeliveryOutcome)] {
+    func take(_ reports: [DeliveryReport]) -> [Outcome] {
         open.withLock { open in
-            var taken: [(claim: ClaimedDelivery, outcome: DeliveryOutcome)] = []
+            var taken: [Outcome] = []
             taken.reserveCapacity(reports.count)
             for report in reports {
                 guard let index = open.claim(report), !open.isReported[index] else { continue }
                 open.isReported[index] = true
-                taken.append((claims[index], report.outcome))
+                taken.append((index, report.outcome))
             }
             return taken
         }
     }
 
     /// What the backend never reported, though it promised: unknown.
-    func unreported() -> [(claim: ClaimedDelivery, outcome: DeliveryOutcome)] {
+    func unreported() -> [Outcome] {
         open.withLock { open in
             claims.indices.filter { !open.isReported[$0] }.map { index in
                 open.isReported[index] = true
-                return (claims[index], .unknown(UnknownOutcome(reason: "not_reported")))
+                return (index, .unknown(UnknownOutcome(reason: "not_reported")))
             }
         }
     }

@@ -112,7 +112,7 @@ struct AcceptanceJSON {
     }
 
     /// The parts of a text before, between and after other texts, which come in this order.
-    private static func split(_ text: [UInt8], at texts: [String]) -> [ArraySlice<UInt8>] {
+    static func split(_ text: [UInt8], at texts: [String]) -> [ArraySlice<UInt8>] {
         var parts: [ArraySlice<UInt8>] = []
         var from = 0
         for found in texts {
@@ -124,7 +124,7 @@ struct AcceptanceJSON {
     }
 
     /// Whether no byte needs an escape; numbers instead of conditions, so that the compiler looks at 16 bytes at once.
-    private static func isPlain(_ text: UnsafeBufferPointer<UInt8>) -> Bool {
+    static func isPlain(_ text: UnsafeBufferPointer<UInt8>) -> Bool {
         var found: UInt8 = 0
         for byte in text {
             found |=
@@ -133,7 +133,7 @@ struct AcceptanceJSON {
         return found == 0
     }
 
-    private static func bytes(_ room: Int, _ fill: (inout Output) -> Void) -> [UInt8] {
+    static func bytes(_ room: Int, _ fill: (inout Output) -> Void) -> [UInt8] {
         [UInt8](unsafeUninitializedCapacity: room) { buffer, count in
             var output = Output(buffer)
             fill(&output)
@@ -142,7 +142,7 @@ struct AcceptanceJSON {
     }
 
     /// Memory that is filled from the front.
-    private struct Output {
+    struct Output {
         private let buffer: UnsafeMutableBufferPointer<UInt8>
         private(set) var count = 0
 

@@ -34,6 +34,8 @@ public struct RoutingTable: Sendable {
 
     let routes: [GatewayConfiguration.Route]
     let order: [(name: String, backend: any PushBackend)]
+    /// The plan of each backend of ``order`` alone with whom it addresses, ready for the many that go this way.
+    private let single: [(plan: DeliveryPlan, audience: BackendAudience)]
     /// The order in which a device's tokens are preferred.
     let priority: [TokenService]
     private let named: [String: any PushBackend]
@@ -47,6 +49,7 @@ public struct RoutingTable: Sendable {
         self.routes = routes
         self.priority = priority
         order = backends.map { ($0.name, $0.backend) }
+        single = backends.map { (DeliveryPlan([$0.name]), $0.backend.audience) }
         named = Dictionary(order.map { ($0.name, $0.backend) }) { first, _ in first }
     }
 
@@ -75,8 +78,8 @@ public struct RoutingTable: Sendable {
             for route in routes where matches(route, recipient) {
                 if let plan = usable(route.plan, recipient) { return Routing(plan: plan, isFanOut: route.isFanOut) }
             }
-            guard let first = order.first(where: { $0.backend.audience.contains(recipient) }) else { throw .noBackend }
-            return Routing(plan: DeliveryPlan([first.name]))
+            guard let first = single.first(where: { $0.audience.contains(recipient) }) else { throw .noBackend }
+            return Routing(plan: first.plan)
         }
     }
 

@@ -51,7 +51,7 @@ struct BatchAPI: AcceptingAPI {
         _ scope: RequestScope
     ) throws(Problem) -> Judged {
         var items = draft
-        let intake = NotificationIntake(
+        var intake = NotificationIntake(
             snapshot: scope.snapshot,
             store: state.store,
             time: state.time,
@@ -63,7 +63,7 @@ struct BatchAPI: AcceptingAPI {
         notifications.reserveCapacity(items.count)
         var recipients = 0
         for place in items.indices {
-            recipients += items[place].draft.recipients.count
+            recipients += draft[place].draft.recipients.count
             if recipients > Self.maximumRecipients {
                 items[place].issues.add(
                     "#/to",
@@ -72,7 +72,9 @@ struct BatchAPI: AcceptingAPI {
                 )
             }
             var issues = items[place].issues
-            accepted.append(intake.judge(items[place].draft, body, &issues, into: &notifications))
+            draft.withUnsafeBufferPointer { all in  // Without copies.
+                accepted.append(intake.judge(all[place].draft, body, &issues, into: &notifications))
+            }
             if issues.count != items[place].issues.count { items[place].issues = issues }
         }
         guard !notifications.isEmpty else { throw Self.nothingAccepted(items) }
@@ -104,7 +106,7 @@ struct BatchAPI: AcceptingAPI {
                         (scanner, _, index) throws(JSONSyntaxError) in
                         count = index + 1
                         guard index < Self.maximumNotifications else { return try scanner.skip() }
-                        var own = RequestIssues(base: "#/notifications/\(index)")
+                        var own = RequestIssues(in: "notifications", at: index)
                         let draft = try reader.read(&scanner, &own)
                         items.append(Item(draft: draft, issues: own))
                     }
@@ -142,18 +144,17 @@ struct BatchAPI: AcceptingAPI {
         writer.name("notifications")
         writer.beginArray()
         for place in items.indices {
+            if let accepted = accepted[place] {
+                AcceptedJSON.write(accepted, to: &writer)
+                continue
+            }
             writer.beginObject()
             writer.name("status")
-            if let accepted = accepted[place] {
-                writer.integer(202)
-                accepted.write(to: &writer, stateName: "state")
-            } else {
-                writer.integer(422)
-                writer.name("problem")
-                writer.beginObject()
-                Problem(items[place].issues).write(to: &writer, instance: String(scope.path), requestID: requestID)
-                writer.endObject()
-            }
+            writer.integer(422)
+            writer.name("problem")
+            writer.beginObject()
+            Problem(items[place].issues).write(to: &writer, instance: String(scope.path), requestID: requestID)
+            writer.endObject()
             writer.endObject()
         }
         writer.endArray()

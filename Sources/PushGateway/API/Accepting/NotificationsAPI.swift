@@ -38,7 +38,7 @@ struct NotificationsAPI: AcceptingAPI {
         _ scope: RequestScope
     ) throws(Problem) -> Judged {
         var issues = draft.issues
-        let intake = NotificationIntake(
+        var intake = NotificationIntake(
             snapshot: scope.snapshot,
             store: state.store,
             time: state.time,

@@ -14,12 +14,14 @@ struct NotificationIntake {
     let store: any NotificationStore
     let caller: String
     let now: Date
+    private var json: AcceptedJSON
 
     init(snapshot: APISnapshot, store: any NotificationStore, time: any TimeSource, caller: String) {
         self.snapshot = snapshot
         self.store = store
         self.caller = caller
         now = Date(millisecondsSince1970: time.now.millisecondsSince1970)  // As the store will give it back.
+        json = AcceptedJSON(at: now)
     }
 
     /// What to tell about a notification that can be accepted.
@@ -36,7 +38,7 @@ struct NotificationIntake {
     /// Judges a notification, and adds one that can be accepted to those for the store.
     ///
     /// Nil when something is wrong, which is among the issues then.
-    func judge(
+    mutating func judge(
         _ draft: NotificationDraft,
         _ body: [UInt8],
         _ issues: inout RequestIssues,
@@ -74,9 +76,8 @@ struct NotificationIntake {
                 dueAt: times.dueAt,
                 expiresAt: times.expiresAt,
                 collapseID: draft.notification.collapseID,
-                event: EventJSON.accepted(
+                event: json.event(
                     id,
-                    at: now,
                     state: state,
                     recipients: recipients.count,
                     plan: plan,

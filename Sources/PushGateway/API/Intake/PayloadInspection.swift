@@ -16,11 +16,12 @@ struct PayloadInspection {
         snapshot: APISnapshot,
         issues: inout RequestIssues
     ) {
+        let isOnly = plans.count == 1 && plans[0].backends.count == 1
         var asked: [String] = []
         for plan in plans {
             for name in plan.backends where !asked.contains(name) {
                 guard let backend = snapshot.gateway.routing.backend(name) else { continue }
-                asked.append(name)
+                if !isOnly { asked.append(name) }
                 let finding = backend.check(notification, for: form)
                 for fault in finding.faults {
                     if plans.contains(where: { $0.backends.first == name }) {

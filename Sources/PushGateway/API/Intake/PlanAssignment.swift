@@ -88,17 +88,19 @@ struct PlanAssignment {
     /// Where the plans of a routing stand, which are added where they are new.
     mutating func places(of found: RoutingTable.Routing, _ issues: inout RequestIssues) -> Places {
         if !found.isFanOut, let place = plans.firstIndex(of: found.plan) { return UInt8(place)..<UInt8(place) + 1 }
-        let new =
-            found.isFanOut
-            ? found.plan.backends.map { DeliveryPlan([$0], onUnknown: found.plan.onUnknown) } : [found.plan]
-        guard plans.count + new.count <= Self.maximumPlans else {
+        let count = found.isFanOut ? found.plan.backends.count : 1
+        guard plans.count + count <= Self.maximumPlans else {
             if issues.isEmpty {
                 issues.add("#/to", "too_many_plans", "The recipients need too many different plans; send in parts.")
             }
             return 0..<1
         }
         let first = UInt8(plans.count)
-        plans += new
+        if found.isFanOut {
+            plans += found.plan.backends.map { DeliveryPlan([$0], onUnknown: found.plan.onUnknown) }
+        } else {
+            plans.append(found.plan)
+        }
         return first..<UInt8(plans.count)
     }
 

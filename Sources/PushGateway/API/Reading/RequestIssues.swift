@@ -7,14 +7,21 @@ struct RequestIssues: Sendable {
     /// How many mistakes are listed in an answer.
     static let shown = 100
 
-    /// The place of the notification in the body: `#`, or `#/notifications/3` in a batch.
-    let base: String
+    /// The list of the body that the notification stands in, and where; nil when it is the body.
+    private let place: (list: StaticString, index: Int)?
     /// The first mistakes, in the order they were found.
     private(set) var list: [PushWarning] = []
     /// All mistakes, those that are not listed included.
     private(set) var count = 0
 
-    init(base: String = "#") { self.base = base }
+    init() { place = nil }
+
+    init(in list: StaticString, at index: Int) { place = (list, index) }
+
+    /// The place of the notification in the body: `#`, or `#/notifications/3` in a batch.
+    ///
+    /// Made when there is something to say, which is rare.
+    var base: String { place.map { "#/\($0.list)/\($0.index)" } ?? "#" }
 
     /// Whether nothing is wrong.
     var isEmpty: Bool { count == 0 }

@@ -1,0 +1,119 @@
+internal import Foundation
+internal import PushCore
+
+/// Writes what is told of the notifications of one request: their events, and their part of a batch's answer.
+///
+/// It writes what ``EventJSON`` and ``NotificationIntake/Accepted`` do, byte for byte, but has ready what notifications
+/// have in common: it takes that from samples that those wrote. What is not the usual case it leaves to them.
+struct AcceptedJSON {
+    /// What the events of a sample have in common.
+    private struct Kind: Equatable {
+        var state: DeliveryState
+        var recipients: Int
+        var backend: String?
+    }
+
+    private static let sampleID = NotificationID(rawValue: .max)
+    private static let sampleTitle = "\u{7F}\u{7F}\u{7F}"
+
+    private let time: Date
+    private var kind: Kind?
+    /// The event before the id, between id and title, and after the title.
+    private var parts: [ArraySlice<UInt8>] = []
+
+    /// Makes a writer for what is accepted at a moment.
+    init(at time: Date) { self.time = time }
+
+    /// The event of an acceptance.
+    mutating func event(
+        _ id: NotificationID,
+        state: DeliveryState,
+        recipients: Int,
+        plan: DeliveryPlan,
+        title: String?
+    ) -> [UInt8] {
+        let wanted = Kind(state: state, recipients: recipients, backend: plan.backends.first)
+        guard kind == wanted else {  // The first of its kind may be the only one.
+            (kind, parts) = (wanted, [])
+            return EventJSON.accepted(id, at: time, state: state, recipients: recipients, plan: plan, title: title)
+        }
+        if parts.isEmpty {
+            let sample = EventJSON.accepted(
+                Self.sampleID,
+                at: time,
+                state: state,
+                recipients: recipients,
+                plan: plan,
+                title: Self.sampleTitle
+            )
+            parts = AcceptanceJSON.split(sample, at: [Self.sampleID.description, Self.sampleTitle])
+        }
+        guard parts.count == 3, var title, let event = Self.join(parts, id, &title) else {
+            return EventJSON.accepted(id, at: time, state: state, recipients: recipients, plan: plan, title: title)
+        }
+        return event
+    }
+
+    /// The parts with id and title between them; nil when the title needs an escape.
+    private static func join(_ parts: [ArraySlice<UInt8>], _ id: NotificationID, _ title: inout String) -> [UInt8]? {
+        var id = id.description
+        return title.withUTF8 { title -> [UInt8]? in
+            guard AcceptanceJSON.isPlain(title) else { return nil }
+            let room = parts.reduce(title.count + id.utf8.count) { $0 + $1.count }
+            return AcceptanceJSON.bytes(room) { output in
+                output.append(parts[0])
+                id.withUTF8 { output.append($0) }
+                output.append(parts[1])
+                output.append(title)
+                output.append(parts[2])
+            }
+        }
+    }
+
+    // MARK: Answers
+
+    /// The answer to a notification of a batch that goes to one recipient at once, before and after its id.
+    private static let answer: [ArraySlice<UInt8>] = {
+        var writer = JSONWriter()
+        let sample = NotificationIntake.Accepted(
+            id: sampleID,
+            state: .queued,
+            recipients: 1,
+            warnings: [],
+            routeLabel: ""
+        )
+        writer.beginObject()
+        sample.writeInBatch(to: &writer)
+        writer.endObject()
+        return AcceptanceJSON.split(writer.bytes, at: [sampleID.description])
+    }()
+
+    /// Writes the part of a batch's answer that is about one notification.
+    static func write(_ accepted: NotificationIntake.Accepted, to writer: inout JSONWriter) {
+        guard answer.count == 2, accepted.state == .queued, accepted.recipients == 1, accepted.warnings.isEmpty else {
+            writer.beginObject()
+            accepted.writeInBatch(to: &writer)
+            writer.endObject()
+            return
+        }
+        var id = accepted.id.description
+        withUnsafeTemporaryAllocation(
+            of: UInt8.self,
+            capacity: answer[0].count + id.utf8.count + answer[1].count
+        ) { bytes in
+            var end = bytes.update(fromContentsOf: answer[0])
+            end = id.withUTF8 { bytes[end...].update(fromContentsOf: $0) }
+            end = bytes[end...].update(fromContentsOf: answer[1])
+            writer.raw(UnsafeMutableBufferPointer(rebasing: bytes[..<end]))
+        }
+    }
+}
+
+extension NotificationIntake.Accepted {
+    /// The members of its part of a batch's answer, within an object that the caller has begun.
+    fileprivate func writeInBatch(to writer: inout JSONWriter) {
+        writer.name("status")
+        writer.integer(202)
+        write(to: &writer, stateName: "state")
+    }
+}

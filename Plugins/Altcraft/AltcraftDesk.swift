@@ -14,6 +14,19 @@ struct AltcraftErrand: Sendable {
     var remark: String?
     /// Texts that must not be in a message.
     var tokens: [String] = []
+    /// Hears the answer, whether it is yes or no.
+    var heard: AnswerSlot?
+}
+
+/// Holds the answer to a request whose failure is thrown.
+final class AnswerSlot: Sendable {
+    private let value = Mutex<ResponseWithHttp?>(nil)
+
+    /// The last answer; nil when there was none.
+    var answer: ResponseWithHttp? {
+        get { value.withLock { $0 } }
+        set { value.withLock { $0 = newValue } }
+    }
 }
 
 /// Makes requests with the credential of their identity, and tells with an event how each went.
@@ -173,6 +186,7 @@ final class AltcraftDesk: Sendable {
         var response = Response(answer.body)
         if let text = response?.errorText { response?.errorText = redacted(text, errand) }
         let full = ResponseWithHttp(httpCode: answer.status, response: response)
+        errand.heard?.answer = full
         var value = errand.value
         value["response_with_http_code"] = .object(full.redacted().json)
         let error = response?.error ?? 0

@@ -1,4 +1,4 @@
-public import Foundation
+internal import Foundation
 public import PushCore
 
 /// Devices at Altcraft: their tokens, subscriptions, profile fields and events.
@@ -9,6 +9,20 @@ public final class AltcraftDevices: Sendable {
     let desk: AltcraftDesk
 
     init(_ desk: AltcraftDesk) { self.desk = desk }
+
+    /// Stands for the profile that the device's requests are about now; for a queue what waits stays without one (503), for
+    /// anybody else the call is refused (402).
+    func userTag(of device: DeviceRecord, isQueue: Bool = false) async throws(PushError) -> String {
+        do throws(PushError) {
+            return try await desk.auth.session(for: AltcraftIdentity(device)).tag
+        } catch {
+            let code = error.reason.flatMap { Int($0) } ?? 543
+            desk.emit(.error, "userTag()", error.message, code, device: device.id)
+            if code == 540 { desk.emit(.error, "userTag()", "auth data is nil", 543, device: device.id) }
+            desk.emit(.error, "userTag()", "the user cannot be identified", isQueue ? 503 : 402, device: device.id)
+            throw error
+        }
+    }
 
     // MARK: Tokens
 
@@ -127,12 +141,17 @@ public final class AltcraftDevices: Sendable {
     }
 
     /// After a log-in or log-out: suspends what other profiles have with the device's token, resumes what this one has.
-    public func unsuspend(_ device: DeviceRecord, id: UUID = UUID()) async throws(PushError) -> ResponseWithHttp {
+    public func unsuspend(_ device: DeviceRecord) async throws(PushError) -> ResponseWithHttp {
+        try await unsuspend(device, hearing: nil)
+    }
+
+    func unsuspend(_ device: DeviceRecord, hearing heard: AnswerSlot?) async throws(PushError) -> ResponseWithHttp {
         var errand = AltcraftErrand(
             action: .unsuspend,
             device: device,
-            attempt: OperationAttempt(id: id, at: desk.time.now)
+            attempt: OperationAttempt(at: desk.time.now)
         )
+        errand.heard = heard
         let record = try await desk.store.load(device.id)
         guard let token = try await desk.token(of: device, record) else {
             throw desk.unprepared(errand, "there is no push token")
@@ -144,16 +163,22 @@ public final class AltcraftDevices: Sendable {
     }
 
     /// Asks about a subscription.
-    public func status(
+    public func status(_ query: SubscriptionQuery, of device: DeviceRecord) async throws(PushError) -> ResponseWithHttp
+    {
+        try await status(query, of: device, hearing: nil)
+    }
+
+    func status(
         _ query: SubscriptionQuery,
         of device: DeviceRecord,
-        id: UUID = UUID()
+        hearing heard: AnswerSlot?
     ) async throws(PushError) -> ResponseWithHttp {
         var errand = AltcraftErrand(
             action: .status,
             device: device,
-            attempt: OperationAttempt(id: id, at: desk.time.now)
+            attempt: OperationAttempt(at: desk.time.now)
         )
+        errand.heard = heard
         let service: TokenService?
         var token: String?
         switch query {

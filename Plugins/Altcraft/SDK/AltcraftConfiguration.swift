@@ -1,0 +1,77 @@
+public import PushCore
+
+/// How Altcraft's SDK is set up: only a ``Builder`` makes one, and it never changes.
+public struct AltcraftConfiguration: Sendable, Hashable {
+    private let apiUrl: String
+    private let rToken: Secret?
+    private let appInfo: AppInfo?
+    fileprivate let priority: [TokenService]
+
+    fileprivate init(_ apiUrl: String, _ rToken: Secret?, _ appInfo: AppInfo?, _ priority: [TokenService]) {
+        self.apiUrl = apiUrl
+        self.rToken = rToken
+        self.appInfo = appInfo
+        self.priority = priority
+    }
+
+    /// The address of the resource.
+    public func getApiUrl() -> String { apiUrl }
+    /// The role token; an empty one counts as none.
+    public func getRToken() -> Secret? { rToken.flatMap { $0.isBlank ? nil : $0 } }
+    /// What subscriptions say about the app.
+    public func getAppInfo() -> AppInfo? { appInfo }
+    /// The order of the token services, by their names.
+    public func getProviderPriorityList() -> [String] { priority.map(\.rawValue) }
+
+    /// Collects the parts of a configuration and checks them.
+    public struct Builder: Sendable {
+        private var apiUrl: String?
+        private var rToken: Secret?
+        private var appInfo: AppInfo?
+        private var providers: [String] = []
+        private let events: EventSDKFunctions?
+
+        /// Begins; what is wrong at the end is told to `events`.
+        public init(events: EventSDKFunctions? = nil) { self.events = events }
+
+        /// Sets the address of the resource.
+        public func setApiUrl(_ url: String?) -> Builder { with { $0.apiUrl = url } }
+        /// Sets the role token.
+        public func setRToken(_ token: String?) -> Builder { with { $0.rToken = token.map { Secret($0) } } }
+        /// Sets what subscriptions say about the app.
+        public func setAppInfo(_ info: AppInfo?) -> Builder { with { $0.appInfo = info } }
+        /// Sets the order of the token services; nil and an empty list mean the usual one.
+        public func setProviderPriorityList(_ list: [String]?) -> Builder { with { $0.providers = list ?? [] } }
+
+        /// The configuration; nil without an address (event 471) or with an unknown provider (event 473).
+        public func build() -> AltcraftConfiguration? {
+            guard let apiUrl, !apiUrl.allSatisfy(\.isWhitespace) else {
+                events?.emit(.error, "build()", "apiUrl is empty", 471)
+                return nil
+            }
+            do throws(AltcraftFault) {
+                return AltcraftConfiguration(apiUrl, rToken, appInfo, try AltcraftProviders.order(providers))
+            } catch {
+                events?.emit(.error, "build()", error.message, error.code, error.value)
+                return nil
+            }
+        }
+
+        private func with(_ change: (inout Builder) -> Void) -> Builder {
+            var copy = self
+            change(&copy)
+            return copy
+        }
+    }
+}
+
+extension AltcraftConfiguration {
+    /// The options of a backend; nil when the address is none.
+    func options(_ common: CommonBackendOptions) -> AltcraftOptions? {
+        HTTPBaseURL(url: apiUrl).map {
+            AltcraftOptions(base: $0, common: common, appInfo: appInfo, providerPriority: priority)
+        }
+    }
+
+    var order: [TokenService] { priority }
+}

@@ -1,0 +1,277 @@
+internal import Foundation
+public import PushCore
+
+/// Subscriptions, in the SDK's words.
+public struct AltcraftSubscriptionFunctions: Sendable {
+    let core: AltcraftSDKCore
+
+    /// Subscribes the device; the answer when there was one, while a failure of the platform is repeated later.
+    @discardableResult
+    public func pushSubscribe(
+        sync: Bool = true,
+        profileFields: JSONObject? = nil,
+        customFields: JSONObject? = nil,
+        cats: [CategoryData]? = nil,
+        replace: Bool? = nil,
+        skipTriggers: Bool? = nil
+    ) async -> ResponseWithHttp? {
+        await change(.subscribed, sync, profileFields, customFields, cats, replace, skipTriggers)
+    }
+
+    /// Unsubscribes the device.
+    @discardableResult
+    public func pushUnSubscribe(
+        sync: Bool = true,
+        profileFields: JSONObject? = nil,
+        customFields: JSONObject? = nil,
+        cats: [CategoryData]? = nil,
+        replace: Bool? = nil,
+        skipTriggers: Bool? = nil
+    ) async -> ResponseWithHttp? {
+        await change(.unsubscribed, sync, profileFields, customFields, cats, replace, skipTriggers)
+    }
+
+    /// Suspends the device's subscription, without an unsubscription in the profile.
+    @discardableResult
+    public func pushSuspend(
+        sync: Bool = true,
+        profileFields: JSONObject? = nil,
+        customFields: JSONObject? = nil,
+        cats: [CategoryData]? = nil,
+        replace: Bool? = nil,
+        skipTriggers: Bool? = nil
+    ) async -> ResponseWithHttp? {
+        await change(.suspended, sync, profileFields, customFields, cats, replace, skipTriggers)
+    }
+
+    /// After the JWT was switched: suspends what other profiles have with the device's token, resumes what this one has.
+    ///
+    /// Asked once. With HTTP 200 and no subscription in the answer, subscribe next. Nil when there was no answer.
+    public func unSuspendPushSubscription() async -> ResponseWithHttp? {
+        guard let backend = await core.ready("unSuspendPushSubscription()") else { return nil }
+        let heard = AnswerSlot()
+        // A failure has been told as an event; its answer, if there was one, is heard all the same.
+        _ = try? await backend.mobile.unsuspend(core.record(), hearing: heard)
+        return heard.answer
+    }
+
+    /// How the profile's newest subscription stands.
+    public func getStatusOfLatestSubscription() async -> ResponseWithHttp? { await status(.latest) }
+
+    /// How the device's own subscription stands.
+    public func getStatusForCurrentSubscription() async -> ResponseWithHttp? { await status(.current) }
+
+    /// How the profile's newest subscription of a service stands; nil is the service of the present token.
+    public func getStatusOfLatestSubscriptionForProvider(provider: String? = nil) async -> ResponseWithHttp? {
+        await status(.latestOf(provider.map { TokenService(rawValue: $0) }))
+    }
+
+    /// Begins a functional field.
+    public func actionField(key: String) -> ActionField { AltcraftFields.actionField(key: key) }
+
+    private func status(_ query: SubscriptionQuery) async -> ResponseWithHttp? {
+        guard let backend = await core.ready("status()") else { return nil }
+        let heard = AnswerSlot()
+        _ = try? await backend.mobile.status(query, of: core.record(), hearing: heard)
+        return heard.answer
+    }
+
+    private func change(
+        _ status: SubscriptionStatus,
+        _ sync: Bool,
+        _ profileFields: JSONObject?,
+        _ customFields: JSONObject?,
+        _ cats: [CategoryData]?,
+        _ replace: Bool?,
+        _ skipTriggers: Bool?
+    ) async -> ResponseWithHttp? {
+        let options = JSONObject.present([
+            ("sync", .bool(sync)), ("profile_fields", profileFields.map { .object($0) }),
+            ("custom_fields", customFields.map { .object($0) }), ("cats", cats.map { .array($0.map(\.json)) }),
+            ("replace", replace.map { .bool($0) }), ("skip_triggers", skipTriggers.map { .bool($0) }),
+        ])
+        var issues: [PushWarning] = []
+        _ = AltcraftChange(options, sync: sync, issues: &issues)
+        if let issue = issues.first {
+            let code = issue.code == "not_primitive" ? 475 : 474
+            core.events.emit(.error, "\(AltcraftAction(status).rawValue)()", "\(issue.pointer): \(issue.detail)", code)
+            return nil
+        }
+        return await core.submit(status.rawValue, options, "\(AltcraftAction(status).rawValue)()")
+    }
+}
+
+/// Push tokens, in the SDK's words.
+public struct AltcraftTokenFunctions: Sendable {
+    let core: AltcraftSDKCore
+
+    /// Sets what gives APNs tokens; nil removes it.
+    public func setAPNSTokenProvider(_ provider: (any APNSInterface)?) async {
+        guard let provider else { return await core.removeProvider(of: .iOSAPNs) }
+        await core.setProvider(ClosureTokenProvider(.iOSAPNs) { await provider.getToken() })
+    }
+
+    /// Sets what gives Firebase tokens; nil removes it.
+    public func setFCMTokenProvider(_ provider: (any FCMInterface)?) async {
+        guard let provider else { return await core.removeProvider(of: .iOSFirebase) }
+        let source = ClosureTokenProvider(.iOSFirebase) { await provider.getToken() }
+        await core.setProvider(DeletingClosureTokenProvider(source) { _ in _ = await provider.deleteToken() })
+    }
+
+    /// Sets what gives Huawei tokens; nil removes it.
+    public func setHMSTokenProvider(_ provider: (any HMSInterface)?) async {
+        guard let provider else { return await core.removeProvider(of: .iOSHuawei) }
+        let source = ClosureTokenProvider(.iOSHuawei) { await provider.getToken() }
+        await core.setProvider(DeletingClosureTokenProvider(source) { _ in _ = await provider.deleteToken() })
+    }
+
+    /// The present token: one set by hand, else that of the first provider in order that has one.
+    public func getPushToken() async -> TokenData? {
+        guard let backend = await core.ready("getPushToken()") else { return nil }
+        return try? await backend.mobile.pushToken(of: core.record())  // A store that fails has no token.
+    }
+
+    /// Sets a token that goes before all providers, until the data is cleared; an unknown provider is event 473.
+    public func setPushToken(provider: String, pushToken: String?) async {
+        guard let backend = await core.ready("setPushToken()"), let pushToken else { return }
+        // What is wrong has been told as an event.
+        try? await backend.mobile.setPushToken(pushToken, provider: provider, of: core.record().id)
+    }
+
+    /// As the other, of bytes, which become lower-case hexadecimal digits.
+    public func setPushToken(provider: String, pushToken: [UInt8]) async {
+        guard let backend = await core.ready("setPushToken()") else { return }
+        try? await backend.mobile.setPushToken(pushToken, provider: provider, of: core.record().id)
+    }
+
+    /// Changes the order of the services and moves the subscription; an unknown name changes nothing (event 473).
+    public func changePushProviderPriorityList(_ list: [String]) async {
+        guard let backend = await core.ready("changePushProviderPriorityList()") else { return }
+        do throws(PushError) {
+            try backend.mobile.setProviderPriority(list)
+            try await core.setOrder(backend.mobile.providerPriority)
+        } catch {
+            return  // Told as an event.
+        }
+        await core.sweep()
+    }
+
+    /// Deletes the token of a service; APNs has no such thing (event 406), an unknown name is event 473.
+    @discardableResult
+    public func deleteDeviceToken(provider: String) async -> Bool {
+        do throws(AltcraftFault) {
+            let service = try AltcraftProviders.service(provider)
+            guard service != .iOSAPNs else {
+                core.events.emit(.error, "deleteDeviceToken()", "an APNs token cannot be deleted", 406)
+                return false
+            }
+            do throws(PushError) {
+                try await core.chain.delete(service)
+                return true
+            } catch {
+                core.events.emit(.error, "deleteDeviceToken()", error.message, 400)
+                return false
+            }
+        } catch {
+            core.events.emit(.error, "deleteDeviceToken()", error.message, 473, error.value)
+            return false
+        }
+    }
+
+    /// Deletes the present token where that can be done, and moves the subscription to the next one.
+    ///
+    /// No token is event 502; an APNs token is event 406, after which the ordinary update goes on.
+    public func forcedTokenUpdate() async {
+        guard await core.ready("forcedTokenUpdate()") != nil else { return }
+        let renewal = await core.chain.forceUpdate()
+        if renewal.deletion == .unsupported {
+            core.events.emit(.error, "forcedTokenUpdate()", "an APNs token cannot be deleted", 406)
+        }
+        guard renewal.answer.token != nil else {
+            return core.events.emit(.error, "forcedTokenUpdate()", "there is no push token", 502)
+        }
+        await core.sweep()
+    }
+}
+
+/// Deliveries and openings, in the SDK's words.
+public struct AltcraftEventFunctions: Sendable {
+    let core: AltcraftSDKCore
+
+    /// Tells that a message reached the device; a payload that is not Altcraft's is ignored.
+    @discardableResult
+    public func deliveryEvent(from payload: JSONValue) async -> ResponseWithHttp? { await tell(.delivered, payload) }
+
+    /// Tells that a message was opened; a payload that is not Altcraft's is ignored.
+    @discardableResult
+    public func openEvent(from payload: JSONValue) async -> ResponseWithHttp? { await tell(.opened, payload) }
+
+    private func tell(_ event: PushEvent, _ payload: JSONValue) async -> ResponseWithHttp? {
+        let function = "\(event.altcraftName)Event()"
+        guard let object = payload.objectValue else {
+            core.events.emit(.error, function, "the payload is no object", 450)
+            return nil
+        }
+        guard let read = AltcraftPayload(object) else { return nil }
+        guard let uid = read.uid else {
+            core.events.emit(.error, function, "the payload has no _uid", 451)
+            return nil
+        }
+        return await core.submit(event.rawValue, ["uid": .string(uid)], function)
+    }
+}
+
+/// Payloads that arrive and taps on them, as far as they concern a server: nothing is drawn.
+public struct AltcraftNotifications: Sendable {
+    let core: AltcraftSDKCore
+
+    /// Whether a payload is Altcraft's.
+    public func isAltcraftPush(_ payload: JSONObject) -> Bool { AltcraftPayload.isAltcraft(payload) }
+
+    /// Reads a payload that arrived and tells its delivery; nil when it is not Altcraft's.
+    ///
+    /// What cannot be read of it is told as an event, and the rest is handed on all the same.
+    public func didReceive(_ payload: JSONValue) async -> AltcraftPayload? {
+        guard let object = payload.objectValue else {
+            core.events.emit(.error, "didReceive()", "the payload is no object", 450)
+            return nil
+        }
+        guard let read = AltcraftPayload(object) else { return nil }
+        core.events.emit(.info, "didReceive()", "an Altcraft push was received", 203)
+        await AltcraftEventFunctions(core: core).deliveryEvent(from: payload)
+        if read.hasBadButtons { core.events.emit(.error, "didReceive()", "_buttons cannot be read", 454) }
+        if read.hasBadMedia { core.events.emit(.error, "didReceive()", "_media is no address", 453) }
+        core.events.emit(.info, "didReceive()", "the push is handed on", 204)
+        return read
+    }
+
+    /// After a tap: tells the opening, and gives what is to be opened; nil for the app itself.
+    public func didReceive(action: String, payload: JSONValue) async -> String? {
+        guard let read = payload.objectValue.flatMap(AltcraftPayload.init) else { return nil }
+        await AltcraftEventFunctions(core: core).openEvent(from: payload)
+        do throws(AltcraftPayload.LinkFault) {
+            return try read.link(for: action)
+        } catch {
+            let value = JSONObject.present([
+                ("identifier", .string(error.identifier)), ("index", error.index.map { .integer(Int64($0)) }),
+            ])
+            core.events.emit(.error, "didReceive()", "the tap leads nowhere", error.code, value)
+            return nil
+        }
+    }
+}
+
+/// What the SDK does in the background, as a loop of the caller's.
+public struct AltcraftBackgroundTasks: Sendable {
+    let core: AltcraftSDKCore
+
+    /// Repeats what waits, until the task is cancelled: soon after a failure, and every three hours anyway.
+    public func run() async {
+        core.events.emit(.info, "registerBackgroundTask()", "the background task is registered", 206)
+        while await core.waitForWork() {
+            await core.sweep()
+            core.events.emit(.info, "backgroundTask()", "the background task is completed", 207)
+        }
+        core.events.emit(.error, "backgroundTask()", "the background task was ended", 570)
+    }
+}

@@ -1,0 +1,73 @@
+internal import Foundation
+import PushCore
+internal import Synchronization
+
+/// Gives the present JWT; asked for each request, so it should answer from a cache.
+public protocol JWTInterface: Sendable {
+    /// The JWT; nil when nobody is logged in.
+    func getToken() -> String?
+}
+
+/// Gives the app's APNs token.
+public protocol APNSInterface: Sendable {
+    /// The token; nil when there is none yet.
+    func getToken() async -> String?
+}
+
+/// Gives and deletes the app's Firebase token.
+public protocol FCMInterface: Sendable {
+    /// The token; nil when there is none yet.
+    func getToken() async -> String?
+    /// Deletes the token; whether it is gone.
+    func deleteToken() async -> Bool
+}
+
+/// Gives and deletes the app's Huawei token.
+public protocol HMSInterface: Sendable {
+    /// The token; nil when there is none yet.
+    func getToken() async -> String?
+    /// Deletes the token; whether it is gone.
+    func deleteToken() async -> Bool
+}
+
+/// The event stream of the SDK: one callback, which a new one replaces.
+///
+/// What happens while it is off is lost, not kept.
+public final class EventSDKFunctions: Sendable {
+    private struct Slot {
+        var callback: (@Sendable (AltcraftEvent) -> Void)?
+        var isOn = false
+    }
+
+    private let slot = Mutex(Slot())
+    private let time: any TimeSource
+
+    init(time: any TimeSource) { self.time = time }
+
+    /// Puts a callback in the place of the last one, and switches delivery on.
+    ///
+    /// It runs where the event happens, and must not block.
+    public func subscribe(callback: @escaping @Sendable (AltcraftEvent) -> Void) {
+        slot.withLock { $0 = Slot(callback: callback, isOn: true) }
+    }
+
+    /// Switches delivery off; the callback stays, without use until the next ``subscribe(callback:)``.
+    public func unsubscribe() { slot.withLock { $0.isOn = false } }
+
+    func deliver(_ event: AltcraftEvent) {
+        let callback = slot.withLock { $0.isOn ? $0.callback : nil }
+        callback?(event)
+    }
+
+    func emit(
+        _ level: AltcraftEvent.Level,
+        _ function: String,
+        _ message: String,
+        _ code: Int,
+        _ value: JSONObject? = nil
+    ) {
+        deliver(
+            AltcraftEvent(level, function: function, message: message, eventCode: code, value: value, date: time.now)
+        )
+    }
+}

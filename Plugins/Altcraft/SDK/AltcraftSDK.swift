@@ -1,0 +1,83 @@
+internal import Foundation
+public import Logging
+public import PushCore
+internal import Synchronization
+
+/// Altcraft's mobile SDK in its own words, for one device: for people and code that come from there.
+///
+/// A thin layer over ``AltcraftBackend``: what the SDK stored, this keeps in a store; what it repeated in the background,
+/// ``AltcraftBackgroundTasks/run()`` repeats. A gateway that serves many devices uses the backend itself.
+/// Set the JWT and token providers before ``initialization(configuration:)``, as with the SDK.
+public final class AltcraftSDK: Sendable {
+    /// The event stream.
+    public let eventSDKFunctions: EventSDKFunctions
+    /// Push tokens.
+    public let pushTokenFunction: AltcraftTokenFunctions
+    /// Subscriptions.
+    public let pushSubscriptionFunctions: AltcraftSubscriptionFunctions
+    /// Deliveries and openings.
+    public let pushEventFunctions: AltcraftEventFunctions
+    /// What the SDK did in the background.
+    public let backgroundTasks: AltcraftBackgroundTasks
+    /// Payloads and taps.
+    public let notificationManager: AltcraftNotifications
+
+    let core: AltcraftSDKCore
+
+    /// Makes an SDK for one device.
+    ///
+    /// - Parameters:
+    ///   - http: What it sends through.
+    ///   - state: Where requests wait, and the device's tokens are kept; nil keeps both in memory.
+    ///   - device: What the app knows of the device; its tokens come from the providers.
+    ///   - common: Trust, proxy and deadline of requests.
+    ///   - time: The clock.
+    ///   - logger: The log.
+    public init(
+        http: any HTTPTransport,
+        state: (any StateStore)? = nil,
+        device: DeviceRecord = DeviceRecord(id: "this"),
+        common: CommonBackendOptions = CommonBackendOptions(timeout: .seconds(60)),
+        time: any TimeSource = SystemTime(),
+        logger: Logger
+    ) {
+        eventSDKFunctions = EventSDKFunctions(time: time)
+        core = AltcraftSDKCore(
+            http: http,
+            state: state ?? MemoryStateStore(limit: 10_000),
+            device: device,
+            common: common,
+            time: time,
+            logger: logger,
+            events: eventSDKFunctions
+        )
+        pushTokenFunction = AltcraftTokenFunctions(core: core)
+        pushSubscriptionFunctions = AltcraftSubscriptionFunctions(core: core)
+        pushEventFunctions = AltcraftEventFunctions(core: core)
+        backgroundTasks = AltcraftBackgroundTasks(core: core)
+        notificationManager = AltcraftNotifications(core: core)
+    }
+
+    /// Sets everything up, and sends what waits; false after an event that says why not (401, 403, 571).
+    @discardableResult
+    public func initialization(configuration: AltcraftConfiguration?) async -> Bool {
+        await core.initialize(configuration)
+    }
+
+    /// Names the part of the store that is used, for several SDKs over one store; an empty name is event 405.
+    public func setAppGroup(groupName: String?) async { await core.setGroup(groupName) }
+
+    /// Sets what gives JWTs; nil removes it.
+    public func setJWTProvider(provider: (any JWTInterface)?) { core.jwt.withLock { $0 = provider } }
+
+    /// Tells what the app knows of the device now: attributes and language.
+    public func setDevice(_ device: DeviceRecord) async { await core.setDevice(device) }
+
+    /// Cancels what waits and forgets tokens and configuration; tells Altcraft nothing.
+    ///
+    /// ``initialization(configuration:)`` is needed afterwards.
+    public func clear() async { await core.clear() }
+
+    /// Ends connections.
+    public func shutdown(grace: Duration = .seconds(1)) async { await core.shutdown(grace) }
+}

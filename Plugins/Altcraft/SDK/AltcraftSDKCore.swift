@@ -1,0 +1,304 @@
+internal import Foundation
+import Logging
+import PushCore
+import Synchronization
+
+/// The SDK's state: configuration, backend, providers, what waits.
+actor AltcraftSDKCore {
+    private let http: any HTTPTransport
+    private let state: any StateStore
+    private var device: DeviceRecord
+    private let common: CommonBackendOptions
+    private let logger: Logger
+    let time: any TimeSource
+    let events: EventSDKFunctions
+    /// What gives JWTs; outside the actor, since it may be set at any time.
+    let jwt = Mutex<(any JWTInterface)?>(nil)
+    let chain: TokenProviderChain
+
+    private var group = "default"
+    private var backend: AltcraftBackend?
+    private var queue: AltcraftQueue?
+    private var providers: Set<TokenService> = []
+    private var isSweeping = false
+    private var wantsSweep = false
+    /// How many repeats the local chain has made since the last success.
+    private var repeats = 0
+    private var needsRepeat = false
+    /// Rung when a call left something to be repeated.
+    private let failures = AltcraftBell()
+
+    init(
+        http: any HTTPTransport,
+        state: any StateStore,
+        device: DeviceRecord,
+        common: CommonBackendOptions,
+        time: any TimeSource,
+        logger: Logger,
+        events: EventSDKFunctions
+    ) {
+        self.http = http
+        self.state = state
+        self.device = device
+        self.common = common
+        self.time = time
+        self.logger = logger
+        self.events = events
+        chain = TokenProviderChain([], order: AltcraftProviders.defaultOrder)
+    }
+
+    // MARK: Setting up
+
+    func initialize(_ configuration: AltcraftConfiguration?) async -> Bool {
+        guard let configuration else {
+            events.emit(.error, "initialization()", "the configuration is not given", 401)
+            return false
+        }
+        guard let options = configuration.options(common) else {
+            let value: JSONObject = ["url": .string(String(configuration.getApiUrl().prefix(200)))]
+            events.emit(.error, "initialization()", "the address is none", 571, value)
+            return false
+        }
+        let queue = AltcraftQueue(state, name: "altcraft-sdk/\(group)/queue")
+        do {
+            try await noteRole(configuration.getRToken(), queue)
+            let events = events
+            let made = try AltcraftBackend(
+                options: options,
+                auth: AltcraftAuth(rToken: configuration.getRToken(), source: jwtSource, time: time),
+                context: BackendContext(name: "sdk-\(group)", http: http, time: time, state: state, logger: logger)
+            ) { events.deliver($0) }
+            await backend?.shutdown(grace: .zero)
+            backend = made
+            self.queue = queue
+            try await setOrder(configuration.order)
+        } catch {
+            events.emit(.error, "initialization()", "the configuration cannot be kept or used: \(error)", 403)
+            return false
+        }
+        events.emit(.info, "initialization()", "the configuration is installed", 200)
+        repeats = 0
+        if await hasTokenSource() {
+            await sweep()
+            if needsRepeat { failures.ring() }
+        }
+        return true
+    }
+
+    /// Another role's changes must not go out under this one.
+    private func noteRole(_ token: Secret?, _ queue: AltcraftQueue) async throws {
+        guard let role = token.map({ AltcraftMatching.hash($0.reveal()) }) else { return }
+        let name = "altcraft-sdk/\(group)/role"
+        if let old = try await state.loadState(name), old != Array(role.utf8) {
+            try await queue.clear(onlyChanges: true)
+        }
+        try await state.saveState(name, Array(role.utf8))
+    }
+
+    private nonisolated var jwtSource: AltcraftClosureTokens {
+        AltcraftClosureTokens { [weak self] _ in self?.jwt.withLock { $0 }?.getToken() }
+    }
+
+    func setGroup(_ name: String?) {
+        guard let name, !name.allSatisfy(\.isWhitespace) else {
+            return events.emit(.error, "setAppGroup()", "the app group is not set", 405)
+        }
+        group = name
+    }
+
+    func setDevice(_ device: DeviceRecord) { self.device = device }
+
+    func setProvider(_ provider: any TokenProvider) async {
+        providers.insert(provider.service)
+        await chain.setProvider(provider)
+    }
+
+    func removeProvider(of service: TokenService) async {
+        providers.remove(service)
+        await chain.removeProvider(of: service)
+    }
+
+    /// Asks the providers in this order; services that have none here are left to the backend, which knows the order too.
+    func setOrder(_ order: [TokenService]) async throws(PushError) {
+        let known = order.filter { TokenService.known.contains($0) }
+        if !known.isEmpty { try await chain.setOrder(known) }
+    }
+
+    func clear() async {
+        do {
+            try await queue?.clear()
+            try await state.saveState("altcraft-sdk/\(group)/role", nil)
+            if let backend {
+                try await backend.forget(device: device.id)
+            } else {
+                events.emit(.info, "clear()", "the data is cleared", 205)
+            }
+        } catch {
+            events.emit(.error, "clear()", "the store failed", 403)
+        }
+        await backend?.shutdown(grace: .zero)
+        (backend, queue, repeats, needsRepeat) = (nil, nil, 0, false)
+    }
+
+    func shutdown(_ grace: Duration) async {
+        await chain.shutdown(grace: grace)
+        await backend?.shutdown(grace: grace)
+    }
+
+    // MARK: What the functions work with
+
+    /// The backend; nil after event 501.
+    func ready(_ function: String) -> AltcraftBackend? {
+        if backend == nil { events.emit(.error, function, "there is no configuration", 501) }
+        return backend
+    }
+
+    /// The device with the token that its providers give now.
+    func record() async -> DeviceRecord {
+        var record = device
+        record.token = await chain.token()
+        return record
+    }
+
+    private func hasTokenSource() async -> Bool {
+        if !providers.isEmpty { return true }
+        guard let backend else { return false }
+        return (try? await backend.mobile.pushToken(of: device)) != nil
+    }
+
+    // MARK: What waits
+
+    /// How many requests wait, of whatever profile.
+    func waiting() async throws(StoreError) -> Int { try await queue?.count() ?? 0 }
+
+    /// Keeps a row and sends what it can; the answer to it, when there was one.
+    func submit(_ kind: String, _ body: JSONObject, _ function: String) async -> ResponseWithHttp? {
+        guard let backend = ready(function), let queue else { return nil }
+        do throws(PushError) {
+            let tag = try await backend.mobile.userTag(of: device)
+            let row = AltcraftQueue.Row(id: UUID(), at: time.now, tag: tag, kind: kind, body: body)
+            do throws(StoreError) {
+                try await queue.add(row)
+            } catch {
+                events.emit(.error, function, "the request cannot be kept: \(error)", 403)
+                return nil
+            }
+            repeats = 0
+            let answer = await sweep()[row.id]
+            if needsRepeat { failures.ring() }
+            return answer
+        } catch {
+            return nil  // The event has been told; nothing is kept.
+        }
+    }
+
+    /// Sends what waits, in the order token, changes, events; one pass at a time.
+    ///
+    /// - Returns: The answers, by the row. Empty for a call that another pass takes along.
+    @discardableResult
+    func sweep() async -> [UUID: ResponseWithHttp] {
+        guard !isSweeping else {
+            wantsSweep = true
+            return [:]
+        }
+        isSweeping = true
+        defer { isSweeping = false }
+        var answers: [UUID: ResponseWithHttp] = [:]
+        repeat {
+            wantsSweep = false
+            needsRepeat = false
+            await pass(&answers)
+        } while wantsSweep
+        return answers
+    }
+
+    private func pass(_ answers: inout [UUID: ResponseWithHttp]) async {
+        guard let backend, let queue else { return }
+        let record = await record()
+        let tag: String
+        let rows: [AltcraftQueue.Row]
+        do {
+            guard try await queue.count() > 0 || record.token != nil else { return }
+            tag = try await backend.mobile.userTag(of: record, isQueue: true)
+            rows = try await queue.rows(of: tag)
+        } catch {
+            return  // Rows stay; the event has been told.
+        }
+        if record.token != nil {
+            do throws(PushError) {
+                try await backend.mobile.updateToken(of: record, as: OperationAttempt(at: time.now))
+            } catch {
+                if error.code != .invalidRequest { needsRepeat = true }
+            }
+        }
+        var isHeld = false
+        for row in rows where row.status != nil && !isHeld {
+            isHeld = !(await send(row, backend, queue, record, &answers))
+        }
+        for row in rows where row.event != nil { _ = await send(row, backend, queue, record, &answers) }
+    }
+
+    /// Sends a row; false when it has to wait.
+    private func send(
+        _ row: AltcraftQueue.Row,
+        _ backend: AltcraftBackend,
+        _ queue: AltcraftQueue,
+        _ record: DeviceRecord,
+        _ answers: inout [UUID: ResponseWithHttp]
+    ) async -> Bool {
+        let attempt = OperationAttempt(id: row.id, at: row.at, number: row.attempts + 1)
+        var isOver = true
+        do throws(PushError) {
+            if let status = row.status {
+                let change = SubscriptionChange(status, options: row.body)
+                answers[row.id] = try await backend.mobile.subscription(change, of: record, as: attempt)
+            } else if let event = row.event, let uid = row.body["uid"]?.stringValue {
+                answers[row.id] = try await backend.mobile.tell(event, uid: uid, of: record, as: attempt)
+            }
+        } catch {
+            let isPassing = error.code == .unavailable || error.code == .badAnswer
+            isOver = !isPassing || attempt.number >= backend.operationPolicy.maximumAttempts
+        }
+        do throws(StoreError) {
+            if isOver { try await queue.remove(row.id) } else { try await queue.countTry(row.id) }
+        } catch {
+            events.emit(.error, "queue()", "the store failed: \(error)", 403)
+        }
+        if !isOver { needsRepeat = true }
+        return isOver
+    }
+
+    // MARK: In the background
+
+    /// Waits for the next pass: the local chain's pause after a failure, or the periodic one's; false when cancelled.
+    func waitForWork() async -> Bool {
+        while !Task.isCancelled {
+            let pause = nextPause()
+            let isDue = await withTaskGroup(of: Bool.self) { tasks in
+                tasks.addTask { [time] in (try? await time.sleep(for: pause)) != nil }
+                tasks.addTask { [failures] in
+                    await failures.wait()
+                    return false
+                }
+                let first = await tasks.next() ?? false
+                tasks.cancelAll()
+                return first
+            }
+            if isDue {
+                repeats = needsRepeat ? repeats + 1 : 0
+                return true
+            }
+        }
+        return false
+    }
+
+    private func nextPause() -> Duration {
+        failures.hush()  // What has rung so far is in `needsRepeat` already.
+        guard needsRepeat, repeats < AltcraftOptions.sdkDelays.count else {
+            repeats = 0
+            needsRepeat = false
+            return .seconds(10_800)
+        }
+        return AltcraftOptions.sdkDelays[repeats]
+    }
+}

@@ -39,7 +39,9 @@ struct DeviceBatchAPI: Sendable {
             }
             var results: [DevicePut] = []
             do throws(StoreError) {
-                if !devices.isEmpty { results = try await state.devices.put(devices) }
+                if !devices.isEmpty {
+                    results = try await state.devices.put(devices, telling: state.telling)
+                }
             } catch {
                 throw Problem(ofDevices: error)
             }

@@ -81,7 +81,9 @@ struct DevicesAPI: Sendable {
         let now = state.time.now
         let change = try await change(of: id, request, scope, at: now)
         let device = change.device(id, at: now)
-        let results = try await store { (devices) throws(StoreError) in try await devices.put([device]) }
+        let results = try await store { (devices) throws(StoreError) in
+            try await devices.put([device], telling: state.telling)
+        }
         guard let result = results.first else { throw Problem(.failed("the store gave no answer")) }
         var response = Response.json(result.isNew ? .created : .ok) { result.device.write(to: &$0) }
         if result.isNew { response.headers[.location] = "/v1/devices/\(id)" }
@@ -91,16 +93,31 @@ struct DevicesAPI: Sendable {
     private func patch(_ id: String, _ request: Request, _ scope: RequestScope) async throws(Problem) -> Response {
         let now = state.time.now
         let change = try await change(of: id, request, scope, at: now)
+        if change.attributes.value != nil { try await requireRoom(for: change, in: id) }
         let device = try await store { (devices) throws(StoreError) in
-            try await devices.patch(id) { change.apply(to: &$0, at: now) }
+            try await devices.patch(id, telling: state.telling) { change.apply(to: &$0, at: now) }
         }
         guard let device else { throw Self.unknown(id) }
         return Response.json { device.write(to: &$0) }
     }
 
+    /// Looks whether attributes that join others are too many then.
+    ///
+    /// Two changes at the same moment may pass the bound together, once.
+    private func requireRoom(for change: DeviceChange, in id: String) async throws(Problem) {
+        guard var device = try await store({ (devices) throws(StoreError) in try await devices.device(id) }) else {
+            return
+        }
+        change.apply(to: &device, at: state.time.now)
+        var issues = RequestIssues()
+        DeviceChangeReader.checkSize(of: device.attributes, &issues)
+        guard issues.isEmpty else { throw Problem(issues) }
+    }
+
     private func delete(_ id: String) async throws(Problem) -> Response {
         guard !state.isDraining else { throw .draining }
-        guard try await store({ (devices) throws(StoreError) in try await devices.delete(id) }) else {
+        guard try await store({ (devices) throws(StoreError) in try await devices.delete(id, telling: state.telling) })
+        else {
             throw Self.unknown(id)
         }
         return Response(status: .noContent, headers: [.cacheControl: "no-store"])

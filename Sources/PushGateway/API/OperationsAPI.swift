@@ -60,6 +60,7 @@ struct OperationsAPI: Sendable {
             backends: state.snapshot.backends,
             lanes: lanes.lanes,
             depths: depths,
+            operations: try? await state.devices.operationDepths(),
             ledger: metrics.ledger,
             load: admission.load
         ).write(to: &text)
@@ -72,8 +73,16 @@ struct OperationsAPI: Sendable {
 
     /// The backends.
     func backends() async throws(Problem) -> Response {
-        let answer = BackendsAnswer(state, lanes, depths: try await depths())
+        let answer = BackendsAnswer(state, lanes, depths: try await depths(), operations: try await operationDepths())
         return Response.json(capacity: 2048) { answer.write(to: &$0) }
+    }
+
+    private func operationDepths() async throws(Problem) -> [String: OperationDepth] {
+        do throws(StoreError) {
+            return try await state.devices.operationDepths()
+        } catch {
+            throw Problem(error)
+        }
     }
 
     private func depths() async throws(Problem) -> [String: LaneDepth] {

@@ -41,6 +41,8 @@ struct DeviceChange: Sendable {
     var locale = Member<String>.untouched
     var appVersion = Member<String>.untouched
     var timeZone = Member<String>.untouched
+    /// Attributes by name; those that are removed have the value null.
+    var attributes = Member<JSONObject>.untouched
     var lastSeen = Member<Date>.untouched
     /// When it was registered first, from an export; only a device that is new takes it over.
     var createdAt: Date?
@@ -60,6 +62,14 @@ struct DeviceChange: Sendable {
         device.locale = locale.applied(to: device.locale)
         device.appVersion = appVersion.applied(to: device.appVersion)
         device.timeZone = timeZone.applied(to: device.timeZone)
+        switch attributes {
+        case .untouched: break
+        case .removed: device.attributes = JSONObject()
+        case .set(let members):
+            for (name, value) in members {
+                device.attributes[name] = value == .null ? JSONValue?.none : value
+            }
+        }
         device.lastSeen = lastSeen.applied(to: device.lastSeen)
         device.updatedAt = now
         switch tokens {

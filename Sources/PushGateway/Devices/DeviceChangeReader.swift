@@ -13,10 +13,10 @@ struct DeviceChangeReader {
     private static let clockTolerance: TimeInterval = 300
 
     private enum Field: Int, RequestField {
-        case id, user, platform, tokens, tags, locale, appVersion, timeZone, lastSeen, createdAt, updatedAt
+        case id, user, platform, tokens, tags, locale, appVersion, timeZone, lastSeen, createdAt, updatedAt, attributes
         static let names = [
             "id", "user", "platform", "tokens", "tags", "locale", "app_version", "time_zone", "last_seen", "created_at",
-            "updated_at",
+            "updated_at", "attributes",
         ]
     }
 
@@ -58,6 +58,7 @@ struct DeviceChangeReader {
             case .timeZone: change.timeZone = try name(&scanner, &issues, pointer, check: DeviceWords.faultOfTimeZone)
             case .tags: change.tags = try tags(&scanner, &issues)
             case .tokens: change.tokens = try tokens(&scanner, &issues)
+            case .attributes: change.attributes = try attributes(&scanner, &issues)
             case .lastSeen: change.lastSeen = try nullableTime(&scanner, &issues, pointer)
             case .createdAt: change.createdAt = try nullableTime(&scanner, &issues, pointer).value
             case .updatedAt: try scanner.skip()  // The gateway's own, and so no mistake in what it gave out.
@@ -119,6 +120,48 @@ struct DeviceChangeReader {
                 issues.add("#/tags", "too_many_tags", "At most \(Device.maximumTags) tags; there are \(count).")
             }
             return isArray ? tags.sorted() : nil
+        }
+    }
+
+    /// Reads what the app reported: an object of texts, numbers and truth values, or null for one that goes.
+    private func attributes(
+        _ scanner: inout JSONScanner,
+        _ issues: inout RequestIssues
+    ) throws(JSONSyntaxError) -> DeviceChange.Member<JSONObject> {
+        try member(&scanner) { (scanner) throws(JSONSyntaxError) in
+            guard try scanner.expect(.object, "an object", &issues, "#/attributes") else { return nil }
+            var attributes = JSONObject()
+            try scanner.object { (scanner, name) throws(JSONSyntaxError) in
+                let value = try scanner.value()
+                let pointer = "#/attributes/\(pointerStep(name))"
+                switch value {
+                case .array, .object:
+                    issues.add(pointer, "wrong_type", "Must be a text, a number, true, false, or null to remove it.")
+                default: break
+                }
+                if name.isEmpty || name.utf8.count > Device.maximumNameBytes {
+                    issues.add(pointer, "bad_name", "A name has 1 to \(Device.maximumNameBytes) bytes.")
+                }
+                // Beyond the bound nothing is kept, so that the look for repeated names stays short.
+                if attributes.count <= Device.maximumAttributes { attributes[name] = value }
+            }
+            Self.checkSize(of: attributes, &issues)
+            return attributes
+        }
+    }
+
+    /// Notes when a device would have more attributes than it may.
+    static func checkSize(of attributes: JSONObject, _ issues: inout RequestIssues) {
+        if attributes.count > Device.maximumAttributes {
+            issues.add("#/attributes", "too_many_attributes", "At most \(Device.maximumAttributes) attributes.")
+        }
+        let bytes = JSONValue.object(attributes).bytes.count
+        if bytes > Device.maximumAttributeBytes {
+            issues.add(
+                "#/attributes",
+                "too_large",
+                "At most \(Device.maximumAttributeBytes) bytes as JSON; there are \(bytes)."
+            )
         }
     }
 

@@ -25,6 +25,10 @@ extension Device {
         writer.member("locale", locale)
         writer.member("app_version", appVersion)
         writer.member("time_zone", timeZone)
+        if !attributes.isEmpty {
+            writer.name("attributes")
+            writer.object(attributes)
+        }
         writer.name("created_at")
         RFC3339.write(createdAt, to: &writer)
         writer.name("updated_at")

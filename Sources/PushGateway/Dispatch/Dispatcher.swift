@@ -30,7 +30,8 @@ public final class Dispatcher: LaneObserver, Sendable {
 
     /// Makes a dispatcher; nothing happens before ``run(_:)``.
     ///
-    /// `devices` is the registry, without which no delivery to a device finds its tokens; `decode` turns stored content
+    /// `devices` is the registry, without which no delivery to a device finds its tokens; `telling` gives who is to be told
+    /// when a device loses a token; `decode` turns stored content
     /// back into a notification.
     public init(
         store: any NotificationStore,
@@ -38,6 +39,7 @@ public final class Dispatcher: LaneObserver, Sendable {
         time: any TimeSource,
         observer: any DispatchObserver = SilentObserver(),
         logger: Logger,
+        telling: @escaping @Sendable () -> DeviceTelling? = { nil },
         decode: @escaping @Sendable ([UInt8]) throws -> PushNotification
     ) {
         self.store = store
@@ -48,7 +50,14 @@ public final class Dispatcher: LaneObserver, Sendable {
         self.devices = devices
         let recorder = Recorder(store: store, time: time, logger: logger)
         self.recorder = recorder
-        desk = InvalidationDesk(devices: devices, state: store, time: time, observer: observer, logger: logger) {
+        desk = InvalidationDesk(
+            devices: devices,
+            state: store,
+            time: time,
+            observer: observer,
+            logger: logger,
+            telling: telling
+        ) {
             recorder.append([], events: $0)
         }
         (commands, commander) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(16))

@@ -63,6 +63,26 @@ extension GatewayMetrics: DispatchObserver {
         )
     }
 
+    /// An attempt to tell a platform something about a device ended.
+    func operated(backend: String, kind: String, outcome: String) {
+        count(
+            "chapar_operations_total",
+            "Attempts to tell a platform something about a device, by what they came to.",
+            [("backend", backend), ("kind", kind), ("outcome", outcome)],
+            1
+        )
+    }
+
+    /// Notices of backends were lost, because too many came or the store failed.
+    func droppedNotices(_ amount: Int) {
+        count(
+            "chapar_notices_dropped_total",
+            "Notices of backends that did not reach the stream of events.",
+            [],
+            amount
+        )
+    }
+
     /// A lane waited for its quota.
     public func waitedForQuota(backend: String, _ span: Duration) {
         duration(

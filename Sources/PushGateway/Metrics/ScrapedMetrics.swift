@@ -9,6 +9,8 @@ struct ScrapedMetrics {
     let lanes: [LaneStatus]
     /// How much waits in each lane; nil while the store fails.
     let depths: [String: LaneDepth]?
+    /// How many operations wait for each backend; nil while the store fails.
+    var operations: [String: OperationDepth]?
     let ledger: Ledger
     let load: (requests: Int, streams: Int)
 
@@ -19,6 +21,12 @@ struct ScrapedMetrics {
         if let depths {
             writeQueues(depths, to: &text)
             writeLedger(depths, to: &text)
+        }
+        if let operations, !operations.isEmpty {
+            text.family("chapar_operations_waiting", .gauge, "What platforms are still to be told about devices.")
+            for (name, depth) in operations.sorted(by: { $0.key < $1.key }) {
+                text.sample("chapar_operations_waiting", label(name), Double(depth.waiting))
+            }
         }
         writeLanes(to: &text)
         writeBackends(to: &text)

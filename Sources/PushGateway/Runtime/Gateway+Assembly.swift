@@ -8,6 +8,7 @@ extension Gateway {
     ///   - snapshot: The configuration in force and its backends.
     ///   - store: An open store; the gateway closes it when it ends.
     ///   - knownKinds: The kinds of backends that `overrides` may name: all that the program knows.
+    ///   - notices: Where the backends announce what goes on the stream of events.
     ///   - time: The clock.
     ///   - metrics: What is counted and shown under `/metrics`.
     ///   - logger: Where trouble is told.
@@ -16,8 +17,9 @@ extension Gateway {
     /// - Throws: When the store does not answer.
     public static func assemble(
         _ snapshot: GatewaySnapshot,
-        store: any NotificationStore & DeviceStore,
+        store: any NotificationStore & DeviceStore & OperationStore,
         knownKinds: [String] = [],
+        notices: NoticeBoard = NoticeBoard(),
         time: any TimeSource = SystemTime(),
         metrics: GatewayMetrics = GatewayMetrics(),
         logger: Logger,
@@ -30,10 +32,20 @@ extension Gateway {
             devices: store,
             time: time,
             observer: metrics,
-            logger: logger
+            logger: logger,
+            telling: { [state] in state.telling }
         ) { stored in try NotificationContent.decode(stored) }
         let api = GatewayAPI(state: state, lanes: dispatcher, metrics: metrics, knownKinds: knownKinds, logger: logger)
         let front = api.makeApplication(onListening: onListening)
-        return Gateway(state: state, dispatcher: dispatcher, front: front, logger: logger)
+        let operations = OperationDesk(state: state, metrics: metrics, logger: logger)
+        return Gateway(
+            state: state,
+            dispatcher: dispatcher,
+            operations: operations,
+            notices: notices,
+            metrics: metrics,
+            front: front,
+            logger: logger
+        )
     }
 }

@@ -2,7 +2,8 @@ public import Logging
 internal import PushCore
 public import ServiceLifecycle
 
-/// A running gateway: the API in front, the store behind it, the dispatcher between store and platforms.
+/// A running gateway: the API in front, the store behind it, the dispatcher and the desk for operations between store and
+/// platforms.
 ///
 /// As a service it starts everything and, at a graceful shutdown, ends in the order that loses nothing: no new requests,
 /// then no new claims, then what is under way, then the store.
@@ -10,22 +11,50 @@ public final class Gateway: Service {
     /// What every part shares.
     public let state: GatewayState
     private let dispatcher: Dispatcher
+    private let operations: OperationDesk
+    private let notices: NoticeBoard
+    private let metrics: GatewayMetrics
     private let front: any Service
     private let logger: Logger
 
     /// Puts a gateway together; nothing happens before ``run()``.
     ///
     /// `front` serves the API and ends by itself at a graceful shutdown.
-    public init(state: GatewayState, dispatcher: Dispatcher, front: any Service, logger: Logger) {
+    public init(
+        state: GatewayState,
+        dispatcher: Dispatcher,
+        operations: OperationDesk,
+        notices: NoticeBoard,
+        metrics: GatewayMetrics,
+        front: any Service,
+        logger: Logger
+    ) {
         self.state = state
         self.dispatcher = dispatcher
+        self.operations = operations
+        self.notices = notices
+        self.metrics = metrics
         self.front = front
         self.logger = logger
     }
 
     /// Runs until a graceful shutdown or cancellation, or until a part fails.
     public func run() async throws {
-        let result = await withTaskGroup(of: Result<Void, any Error>.self) { group in
+        let result = await withTaskGroup(of: Void.self) { group in
+            group.addTask { [operations] in await operations.run() }
+            group.addTask { [notices, state, metrics, logger] in await notices.run(state.store, metrics, logger) }
+            let result = await runFront()
+            notices.finish()  // Whoever may announce something has ended.
+            await group.waitForAll()
+            return result
+        }
+        await state.store.close()
+        try result.get()
+    }
+
+    /// Runs API and dispatcher until one of them ends, and then ends the rest.
+    private func runFront() async -> Result<Void, any Error> {
+        await withTaskGroup(of: Result<Void, any Error>.self) { group in
             group.addTask { [dispatcher, state] in
                 do {
                     try await dispatcher.run(state.snapshot)
@@ -49,19 +78,19 @@ public final class Gateway: Service {
             // Whichever ends first takes the other along: the front at a shutdown, either at a failure.
             let first = await group.next() ?? .success(())
             state.beginDraining()
+            await operations.stop()  // First, since the dispatcher's lanes end the backends.
             dispatcher.stop()
             if case .failure = first { group.cancelAll() }
             let second = await group.next() ?? .success(())
             if case .failure = first { return first }
             return second
         }
-        await state.store.close()
-        try result.get()
     }
 
     /// Puts another configuration in force: requests from now on use it, and lanes are replaced without losing a message.
     public func reload(_ snapshot: GatewaySnapshot) {
         state.replace(snapshot)
+        operations.install()
         dispatcher.install(snapshot)
         logger.notice("configuration reloaded", metadata: ["backends": "\(snapshot.backends.map(\.name))"])
     }

@@ -10,6 +10,8 @@ public final class GatewaySnapshot: Sendable {
     public let backends: [BackendRegistry.ConfiguredBackend]
     /// Which backends a recipient goes through.
     public let routing: RoutingTable
+    /// Which platforms are told what about devices.
+    let teller: DeviceTeller
 
     /// Puts settings and backends together.
     public init(configuration: GatewayConfiguration, backends: [BackendRegistry.ConfiguredBackend]) {
@@ -20,5 +22,6 @@ public final class GatewaySnapshot: Sendable {
             backends: backends,
             priority: configuration.tokenPriority
         )
+        teller = DeviceTeller(backends, priority: configuration.tokenPriority)
     }
 }

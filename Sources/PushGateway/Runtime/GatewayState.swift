@@ -6,8 +6,10 @@ internal import Synchronization
 public final class GatewayState: Sendable {
     /// The store.
     public let store: any NotificationStore
-    /// The device registry, which is kept by the same store or by another one.
-    public let devices: any DeviceStore
+    /// The device registry with what platforms are to be told of it, which is kept by the same store or by another one.
+    public let devices: any DeviceStore & OperationStore
+    /// Tells callers that wait what became of their operations.
+    let outcomes = OperationOutcomes()
     /// The clock.
     public let time: any TimeSource
     /// When the gateway started.
@@ -19,7 +21,7 @@ public final class GatewayState: Sendable {
     public init(
         snapshot: GatewaySnapshot,
         store: any NotificationStore,
-        devices: any DeviceStore,
+        devices: any DeviceStore & OperationStore,
         time: any TimeSource = SystemTime()
     ) {
         self.store = store
@@ -31,6 +33,9 @@ public final class GatewayState: Sendable {
 
     /// The configuration in force.
     public var snapshot: GatewaySnapshot { current.withLock { $0 } }
+
+    /// What a store asks about devices that change now; nil when no platform wants to know.
+    var telling: DeviceTelling? { snapshot.teller.telling(at: time.now) }
 
     /// Puts another configuration in force and gives back the one before.
     @discardableResult

@@ -36,7 +36,8 @@ struct GatewayAssembly: Sendable {
         let logger = log.logger()
         let transport = NIOTransport(logger: logger)
         let state = DeferredState()
-        let bench = try Workbench(transport: transport, state: state, logger: logger)
+        let notices = NoticeBoard()
+        let bench = try Workbench(transport: transport, state: state, notices: notices, logger: logger)
         let loaded = try bench.load(path)
         var configuration = loaded.configuration
         adjust(&configuration)
@@ -47,6 +48,7 @@ struct GatewayAssembly: Sendable {
             GatewaySnapshot(configuration: configuration, backends: loaded.backends),
             store: store,
             knownKinds: bench.registry.factories.map(\.kind.rawValue),
+            notices: notices,
             logger: logger,
             onListening: onListening
         )

@@ -32,8 +32,16 @@ struct Workbench {
     let transport: any HTTPTransport
     let state: (any StateStore)?
     let logger: Logger
+    /// Where backends announce what goes on the stream of events; nil where nobody listens.
+    let notices: NoticeBoard?
 
-    init(transport: any HTTPTransport, state: (any StateStore)? = nil, logger: Logger) throws {
+    init(
+        transport: any HTTPTransport,
+        state: (any StateStore)? = nil,
+        notices: NoticeBoard? = nil,
+        logger: Logger
+    ) throws {
+        self.notices = notices
         registry = try Plugins.registry()
         self.transport = transport
         self.state = state
@@ -48,11 +56,20 @@ struct Workbench {
 
     /// Reads a configuration file and builds its backends.
     func load(_ path: String) throws(ConfigurationError) -> LoadedConfiguration {
-        try ConfigurationLoader(registry: registry)
-            .load(path) { name in
-                var logger = logger
-                logger[metadataKey: "backend"] = "\(name)"
-                return BackendContext(name: name, http: transport, state: state, logger: logger)
-            }
+        try ConfigurationLoader(registry: registry).load(path, context: context)
+    }
+
+    /// What a backend of a name is built with.
+    private func context(_ name: String) -> BackendContext {
+        var logger = logger
+        logger[metadataKey: "backend"] = "\(name)"
+        guard let notices else { return BackendContext(name: name, http: transport, state: state, logger: logger) }
+        return BackendContext(
+            name: name,
+            http: transport,
+            state: state,
+            logger: logger,
+            announce: notices.announcer(for: name)
+        )
     }
 }

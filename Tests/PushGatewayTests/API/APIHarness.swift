@@ -16,7 +16,7 @@ import Testing
 struct APIHarness {
     let time = ManualTime(Date(timeIntervalSince1970: 1_800_000_000))
     let store: MemoryStore
-    let devices = MemoryDeviceStore()
+    let devices: MemoryDeviceStore
     let state: GatewayState
     let metrics = GatewayMetrics()
     /// Takes what backends say about tokens; a test runs it.
@@ -28,13 +28,23 @@ struct APIHarness {
         keys: [GatewayConfiguration.APIKey] = [],
         _ change: (inout GatewayConfiguration) -> Void = { _ in }
     ) {
+        self.init(platforms: backends.map { ($0.name, $0) }, keys: keys, change)
+    }
+
+    /// An API over backends of any kind.
+    init(
+        platforms: [(name: String, backend: any PushBackend)],
+        keys: [GatewayConfiguration.APIKey] = [],
+        _ change: (inout GatewayConfiguration) -> Void = { _ in }
+    ) {
         store = MemoryStore(time: time)
+        devices = MemoryDeviceStore(time: time)
         var configuration = GatewayConfiguration()
         configuration.apiKeys = keys
         change(&configuration)
         let snapshot = GatewaySnapshot(
             configuration: configuration,
-            backends: backends.map { BackendRegistry.ConfiguredBackend(name: $0.name, backend: $0) }
+            backends: platforms.map { BackendRegistry.ConfiguredBackend(name: $0.name, backend: $0.backend) }
         )
         state = GatewayState(snapshot: snapshot, store: store, devices: devices, time: time)
         let store = store
@@ -53,6 +63,24 @@ struct APIHarness {
             knownKinds: ["apns", "fcm"],
             logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
         )
+    }
+
+    /// Carries out what platforms are to be told while `body` runs.
+    func operating(_ body: () async throws -> Void) async throws {
+        let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+        let desk = OperationDesk(state: state, metrics: metrics, logger: logger)
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { await desk.run() }
+            let result: Result<Void, any Error>
+            do {
+                try await body()
+                result = .success(())
+            } catch {
+                result = .failure(error)
+            }
+            await desk.stop()
+            try result.get()
+        }
     }
 
     /// An answer, read to its end.

@@ -7,9 +7,16 @@ struct BackendsAnswer {
     let backends: [BackendRegistry.ConfiguredBackend]
     let lanes: [String: LaneStatus]
     let depths: [String: LaneDepth]
+    let operations: [String: OperationDepth]
     let now: Date
 
-    init(_ state: GatewayState, _ lanes: any LaneObserver, depths: [String: LaneDepth]) {
+    init(
+        _ state: GatewayState,
+        _ lanes: any LaneObserver,
+        depths: [String: LaneDepth],
+        operations: [String: OperationDepth]
+    ) {
+        self.operations = operations
         backends = state.snapshot.backends
         self.lanes = Dictionary(lanes.lanes.map { ($0.backend, $0) }) { first, _ in first }
         self.depths = depths
@@ -33,9 +40,25 @@ struct BackendsAnswer {
             writer.endArray()
             write(health: backend.backend.health, to: &writer)
             write(lane: backend.name, to: &writer)
+            write(operations: backend.name, to: &writer)
             writer.endObject()
         }
         writer.endArray()
+    }
+
+    /// What the platform is still to be told about devices.
+    private func write(operations name: String, to writer: inout JSONWriter) {
+        writer.name("operations")
+        writer.beginObject()
+        writer.name("waiting")
+        writer.integer(operations[name]?.waiting ?? 0)
+        writer.name("oldest_age")
+        if let oldest = operations[name]?.oldest {
+            writer.double((max(0, now.timeIntervalSince(oldest)) * 1000).rounded() / 1000)
+        } else {
+            writer.null()
+        }
+        writer.endObject()
     }
 
     private static func abilities(of backend: any PushBackend) -> [String] {

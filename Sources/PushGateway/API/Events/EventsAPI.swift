@@ -77,7 +77,8 @@ struct EventsAPI: Sendable {
         writer.string(build.version)
         writer.name("started_at")
         RFC3339.write(state.startedAt, to: &writer)
-        BackendsAnswer(state, lanes, depths: depths).write(to: &writer)
+        let operations = (try? await state.devices.operationDepths()) ?? [:]
+        BackendsAnswer(state, lanes, depths: depths, operations: operations).write(to: &writer)
         let totals = metrics.ledger.totals
         writer.name("totals")
         writer.beginObject()

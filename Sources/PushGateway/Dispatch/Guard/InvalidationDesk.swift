@@ -50,6 +50,7 @@ public final class InvalidationDesk: Sendable {
     private let time: any TimeSource
     private let observer: any DispatchObserver
     private let logger: Logger
+    private let telling: @Sendable () -> DeviceTelling?
     private let publish: @Sendable ([[UInt8]]) -> Void
     private let queue = Mutex(Queue())
     private let watches = Mutex<[String: InvalidationWatch]>([:])
@@ -63,6 +64,7 @@ public final class InvalidationDesk: Sendable {
     ///   - time: The clock.
     ///   - observer: Who counts.
     ///   - logger: Where trouble is told.
+    ///   - telling: Gives who is to be told when a device loses a token.
     ///   - publish: Takes events.
     init(
         devices: (any DeviceStore)?,
@@ -70,6 +72,7 @@ public final class InvalidationDesk: Sendable {
         time: any TimeSource,
         observer: any DispatchObserver,
         logger: Logger,
+        telling: @escaping @Sendable () -> DeviceTelling? = { nil },
         publish: @escaping @Sendable ([[UInt8]]) -> Void
     ) {
         self.devices = devices
@@ -77,6 +80,7 @@ public final class InvalidationDesk: Sendable {
         self.time = time
         self.observer = observer
         self.logger = logger
+        self.telling = telling
         self.publish = publish
     }
 
@@ -239,8 +243,8 @@ public final class InvalidationDesk: Sendable {
     private func write(_ work: Work) async {
         switch work {
         case .bury(let refusals):
-            await insist("burying dead tokens") { [devices] () throws(StoreError) in
-                _ = try await devices?.bury(refusals)
+            await insist("burying dead tokens") { [devices, telling] () throws(StoreError) in
+                _ = try await devices?.bury(refusals, telling: telling())
             }
             waiting.wrappingSubtract(refusals.count, ordering: .relaxed)
         case .hold(let backend, let refusals, let trip):
@@ -272,7 +276,12 @@ public final class InvalidationDesk: Sendable {
         repeat {
             switch action {
             case .release:
-                let buried = try await devices?.release(heldOf: backend, limit: Self.batch) ?? []
+                let buried =
+                    try await devices?.release(
+                        heldOf: backend,
+                        limit: Self.batch,
+                        telling: telling()
+                    ) ?? []
                 let now = time.now
                 publish(buried.map { EventJSON.tokenInvalidated($0, at: now) })
                 found = buried.count

@@ -1,0 +1,64 @@
+internal import PushCore
+
+/// Devices of the registry as platforms are told about them.
+extension DeviceRecord {
+    /// What a platform is told about a device: its live tokens, the preferred one first, and whatever the app reported.
+    ///
+    /// - Parameters:
+    ///   - device: The device.
+    ///   - user: Whose credentials it goes out with: the user that it belonged to when the operation was asked for.
+    ///   - priority: The order in which tokens are preferred.
+    init(_ device: Device, user: String?, priority: [TokenService]) {
+        let live = device.tokens.filter(\.isAlive).map(\.token)
+        let preferred = priority.compactMap { service in live.first { $0.service == service } }
+        var attributes = device.attributes
+        if let version = device.appVersion { attributes["app_version"] = .string(version) }
+        if let zone = device.timeZone { attributes["time_zone"] = .string(zone) }
+        self.init(
+            id: device.id,
+            user: user,
+            tokens: preferred + live.filter { !priority.contains($0.service) },
+            language: device.locale,
+            tags: device.tags,
+            attributes: attributes
+        )
+    }
+
+    /// The record without its tags, which platforms are told of separately.
+    var withoutTags: DeviceRecord {
+        var record = self
+        record.tags = []
+        return record
+    }
+
+    /// What an operation keeps of a device that will be gone when it is carried out.
+    var stored: JSONObject {
+        var object = JSONObject()
+        if !tokens.isEmpty {
+            object["tokens"] = .array(
+                tokens.map { ["service": .string($0.service.rawValue), "token": .string($0.value)] }
+            )
+        }
+        if let language { object["language"] = .string(language) }
+        if !tags.isEmpty { object["tags"] = .array(tags.map { .string($0) }) }
+        if !attributes.isEmpty { object["attributes"] = .object(attributes) }
+        return object
+    }
+
+    /// Reads ``stored``.
+    init(id: String, user: String?, stored: JSONObject) {
+        self.init(
+            id: id,
+            user: user,
+            tokens: (stored["tokens"]?.arrayValue ?? []).compactMap { token in
+                guard let value = token["token"]?.stringValue, let service = token["service"]?.stringValue else {
+                    return nil
+                }
+                return DeviceToken(value, service: TokenService(rawValue: service))
+            },
+            language: stored["language"]?.stringValue,
+            tags: (stored["tags"]?.arrayValue ?? []).compactMap(\.stringValue),
+            attributes: stored["attributes"]?.objectValue ?? JSONObject()
+        )
+    }
+}

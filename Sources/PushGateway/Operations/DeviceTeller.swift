@@ -1,0 +1,95 @@
+internal import Foundation
+internal import PushCore
+
+/// Decides which platforms are told what when a device of the registry changes.
+///
+/// Made once for a configuration. A platform that keeps its own list of devices hears of those it accepts: when they come,
+/// when something of them that it is told changes, when their tags change, and when they go or are not for it any more.
+struct DeviceTeller: Sendable {
+    private struct Listener: Sendable {
+        let backend: String
+        let registrar: (any DeviceRegistrar)?
+        let tags: (any TagEditor)?
+    }
+
+    private let listeners: [Listener]
+    private let priority: [TokenService]
+
+    init(_ backends: [BackendRegistry.ConfiguredBackend], priority: [TokenService]) {
+        self.priority = priority
+        listeners = backends.compactMap { configured in
+            let backend = configured.backend
+            guard configured.registersDevices, backend.devices != nil || backend.tags != nil else { return nil }
+            return Listener(backend: configured.name, registrar: backend.devices, tags: backend.tags)
+        }
+    }
+
+    /// What a store asks about changes that are made now; nil when no platform wants to know.
+    func telling(at now: Date) -> DeviceTelling? {
+        guard !listeners.isEmpty else { return nil }
+        return { old, new in listeners.flatMap { operations($0, old, new, at: now) } }
+    }
+
+    /// What a store asks about devices that one backend hears of for the first time; nil when it does not want to.
+    func introducing(to backend: String, at now: Date) -> DeviceTelling? {
+        guard let listener = listeners.first(where: { $0.backend == backend }) else { return nil }
+        return { _, new in operations(listener, nil, new, at: now) }
+    }
+
+    private func operations(
+        _ listener: Listener,
+        _ old: Device?,
+        _ new: Device?,
+        at now: Date
+    ) -> [DeviceOperation] {
+        let before = old.map { DeviceRecord($0, user: $0.user, priority: priority) }
+        let after = new.map { DeviceRecord($0, user: $0.user, priority: priority) }
+        let wasThere = before.map { listener.registrar?.accepts($0) ?? true } ?? false
+        let isThere = after.map { listener.registrar?.accepts($0) ?? true } ?? false
+        var operations: [DeviceOperation] = []
+        func add(_ kind: DeviceOperation.Kind, _ record: DeviceRecord, _ body: JSONObject = JSONObject()) {
+            operations.append(
+                DeviceOperation(
+                    backend: listener.backend,
+                    device: record.id,
+                    user: record.user,
+                    kind: kind,
+                    body: body,
+                    at: now
+                )
+            )
+        }
+        if let after, isThere {
+            if listener.registrar != nil, !wasThere || before?.withoutTags != after.withoutTags {
+                add(.register, after)
+            }
+            let changes = Self.changes(from: wasThere ? before?.tags ?? [] : [], to: after.tags)
+            if let editor = listener.tags, !changes.isEmpty, editor.issues(in: changes, of: after).isEmpty {
+                add(.tags, after, ["tags": .object(changes)])
+            }
+        } else if let before, wasThere, listener.registrar != nil {
+            add(.remove, before, before.stored)
+        }
+        return operations
+    }
+
+    /// The tags of a registry as a platform's keys and values: `key:value` is one, a word alone has the value `1`, and what is
+    /// not there any more has none.
+    static func changes(from old: [String], to new: [String]) -> JSONObject {
+        let (old, new) = (pairs(old), pairs(new))
+        var changes = JSONObject()
+        for (key, value) in new.sorted(by: { $0.key < $1.key }) where old[key] != value {
+            changes[key] = .string(value)
+        }
+        for key in old.keys.sorted() where new[key] == nil { changes[key] = .null }
+        return changes
+    }
+
+    /// Of several tags with one key the last counts.
+    private static func pairs(_ tags: [String]) -> [String: String] {
+        tags.reduce(into: [:]) { pairs, tag in
+            let parts = tag.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+            pairs[String(parts[0])] = parts.count > 1 ? String(parts[1]) : "1"
+        }
+    }
+}

@@ -1,0 +1,254 @@
+internal import Foundation
+internal import Logging
+internal import PushCore
+internal import Synchronization
+
+/// Carries out the operations of one backend: claims what there is room for, asks the platform, writes what became of it.
+///
+/// Operations of one device follow each other, since the store gives out only the oldest; those of different devices are
+/// under way at the same time, up to ``OperationPause/widest``.
+final class OperationLane: Sendable {
+    /// What a lane needs of the gateway.
+    struct Surroundings: Sendable {
+        let store: any OperationStore & DeviceStore
+        let outcomes: OperationOutcomes
+        let time: any TimeSource
+        let logger: Logger
+        /// Counts an attempt: backend, kind, outcome.
+        let count: @Sendable (String, DeviceOperation.Kind, String) -> Void
+    }
+
+    /// Longer than a call's deadline, so that no operation under way is taken by another.
+    static let lease = OperationCall.deadline + .seconds(60)
+    /// How long one look for work may last; a stop ends it at once.
+    private static let patience = Duration.seconds(30)
+    /// How long calls under way get when the lane is to end.
+    private static let grace = Duration.seconds(5)
+
+    private enum Step {
+        case stop
+        case wait(Duration)
+        case claim(Int)
+    }
+
+    private struct State {
+        var isStopped = false
+        var inFlight = 0
+        var pause = OperationPause()
+        var look: Task<[ClaimedOperation], any Error>?
+    }
+
+    let name: String
+    private let backend: any PushBackend
+    private let call: OperationCall
+    private let around: Surroundings
+    private let state = Mutex(State())
+    private let nap = Nap()
+
+    init(_ configured: BackendRegistry.ConfiguredBackend, priority: [TokenService], _ around: Surroundings) {
+        name = configured.name
+        backend = configured.backend
+        call = OperationCall(backend: configured.backend, priority: priority, time: around.time)
+        self.around = around
+    }
+
+    /// Whether a backend has a use for a lane.
+    static func isWanted(for backend: any PushBackend) -> Bool {
+        backend.devices != nil || backend.subscriptions != nil || backend.tags != nil || backend.events != nil
+    }
+
+    /// Works until ``stop()``; what is under way then gets a few seconds.
+    func run() async {
+        await withDiscardingTaskGroup { group in
+            while let claims = await next() {
+                for claim in claims { group.addTask { await self.carryOut(claim) } }
+            }
+            await settleDown()
+            group.cancelAll()
+        }
+    }
+
+    /// Claims nothing more.
+    func stop() {
+        state.withLock { state in
+            state.isStopped = true
+            return state.look
+        }?.cancel()
+        nap.wake()
+    }
+
+    /// Waits until nothing is under way, or the time for that is over.
+    private func settleDown() async {
+        let end = around.time.now.addingTimeInterval(Self.grace.inSeconds)
+        while !Task.isCancelled, state.withLock({ $0.inFlight }) > 0, around.time.now < end {
+            await nap.rest(.seconds(max(0, end.timeIntervalSince(around.time.now))), around.time)
+        }
+    }
+
+    // MARK: Claiming
+
+    /// The next operations; nil when the lane is to end.
+    private func next() async -> [ClaimedOperation]? {
+        while true {
+            switch step() {
+            case .stop: return nil
+            case .wait(let span): await nap.rest(span, around.time)
+            case .claim(let room):
+                let claims = await look(room)
+                guard !claims.isEmpty else { continue }
+                state.withLock { $0.inFlight += claims.count }
+                return claims
+            }
+        }
+    }
+
+    private func step() -> Step {
+        let now = around.time.now
+        return state.withLock { state in
+            if state.isStopped || Task.isCancelled { return .stop }
+            if let until = state.pause.until, until > now { return .wait(.seconds(until.timeIntervalSince(now))) }
+            let room = state.pause.width - state.inFlight
+            return room > 0 ? .claim(room) : .wait(Self.patience)
+        }
+    }
+
+    private func look(_ room: Int) async -> [ClaimedOperation] {
+        // A task, so that a stop or a pause can end the look; awaited here.
+        let look = Task { [around, name] in
+            try await around.store.claimOperations(
+                of: name,
+                limit: room,
+                lease: Self.lease,
+                patience: Self.patience
+            )
+        }
+        let isStopped = state.withLock { state in
+            state.look = look
+            return state.isStopped
+        }
+        if isStopped { look.cancel() }
+        let result = await withTaskCancellationHandler {
+            await look.result
+        } onCancel: {
+            look.cancel()
+        }
+        state.withLock { $0.look = nil }
+        switch result {
+        case .success(let claims): return claims
+        case .failure(let error):
+            around.logger.warning("operations cannot be read", metadata: ["backend": "\(name)", "error": "\(error)"])
+            await nap.rest(.seconds(1), around.time)
+            return []
+        }
+    }
+
+    // MARK: Carrying out
+
+    private func carryOut(_ claim: ClaimedOperation) async {
+        let answer: Result<OperationCall.Answer, PushError>
+        do throws(PushError) {
+            let device = try await device(claim.operation.device)
+            answer = .success(try await call.perform(claim, device))
+        } catch {
+            answer = .failure(error)
+        }
+        await settle(claim, answer)
+        state.withLock { $0.inFlight -= 1 }
+        nap.wake()
+    }
+
+    private func device(_ id: String) async throws(PushError) -> Device? {
+        do throws(StoreError) {
+            return try await around.store.device(id)
+        } catch {
+            throw PushError(.unavailable, "The registry cannot be read: \(error)", reason: "registry")
+        }
+    }
+
+    private func settle(_ claim: ClaimedOperation, _ answer: Result<OperationCall.Answer, PushError>) async {
+        let now = around.time.now
+        let report: OperationReport
+        switch answer {
+        case .success(.done(let detail)):
+            state.withLock { $0.pause.noteAnswer() }
+            report = OperationReport(.done, detail: detail)
+        case .success(.moot(let reason)):
+            report = OperationReport(.done, reason: reason)
+        case .failure(let error):
+            let isStopped = state.withLock { $0.isStopped }
+            if Task.isCancelled || isStopped && error.isPassing {
+                return await write(OperationResult(claim, .untried))
+            }
+            noteFailure(error, at: now)
+            report = self.report(claim, error, at: now)
+        }
+        let event = EventJSON.operation(claim, backend: name, report, at: now)
+        let ending: OperationResult.Ending = report.nextAttempt.map { .again(at: $0) } ?? .over
+        await write(OperationResult(claim, ending, event: event))
+        around.count(name, claim.operation.kind, report.outcome.rawValue)
+        switch (report.outcome, answer) {
+        case (.retry, _): break
+        case (.failed, .failure(let error)): around.outcomes.note(claim.operation.id, .failed(error))
+        default: around.outcomes.note(claim.operation.id, .done(report.detail))
+        }
+    }
+
+    private func report(_ claim: ClaimedOperation, _ error: PushError, at now: Date) -> OperationReport {
+        let policy = backend.operationPolicy
+        let pause =
+            error.isPassing
+            ? policy.pause(after: claim.attempt, wish: error.retryAfter, chance: .random(in: 0...1)) : nil
+        var report = OperationReport(pause == nil ? .failed : .retry, reason: error.reason ?? error.code.rawValue)
+        report.code = error.code.rawValue
+        report.message = error.message
+        report.nextAttempt = pause.map { now.addingTimeInterval($0.inSeconds) }
+        return report
+    }
+
+    private func noteFailure(_ error: PushError, at now: Date) {
+        let (isPaused, look) = state.withLock { state in (state.pause.note(error, at: now), state.look) }
+        guard isPaused else { return }
+        look?.cancel()
+        if error.code == .credentialsRefused {
+            around.logger.warning(
+                "a platform refuses the gateway's credentials",
+                metadata: ["backend": "\(name)", "reason": "\(error.message)"]
+            )
+        }
+    }
+
+    /// Writes a result, again and again until it works; after a closed store the lease lapses and the next start goes on.
+    private func write(_ result: OperationResult) async {
+        var pause = Duration.milliseconds(50)
+        while true {
+            do throws(StoreError) {
+                return try await around.store.settle([result])
+            } catch {
+                guard error != .closed, (try? await around.time.sleep(for: pause)) != nil else { return }
+                around.logger.error("an operation's outcome was not written", metadata: ["error": "\(error)"])
+                pause = min(pause * 2, .seconds(5))
+            }
+        }
+    }
+}
+
+/// How an attempt at an operation ended, as events tell it.
+struct OperationReport: Sendable {
+    /// What it came to.
+    enum Outcome: String, Sendable {
+        case done, retry, failed
+    }
+
+    var outcome: Outcome
+    var reason: String?
+    var code: String?
+    var message: String?
+    var nextAttempt: Date?
+    var detail: JSONObject
+
+    init(_ outcome: Outcome, reason: String? = nil, detail: JSONObject = JSONObject()) {
+        self.outcome = outcome
+        self.reason = reason
+        self.detail = detail
+    }
+}

@@ -1,0 +1,69 @@
+internal import Foundation
+internal import PushCore
+
+/// Events about what platforms are told of devices, `operation.done`, `operation.retry`, `operation.failed`, and what backends
+/// announce, `backend.notice`.
+extension EventJSON {
+    /// An attempt at an operation ended.
+    static func operation(
+        _ claim: ClaimedOperation,
+        backend: String,
+        _ report: OperationReport,
+        at time: Date
+    ) -> [UInt8] {
+        let operation = claim.operation
+        var writer = JSONWriter(capacity: 384)
+        writer.beginObject()
+        begin(&writer, "operation." + report.outcome.rawValue, time)
+        func text(_ name: StaticString, _ value: String?) {
+            guard let value else { return }
+            writer.name(name)
+            writer.string(value)
+        }
+        text("operation", operation.id.uuidString.lowercased())
+        text("kind", operation.kind.rawValue)
+        text("backend", backend)
+        text("device", operation.device)
+        text("user", operation.user)
+        writer.name("attempt")
+        writer.integer(claim.attempt)
+        text("reason", report.reason)
+        text("code", report.code)
+        text("message", report.message)
+        if let moment = report.nextAttempt {
+            writer.name("next_attempt_at")
+            RFC3339.write(moment, to: &writer)
+        }
+        if !report.detail.isEmpty {
+            writer.name("detail")
+            writer.object(report.detail)
+        }
+        writer.endObject()
+        return writer.bytes
+    }
+
+    /// A backend has something to say.
+    static func notice(_ notice: BackendNotice, backend: String, at time: Date) -> [UInt8] {
+        var writer = JSONWriter(capacity: 256)
+        writer.beginObject()
+        begin(&writer, "backend.notice", time)
+        writer.name("backend")
+        writer.string(backend)
+        writer.name("level")
+        writer.string(notice.level.rawValue)
+        writer.name("name")
+        writer.string(notice.name)
+        if let device = notice.device {
+            writer.name("device")
+            writer.string(device)
+        }
+        writer.name("message")
+        writer.string(notice.message)
+        if !notice.detail.isEmpty {
+            writer.name("detail")
+            writer.object(notice.detail)
+        }
+        writer.endObject()
+        return writer.bytes
+    }
+}

@@ -1,0 +1,125 @@
+import Foundation
+import PushCore
+import PushStoreSQLite
+import PushTesting
+import Testing
+
+@testable import PushGateway
+
+@Suite("Platforms hear of devices", .timeLimit(.minutes(1)))
+struct DeviceTellingTests {
+    /// Runs changes against a platform, and gives back what it was told.
+    private func told(
+        registers: Bool = true,
+        _ change: (OperationRig, GatewayState) async throws -> Void
+    ) async throws -> ScriptedPlatform {
+        let platform = ScriptedPlatform()
+        try await OperationRig.run { rig in
+            try await rig.run(["crm": platform], registers: registers) { state, _ in
+                if registers { try await rig.introduced() }
+                try await change(rig, state)
+                try await rig.settled()
+            }
+        }
+        return platform
+    }
+
+    @Test("A device that comes, changes, gets tags and goes")
+    func life() async throws {
+        let platform = try await told { rig, state in
+            _ = try await state.devices.put([rig.device("a", tags: ["plan:pro", "vip"])], telling: state.telling)
+            try await rig.settled()
+            _ = try await state.devices.patch("a", telling: state.telling) { $0.lastSeen = $0.createdAt }
+            _ = try await state.devices.patch("a", telling: state.telling) { $0.locale = "fa" }
+            try await rig.settled()
+            _ = try await state.devices.patch("a", telling: state.telling) { $0.tags = ["plan:free"] }
+            try await rig.settled()
+            _ = try await state.devices.delete("a", telling: state.telling)
+        }
+        #expect(platform.words == ["register a", "tags a", "register a", "tags a", "remove a"])
+        #expect(platform.calls[1].detail == ["plan": "pro", "vip": "1"])
+        #expect(platform.calls[2].device.language == "fa")
+        #expect(platform.calls[3].detail == ["plan": "free", "vip": nil])
+        #expect(platform.calls[4].device.token?.value == "t-a", "what is needed of a device that is gone")
+        #expect(platform.calls[4].device.user == "ali")
+    }
+
+    @Test("A dead token moves the device to its next one, and the last dead one takes it away")
+    func buried() async throws {
+        let platform = try await told { rig, state in
+            var device = rig.device("a")
+            let other = DeviceToken("second", service: .iOSFirebase)
+            device.setToken(RegisteredToken(other, registeredAt: rig.time.now))
+            _ = try await state.devices.put([device], telling: state.telling)
+            try await rig.settled()
+            for token in [DeviceToken("t-a", service: .iOSAPNs), other] {
+                rig.time.advance(by: .seconds(1))
+                let now = rig.time.now
+                let refusal = TokenRefusal(token, asOf: now, at: now, backend: "ios", reason: "Unregistered")
+                _ = try await state.devices.bury([refusal], telling: state.telling)
+                try await rig.settled()
+            }
+        }
+        #expect(platform.words == ["register a", "register a", "remove a"])
+        #expect(platform.calls.map(\.device.token?.value) == ["t-a", "second", "second"])
+    }
+
+    @Test("register_devices: false tells nobody")
+    func silent() async throws {
+        let platform = try await told(registers: false) { rig, state in
+            _ = try await state.devices.put([rig.device("a", tags: ["x"])], telling: state.telling)
+            _ = try await state.devices.delete("a", telling: state.telling)
+        }
+        #expect(platform.calls.isEmpty)
+    }
+
+    @Test("Tags that a platform does not want are not told")
+    func unwantedTags() async throws {
+        let platform = try await told { rig, state in
+            _ = try await state.devices.put([rig.device("a", tags: ["bad:1"])], telling: state.telling)
+        }
+        #expect(platform.words == ["register a"])
+    }
+
+    @Test("A new backend hears of every device once, one with another stamp or that comes back hears again")
+    func introduced() async throws {
+        try await OperationRig.run { rig in
+            let devices = (0..<450).map { rig.device("d\($0)") }
+            _ = try await rig.store.put(devices)
+            let platform = ScriptedPlatform()
+            func run(_ backends: KeyValuePairs<String, any PushBackend>, _ count: Int) async throws {
+                try await rig.run(backends) { _, _ in
+                    try await rig.until("\(count) registrations") {
+                        let waiting = try await rig.store.operationDepths()
+                        return platform.calls.count >= count && waiting.isEmpty
+                    }
+                }
+            }
+            try await run(["crm": platform], 450)
+            #expect(Set(platform.calls.map(\.device.id)).count == 450)
+            try await run(["crm": platform], 450)
+            #expect(platform.calls.count == 450, "a restart repeats nothing")
+            let changed = ScriptedPlatform(stamp: "2")
+            try await rig.run(["crm": changed]) { _, _ in try await rig.until { changed.calls.count == 450 } }
+            try await rig.run(["other": ScriptedPlatform()]) { _, _ in
+                try await rig.until { try await rig.store.loadState("operations.introduced")?.contains(0x6F) ?? false }
+                try await rig.settled()
+            }
+            let back = ScriptedPlatform(stamp: "2")
+            try await rig.run(["crm": back]) { _, _ in try await rig.until { back.calls.count == 450 } }
+        }
+    }
+
+    static let tags: [(old: [String], new: [String], JSONObject)] = [
+        ([], ["plan:pro", "vip"], ["plan": "pro", "vip": "1"]),
+        (["plan:pro"], ["plan:free"], ["plan": "free"]),
+        (["plan:pro", "vip"], ["vip"], ["plan": nil]),
+        (["a:b:c"], ["a:b:c"], [:]),
+        ([], ["a:b:c", "empty:"], ["a": "b:c", "empty": ""]),
+    ]
+
+    @Test("Tags become keys and values", arguments: tags)
+    func tagChanges(old: [String], new: [String], expected: JSONObject) {
+        #expect(DeviceTeller.changes(from: old, to: new) == expected)
+    }
+}

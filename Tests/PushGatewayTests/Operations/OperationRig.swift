@@ -1,0 +1,251 @@
+import Foundation
+import Logging
+import PushCore
+import PushStoreSQLite
+import PushTesting
+import Synchronization
+
+@testable import PushGateway
+
+/// A platform with every ability, which answers what a test tells it to and remembers what it was told.
+final class ScriptedPlatform: PushBackend, DeviceRegistrar, SubscriptionManager, TagEditor, EventReporter {
+    /// Something that it was told.
+    struct Call: Sendable {
+        var kind: DeviceOperation.Kind
+        var device: DeviceRecord
+        var attempt: OperationAttempt?
+        var detail: JSONObject
+    }
+
+    /// What is answered to a call, given how many there were of its kind for its device before.
+    typealias Script = @Sendable (Call, Int) async throws(PushError) -> Void
+
+    let kind: BackendKind = "scripted"
+    let audience = BackendAudience(services: [.iOSAPNs, .iOSFirebase])
+    let stamp: String
+    let operationPolicy: OperationPolicy
+    private let script: Script
+    private let state = Mutex<(calls: [Call], resumed: [DeviceRecord], forgotten: [String?])>(([], [], []))
+    /// What ``resume(_:)`` answers.
+    let resumption: Mutex<Result<SubscriptionReport?, PushError>>
+
+    init(
+        stamp: String = "1",
+        policy: OperationPolicy = OperationPolicy(
+            delays: [.seconds(1), .seconds(2)],
+            sweep: .seconds(4),
+            maximumAttempts: 4,
+            jitter: 0
+        ),
+        resumption: Result<SubscriptionReport?, PushError> = .success(nil),
+        _ script: @escaping Script = { _, _ in }
+    ) {
+        self.stamp = stamp
+        self.script = script
+        operationPolicy = policy
+        self.resumption = Mutex(resumption)
+    }
+
+    var devices: (any DeviceRegistrar)? { self }
+    var subscriptions: (any SubscriptionManager)? { self }
+    var tags: (any TagEditor)? { self }
+    var events: (any EventReporter)? { self }
+
+    var calls: [Call] { state.withLock { $0.calls } }
+    var resumed: [DeviceRecord] { state.withLock { $0.resumed } }
+    var forgotten: [String?] { state.withLock { $0.forgotten } }
+    /// `kind device` of each call, in order.
+    var words: [String] { calls.map { "\($0.kind.rawValue) \($0.device.id)" } }
+
+    private func take(
+        _ kind: DeviceOperation.Kind,
+        _ device: DeviceRecord,
+        _ attempt: OperationAttempt? = nil,
+        _ detail: JSONObject = JSONObject()
+    ) async throws(PushError) {
+        let call = Call(kind: kind, device: device, attempt: attempt, detail: detail)
+        let earlier = state.withLock { state in
+            defer { state.calls.append(call) }
+            return state.calls.count { $0.kind == kind && $0.device.id == device.id }
+        }
+        try await script(call, earlier)
+    }
+
+    func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {}
+    func forget(device: String?) async throws(PushError) { state.withLock { $0.forgotten.append(device) } }
+
+    func register(_ device: DeviceRecord) async throws(PushError) -> String {
+        try await take(.register, device)
+        return "platform-\(device.id)"
+    }
+    func remove(_ device: DeviceRecord) async throws(PushError) { try await take(.remove, device) }
+
+    func setStatus(_ status: SubscriptionStatus, of device: DeviceRecord) async throws(PushError) {}
+    func status(of device: DeviceRecord) async throws(PushError) -> SubscriptionStatus? { .subscribed }
+    func issues(in change: SubscriptionChange, of device: DeviceRecord) -> [PushWarning] {
+        guard change.options["cats"] != nil else { return [] }
+        return [PushWarning(pointer: "#/options/cats", code: "bad_cats", detail: "No cats here.")]
+    }
+    func change(
+        _ change: SubscriptionChange,
+        of device: DeviceRecord,
+        as attempt: OperationAttempt
+    ) async throws(PushError) -> JSONObject {
+        try await take(.subscription, device, attempt, ["status": .string(change.status.rawValue)])
+        return ["answer": "taken"]
+    }
+    func report(_ query: SubscriptionQuery, of device: DeviceRecord) async throws(PushError) -> SubscriptionReport {
+        SubscriptionReport(.suspended, detail: ["query": .string("\(query)")])
+    }
+    func resume(_ device: DeviceRecord) async throws(PushError) -> SubscriptionReport? {
+        state.withLock { $0.resumed.append(device) }
+        return try resumption.withLock { $0 }.get()
+    }
+
+    func setTags(_ tags: JSONObject, of device: DeviceRecord) async throws(PushError) {}
+    func issues(in tags: JSONObject, of device: DeviceRecord) -> [PushWarning] {
+        tags["bad"] == nil ? [] : [PushWarning(pointer: "#/bad", code: "bad_tag", detail: "No such tag.")]
+    }
+    func edit(_ tags: JSONObject, of device: DeviceRecord, as attempt: OperationAttempt) async throws(PushError)
+        -> JSONObject
+    {
+        try await take(.tags, device, attempt, tags)
+        return JSONObject()
+    }
+
+    func report(_ event: PushEvent, platformID: String, device: DeviceRecord) async throws(PushError) {}
+    func platformID(in payload: JSONObject) throws(PushError) -> String? {
+        guard payload["_crm"] != nil else { return nil }
+        guard let id = payload["_uid"]?.stringValue else { throw PushError(.invalidRequest, "no _uid") }
+        return id
+    }
+    func report(
+        _ event: PushEvent,
+        platformID: String,
+        device: DeviceRecord,
+        as attempt: OperationAttempt
+    ) async throws(PushError) -> JSONObject {
+        try await take(.event, device, attempt, ["event": .string(event.rawValue), "id": .string(platformID)])
+        return JSONObject()
+    }
+}
+
+/// A desk for operations over a real store in a folder of its own, on a clock that the test moves.
+struct OperationRig: Sendable {
+    let time = ManualTime()
+    let store: SQLiteStore
+    let metrics = GatewayMetrics()
+
+    static func run(_ body: (OperationRig) async throws -> Void) async throws {
+        let folder = FileManager.default.temporaryDirectory.appending(path: "chapar-ops-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let rig = try OperationRig(path: folder.appending(path: "test.db").path)
+        try await body(rig)
+        await rig.store.close()
+    }
+
+    private init(path: String) throws {
+        store = try SQLiteStore(SQLiteStoreOptions(path: path), time: time, logger: Logger(label: "test"))
+    }
+
+    func snapshot(_ backends: KeyValuePairs<String, any PushBackend>, registers: Bool = true) -> GatewaySnapshot {
+        GatewaySnapshot(
+            configuration: GatewayConfiguration(),
+            backends: backends.map {
+                BackendRegistry.ConfiguredBackend(name: $0.key, backend: $0.value, registersDevices: registers)
+            }
+        )
+    }
+
+    /// Runs a desk while `body` runs, then stops it; the store stays open.
+    func run(
+        _ backends: KeyValuePairs<String, any PushBackend>,
+        registers: Bool = true,
+        _ body: (GatewayState, OperationDesk) async throws -> Void
+    ) async throws {
+        let state = GatewayState(
+            snapshot: snapshot(backends, registers: registers),
+            store: store,
+            devices: store,
+            time: time
+        )
+        let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+        let desk = OperationDesk(state: state, metrics: metrics, logger: logger)
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { await desk.run() }
+            let result: Result<Void, any Error>
+            do {
+                try await body(state, desk)
+                result = .success(())
+            } catch {
+                result = .failure(error)
+            }
+            group.addTask { await desk.stop() }
+            // Calls that never end get their grace by the clock that the test owns.
+            group.addTask { [time] in
+                while !Task.isCancelled {
+                    time.advance(by: .seconds(1))
+                    try? await Task.sleep(for: .milliseconds(2))
+                }
+            }
+            try await group.next()
+            try await group.next()
+            group.cancelAll()
+            try result.get()
+        }
+    }
+
+    /// Moves the clock until something holds.
+    func until(
+        by step: Duration = .milliseconds(50),
+        _ what: String = "it",
+        sourceLine: Int = #line,
+        _ condition: () async throws -> Bool
+    ) async throws {
+        for _ in 0..<4_000 {
+            if try await condition() { return }
+            time.advance(by: step)
+            try await Task.sleep(for: .milliseconds(1))
+        }
+        throw ConformanceFailure("line \(sourceLine): \(what) did not happen")
+    }
+
+    /// Waits until nothing waits for any backend.
+    func settled(sourceLine: Int = #line) async throws {
+        try await until("the end of all operations", sourceLine: sourceLine) {
+            try await store.operationDepths().isEmpty
+        }
+    }
+
+    /// Waits until the backends that are there have heard of every device.
+    func introduced(sourceLine: Int = #line) async throws {
+        try await until("the introduction", sourceLine: sourceLine) {
+            let kept = try await store.loadState("operations.introduced").map { try JSONValue(parsing: $0) }
+            let done = kept?.objectValue?.map { $0.value["done"] == true } ?? []
+            return !done.isEmpty && done.allSatisfy { $0 }
+        }
+    }
+
+    /// The events of operations and notices so far.
+    func events() async throws -> [JSONValue] {
+        try await store.events(after: 0, limit: 10_000, patience: .zero).map { try JSONValue(parsing: $0.json) }
+    }
+
+    /// A device with an Apple token.
+    func device(_ id: String, user: String? = "ali", tags: [String] = []) -> Device {
+        let token = RegisteredToken(DeviceToken("t-\(id)", service: .iOSAPNs), registeredAt: time.now)
+        return Device(id: id, user: user, tokens: [token], tags: tags, createdAt: time.now)
+    }
+
+    func subscription(_ device: String, backend: String = "crm", user: String? = nil) -> DeviceOperation {
+        DeviceOperation(
+            backend: backend,
+            device: device,
+            user: user,
+            kind: .subscription,
+            body: ["status": "subscribed"],
+            at: time.now
+        )
+    }
+}

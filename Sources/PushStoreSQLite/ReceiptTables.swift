@@ -22,7 +22,7 @@ final class ReceiptTables {
         row = try statement(
             """
             SELECT d.state, coalesce(d.head, d.id), d.recipient, d.story FROM deliveries d
-            JOIN lanes ON lanes.number = d.lane WHERE d.id = ?1 AND d.state > 0 AND lanes.name = ?2
+            JOIN lanes ON lanes.number = d.lane WHERE d.id = ?1 AND d.state > 0 AND (lanes.name = ?2 OR ?2 = '')
             """
         )
         update = try statement(
@@ -76,6 +76,7 @@ final class ReceiptTables {
     }
 
     private func candidates(_ address: ReceiptAddress) throws(StoreError) -> [Int64] {
+        if let delivery = address.delivery { return [delivery] }
         let statement = address.token == nil ? findAny : find
         statement.bind(1, Self.message(address))
         if address.token != nil { statement.bind(2, Self.token(address.token)) }
@@ -95,7 +96,7 @@ final class ReceiptTables {
         defer { row.reset() }
         let story = row.bytes(3)
         guard let state = DeliveryState(code: row.integer(0)), let recipient = Recipient(storedForm: row.text(2)),
-            story.firstRange(of: JSONValue.string(address.platformID).bytes) != nil
+            address.delivery != nil || story.firstRange(of: JSONValue.string(address.platformID).bytes) != nil
         else { return nil }
         let delivery = ReceivedDelivery(
             id: id,

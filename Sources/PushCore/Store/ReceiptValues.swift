@@ -7,6 +7,15 @@ public struct ReceiptAddress: Sendable, Hashable {
     /// The device token it went to; nil where the platform's id says it all.
     public var token: String?
 
+    /// The number of the delivery, when the caller knows it; then nothing else decides, but for the backend unless empty.
+    public var delivery: Int64?
+
+    /// Makes the address of a delivery whose number is known.
+    public init(delivery: Int64, backend: String = "") {
+        self.init(backend: backend, platformID: "", token: nil)
+        self.delivery = delivery
+    }
+
     /// Makes an address.
     public init(backend: String, platformID: String, token: String?) {
         self.backend = backend

@@ -9,6 +9,12 @@ enum Endpoint: Equatable {
     case devices
     case deviceBatch
     case device(Substring)
+    case subscription(Substring)
+    case deviceTags(Substring)
+    case deviceEvents(Substring)
+    case deviceOperations(Substring)
+    case userSwitch(Substring)
+    case clear(Substring)
     case events
     case backends
     case receipts(Substring)
@@ -41,9 +47,15 @@ enum Endpoint: Equatable {
         default:
             let devices = "/v1/devices/"
             if path.hasPrefix(devices) {
-                let id = path.dropFirst(devices.count)
-                guard !id.isEmpty, !id.contains("/") else { return nil }
-                self = .device(id)
+                self.init(device: path.dropFirst(devices.count))
+                return
+            }
+            if let user = Self.step(of: path, between: "/v1/users/", and: "/switch") {
+                self = .userSwitch(user)
+                return
+            }
+            if let name = Self.step(of: path, between: "/v1/backends/", and: "/clear") {
+                self = .clear(name)
                 return
             }
             if let name = Self.step(of: path, between: "/v1/backends/", and: "/receipts") {
@@ -62,6 +74,20 @@ enum Endpoint: Equatable {
             case (2, let id?, "deliveries") where !id.isEmpty: self = .deliveries(id)
             default: return nil
             }
+        }
+    }
+
+    /// Finds what follows `/v1/devices/`.
+    private init?(device path: Substring) {
+        let parts = path.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
+        guard let id = parts.first, !id.isEmpty else { return nil }
+        switch parts.count > 1 ? parts[1] : "" {
+        case "" where parts.count == 1: self = .device(id)
+        case "subscription": self = .subscription(id)
+        case "tags": self = .deviceTags(id)
+        case "events": self = .deviceEvents(id)
+        case "operations": self = .deviceOperations(id)
+        default: return nil
         }
     }
 
@@ -84,6 +110,12 @@ enum Endpoint: Equatable {
         case .devices: "/v1/devices"
         case .deviceBatch: "/v1/devices/batch"
         case .device: "/v1/devices/{id}"
+        case .subscription: "/v1/devices/{id}/subscription"
+        case .deviceTags: "/v1/devices/{id}/tags"
+        case .deviceEvents: "/v1/devices/{id}/events"
+        case .deviceOperations: "/v1/devices/{id}/operations"
+        case .userSwitch: "/v1/users/{id}/switch"
+        case .clear: "/v1/backends/{name}/clear"
         case .events: "/v1/events"
         case .backends: "/v1/backends"
         case .receipts: "/v1/backends/{name}/receipts"
@@ -102,7 +134,10 @@ enum Endpoint: Equatable {
     /// Whoever may GET may HEAD.
     var methods: [HTTPRequest.Method] {
         switch self {
-        case .notifications, .batch, .deviceBatch, .backendInvalidations, .receipts: [.post]
+        case .notifications, .batch, .deviceBatch, .backendInvalidations, .receipts, .deviceEvents, .userSwitch, .clear:
+            [.post]
+        case .subscription: [.get, .head, .put]
+        case .deviceTags: [.patch]
         case .device: [.get, .head, .put, .patch, .delete]
         case .notification: [.get, .head, .delete]
         default: [.get, .head]
@@ -118,7 +153,9 @@ enum Endpoint: Equatable {
         case .openAPI: .anyKey
         case .notifications, .batch: .scope(.send)
         case .notification: method == .delete ? .scope(.send) : .scope(.read)
-        case .devices, .deviceBatch, .device: .scope(.devices)
+        case .devices, .deviceBatch, .device, .subscription, .deviceTags, .deviceEvents, .deviceOperations, .userSwitch,
+            .clear:
+            .scope(.devices)
         case .backendInvalidations: .scope(.admin)
         case .deliveries, .events, .backends, .invalidations, .metrics: .scope(.read)
         }

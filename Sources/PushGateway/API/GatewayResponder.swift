@@ -25,6 +25,9 @@ public final class GatewayResponder: HTTPResponder {
     private let stories: StoryAPI
     private let devices: DevicesAPI
     private let deviceBatches: DeviceBatchAPI
+    private let subscriptions: SubscriptionAPI
+    private let deviceEvents: DeviceEventsAPI
+    private let switches: UserSwitchAPI
     private let events: EventsAPI
     private let operations: OperationsAPI
     private let receipts: ReceiptsAPI
@@ -50,6 +53,10 @@ public final class GatewayResponder: HTTPResponder {
         stories = StoryAPI(state: state)
         devices = DevicesAPI(state: state, admission: admission)
         deviceBatches = DeviceBatchAPI(state: state, admission: admission)
+        let door = TellingDoor(state: state, admission: admission)
+        subscriptions = SubscriptionAPI(door: door)
+        deviceEvents = DeviceEventsAPI(door: door)
+        switches = UserSwitchAPI(door: door)
         events = EventsAPI(state: state, lanes: lanes, metrics: metrics, admission: admission, build: build)
         operations = OperationsAPI(
             state: state,
@@ -135,6 +142,12 @@ public final class GatewayResponder: HTTPResponder {
         case .devices: return try await devices.list(scope)
         case .deviceBatch: return try await deviceBatches.put(request, scope, Problem.newRequestID())
         case .device(let id): return try await devices.answer(request, method, id, scope)
+        case .subscription(let id): return try await subscriptions.answer(request, method, id, scope)
+        case .deviceTags(let id): return try await subscriptions.edit(request, id, scope)
+        case .deviceOperations(let id): return try await subscriptions.list(id, scope)
+        case .deviceEvents(let id): return try await deviceEvents.take(request, id, scope)
+        case .userSwitch(let id): return try await switches.change(request, id, scope)
+        case .clear(let name): return try await switches.clear(request, name, scope)
         case .events: return try await events.open(scope)
         case .backends: return try await operations.backends()
         case .receipts(let name): return try await receipts.take(request, name, scope)

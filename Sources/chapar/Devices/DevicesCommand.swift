@@ -20,7 +20,8 @@ struct DevicesCommand: AsyncParsableCommand {
             """,
         subcommands: [
             DevicesListCommand.self, DevicesGetCommand.self, DevicesPutCommand.self, DevicesDeleteCommand.self,
-            DevicesImportCommand.self, DevicesExportCommand.self, HeldCommand.self, ReleaseCommand.self,
+            DevicesImportCommand.self, DevicesExportCommand.self,
+            DevicesSubscriptionCommand.self, DevicesOperationsCommand.self, HeldCommand.self, ReleaseCommand.self,
             DiscardCommand.self,
         ]
     )

@@ -121,6 +121,8 @@ enum DeviceText {
     static func lines(_ device: JSONValue) -> [String] {
         (device.objectValue?.members ?? []).flatMap { name, value -> [String] in
             switch value {
+            case .object(let attributes) where name == "attributes":
+                return attributes.members.map { "\($0.name): \($0.value.stringValue ?? $0.value.text)" }
             case .object(let tokens):
                 return tokens.members.map { service, token in
                     var line = "\(service): \(token["token"]?.stringValue ?? ""), registered "

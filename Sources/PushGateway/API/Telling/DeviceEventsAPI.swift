@@ -1,0 +1,291 @@
+internal import Crypto
+internal import Foundation
+internal import HTTPTypes
+internal import Hummingbird
+internal import PushCore
+internal import Synchronization
+
+/// `POST /v1/devices/{id}/events`: an app tells that a message reached it or was opened.
+///
+/// A platform whose message it was is told; a message of the gateway's own moves on to `delivered` or `opened`.
+final class DeviceEventsAPI: Sendable {
+    /// How far ahead of the gateway's clock a time of the caller may be.
+    private static let clockTolerance: TimeInterval = 300
+    /// So many deliveries of a notification are looked through for the device's.
+    private static let largestSearch = 10_000
+
+    let door: TellingDoor
+    private let memory = RecentEvents()
+
+    init(door: TellingDoor) { self.door = door }
+
+    private enum Field: Int, RequestField {
+        case event, at, payload, notification, delivery
+        static let names = ["event", "at", "payload", "notification", "delivery"]
+    }
+
+    private struct Report: Sendable {
+        var event = PushEvent.delivered
+        var at: Date?
+        var payload: JSONObject?
+        var notification: NotificationID?
+        /// The number of a delivery, from the message's id.
+        var delivery: Int64?
+    }
+
+    /// Takes a report.
+    func take(_ request: Request, _ id: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
+        try scope.allowParameters(["wait"])
+        let now = door.state.time.now
+        let report = try await read(request, scope, at: now)
+        let device = try await door.device(TellingDoor.decoded(id))
+        var operations: [DeviceOperation] = []
+        var addresses: [ReceiptAddress] = []
+        var repeated = 0
+        if let payload = report.payload {
+            for (backend, platformID) in try messages(in: payload, scope) {
+                addresses.append(ReceiptAddress(backend: backend, platformID: platformID, token: nil))
+                let operation = Self.operation(report, platformID, backend, device, at: now)
+                if memory.isNew(operation.id, at: now) { operations.append(operation) } else { repeated += 1 }
+            }
+            if let number = Self.ownDelivery(in: payload) { addresses.append(ReceiptAddress(delivery: number)) }
+        }
+        if let number = report.delivery { addresses.append(ReceiptAddress(delivery: number)) }
+        if let notification = report.notification {
+            addresses += try await deliveries(of: notification, to: device)
+        }
+        if addresses.isEmpty {
+            var issues = RequestIssues()
+            let field = report.payload == nil ? "#/notification" : "#/payload"
+            issues.add(
+                field,
+                "unknown_message",
+                "It is no message of the gateway's, nor of a platform that wants events."
+            )
+            throw Problem(issues)
+        }
+        do throws(Problem) {
+            let received = try await receive(report, addresses, at: now)
+            return try await door.answer(operations, scope) { writer in
+                writer.name("deliveries")
+                writer.beginArray()
+                for delivery in received { Self.write(delivery, to: &writer) }
+                writer.endArray()
+                writer.name("repeated")
+                writer.integer(repeated)
+            }
+        } catch {
+            memory.forget(operations.map(\.id))
+            throw error
+        }
+    }
+
+    // MARK: Reading
+
+    private func read(_ request: Request, _ scope: RequestScope, at now: Date) async throws(Problem) -> Report {
+        var report = Report()
+        var seen: Set<Int> = []
+        try await door.body(of: request, scope, Field.self) { (scanner, issues, field) throws(JSONSyntaxError) in
+            seen.insert(field.rawValue)
+            switch field {
+            case .event:
+                guard let word = try scanner.word(&issues, "#/event", limit: 32) else { return }
+                guard let event = PushEvent(rawValue: word) else {
+                    return issues.add("#/event", "unknown_event", "Write delivered or opened.")
+                }
+                report.event = event
+            case .at:
+                guard let text = try scanner.text(&issues, "#/at") else { return }
+                report.at = RFC3339.parse(text)
+                if report.at == nil {
+                    issues.add("#/at", "bad_time", "Must be an RFC 3339 time, such as 2026-11-21T08:15:30Z.")
+                } else if let at = report.at, at.timeIntervalSince(now) > Self.clockTolerance {
+                    issues.add("#/at", "time_in_the_future", "It is later than the gateway's clock.")
+                }
+            case .payload: report.payload = try scanner.members(&issues, "#/payload")
+            case .notification:
+                guard let text = try scanner.word(&issues, "#/notification", limit: 64) else { return }
+                report.notification = NotificationID(text)
+                if report.notification == nil {
+                    issues.add("#/notification", "bad_id", "This is no notification's id.")
+                }
+            case .delivery:
+                guard let text = try scanner.word(&issues, "#/delivery", limit: 64) else { return }
+                report.delivery = Self.number(ofMessage: text)
+                if report.delivery == nil { issues.add("#/delivery", "bad_id", "This is no id of a message.") }
+            }
+        } check: { issues in
+            if !seen.contains(Field.event.rawValue) { issues.add("#/event", "missing", "Write delivered or opened.") }
+            let named = [Field.payload, .notification, .delivery].filter { seen.contains($0.rawValue) }
+            if named.count != 1 {
+                issues.add("#", "one_message", "Send exactly one of payload, notification and delivery.")
+            }
+        }
+        return report
+    }
+
+    /// The platforms whose message a payload is, with their ids of it.
+    private func messages(in payload: JSONObject, _ scope: RequestScope) throws(Problem) -> [(String, String)] {
+        var found: [(String, String)] = []
+        for one in scope.snapshot.gateway.backends {
+            guard let reporter = one.backend.events else { continue }
+            do throws(PushError) {
+                if let id = try reporter.platformID(in: payload) { found.append((one.name, id)) }
+            } catch {
+                var issues = RequestIssues()
+                issues.add("#/payload", "no_message_id", "\(one.name): \(error.message)")
+                throw Problem(issues)
+            }
+        }
+        return found
+    }
+
+    /// The number of the gateway's own delivery, where a payload carries the message's id.
+    private static func ownDelivery(in payload: JSONObject) -> Int64? {
+        let id = payload["chapar_id"] ?? payload["data"]?["chapar_id"]
+        return id?.stringValue.flatMap { number(ofMessage: $0) }
+    }
+
+    /// The number within a message's id, which marks it with its highest bit.
+    private static func number(ofMessage text: String) -> Int64? {
+        guard let id = UUID(uuidString: text)?.uuid else { return nil }
+        let bytes = [id.8, id.9, id.10, id.11, id.12, id.13, id.14, id.15]
+        let low = bytes.reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
+        guard low >> 63 == 1 else { return nil }
+        return Int64(bitPattern: low & ~(1 << 63))
+    }
+
+    /// The deliveries of a notification that went to a device.
+    private func deliveries(
+        of notification: NotificationID,
+        to device: Device
+    ) async throws(Problem) -> [ReceiptAddress] {
+        var found: [ReceiptAddress] = []
+        var after: Int64?
+        var seen = 0
+        while seen < Self.largestSearch {
+            let page: [StoredDelivery]
+            do throws(StoreError) {
+                page = try await door.state.store.deliveries(of: notification, after: after, limit: 500)
+            } catch {
+                throw Problem(error)
+            }
+            for delivery in page where Self.isFor(device, delivery.recipient) {
+                found.append(ReceiptAddress(delivery: delivery.id, backend: delivery.lane))
+            }
+            guard page.count == 500, found.isEmpty else { break }
+            seen += page.count
+            after = page.last?.id
+        }
+        return found
+    }
+
+    private static func isFor(_ device: Device, _ recipient: Recipient) -> Bool {
+        switch recipient {
+        case .device(let id): id == device.id
+        case .token(let token): device.tokens.contains { $0.token == token }
+        default: false
+        }
+    }
+
+    // MARK: Writing
+
+    private func receive(
+        _ report: Report,
+        _ addresses: [ReceiptAddress],
+        at now: Date
+    ) async throws(Problem) -> [ReceivedDelivery] {
+        let state = report.event == .opened ? DeliveryState.opened : .delivered
+        let receipt = DeliveryReceipt(
+            report.event == .opened ? .opened : .delivered,
+            reason: "reported_by_app",
+            at: report.at ?? now
+        )
+        let entries = addresses.map { address in
+            let backend = address.backend.isEmpty ? "app" : address.backend
+            let story = EventJSON.receipt(receipt, backend: backend)
+            return ReceiptEntry(address, state: state, story: story) { delivery in
+                EventJSON.received(delivery, changesState: true, backend: backend, story: story, at: now)
+            }
+        }
+        do throws(StoreError) {
+            return try await door.state.store.receive(entries).compactMap { result in
+                switch result {
+                case .taken(let delivery), .repeated(let delivery): delivery
+                case .unknown: nil
+                }
+            }
+        } catch {
+            throw Problem(error)
+        }
+    }
+
+    /// The operation of an event, whose id is the same when the event comes again.
+    private static func operation(
+        _ report: Report,
+        _ platformID: String,
+        _ backend: String,
+        _ device: Device,
+        at now: Date
+    ) -> DeviceOperation {
+        let parts = [backend, platformID, report.event.rawValue, device.id]
+        var hash = SHA256()
+        for part in parts { hash.update(data: Data("\(part.utf8.count):\(part)".utf8)) }
+        var bytes = Array(hash.finalize().prefix(16))
+        bytes[6] = bytes[6] & 0x0F | 0x80  // Version 8, variant 10: RFC 9562, section 5.8.
+        bytes[8] = bytes[8] & 0x3F | 0x80
+        let id = UUID(
+            uuid: (
+                bytes[0], bytes[1], bytes[2], bytes[3], bytes[4], bytes[5], bytes[6], bytes[7], bytes[8], bytes[9],
+                bytes[10], bytes[11], bytes[12], bytes[13], bytes[14], bytes[15]
+            )
+        )
+        return DeviceOperation(
+            id: id,
+            backend: backend,
+            device: device.id,
+            user: device.user,
+            kind: .event,
+            body: ["event": .string(report.event.rawValue), "message": .string(platformID)],
+            at: report.at ?? now
+        )
+    }
+
+    private static func write(_ delivery: ReceivedDelivery, to writer: inout JSONWriter) {
+        writer.beginObject()
+        writer.name("notification")
+        writer.string(delivery.notificationID.description)
+        writer.name("delivery")
+        writer.integer(delivery.id - delivery.notificationID.rawValue)
+        writer.name("state")
+        writer.string(delivery.state.rawValue)
+        writer.endObject()
+    }
+}
+
+/// Which events were taken lately, so that an app that repeats one does not make a platform count it twice.
+///
+/// In memory: after a restart a repeated event goes out again, with the same id.
+private final class RecentEvents: Sendable {
+    private static let span: TimeInterval = 86_400
+    /// With more than this the oldest half is forgotten.
+    private static let capacity = 50_000
+
+    private let seen = Mutex<[UUID: Date]>([:])
+
+    /// Whether an event was not there before; it is from now on.
+    func isNew(_ id: UUID, at now: Date) -> Bool {
+        seen.withLock { seen in
+            if let before = seen[id], now.timeIntervalSince(before) < Self.span { return false }
+            if seen.count >= Self.capacity {
+                let middle = seen.values.sorted()[seen.count / 2]
+                seen = seen.filter { $0.value > middle }
+            }
+            seen[id] = now
+            return true
+        }
+    }
+
+    /// Forgets events that were not stored after all.
+    func forget(_ ids: [UUID]) { seen.withLock { seen in for id in ids { seen[id] = nil } } }
+}

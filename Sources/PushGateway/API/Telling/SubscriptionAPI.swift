@@ -1,0 +1,266 @@
+internal import Foundation
+internal import HTTPTypes
+internal import Hummingbird
+internal import PushCore
+
+/// `/v1/devices/{id}/subscription`, `/tags` and `/operations`: how a device stands with the platforms that keep subscriptions,
+/// what they are to be told, and what still waits.
+struct SubscriptionAPI: Sendable {
+    private static let largestPage = 1_000
+    /// The most tags of one call.
+    private static let maximumTags = 100
+
+    let door: TellingDoor
+
+    private enum Field: Int, RequestField {
+        case status, backend, options
+        static let names = ["status", "backend", "options"]
+    }
+
+    private enum TagField: Int, RequestField {
+        case tags, backend
+        static let names = ["tags", "backend"]
+    }
+
+    /// Asks a platform how a subscription stands, or tells platforms where it is to stand.
+    func answer(
+        _ request: Request,
+        _ method: HTTPRequest.Method,
+        _ id: Substring,
+        _ scope: RequestScope
+    ) async throws(Problem) -> Response {
+        if method == .put { return try await set(TellingDoor.decoded(id), request, scope) }
+        return try await show(TellingDoor.decoded(id), scope)
+    }
+
+    private func set(_ id: String, _ request: Request, _ scope: RequestScope) async throws(Problem) -> Response {
+        try scope.allowParameters(["wait"])
+        var status: SubscriptionStatus?
+        var hasStatus = false
+        var backend: String?
+        var options: JSONObject?
+        try await door.body(of: request, scope, Field.self) { (scanner, issues, field) throws(JSONSyntaxError) in
+            switch field {
+            case .status:
+                hasStatus = true
+                guard let word = try scanner.word(&issues, "#/status", limit: 32) else { return }
+                status = SubscriptionStatus(rawValue: word)
+                if status == nil { issues.add("#/status", "unknown_status", Self.words) }
+            case .backend: backend = try scanner.word(&issues, "#/backend", limit: 64)
+            case .options: options = try scanner.members(&issues, "#/options")
+            }
+        } check: { issues in
+            if !hasStatus { issues.add("#/status", "missing", Self.words) }
+            if options != nil, backend == nil {
+                issues.add("#/options", "needs_backend", "Options are a platform's own: name the backend.")
+            }
+        }
+        let device = try await door.device(id)
+        let record = door.record(device, scope)
+        let backends = try door.backends(backend, for: record, scope, "subscriptions") { $0.subscriptions }
+        let change = SubscriptionChange(status ?? .subscribed, options: options ?? JSONObject())
+        var issues = RequestIssues()
+        for (_, manager) in backends { for issue in manager.issues(in: change, of: record) { issues.add(issue) } }
+        guard issues.isEmpty else { throw Problem(issues) }
+        let now = door.state.time.now
+        let operations = backends.map { name, _ in
+            DeviceOperation(
+                backend: name,
+                device: device.id,
+                user: device.user,
+                kind: .subscription,
+                body: change.stored,
+                at: now
+            )
+        }
+        return try await door.answer(operations, scope)
+    }
+
+    private static let words = "Write subscribed, suspended or unsubscribed."
+
+    private func show(_ id: String, _ scope: RequestScope) async throws(Problem) -> Response {
+        try scope.allowParameters(["backend", "query", "service"])
+        let query = try query(scope)
+        let device = try await door.device(id)
+        let record = door.record(device, scope)
+        let able = scope.snapshot.gateway.backends.filter { $0.backend.subscriptions != nil }
+        guard let name = scope.parameter("backend") ?? (able.count == 1 ? able.first?.name : nil) else {
+            throw .badParameter("backend", "say which: \(able.map(\.name).joined(separator: ", ")).")
+        }
+        guard let manager = able.first(where: { $0.name == name })?.backend.subscriptions else {
+            throw .badParameter("backend", didYouMean(name, able.map(\.name)) ?? "keeps no subscriptions.")
+        }
+        let report = try await door.ask { () throws(PushError) in try await manager.report(query, of: record) }
+        return Response.json { writer in
+            writer.name("device")
+            writer.string(device.id)
+            writer.name("backend")
+            writer.string(name)
+            writer.write(report)
+        }
+    }
+
+    private func query(_ scope: RequestScope) throws(Problem) -> SubscriptionQuery {
+        let service = scope.parameter("service")
+        switch scope.parameter("query") ?? "current" {
+        case "current":
+            guard service == nil else { throw .badParameter("service", "goes with query=latest only.") }
+            return .current
+        case "latest":
+            guard let service else { return .latest }
+            if service == "current" { return .latestOf(nil) }
+            guard let known = TokenService.known.first(where: { $0.rawValue == service }) else {
+                throw .badParameter("service", DeviceWords.unknownService(service))
+            }
+            return .latestOf(known)
+        default: throw .badParameter("query", "must be current or latest.")
+        }
+    }
+
+    // MARK: Tags
+
+    /// Tells platforms about tags and profile fields; the registry's own tags stay as they are.
+    func edit(_ request: Request, _ id: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
+        try scope.allowParameters(["wait"])
+        var backend: String?
+        var tags: JSONObject?
+        var hasTags = false
+        try await door.body(of: request, scope, TagField.self) { (scanner, issues, field) throws(JSONSyntaxError) in
+            switch field {
+            case .tags:
+                hasTags = true
+                tags = try scanner.members(&issues, "#/tags")
+            case .backend: backend = try scanner.word(&issues, "#/backend", limit: 64)
+            }
+        } check: { issues in
+            if !hasTags { issues.add("#/tags", "missing", "Send an object of tags; null removes one.") }
+            if let tags, tags.isEmpty { issues.add("#/tags", "empty", "Send at least one tag.") }
+            if let tags, tags.count > Self.maximumTags {
+                issues.add("#/tags", "too_many_tags", "At most \(Self.maximumTags) tags; there are \(tags.count).")
+            }
+        }
+        let changes = tags ?? JSONObject()
+        let device = try await door.device(TellingDoor.decoded(id))
+        let record = door.record(device, scope)
+        let backends = try door.backends(backend, for: record, scope, "tags") { $0.tags }
+        var issues = RequestIssues()
+        for (_, editor) in backends {
+            for issue in editor.issues(in: changes, of: record) {
+                issues.add("#/tags" + issue.pointer.dropFirst(), issue.code, issue.detail)
+            }
+        }
+        guard issues.isEmpty else { throw Problem(issues) }
+        let now = door.state.time.now
+        let operations = backends.map { name, _ in
+            DeviceOperation(
+                backend: name,
+                device: device.id,
+                user: device.user,
+                kind: .tags,
+                body: ["tags": .object(changes)],
+                at: now
+            )
+        }
+        return try await door.answer(operations, scope)
+    }
+
+    // MARK: What waits
+
+    /// What platforms are still to be told about a device, the oldest first.
+    func list(_ id: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
+        try scope.allowParameters(["limit"])
+        let limit = try scope.number("limit", in: 1...Self.largestPage, default: 100)
+        let waiting: [WaitingOperation]
+        do throws(StoreError) {
+            waiting = try await door.state.devices.operations(ofDevice: TellingDoor.decoded(id), limit: limit)
+        } catch {
+            throw Problem(error)
+        }
+        return Response.json(capacity: 192 * waiting.count + 64) { writer in
+            writer.name("items")
+            writer.beginArray()
+            for one in waiting { Self.write(one, to: &writer) }
+            writer.endArray()
+        }
+    }
+
+    private static func write(_ waiting: WaitingOperation, to writer: inout JSONWriter) {
+        let operation = waiting.operation
+        writer.beginObject()
+        writer.name("id")
+        writer.string(operation.id.uuidString.lowercased())
+        writer.name("backend")
+        writer.string(operation.backend)
+        writer.name("kind")
+        writer.string(operation.kind.rawValue)
+        if let user = operation.user {
+            writer.name("user")
+            writer.string(user)
+        }
+        writer.name("at")
+        RFC3339.write(operation.at, to: &writer)
+        writer.name("attempts")
+        writer.integer(waiting.attempts)
+        writer.name("due")
+        if let due = waiting.due { RFC3339.write(due, to: &writer) } else { writer.null() }
+        writer.endObject()
+    }
+}
+
+extension SubscriptionChange {
+    /// What an operation keeps of it.
+    var stored: JSONObject {
+        var object: JSONObject = ["status": .string(status.rawValue)]
+        if !options.isEmpty { object["options"] = .object(options) }
+        return object
+    }
+}
+
+extension JSONWriter {
+    /// What a platform says about a subscription.
+    mutating func write(_ report: SubscriptionReport) {
+        name("status")
+        if let status = report.status { string(status.rawValue) } else { null() }
+        if !report.detail.isEmpty {
+            name("detail")
+            object(report.detail)
+        }
+    }
+}
+
+extension JSONScanner {
+    /// Reads an object whose shape only a platform knows.
+    mutating func members(
+        _ issues: inout RequestIssues,
+        _ pointer: @autoclosure () -> String
+    ) throws(JSONSyntaxError) -> JSONObject? {
+        guard try expect(.object, "an object", &issues, pointer()) else { return nil }
+        return try value().objectValue
+    }
+}
+
+extension TellingDoor {
+    /// Asks a platform while the caller waits.
+    func ask<Value: Sendable>(
+        _ body: @escaping @Sendable () async throws(PushError) -> Value
+    ) async throws(Problem) -> Value {
+        do throws(PushError) {
+            return try await answer(of: body)
+        } catch {
+            throw Problem(error)
+        }
+    }
+
+    /// What a platform answers within the deadline.
+    func answer<Value: Sendable>(
+        of body: @escaping @Sendable () async throws(PushError) -> Value
+    ) async throws(PushError) -> Value {
+        do {
+            return try await Deadline.run(Self.deadline, time: state.time) { try await body() }
+        } catch let error as PushError {
+            throw error
+        } catch {
+            throw PushError(.unavailable, "The platform did not answer in time.", reason: "timeout")
+        }
+    }
+}

@@ -1,0 +1,196 @@
+internal import Foundation
+internal import Hummingbird
+internal import PushCore
+
+/// `POST /v1/users/{id}/switch` and `POST /v1/backends/{name}/clear`: who uses a device now, and what is to be forgotten.
+struct UserSwitchAPI: Sendable {
+    /// The user id that stands for nobody: a log-out.
+    static let nobody = "anonymous"
+
+    let door: TellingDoor
+
+    private enum Field: Int, RequestField {
+        case device, options
+        static let names = ["device", "options"]
+    }
+
+    private enum ClearField: Int, RequestField {
+        case device
+        static let names = ["device"]
+    }
+
+    /// How a backend took the new user.
+    private struct Resumption: Sendable {
+        var backend: String
+        var result: Result<SubscriptionReport?, PushError>
+
+        /// Whether the platform knows no subscription of the user, so that one is asked for.
+        var isSubscribing: Bool {
+            if case .success(let report?) = result { return report.status == nil }
+            return false
+        }
+    }
+
+    /// Gives a device to a user, and lets the platforms suspend and resume what they have.
+    func change(_ request: Request, _ id: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
+        try scope.allowParameters([])
+        let user = try Self.user(TellingDoor.decoded(id))
+        var name: String?
+        var hasDevice = false
+        var options = JSONObject()
+        try await door.body(of: request, scope, Field.self) { (scanner, issues, field) throws(JSONSyntaxError) in
+            switch field {
+            case .device:
+                hasDevice = true
+                name = try scanner.word(&issues, "#/device", limit: Device.maximumIDBytes)
+            case .options: options = try scanner.members(&issues, "#/options") ?? JSONObject()
+            }
+        } check: { issues in
+            if !hasDevice { issues.add("#/device", "missing", "The device's id is missing.") }
+        }
+        let (state, now, chosen) = (door.state, door.state.time.now, options)
+        var changed: Device?
+        do throws(StoreError) {
+            changed = try await state.devices.patch(name ?? "", telling: state.telling) { device in
+                device.user = user
+                device.updatedAt = now
+            }
+        } catch {
+            throw Problem(ofDevices: error)
+        }
+        guard let device = changed else {
+            var issues = RequestIssues()
+            issues.add("#/device", "unknown_device", "The registry has no such device.")
+            throw Problem(issues)
+        }
+        let record = door.record(device, scope)
+        let resumptions = await resume(record, scope)
+        let managers = Dictionary(
+            scope.snapshot.gateway.backends.compactMap { one in one.backend.subscriptions.map { (one.name, $0) } }
+        ) { first, _ in first }
+        let operations = resumptions.filter(\.isSubscribing).map { resumption in
+            var change = SubscriptionChange(.subscribed, options: chosen)
+            // Options are one platform's own; another one is asked without them.
+            if !(managers[resumption.backend]?.issues(in: change, of: record).isEmpty ?? true) {
+                change.options = JSONObject()
+            }
+            return DeviceOperation(
+                backend: resumption.backend,
+                device: device.id,
+                user: user,
+                kind: .subscription,
+                body: change.stored,
+                at: now
+            )
+        }
+        do throws(StoreError) {
+            try await state.devices.add(operations)
+        } catch {
+            throw Problem(ofDevices: error)
+        }
+        return Response.json { writer in
+            writer.name("user")
+            if let user { writer.string(user) } else { writer.null() }
+            writer.name("device")
+            writer.string(device.id)
+            writer.name("backends")
+            writer.beginArray()
+            for resumption in resumptions { Self.write(resumption, to: &writer) }
+            writer.endArray()
+        }
+    }
+
+    /// The user of a path; nil for nobody.
+    private static func user(_ id: String) throws(Problem) -> String? {
+        if id == nobody { return nil }
+        let isName =
+            (1...Device.maximumNameBytes).contains(id.utf8.count) && id.utf8.allSatisfy { $0 >= 32 && $0 != 127 }
+        guard isName else {
+            throw Problem(
+                .badRequest,
+                "bad_user_id",
+                "This can be no user's id",
+                detail: "An id has 1 to \(Device.maximumNameBytes) bytes and no control characters."
+            )
+        }
+        return id
+    }
+
+    /// Asks every platform with subscriptions, all at the same time; in the order of the configuration.
+    private func resume(_ record: DeviceRecord, _ scope: RequestScope) async -> [Resumption] {
+        let able = scope.snapshot.gateway.backends.filter { one in
+            one.backend.subscriptions != nil && one.backend.devices?.accepts(record) ?? true
+        }
+        return await withTaskGroup(of: (Int, Resumption).self) { group in
+            for (place, one) in able.enumerated() {
+                guard let manager = one.backend.subscriptions else { continue }
+                group.addTask { [door] in
+                    let result: Result<SubscriptionReport?, PushError>
+                    do throws(PushError) {
+                        result = .success(
+                            try await door.answer { () throws(PushError) in try await manager.resume(record) }
+                        )
+                    } catch {
+                        result = .failure(error)
+                    }
+                    return (place, Resumption(backend: one.name, result: result))
+                }
+            }
+            var found: [(Int, Resumption)] = []
+            for await one in group { found.append(one) }
+            return found.sorted { $0.0 < $1.0 }.map(\.1)
+        }
+    }
+
+    private static func write(_ resumption: Resumption, to writer: inout JSONWriter) {
+        writer.beginObject()
+        writer.name("backend")
+        writer.string(resumption.backend)
+        switch resumption.result {
+        case .success(let report):
+            writer.write(report ?? SubscriptionReport(nil))
+        case .failure(let error):
+            writer.name("status")
+            writer.null()
+            writer.name("error")
+            writer.pushError(error)
+        }
+        writer.name("subscribing")
+        writer.bool(resumption.isSubscribing)
+        writer.endObject()
+    }
+
+    // MARK: Clearing
+
+    /// Cancels what waits for a backend, of one device or of all, and lets the backend forget what it keeps.
+    ///
+    /// The platform is told nothing.
+    func clear(_ request: Request, _ step: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
+        try scope.allowParameters([])
+        let name = TellingDoor.decoded(step)
+        var device: String?
+        try await door.body(of: request, scope, ClearField.self) { (scanner, issues, _) throws(JSONSyntaxError) in
+            device = try scanner.word(&issues, "#/device", limit: Device.maximumIDBytes)
+        }
+        let backend = scope.snapshot.gateway.backends.first { $0.name == name }?.backend
+        let store = door.state.devices
+        let isKnown = backend == nil ? try await door.waits(for: name) : true
+        guard isKnown else { throw .notFound("There is no backend \(name.prefix(64)), and nothing waits for one.") }
+        let removed: Int
+        do throws(StoreError) {
+            removed = try await store.removeOperations(of: name, device: device)
+        } catch {
+            throw Problem(error)
+        }
+        if let backend {
+            let forgotten = device
+            try await door.ask { () throws(PushError) in try await backend.forget(device: forgotten) }
+        }
+        return Response.json { writer in
+            writer.name("backend")
+            writer.string(name)
+            writer.name("removed")
+            writer.integer(removed)
+        }
+    }
+}

@@ -81,7 +81,9 @@ final class Lane {
     private func keep(_ entry: Entry, now: Int64) {
         if let frontier, frontier < entry.key { return }
         put(entry, now: now)
-        // What has no row stays; what came back before it can be more by what was claimed, no more.
+        guard windowCount > capacity else { return }
+        moveDue(now)  // So that what goes back to disk comes after everything that stays.
+        // What has no row stays: the window can be larger by what was claimed and came back, no more.
         while windowCount > capacity, !later.isEmpty || !ready.endsWithoutRow,
             let last = later.popLast() ?? ready.popLast()
         {
@@ -98,13 +100,17 @@ final class Lane {
 
     /// Takes the delivery that comes next out of the window, if it is due and nothing on disk comes before it.
     func takeNext(now: Int64) -> Entry? {
-        while let first = later.first, first.due <= now, let entry = later.popFirst() { ready.insert(entry) }
+        moveDue(now)
         guard let first = ready.first, frontier.map({ first < $0 }) ?? true, let entry = ready.popFirst() else {
             return nil
         }
         waiting -= 1
         taken += 1
         return entry
+    }
+
+    private func moveDue(_ now: Int64) {
+        while let first = later.first, first.due <= now, let entry = later.popFirst() { ready.insert(entry) }
     }
 
     /// Counts a delivery that was given out without waiting.

@@ -14,7 +14,7 @@ enum Schema {
         return migrator
     }
 
-    /// One row for each recipient.
+    /// One row for each recipient, but for the newest (``Arrivals``).
     ///
     /// The row whose number is the notification's own also has what all of them share.
     ///

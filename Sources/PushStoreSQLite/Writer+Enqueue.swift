@@ -98,7 +98,7 @@ extension Writer {
             }
             let entry = Entry(id: id, head: head, recipient: recipient, lane: lane, due: due, collapse: collapse)
             let isGiven = giveAtOnce(entry)
-            let statement = place == 0 ? sql.insertHead : sql.insertChild
+            let mark = isGiven ? Schema.handedOut : 0
             if stays {
                 let row = Arrival.Row(
                     expires: expires,
@@ -108,14 +108,12 @@ extension Writer {
                     content: new.content
                 )
                 keep(entry, row)
-            } else {
-                bindDelivery(statement, entry, expires: expires, mark: isGiven ? Schema.handedOut : 0)
-            }
-            if stays {
-                // Its row comes later.
             } else if place == 0 {
-                try runHead(statement, new.content)
+                bindDelivery(sql.insertHead, entry, expires: expires, mark: mark)
+                try runHead(sql.insertHead, new.content)
             } else {
+                let statement = sql.insertChild
+                bindDelivery(statement, entry, expires: expires, mark: mark)
                 statement.bind(8, new.id.rawValue)
                 statement.bind(9, accepted)
                 if !others.isEmpty { statement.bind(11, head === first.head ? nil : head.plan.storedForm) }

@@ -61,6 +61,7 @@ struct SchemaTests {
                 ],
             ]
         ),
+        ("6 arrivals", ["arrivals": ["number", "packed"]]),
     ]
 
     @Test("Steps are only ever added")

@@ -46,7 +46,7 @@ struct GroupRegistrar: DeviceRegistrar {
             let own = try await member.register(device)
             id = id ?? own
         }
-        guard let id else { throw PushError(.unsupported, "no backend of the group keeps devices") }
+        guard let id else { throw PushError(.unsupported, "no backend of the group takes the device") }
         return id
     }
 

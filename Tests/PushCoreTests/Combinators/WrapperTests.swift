@@ -102,7 +102,7 @@ struct WrapperTests {
 
     @Test("Abilities, window, quota, health, checks and diagnoses are passed on")
     func abilities() async throws {
-        let device = DeviceRecord(id: "d")
+        let device = DeviceRecord(id: "d", token: DeviceToken("t", service: .iOSAPNs))
         for (name, backend) in Self.capable {
             #expect(try await backend.devices?.register(device) == "id", "\(name)")
             #expect(try await backend.subscriptions?.status(of: device) == .suspended, "\(name)")

@@ -274,7 +274,7 @@ let package = Package(
         .testTarget(
             name: "PushAltcraftTests",
             dependencies: [
-                "PushAltcraft", "PushHTTP", "PushCore", "PushTesting", "PushSandbox",
+                "PushAltcraft", "PushAPNs", "PushFCM", "PushHMS", "PushHTTP", "PushCore", "PushTesting", "PushSandbox",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),

@@ -19,6 +19,8 @@ actor Introductions {
     /// With so much waiting at a backend it gets no more.
     private static let fullBackend = 2_000
     private static let rest = Duration.seconds(1)
+    /// What is added to a stamp, so that it is not the backend's any more.
+    private static let doubtful = " in doubt"
 
     private let store: any OperationStore & DeviceStore
     private let state: any StateStore
@@ -42,6 +44,15 @@ actor Introductions {
     func keep(_ backends: Set<String>) async {
         guard await load(), let known = progress, known.keys.contains(where: { !backends.contains($0) }) else { return }
         progress = known.filter { backends.contains($0.key) }
+        await save()
+    }
+
+    /// Forgets that a backend knows every device: it hears of all of them after the next start or reload.
+    ///
+    /// For a backend whose credentials were refused: what it was told meanwhile is lost, and who mends it reloads.
+    func doubt(_ backend: String) async {
+        guard await load(), progress?[backend]?.isDone ?? false else { return }
+        progress?[backend]?.stamp += Self.doubtful
         await save()
     }
 

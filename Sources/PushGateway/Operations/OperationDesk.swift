@@ -36,15 +36,16 @@ public final class OperationDesk: Sendable {
     public init(state: GatewayState, metrics: GatewayMetrics, logger: Logger) {
         self.state = state
         self.logger = logger
+        let introductions = Introductions(store: state.devices, state: state.store, time: state.time, logger: logger)
+        self.introductions = introductions
         around = OperationLane.Surroundings(
             store: state.devices,
             outcomes: state.outcomes,
             time: state.time,
-            logger: logger
-        ) { backend, kind, outcome in
-            metrics.operated(backend: backend, kind: kind.rawValue, outcome: outcome)
-        }
-        introductions = Introductions(store: state.devices, state: state.store, time: state.time, logger: logger)
+            logger: logger,
+            count: { metrics.operated(backend: $0, kind: $1.rawValue, outcome: $2) },
+            doubt: { await introductions.doubt($0) }
+        )
         (commands, commander) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(16))
     }
 

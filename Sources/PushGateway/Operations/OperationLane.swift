@@ -16,6 +16,8 @@ final class OperationLane: Sendable {
         let logger: Logger
         /// Counts an attempt: backend, kind, outcome.
         let count: @Sendable (String, DeviceOperation.Kind, String) -> Void
+        /// A registration at a backend was lost to refused credentials.
+        let doubt: @Sendable (String) async -> Void
     }
 
     /// Longer than a call's deadline, so that no operation under way is taken by another.
@@ -184,6 +186,9 @@ final class OperationLane: Sendable {
         }
         let event = EventJSON.operation(claim, backend: name, report, at: now)
         let ending: OperationResult.Ending = report.nextAttempt.map { .again(at: $0) } ?? .over
+        if case .failure(let error) = answer, error.code == .credentialsRefused, claim.operation.kind == .register {
+            await around.doubt(name)
+        }
         await write(OperationResult(claim, ending, event: event))
         around.count(name, claim.operation.kind, report.outcome.rawValue)
         switch (report.outcome, answer) {

@@ -41,6 +41,34 @@ extension StoreConformance {
             )
             await store.close()
         },
+        StoreConformanceCase("A receipt finds a delivery by its number, though no receipt was expected") { fixture in
+            let store = try await fixture.open()
+            let id = try await store.accept(.sample(store, fixture.time, to: (0..<2).map { Recipient.sample($0) }))
+            let claims = try await store.claimNow()
+            try await store.record(
+                claims.map {
+                    Resolution(delivery: $0.id, transition: .end(.acceptedByPlatform), attempt: [0x7B, 0x7D])
+                }
+            )
+            func receive(_ address: ReceiptAddress) async throws -> String {
+                let story = Array(#"{"outcome":"receipt"}"#.utf8)
+                return try await store.receive([ReceiptEntry(address, state: .opened, story: story) { _ in [1] }])[0]
+                    .word
+            }
+            let lane = claims[0].plan.backends[0]
+            let number = id.rawValue + 1
+            try expect(
+                try await receive(ReceiptAddress(delivery: number, backend: "other")),
+                is: "unknown",
+                "elsewhere"
+            )
+            try expect(try await receive(ReceiptAddress(delivery: number, backend: lane)), is: "taken", "where it was")
+            try expect(try await receive(ReceiptAddress(delivery: number)), is: "repeated", "again")
+            try expect(try await receive(ReceiptAddress(delivery: id.rawValue)), is: "taken", "wherever it was")
+            try expect(try await receive(ReceiptAddress(delivery: 7)), is: "unknown", "none")
+            try expect(try await store.counts(id), is: [.opened: 2], "counts")
+            await store.close()
+        },
         StoreConformanceCase("A receipt that comes again, or after better news, changes nothing") { fixture in
             let store = try await fixture.open()
             let id = try await store.accept(.sample(store, fixture.time))

@@ -110,6 +110,22 @@ struct DeviceTellingTests {
         }
     }
 
+    @Test("Registrations that were lost to refused credentials are made again after the next start")
+    func mended() async throws {
+        try await OperationRig.run { rig in
+            _ = try await rig.store.put([rig.device("a")])
+            let refusing = ScriptedPlatform { _, _ throws(PushError) in throw PushError(.credentialsRefused, "no") }
+            try await rig.run(["crm": refusing]) { state, _ in
+                try await rig.introduced()
+                _ = try await state.devices.put([rig.device("b")], telling: state.telling)
+                try await rig.until(by: .seconds(5)) { try await rig.store.operationDepths().isEmpty }
+            }
+            #expect(refusing.words == ["register a", "register b"])
+            let mended = ScriptedPlatform()
+            try await rig.run(["crm": mended]) { _, _ in try await rig.until { mended.calls.count == 2 } }
+        }
+    }
+
     static let tags: [(old: [String], new: [String], JSONObject)] = [
         ([], ["plan:pro", "vip"], ["plan": "pro", "vip": "1"]),
         (["plan:pro"], ["plan:free"], ["plan": "free"]),

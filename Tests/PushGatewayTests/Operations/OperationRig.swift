@@ -238,6 +238,39 @@ struct OperationRig: Sendable {
         return Device(id: id, user: user, tokens: [token], tags: tags, createdAt: time.now)
     }
 
+    /// An API over the store.
+    func api(_ state: GatewayState) -> GatewayAPI {
+        GatewayAPI(
+            state: state,
+            lanes: StubLanes(),
+            metrics: metrics,
+            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+        )
+    }
+
+    /// A notification to recipients, of which the platform has accepted every one; returns its id.
+    func accepted(_ recipients: [Recipient]) async throws -> NotificationID {
+        let id = store.makeID(recipients: recipients.count)
+        let notification = NewNotification(
+            id: id,
+            notification: PushNotification(title: "t"),
+            content: Array("{}".utf8),
+            recipients: recipients,
+            plan: DeliveryPlan(["ios"]),
+            caller: "",
+            acceptedAt: time.now,
+            expiresAt: time.now + 3_600,
+            event: Array("{}".utf8)
+        )
+        _ = try await store.enqueue(EnqueueBatch([notification]))
+        let claims = try await store.claim(lane: "ios", limit: 10, lease: .seconds(60), patience: .zero)
+        let attempt = Array(#"{"outcome":"accepted"}"#.utf8)
+        try await store.record(
+            claims.map { Resolution(delivery: $0.id, transition: .end(.acceptedByPlatform), attempt: attempt) }
+        )
+        return id
+    }
+
     func subscription(_ device: String, backend: String = "crm", user: String? = nil) -> DeviceOperation {
         DeviceOperation(
             backend: backend,

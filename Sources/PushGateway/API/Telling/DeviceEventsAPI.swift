@@ -198,7 +198,8 @@ final class DeviceEventsAPI: Sendable {
         let state = report.event == .opened ? DeliveryState.opened : .delivered
         let receipt = DeliveryReceipt(
             report.event == .opened ? .opened : .delivered,
-            reason: "reported_by_app",
+            reason: report.event.rawValue,  // Two events of one moment are no repetition of each other.
+            detail: "reported by the app",
             at: report.at ?? now
         )
         let entries = addresses.map { address in

@@ -36,6 +36,7 @@ enum ComposeInCode {
             }
             try await FallbackExample.run(apple: backend, sandbox)  // Ends the backend too.
             try await OneSignalExample.run(sandbox)
+            try await AltcraftExample.run(sandbox)
         }
     }
 

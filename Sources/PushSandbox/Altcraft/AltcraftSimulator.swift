@@ -84,6 +84,8 @@ public final class AltcraftSimulator: Sendable {
 
     /// The address of the mobile endpoints and of the user API.
     public var url: String { host.url(Self.pixel) }
+    /// The private key that a ``Sandbox`` takes JWTs of, PEM.
+    public var signingKeyPEM: String { signingKey.privatePEM }
     /// The certificate to trust, PEM.
     public var certificatePEM: String { host.authority.certificatePEM }
     /// What the platform has seen.

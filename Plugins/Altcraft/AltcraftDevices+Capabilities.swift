@@ -72,12 +72,16 @@ extension AltcraftDevices: SubscriptionManager {
     }
 
     /// Brings the subscription where the change says.
+    ///
+    /// One that comes after its user's log-out is left suspended, as the log-out would have left it.
     public func change(
         _ change: SubscriptionChange,
         of device: DeviceRecord,
         as attempt: OperationAttempt
     ) async throws(PushError) -> JSONObject {
-        try await subscription(change, of: device, as: attempt).redacted().json
+        var change = change
+        if change.status == .subscribed, device.hasNewUser { change.status = .suspended }
+        return try await subscription(change, of: device, as: attempt).redacted().json
     }
 
     /// Asks about a subscription.

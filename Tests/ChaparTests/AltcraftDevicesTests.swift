@@ -157,6 +157,24 @@ struct AltcraftDevicesTests {
         }
     }
 
+    @Test("A subscription that the platform takes only after the log-out does not undo the log-out")
+    func late() async throws {
+        try await run { bench in
+            try await bench.put("/v1/devices/phone", Self.phone(), status: 201)
+            #expect(try await bench.subscribe("subscribed")["status"] == "done")
+            let path = "/subscription/push/subscribe/"
+            bench.simulator.add([FaultRule(match: FaultMatch(pathPrefix: path), .answer(FaultAnswer(503)))])
+            for user in ["ada", "anonymous"] {
+                try await bench.post("/v1/users/\(user)/switch", #"{"device":"phone"}"#, status: 200)
+            }
+            bench.simulator.removeFaults()
+            try await bench.told("phone")
+            #expect(bench.status(of: Self.ada, in: 12) == "suspended")
+            #expect(bench.status(of: Self.nobody, in: 11) == "subscribed")
+            #expect(try await bench.switchUser("ada")["status"] == "subscribed", "and it is there for the next log-in")
+        }
+    }
+
     @Test("What a phone tells of a raw push with the marker reaches Altcraft once; every step is on the stream")
     func events() async throws {
         try await run("profile_update: true") { bench in

@@ -13,6 +13,11 @@ public struct DeviceRecord: Sendable, Hashable {
     /// What else is known, as the app told: `app_version`, `time_zone`, `os_version`, `model`, and whatever a platform has a
     /// use for.
     public var attributes: JSONObject
+    /// Whether it has gone over to somebody else since ``user`` was told of.
+    ///
+    /// An operation goes out as the user it was asked for, also when it is late. A platform that knows who is logged in must
+    /// not let a late subscription undo the log-out that came after it.
+    public var hasNewUser = false
 
     /// Makes a record.
     public init(

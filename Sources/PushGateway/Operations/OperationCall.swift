@@ -71,7 +71,9 @@ struct OperationCall: Sendable {
     }
 
     private func record(_ device: Device, _ operation: DeviceOperation) -> DeviceRecord {
-        DeviceRecord(device, user: operation.user, priority: priority)
+        var record = DeviceRecord(device, user: operation.user, priority: priority)
+        record.hasNewUser = device.user != operation.user
+        return record
     }
 
     /// An ability that the backend had when the operation was asked for.

@@ -205,6 +205,73 @@ struct AltcraftDeviceTests {
         }
     }
 
+    static let refusals: [(AltcraftAction, refused: Int, failed: Int)] = [
+        (.subscribe, 430, 530), (.update, 431, 531), (.event, 432, 532), (.unsuspend, 433, 433), (.status, 434, 434),
+        (.profile, 438, 538),
+    ]
+
+    @Test(
+        "Each request tells a refusal and a failure with its own number; only repeated ones are worth another try",
+        arguments: refusals
+    )
+    func numbers(action: AltcraftAction, refused: Int, failed: Int) async throws {
+        try await Harness.run { harness in
+            try await harness.change(.subscribed)
+            let moved = DeviceRecord.sample(tokens: [DeviceToken(fcmToken, service: .iOSFirebase)])
+            let attempt = OperationAttempt(at: harness.time.now)
+            for (status, number) in [(400, refused), (503, failed)] {
+                harness.simulator.removeFaults()
+                harness.simulator.add([FaultRule(.answer(FaultAnswer(status, "no")))])
+                let error = await failure { () async throws(PushError) in
+                    switch action {
+                    case .update: _ = try await harness.mobile.updateToken(of: moved, as: attempt)
+                    case .event: _ = try await harness.mobile.tell(.opened, uid: "m", of: .sample(), as: attempt)
+                    case .unsuspend: _ = try await harness.mobile.unsuspend(.sample())
+                    case .status: _ = try await harness.mobile.status(.latest, of: .sample())
+                    case .profile: _ = try await harness.mobile.updateProfile(["city": "x"], of: .sample(), as: attempt)
+                    case .subscribe, .suspend, .unsubscribe: try await harness.change(.subscribed)
+                    }
+                }
+                #expect(error?.reason == "\(number)" && harness.codes.last == number)
+                #expect(error?.code == (status == 503 ? .unavailable : .invalidRequest))
+                #expect(harness.events.all.last?.level == (status == 503 ? .retry : .error))
+                let told = harness.events.all.last?.value?["response_with_http_code"]
+                #expect(told?["http_code"]?.integerValue == Int64(status), "the answer is in the event")
+            }
+            let saved = try await harness.mobile.desk.store.load("d-1").saved
+            #expect(saved?.value == apnsToken, "only a success moves the saved token")
+        }
+    }
+
+    static let failures: [(HTTPFailure.Cause, PushError.Code, Int)] = [
+        (.badAnswer, .badAnswer, 572), (.connectionLost, .unavailable, 500), (.deadline, .unavailable, 500),
+        (.invalidCall, .invalidRequest, 561),
+    ]
+
+    @Test(
+        "What is no HTTP answer has its own number, silence another, and a request that cannot be made a third",
+        arguments: failures
+    )
+    func noAnswer(cause: HTTPFailure.Cause, code: PushError.Code, number: Int) async throws {
+        let http = ScriptedTransport { _ in .failure(HTTPFailure(.unknown, cause, "as the test wants")) }
+        let events = Recorder<AltcraftEvent>()
+        let backend = try AltcraftBackend(
+            options: AltcraftOptions(base: HTTPBaseURL(HTTPEndpoint(host: "pxl.test"))),
+            auth: AltcraftAuth(rToken: Secret("role")),
+            context: BackendContext(name: "crm", http: http, time: ManualWall(), logger: quiet)
+        ) { events.add($0) }
+        let error = await failure { () async throws(PushError) in
+            _ = try await backend.mobile.tell(
+                .opened,
+                uid: "m",
+                of: .sample(),
+                as: OperationAttempt(at: Date(timeIntervalSince1970: 1_760_000_000))
+            )
+        }
+        #expect(error?.code == code && error?.reason == "\(number)" && events.all.last?.eventCode == number)
+        #expect(http.calls.map(\.path) == ["/event/push/open?matching_mode=push_sub"])
+    }
+
     // MARK: Sending
 
     private func campaign(_ simulator: AltcraftSimulator) -> AltcraftCampaignOptions? {

@@ -184,6 +184,26 @@ struct AltcraftSDKTests {
         }
     }
 
+    @Test("Two app groups over one store know nothing of each other's requests, tokens or configuration")
+    func groups() async throws {
+        try await run { rig in
+            rig.simulator.add([FaultRule(match: FaultMatch(count: 1), .answer(FaultAnswer(503)))])
+            await rig.sdk.pushTokenFunction.setPushToken(provider: "ios-huawei", pushToken: "hms-token-of-one")
+            await rig.sdk.pushSubscriptionFunctions.pushSubscribe()
+            let other = await rig.restarted()
+            await other.setAppGroup(groupName: "other")
+            await other.pushTokenFunction.setAPNSTokenProvider(rig.app)
+            #expect(await other.initialization(configuration: rig.configuration()))
+            #expect(rig.simulator.profiles.isEmpty, "what waits in another group stays there")
+            #expect(await other.pushTokenFunction.getPushToken()?.provider == "ios-apns")
+            await other.clear()
+            let waiting = try await rig.sdk.core.waiting()
+            #expect(waiting == 1)
+            #expect(await rig.sdk.pushTokenFunction.getPushToken()?.token == "hms-token-of-one")
+            await other.shutdown(grace: .zero)
+        }
+    }
+
     @Test("Without a user the call is refused (402), and what waits stays (503)")
     func noUser() async throws {
         try await run { rig in

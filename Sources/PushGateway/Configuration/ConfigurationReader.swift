@@ -20,7 +20,8 @@ struct ConfigurationReader {
         let backends = backends(context)
         // A backend with a mistake is still one that a route may name.
         let names = root.section("backends")?.keys ?? []
-        configuration.routes = RouteReader(names: names).read(root.sections("routes"))
+        let mute = backends.filter { $0.backend.audience == BackendAudience() }.map(\.name)
+        configuration.routes = RouteReader(names: names, mute: Set(mute)).read(root.sections("routes"))
         configuration.tokenPriority = tokenPriority()
         let auth = root.section("auth")
         configuration.apiKeys = auth.map(keys) ?? []

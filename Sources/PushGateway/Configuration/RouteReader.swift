@@ -7,6 +7,8 @@ struct RouteReader {
 
     /// The names of the backends in the file.
     let names: [String]
+    /// Those that can send to nobody.
+    let mute: Set<String>
 
     func read(_ sections: [ConfigSection]) -> [GatewayConfiguration.Route] {
         var routes: [GatewayConfiguration.Route] = []
@@ -65,7 +67,7 @@ struct RouteReader {
             return nil
         }
         guard section.holdsMap("use"), let use = section.section("use") else {
-            guard let name = section.string("use"), isKnown(name, "use", section) else { return nil }
+            guard let name = section.string("use"), isUsable(name, "use", section) else { return nil }
             return (DeliveryPlan([name]), false)
         }
         let chain = self.chain("fallback", "A backend is tried once in a chain.", use)
@@ -97,16 +99,24 @@ struct RouteReader {
         if backends.count > Self.longestChain {
             use.reject(key, "names \(backends.count) backends", fix: "At most \(Self.longestChain).")
         }
-        let areKnown = backends.map { isKnown($0, key, use) }
+        let areUsable = backends.map { isUsable($0, key, use) }
         for (place, name) in backends.enumerated() where backends[..<place].contains(name) {
             use.reject(key, "names \"\(name)\" twice", fix: whyOnce)
         }
-        return backends.isEmpty || areKnown.contains(false) ? nil : backends
+        return backends.isEmpty || areUsable.contains(false) ? nil : backends
     }
 
-    private func isKnown(_ name: String, _ key: String, _ section: ConfigSection) -> Bool {
-        if names.contains(name) { return true }
-        section.rejectWord(key, name, names)
+    private func isUsable(_ name: String, _ key: String, _ section: ConfigSection) -> Bool {
+        guard names.contains(name) else {
+            section.rejectWord(key, name, names)
+            return false
+        }
+        guard mute.contains(name) else { return true }
+        section.reject(
+            key,
+            "\(name) can send to nobody as it is configured",
+            fix: "Leave it out of the route, or add what it sends with."
+        )
         return false
     }
 }

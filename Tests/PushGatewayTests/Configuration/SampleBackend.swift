@@ -5,7 +5,7 @@ import PushGateway
 /// A backend that only exists in configuration tests.
 struct SampleBackend: PushBackend {
     let kind: BackendKind = "sample"
-    let audience = BackendAudience(services: [.iOSAPNs])
+    let audience: BackendAudience
     let token: Secret?
     let label: String
 
@@ -16,7 +16,9 @@ struct SampleBackend: PushBackend {
         let label = section.string("label", default: "none")
         _ = section.file("note_file")
         if token == nil, !section.has("token") { section.missing("token", "the sample's token") }
-        return SampleBackend(token: token, label: label)
+        let audience = section.has("mute") ? BackendAudience() : BackendAudience(services: [.iOSAPNs])
+        _ = section.string("mute")
+        return SampleBackend(audience: audience, token: token, label: label)
     }
 }
 

@@ -97,6 +97,7 @@ struct AltcraftDevicesTests {
         let others = ["campaigns", "idpush", "partner"].map { "  \($0):" }
         let more = keys.isEmpty ? "" : "\n    \(keys)"
         let text = try String(contentsOfFile: rig.config, encoding: .utf8).components(separatedBy: "\n")
+            .filter { !$0.contains("register_devices:") }
             .map { others.contains($0) ? $0 + "\n    register_devices: false" : $0 == "  crm:" ? $0 + more : $0 }
             .joined(separator: "\n")
         try text.write(toFile: rig.config, atomically: true, encoding: .utf8)

@@ -151,12 +151,36 @@ final class OperationLane: Sendable {
         do throws(PushError) {
             let device = try await device(claim.operation.device)
             answer = .success(try await call.perform(claim, device))
+            await repeatIfOvertaken(claim.operation, device)
         } catch {
             answer = .failure(error)
         }
         await settle(claim, answer)
         state.withLock { $0.inFlight -= 1 }
         nap.wake()
+    }
+
+    /// A subscription is asked for once more when its device went over to somebody else meanwhile: the platform may have heard
+    /// of the new user first, and is now told that the user is a former one.
+    private func repeatIfOvertaken(_ operation: DeviceOperation, _ before: Device?) async {
+        guard operation.kind == .subscription, let before, before.user == operation.user else { return }
+        do {
+            guard let now = try await device(operation.device), now.user != operation.user else { return }
+            let again = DeviceOperation(
+                backend: operation.backend,
+                device: operation.device,
+                user: operation.user,
+                kind: operation.kind,
+                body: operation.body,
+                at: operation.at
+            )
+            try await around.store.add([again])
+        } catch {
+            around.logger.warning(
+                "a subscription was overtaken by a log-out and is not asked for again",
+                metadata: ["backend": "\(name)", "device": "\(operation.device)", "error": "\(error)"]
+            )
+        }
     }
 
     private func device(_ id: String) async throws(PushError) -> Device? {

@@ -52,6 +52,22 @@ struct OperationLaneTests {
         }
     }
 
+    @Test("A subscription that a log-out overtakes is asked for once more, as a former user's")
+    func overtaken() async throws {
+        try await OperationRig.run { rig in
+            let platform = ScriptedPlatform { _, earlier throws(PushError) in
+                guard earlier == 0 else { return }
+                _ = try? await rig.store.patch("a") { $0.user = "sara" }
+            }
+            _ = try await rig.store.put([rig.device("a")])
+            try await rig.store.add([rig.subscription("a", user: "ali")])
+            try await rig.run(["crm": platform], registers: false) { _, _ in try await rig.settled() }
+            #expect(platform.calls.map(\.device.hasNewUser) == [false, true])
+            #expect(platform.calls.map(\.device.user) == ["ali", "ali"])
+            #expect(Set(platform.calls.compactMap(\.attempt?.id)).count == 2, "it is another request")
+        }
+    }
+
     static let endings: [(PushError.Code, tries: Int)] = [
         (.invalidRequest, 1), (.unsupported, 1), (.credentialsRefused, 1), (.unavailable, 4), (.badAnswer, 4),
         (.rateLimited, 4),

@@ -94,7 +94,7 @@ struct AltcraftDevicesTests {
 
     /// Adds keys to the backend `crm`, and leaves devices out of the others'.
     private static func configure(_ rig: SandboxRig, _ keys: String) throws {
-        let others = ["campaigns", "idpush", "partner"].map { "  \($0):" }
+        let others = ["campaigns", "idpush"].map { "  \($0):" }
         let more = keys.isEmpty ? "" : "\n    \(keys)"
         let text = try String(contentsOfFile: rig.config, encoding: .utf8).components(separatedBy: "\n")
             .filter { !$0.contains("register_devices:") }

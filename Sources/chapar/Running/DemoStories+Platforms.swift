@@ -65,6 +65,35 @@ extension DemoStory {
                 ],
                 expected: .state(.acceptedByPlatform, attempts: 1)
             ),
+            DemoStory(
+                name: "idpush",
+                summary: "a phone that OneSignal cannot reach registers through IDPush, and gets what OneSignal sends",
+                steps: [
+                    .register(
+                        device: "demo-idpush",
+                        [
+                            "user": "demo-mina", "platform": "ios", "locale": "fa-IR", "tags": ["city:tehran"],
+                            "tokens": ["ios-apns": .string(token("f"))],
+                        ]
+                    ),
+                    .await(device: "demo-idpush"),
+                    .send(request(["devices": ["demo-idpush"]], hello, backend: "idpush")),
+                ],
+                expected: .way(.acceptedByPlatform, ["idpush"])
+            ),
+            DemoStory(
+                name: "segment",
+                summary: "everybody in a segment of OneSignal: one request, whose access token has to be refreshed first",
+                steps: [
+                    .register(
+                        device: "demo-segment",
+                        ["platform": "ios", "tokens": ["ios-apns": .string(token("10"))]]
+                    ),
+                    .await(device: "demo-segment"),
+                    .send(request(["topic": "Subscribed Users"], hello, backend: "partner")),
+                ],
+                expected: .way(.acceptedByPlatform, ["partner"])
+            ),
         ]
     }
 }

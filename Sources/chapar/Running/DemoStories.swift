@@ -23,6 +23,8 @@ struct DemoStory: Sendable {
         case send(JSONValue)
         /// Register a device, as an app's server would.
         case register(device: String, JSONValue)
+        /// Wait until platforms that keep devices of their own have been told about one.
+        case await(device: String)
         /// Send the last one once more under the same idempotency key.
         case repeatLast
         /// Cancel the last one.
@@ -205,8 +207,14 @@ struct DemoStory: Sendable {
         return request(["tokens": .array(recipients)], content, options)
     }
 
-    static func request(_ audience: JSONObject, _ content: JSONObject, _ options: JSONObject = [:]) -> JSONValue {
+    static func request(
+        _ audience: JSONObject,
+        _ content: JSONObject,
+        _ options: JSONObject = [:],
+        backend: String? = nil
+    ) -> JSONValue {
         var request: JSONObject = ["to": .object(audience), "content": .object(content)]
+        if let backend { request["backend"] = .string(backend) }
         if !options.isEmpty { request["options"] = .object(options) }
         return .object(request)
     }

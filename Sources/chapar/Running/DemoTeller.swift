@@ -31,6 +31,8 @@ struct DemoTeller: Sendable {
                     try await client.put("/v1/devices/\(device)", body.bytes)
                 }
                 if answer.status >= 300 { begun.problem = answer.problem }
+            case .await(let device):
+                try await waitUntilTold(device)
             case .send(let request):
                 let call = (body: request.bytes, key: UUID().uuidString)
                 begun.take(try await post(call.body, call.key))
@@ -48,6 +50,17 @@ struct DemoTeller: Sendable {
             }
         }
         return begun
+    }
+
+    /// Waits until nothing waits to be told about a device, or the time is over, which the story's end will show.
+    private func waitUntilTold(_ device: String) async throws {
+        while ContinuousClock.now < deadline {
+            let answer = try await unwrap { () async throws(HTTPFailure) in
+                try await client.get("/v1/devices/\(device)/operations")
+            }
+            guard answer.json["items"]?.arrayValue?.isEmpty == false else { return }
+            try await Task.sleep(for: .milliseconds(50))
+        }
     }
 
     /// Waits for a story's end.

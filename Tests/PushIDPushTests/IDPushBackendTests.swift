@@ -8,7 +8,7 @@ import Testing
 @testable import PushIDPush
 
 /// The server-side backend: registers through IDPush, sends through OneSignal.
-@Suite("IDPush: the backend", .timeLimit(.minutes(1)))
+@Suite("IDPush: the backend", .timeLimit(.minutes(5)))
 struct IDPushBackendTests {
     @Test("A device that was registered through IDPush gets what is sent through OneSignal")
     func wholeTrick() async throws {

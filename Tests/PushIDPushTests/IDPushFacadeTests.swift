@@ -6,7 +6,7 @@ import Testing
 @testable import PushIDPush
 
 /// The seed's class, over real sockets.
-@Suite("IDPush: the facade", .timeLimit(.minutes(1)))
+@Suite("IDPush: the facade", .timeLimit(.minutes(5)))
 struct IDPushFacadeTests {
     @Test("A device is added, subscribed, tagged and edited")
     func actions() async throws {

@@ -5,7 +5,7 @@ import Testing
 @testable import PushIDPush
 
 /// The pure parts of the client: specs/idpush-onesignal.md sections 4, 6 and 7.
-@Suite("IDPush: requests and answers", .timeLimit(.minutes(1)))
+@Suite("IDPush: requests and answers", .timeLimit(.minutes(5)))
 struct IDPushRequestTests {
     static let player = "5b1d6c0e-93f4-4c2b-8a7e-2f60d1c4e9ab"
 

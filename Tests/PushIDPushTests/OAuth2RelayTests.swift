@@ -9,7 +9,7 @@ import Testing
 @testable import PushIDPush
 
 /// `auth: { kind: oauth2_refresh, … }` in the section of a backend: OneSignal behind a relay that takes access tokens.
-@Suite("OAuth 2 refresh in a backend's section", .timeLimit(.minutes(4)))
+@Suite("OAuth 2 refresh in a backend's section", .timeLimit(.minutes(5)))
 struct OAuth2RelayTests {
     private struct Files: ConfigFileReader {
         let pem: String
@@ -35,7 +35,7 @@ struct OAuth2RelayTests {
             let section: JSONValue = [
                 "partner": [
                     "kind": "onesignal", "app_id": .string(platform.rules.appID), "base_url": .string(platform.apiURL),
-                    "ca_file": "ca.pem", "request_limit": 6000, "auth": .object(auth),
+                    "ca_file": "ca.pem", "request_limit": 6000, "timeout": 280, "auth": .object(auth),
                 ]
             ]
             let report = ConfigReport()
@@ -58,6 +58,8 @@ struct OAuth2RelayTests {
     }
 
     private func run(_ body: (Bench) async throws -> Void) async throws {
+        await Turns.shared.take()
+        defer { Turns.shared.giveBack() }
         let authority = try SandboxCertificateAuthority()
         let platform = try OneSignalSimulator(.lenient, authority: authority)
         let server = try OAuth2Simulator(relayed: platform, authority: authority)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import PushIDPush
 
-@Suite("OneSignal: content, checks and configuration", .timeLimit(.minutes(1)))
+@Suite("OneSignal: content, checks and configuration", .timeLimit(.minutes(5)))
 struct OneSignalBodyTests {
     private func body(_ notification: PushNotification, remaining: Int64? = nil) throws -> JSONValue {
         let body = OneSignalBody(notification, remaining: remaining, sendAfter: nil)

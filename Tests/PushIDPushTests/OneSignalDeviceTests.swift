@@ -7,7 +7,7 @@ import Testing
 @testable import PushIDPush
 
 /// Devices, subscriptions and tags in both models, over real sockets.
-@Suite("OneSignal: devices", .timeLimit(.minutes(1)))
+@Suite("OneSignal: devices", .timeLimit(.minutes(5)))
 struct OneSignalDeviceTests {
     static let models = OneSignalOptions.DeviceAPI.allCases
 

@@ -8,7 +8,7 @@ import Testing
 @testable import PushIDPush
 
 /// What the backends want people to know beside outcomes, and how counts are compared after a send.
-@Suite("OneSignal: notices", .timeLimit(.minutes(1)))
+@Suite("OneSignal: notices", .timeLimit(.minutes(5)))
 struct OneSignalNoticeTests {
     @Test("A refused account is announced once, until something works again")
     func account() async throws {

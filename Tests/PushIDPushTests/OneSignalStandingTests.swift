@@ -8,7 +8,7 @@ import Testing
 @testable import PushIDPush
 
 /// Which devices are registered, who stays out, who comes back, and what is forgotten; over real sockets.
-@Suite("OneSignal and IDPush: how devices stand", .timeLimit(.minutes(1)))
+@Suite("OneSignal and IDPush: how devices stand", .timeLimit(.minutes(5)))
 struct OneSignalStandingTests {
     /// The three ways to register.
     enum Way: CaseIterable {

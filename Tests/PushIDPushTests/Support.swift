@@ -33,6 +33,8 @@ struct Harness: Sendable {
         state: MemoryState = MemoryState(),
         _ body: (Harness) async throws -> Void
     ) async throws {
+        await Turns.shared.take()
+        defer { Turns.shared.giveBack() }
         let time = MovableTime()
         try await OneSignalSimulator.run(rules, time: time) { simulator in
             let transport = NIOTransport(logger: quiet)
@@ -101,10 +103,41 @@ struct Harness: Sendable {
         )
     }
 
-    func client(timeout: Duration = .seconds(10)) throws -> IDPushClient {
+    func client(timeout: Duration = .seconds(120)) throws -> IDPushClient {
         var common = CommonBackendOptions(timeout: timeout)
         common.trustPEM = simulator.certificatePEM
         return try IDPushClient(base: simulatorAddress(simulator.idPushURL), common: common, http: transport)
+    }
+}
+
+/// Few tests with simulators at a time: a hundred that begin at once on two cores meet their own deadlines.
+final class Turns: Sendable {
+    static let shared = Turns(4)
+    private let state: Mutex<(free: Int, waiting: [CheckedContinuation<Void, Never>])>
+
+    private init(_ count: Int) { state = Mutex((count, [])) }
+
+    func take() async {
+        await withCheckedContinuation { continuation in
+            let isFree = state.withLock { state in
+                guard state.free > 0 else {
+                    state.waiting.append(continuation)
+                    return false
+                }
+                state.free -= 1
+                return true
+            }
+            if isFree { continuation.resume() }
+        }
+    }
+
+    func giveBack() {
+        let next = state.withLock { state in
+            if !state.waiting.isEmpty { return state.waiting.removeFirst() as CheckedContinuation? }
+            state.free += 1
+            return nil
+        }
+        next?.resume()
     }
 }
 
@@ -122,7 +155,7 @@ extension OneSignalOptions {
         var options = OneSignalOptions(appID: simulator.rules.appID, apiKey: Secret("os_v2_app_sandbox"))
         options.base = simulatorAddress(simulator.apiURL)
         options.common.trustPEM = simulator.certificatePEM
-        options.common.timeout = .seconds(10)
+        options.common.timeout = .seconds(120)
         options.writeSpacing = .zero
         return options
     }

@@ -225,8 +225,12 @@ struct IDPushRegistrar: DeviceRegistrar, SubscriptionManager, TagEditor {
         }
     }
 
+    /// A refusal with OneSignal's own words about a player that is gone is as good as 404.
     private static func refused(_ reply: IDPushReply) -> PushError {
-        PushError(.invalidRequest, reply.message ?? "IDPush refused the action", reason: "refused_by_idpush")
+        if reply.message?.localizedCaseInsensitiveContains("no user with this id") ?? false {
+            return PushError(.invalidRequest, "IDPush does not know the device", reason: unknownDevice)
+        }
+        return PushError(.invalidRequest, reply.message ?? "IDPush refused the action", reason: "refused_by_idpush")
     }
 
     private static func invalid(_ reply: IDPushReply) -> PushError {

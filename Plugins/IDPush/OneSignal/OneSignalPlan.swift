@@ -110,7 +110,7 @@ struct OneSignalPlan: Sendable {
         case .device(let id):
             do throws(PushError) {
                 guard let record = try await backend.players.load(device: id) else {
-                    return refuse(.token, "not_registered", "The device was never registered with OneSignal.")
+                    return refuse(.token, Refusal.notRegistered, "The device was never registered with OneSignal.")
                 }
                 guard record.subscription != .unsubscribed, record.subscription != .declined else {
                     return refuse(.token, "unsubscribed", "The device does not want messages.")

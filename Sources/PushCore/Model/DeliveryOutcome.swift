@@ -154,3 +154,10 @@ public struct UnknownOutcome: Sendable, Hashable {
         self.platformID = platformID
     }
 }
+
+extension Refusal {
+    /// The reason of a platform that keeps its own devices and has never been told of this one.
+    ///
+    /// A gateway that is about to tell it sends the message later instead.
+    public static let notRegistered = "not_registered"
+}

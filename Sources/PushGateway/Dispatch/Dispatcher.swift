@@ -23,6 +23,7 @@ public final class Dispatcher: LaneObserver, Sendable {
     private let decode: @Sendable ([UInt8]) throws -> PushNotification
     private let recorder: Recorder
     private let devices: (any DeviceStore)?
+    private let operations: (any OperationStore)?
     private let desk: InvalidationDesk
     private let lanesGuarded = Mutex(Lanes())
     private let commands: AsyncStream<Command>
@@ -30,12 +31,14 @@ public final class Dispatcher: LaneObserver, Sendable {
 
     /// Makes a dispatcher; nothing happens before ``run(_:)``.
     ///
-    /// `devices` is the registry, without which no delivery to a device finds its tokens; `telling` gives who is to be told
+    /// `devices` is the registry, without which no delivery to a device finds its tokens; `operations` is what platforms are
+    /// still to be told about devices; `telling` gives who is to be told
     /// when a device loses a token; `decode` turns stored content
     /// back into a notification.
     public init(
         store: any NotificationStore,
         devices: (any DeviceStore)? = nil,
+        operations: (any OperationStore)? = nil,
         time: any TimeSource,
         observer: any DispatchObserver = SilentObserver(),
         logger: Logger,
@@ -48,6 +51,7 @@ public final class Dispatcher: LaneObserver, Sendable {
         self.logger = logger
         self.decode = decode
         self.devices = devices
+        self.operations = operations
         let recorder = Recorder(store: store, time: time, logger: logger)
         self.recorder = recorder
         desk = InvalidationDesk(
@@ -146,6 +150,7 @@ public final class Dispatcher: LaneObserver, Sendable {
             store: store,
             recorder: recorder,
             devices: devices,
+            operations: operations,
             desk: desk,
             time: time,
             observer: observer,

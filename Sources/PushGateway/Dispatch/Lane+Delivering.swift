@@ -20,6 +20,7 @@ extension Lane {
         }
         guard !due.isEmpty else { return }
         let started = ContinuousClock.now
+        let unregistered = Mutex<[LaneBatch.Outcome]>([])
         await backend.send(due) { reports in
             self.around.observer.answered(
                 backend: self.name,
@@ -27,9 +28,18 @@ extension Lane {
                 after: .now - started,
                 count: reports.count
             )
-            self.finish(batch.take(reports), of: batch)
+            var answered = batch.take(reports)
+            if self.takesDevices {
+                let first = answered.partition {
+                    $0.outcome.isNotRegistered && batch.claims[$0.place].recipient.isDevice
+                }
+                unregistered.withLock { $0 += answered[first...] }
+                answered.removeSubrange(first...)
+            }
+            self.finish(answered, of: batch)
         }
         finish(batch.unreported(), of: batch)
+        finish(await awaitingRegistration(unregistered.withLock { $0 }, of: batch), of: batch)
     }
 
     /// The tokens of the devices in a batch, in one read; nil when they could not be read and the batch waits.

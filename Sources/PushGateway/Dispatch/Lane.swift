@@ -15,6 +15,8 @@ final class Lane: Sendable {
         let recorder: Recorder
         /// Where the devices are; nil without a registry.
         let devices: (any DeviceStore)?
+        /// What platforms are still to be told about devices; nil without such a store.
+        let operations: (any OperationStore)?
         /// Takes the platforms' words that tokens are dead.
         let desk: InvalidationDesk
         let time: any TimeSource

@@ -30,6 +30,7 @@ extension Gateway {
         let dispatcher = Dispatcher(
             store: books,
             devices: store,
+            operations: store,
             time: time,
             observer: metrics,
             logger: logger,

@@ -27,7 +27,8 @@ extension OAuth2Simulator: SimulatedPlatform {
                 name: Self.backendName,
                 keys: [
                     ("kind", "onesignal"), ("app_id", .string(relayed.rules.appID)),
-                    ("base_url", .string(relayed.apiURL)), ("ca_file", .string(folder.ca)), ("auth", .object(auth)),
+                    ("base_url", .string(relayed.apiURL)), ("ca_file", .string(folder.ca)), ("register_devices", false),
+                    ("auth", .object(auth)),
                 ]
             )
         ]

@@ -83,7 +83,8 @@ extension DemoStory {
             ),
             DemoStory(
                 name: "segment",
-                summary: "everybody in a segment of OneSignal: one request, whose access token has to be refreshed first",
+                summary:
+                    "everybody in a segment of OneSignal: one request, whose access token has to be refreshed first",
                 steps: [
                     .register(
                         device: "demo-segment",

@@ -25,6 +25,10 @@ struct DemoStory: Sendable {
         case register(device: String, JSONValue)
         /// Wait until platforms that keep devices of their own have been told about one.
         case await(device: String)
+        /// Subscribe a device at a backend; what came of it is a word of the story.
+        case subscribe(device: String, backend: String)
+        /// Give a device to a user; how the backend stands with that user is a word of the story.
+        case logIn(String, device: String, backend: String)
         /// Send the last one once more under the same idempotency key.
         case repeatLast
         /// Cancel the last one.
@@ -39,12 +43,14 @@ struct DemoStory: Sendable {
         case state(DeliveryState, reason: String? = nil, attempts: Int? = nil)
         /// Every recipient ends in this state, after attempts by these backends in order.
         case way(DeliveryState, [String])
+        /// These are the words of the story.
+        case words([String])
         /// The API refuses the request because of these fields.
         case refused(fields: [String])
     }
 
     /// The stories; `now` is when they are told.
-    static func all(now: Date) -> [DemoStory] { apple(now: now) + otherPlatforms }
+    static func all(now: Date) -> [DemoStory] { apple(now: now) + otherPlatforms + altcraft }
 
     /// What goes to iPhones alone.
     private static func apple(now: Date) -> [DemoStory] {

@@ -33,6 +33,21 @@ struct DemoTeller: Sendable {
                 if answer.status >= 300 { begun.problem = answer.problem }
             case .await(let device):
                 try await waitUntilTold(device)
+            case .subscribe(let device, let backend):
+                let body: JSONValue = ["status": "subscribed", "backend": .string(backend)]
+                let answer = try await unwrap { () async throws(HTTPFailure) in
+                    try await client.put("/v1/devices/\(device)/subscription?wait=20", body.bytes)
+                }
+                let operation = answer.json["operations"]?.arrayValue?.first
+                begun.words.append(operation?["status"]?.stringValue ?? answer.problem)
+            case .logIn(let user, let device, let backend):
+                let body: JSONValue = ["device": .string(device)]
+                let answer = try await unwrap { () async throws(HTTPFailure) in
+                    try await client.post("/v1/users/\(user)/switch", body.bytes, idempotencyKey: UUID().uuidString)
+                }
+                let own = answer.json["backends"]?.arrayValue?.first { $0["backend"] == .string(backend) }
+                let word = own?["status"]?.stringValue ?? own?["error"]?["message"]?.stringValue
+                begun.words.append(word ?? (own?["subscribing"] == true ? "subscribing" : answer.problem))
             case .send(let request):
                 let call = (body: request.bytes, key: UUID().uuidString)
                 begun.take(try await post(call.body, call.key))
@@ -66,6 +81,11 @@ struct DemoTeller: Sendable {
     /// Waits for a story's end.
     func end(_ begun: Begun) async throws -> Ending {
         if case .refused(let fields) = begun.story.expected { return Self.judge(begun, fields: fields) }
+        if case .words(let words) = begun.story.expected {
+            let said = begun.words.joined(separator: ", then ")
+            let complaint = begun.words == words ? nil : "expected \(words.joined(separator: ", then "))"
+            return Ending(story: begun.story, outcome: begun.words.last ?? "-", attempts: said, complaint: complaint)
+        }
         guard let id = begun.ids.last else {
             return Ending(
                 story: begun.story,
@@ -96,6 +116,7 @@ struct DemoTeller: Sendable {
         fileprivate(set) var ids: [String] = []
         fileprivate(set) var status = 0
         fileprivate(set) var fields: [String] = []
+        fileprivate(set) var words: [String] = []
         fileprivate(set) var problem: String?
 
         fileprivate init(story: DemoStory) { self.story = story }

@@ -12,6 +12,7 @@ final class ScriptedBackend: PushBackend {
     let kind: BackendKind = "scripted"
     let audience: BackendAudience
     let tracking: (any MessageTracker)?
+    let devices: (any DeviceRegistrar)?
     /// What becomes of the n-th attempt (from 1) for a recipient; nil never reports it.
     private let script: @Sendable (Addressee, Int) -> DeliveryOutcome?
     private let seen = Mutex<[String: [Addressee]]>([:])
@@ -22,10 +23,12 @@ final class ScriptedBackend: PushBackend {
         _ services: Set<TokenService> = [.iOSAPNs, .androidFirebase],
         repeatIsHarmful: Bool = false,
         tracking: (any MessageTracker)? = nil,
+        devices: (any DeviceRegistrar)? = nil,
         _ script: @escaping @Sendable (Addressee, Int) -> DeliveryOutcome?
     ) {
-        audience = BackendAudience(services: services, forms: [.topic])
+        audience = BackendAudience(services: services, forms: devices == nil ? [.topic] : [.topic, .device])
         self.tracking = tracking
+        self.devices = devices
         self.repeatIsHarmful = repeatIsHarmful
         self.script = script
     }
@@ -70,9 +73,13 @@ final class DispatcherRig: Sendable {
         try FileManager.default.createDirectory(at: self.folder, withIntermediateDirectories: true)
         let options = SQLiteStoreOptions(path: self.folder.appending(path: "test.db").path)
         store = try SQLiteStore(options, time: time, logger: Logger(label: "test"))
-        dispatcher = Dispatcher(store: store, devices: store, time: time, logger: Logger(label: "test")) { _ in
-            PushNotification(title: "stored")
-        }
+        dispatcher = Dispatcher(
+            store: store,
+            devices: store,
+            operations: store,
+            time: time,
+            logger: Logger(label: "test")
+        ) { _ in PushNotification(title: "stored") }
     }
 
     /// Runs the dispatcher over named backends while `body` runs, then drains it and closes the store.

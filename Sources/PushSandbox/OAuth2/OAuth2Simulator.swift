@@ -25,6 +25,8 @@ public final class OAuth2Simulator: Sendable {
         public var wantsAccessToken = true
         /// Whether the API refuses every token.
         public var refusesEverything = false
+        /// How the API refuses a token: the status, and the error in `WWW-Authenticate` (RFC 6750 section 3.1).
+        public var refusal: (status: Int, error: String) = (401, "invalid_token")
 
         /// Makes the defaults: those of IDMoya's server.
         public init() {}

@@ -52,8 +52,9 @@ final class OAuth2Site: SandboxSite {
             return isValid
         }
         guard isValid else {
-            var answer = Self.json(401, ["message": "Unauthenticated."])
-            answer.headers.append(HTTPHeader("www-authenticate", "Bearer error=\"invalid_token\""))
+            let (status, error) = world { $0.rules.refusal }
+            var answer = Self.json(status, ["message": "Unauthenticated."])
+            answer.headers.append(HTTPHeader("www-authenticate", "Bearer error=\"\(error)\""))
             return SandboxReply(answer: answer)
         }
         let echo: JSONValue = [
@@ -98,7 +99,9 @@ final class OAuth2Site: SandboxSite {
                     if world.rules.tellsRefreshToken { answer["refresh_token"] = .string(refresh) }
                 }
             }
-            return Self.json(200, .object(answer))
+            var told = Self.json(200, .object(answer))
+            told.headers.append(HTTPHeader("date", SandboxHTTPDate.text(now)))
+            return told
         }
     }
 

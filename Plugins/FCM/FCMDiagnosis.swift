@@ -54,7 +54,9 @@ extension FCMBackend {
                 "A person's credential, for the project \(options.projectID).",
                 fix: "It ends with the person's session: use a service account for servers."
             )
-        case .accessToken, .strategy:
+        case .strategy:
+            return Diagnosis("key", .ok, "Access tokens come from their own strategy, for \(options.projectID).")
+        case .accessToken:
             return Diagnosis("key", .ok, "Access tokens come from the program itself, for \(options.projectID).")
         }
     }

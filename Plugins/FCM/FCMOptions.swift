@@ -62,7 +62,12 @@ extension FCMOptions {
     private static let legacyKeys = ["server_key", "api_key", "legacy_server_key"]
 
     /// Reads a section; nil after reporting everything that is wrong with it.
-    public init?(_ section: ConfigSection) {
+    ///
+    /// `auth` makes what the key `auth` asks for in the place of a Google credential, given what every backend takes.
+    public init?(
+        _ section: ConfigSection,
+        auth: (ConfigSection, CommonBackendOptions) -> (any AuthStrategy)? = { _, _ in nil }
+    ) {
         let before = section.report.issues.count
         let common = CommonBackendOptions(section, timeout: .seconds(15))
         if common.timeout < Self.leastTimeout {
@@ -77,14 +82,15 @@ extension FCMOptions {
             section.reject("analytics_label", "\"\(label)\" is no label", fix: "1 to 50 of a-z, A-Z, 0-9, - _ . ~ %.")
         }
         Self.rejectLegacy(section)
-        let credential = Self.credential(section)
+        let credential = Self.credential(section) { auth(section, common) }
         let project = Self.project(section, credential)
         guard let credential, let project, section.report.issues.count == before else { return nil }
         self.init(credential: credential, projectID: project)
         self.common = common
         analyticsLabel = label
-        // A simulator's user must not change topics at Google by accident.
-        instanceIDEndpoint = instanceID ?? (common.baseURL == nil ? Self.instanceIDHost : nil)
+        // A simulator's user must not change topics at Google by accident, and a strategy is for the backend's own address.
+        let isGoogles = common.baseURL == nil && !section.has("auth")
+        instanceIDEndpoint = instanceID ?? (isGoogles ? Self.instanceIDHost : nil)
     }
 
     /// Server keys belong to an API that Google shut down in 2024.
@@ -99,11 +105,11 @@ extension FCMOptions {
         }
     }
 
-    private static func credential(_ section: ConfigSection) -> Credential? {
+    private static func credential(_ section: ConfigSection, auth: () -> (any AuthStrategy)?) -> Credential? {
         let file = section.file("service_account_file").map { Secret(String(decoding: $0, as: UTF8.self)) }
         let text = section.secret("service_account")
         let user = section.file("authorized_user_file").map { Secret(String(decoding: $0, as: UTF8.self)) }
-        let keys = ["service_account_file", "service_account", "authorized_user_file"].filter(section.has)
+        let keys = ["service_account_file", "service_account", "authorized_user_file", "auth"].filter(section.has)
         if keys.isEmpty {
             if legacyKeys.allSatisfy({ !section.has($0) }) {
                 section.missing(
@@ -117,6 +123,7 @@ extension FCMOptions {
             section.reject(keys[1], "stands beside \(keys[0])", fix: "Keep one of the two.")
             return nil
         }
+        if keys == ["auth"] { return auth().map { .strategy($0) } }
         do throws(GoogleCredentialMistake) {
             if let account = file ?? text { return .serviceAccount(try GoogleServiceAccount(json: account)) }
             if let user { return .authorizedUser(try GoogleAuthorizedUser(json: user)) }

@@ -6,6 +6,7 @@ extension BackendFactory {
     /// ## Configuration keys
     /// - `service_account_file` (path) or `service_account` (secret, JSON): A service account's key file.
     /// - `authorized_user_file` (path): A person's credential instead, for trying things out; needs `project_id`.
+    /// - `auth` (map, `kind: oauth2_refresh`): Any other access tokens that are refreshed instead; needs `project_id`.
     /// - `project_id` (string): The Firebase project, when it is not the service account's own.
     /// - `analytics_label` (string): A label that all messages carry.
     /// - `iid_url` (address): Where tokens are looked up and topics joined, if not at Google's host.
@@ -15,7 +16,11 @@ extension BackendFactory {
         FCMBackend.kind,
         summary: "Firebase Cloud Messaging, HTTP v1"
     ) { section, context in
-        guard let options = FCMOptions(section) else { return nil }
+        let options = FCMOptions(section) { section, common in
+            let base = HTTPBaseURL(common.baseURL ?? FCMOptions.sendHost)
+            return section.auth(for: AuthSite(base: base, common: common, context: context))
+        }
+        guard let options else { return nil }
         do throws(HTTPPoolError) {
             return try FCMBackend(options: options, context: context)
         } catch {

@@ -43,20 +43,24 @@ struct OneSignalDevicesTests {
     /// Runs a gateway with IDPush as the one platform that keeps devices.
     private func run(_ more: String = "", _ body: (Bench) async throws -> Void) async throws {
         try await SandboxRig.run { rig in
-            rig.sandbox.oneSignal.rules.enforcesBudgets = false
-            let others = ["campaigns", "crm"].map { "  \($0):" }
-            let text = try String(contentsOfFile: rig.config, encoding: .utf8)
-                .components(separatedBy: "\n")
-                .map { others.contains($0) ? $0 + "\n    register_devices: false" : $0 }
-                .joined(separator: "\n")
-            try text.write(toFile: rig.config, atomically: true, encoding: .utf8)
-            try rig.append("queue: { first_retry: 0.2, max_retry: 1 }\n" + more)
+            try Self.configure(rig, more)
             let gateway = try await rig.serve()
             defer { gateway.child.kill() }
             let client = try gateway.client()
             try await body(Bench(simulator: rig.sandbox.oneSignal, client: client))
             await client.close()
         }
+    }
+
+    private static func configure(_ rig: SandboxRig, _ more: String = "") throws {
+        rig.sandbox.oneSignal.rules.enforcesBudgets = false
+        let others = ["campaigns", "crm"].map { "  \($0):" }
+        let text = try String(contentsOfFile: rig.config, encoding: .utf8)
+            .components(separatedBy: "\n")
+            .map { others.contains($0) ? $0 + "\n    register_devices: false" : $0 }
+            .joined(separator: "\n")
+        try text.write(toFile: rig.config, atomically: true, encoding: .utf8)
+        try rig.append("queue: { first_retry: 0.2, max_retry: 1 }\n" + more)
     }
 
     @Test("A device is registered through IDPush, gets what OneSignal sends, opts out and in, is tagged, and goes")
@@ -149,6 +153,117 @@ struct OneSignalDevicesTests {
             }
             #expect(items.allSatisfy { $0["state"] == "accepted_by_platform" }, "\(items)")
             #expect(Set(ways) == [["android"], ["android", "idpush"], ["idpush"]])
+        }
+    }
+
+    static let wrongTags: [(String, [String])] = [
+        (#"{"city":{"name":"x"}}"#, ["#/tags/city bad_tag_value"]),
+        (#"{"city":["x"],"user":"y","ok":"z"}"#, ["#/tags/city bad_tag_value", "#/tags/user reserved_tag"]),
+        (#"{" ":"x"}"#, ["#/tags/  bad_tag_name"]),
+        ("{\"long\":\"\(String(repeating: "x", count: 1025))\"}", ["#/tags/long bad_tag_value"]),
+    ]
+
+    @Test("Wrong tags are refused by field and leave nothing; more than the plan has fail; nobody is opted in by any")
+    func tags() async throws {
+        try await run { bench in
+            let token = SandboxRig.token(45)
+            try await bench.put(
+                "/v1/devices/phone",
+                #"{"user":"mina","platform":"ios","tokens":{"ios-apns":"\#(token)"}}"#,
+                status: 201...201
+            )
+            try await bench.told("phone")
+            let player = try #require(bench.player(token)?.id)
+            let before = bench.simulator.counters.idPushRequests
+            for (tags, errors) in Self.wrongTags {
+                let body = #"{"backend":"idpush","tags":\#(tags)}"#
+                let answer = try await bench.client.patch("/v1/devices/phone/tags", Array(body.utf8))
+                let found = (answer.json["errors"]?.arrayValue ?? []).map {
+                    "\($0["pointer"]?.stringValue ?? "") \($0["code"]?.stringValue ?? "")"
+                }
+                #expect(answer.status == 422 && found.sorted() == errors.sorted(), "\(answer.json.text)")
+            }
+            #expect(bench.simulator.counters.idPushRequests == before, "nothing was sent")
+
+            try await bench.put("/v1/devices/phone/subscription", #"{"status":"unsubscribed","backend":"idpush"}"#)
+            try await bench.told("phone")
+            let good = #"{"backend":"idpush","tags":{"city":"تهران","level":7,"vip":true,"trial":null}}"#
+            let answer = try await bench.client.patch("/v1/devices/phone/tags?wait=30", Array(good.utf8))
+            #expect(answer.json["operations"]?.arrayValue?.first?["status"] == "done", "\(answer.json.text)")
+            #expect(bench.simulator.tags(of: player) == ["city": "تهران", "level": "7", "vip": "true"])
+            #expect(bench.simulator.player(player)?.notificationTypes == -2)
+
+            bench.simulator.rules.maximumTags = 3
+            let many = #"{"backend":"idpush","tags":{"one":1}}"#
+            let refused = try await bench.client.patch("/v1/devices/phone/tags?wait=30", Array(many.utf8))
+            let operation = refused.json["operations"]?.arrayValue?.first
+            #expect(operation?["status"] == "failed", "\(refused.json.text)")
+            #expect(operation?["error"]?["reason"] == "refused_by_idpush", "\(refused.json.text)")
+            #expect(bench.simulator.tags(of: player).count == 3)
+            #expect(bench.simulator.player(player)?.notificationTypes == -2)
+        }
+    }
+
+    @Test("A phone that changes hands gets the messages of whom it belongs to, and after a log-out of nobody")
+    func changesHands() async throws {
+        try await run { bench in
+            let token = SandboxRig.token(46)
+            try await bench.put(
+                "/v1/devices/phone",
+                #"{"user":"mina","platform":"ios","tokens":{"ios-apns":"\#(token)"}}"#,
+                status: 201...201
+            )
+            try await bench.told("phone")
+            let player = try #require(bench.player(token)?.id)
+            for (user, alias) in [("sara", "sara"), ("anonymous", nil), ("mina", "mina")] {
+                let answer = try await bench.client.post(
+                    "/v1/users/\(user)/switch",
+                    Array(#"{"device":"phone"}"#.utf8),
+                    idempotencyKey: UUID().uuidString
+                )
+                #expect(answer.status == 200, "\(answer.json.text)")
+                try await bench.told("phone")
+                #expect(bench.simulator.aliases(of: player)["external_id"] == alias, "\(user)")
+            }
+            #expect(bench.simulator.players.count == 1, "it is the same subscription all the time")
+        }
+    }
+
+    @Test("kill -9 before IDPush took a device: it is registered after the restart, and what was sent to it arrives")
+    func killed() async throws {
+        try await SandboxRig.run { rig in
+            try Self.configure(rig)
+            let simulator = rig.sandbox.oneSignal
+            simulator.add([FaultRule(match: FaultMatch(listener: "idpush"), .answer(FaultAnswer(503)))])
+            let first = try await rig.serve()
+            let bench = Bench(simulator: simulator, client: try first.client())
+            let tokens = (50..<60).map { SandboxRig.token($0) }
+            for (number, token) in tokens.enumerated() {
+                let body = #"{"platform":"ios","tokens":{"ios-apns":"\#(token)"}}"#
+                try await bench.put("/v1/devices/phone-\(number)", body, status: 201...201)
+            }
+            let devices = (0..<10).map { #""phone-\#($0)""# }.joined(separator: ",")
+            let message = #"{"to":{"devices":[\#(devices)]},"content":{"title":"Order 43"},"backend":"idpush"}"#
+            let answer = try await bench.client.post(
+                "/v1/notifications",
+                Array(message.utf8),
+                idempotencyKey: UUID().uuidString
+            )
+            #expect(answer.status == 202)
+            _ = try await Program.wait("a try at IDPush") { simulator.counters.idPushRequests > 0 ? true : nil }
+            await bench.client.close()
+            first.child.kill()
+            _ = try await first.child.end()
+            #expect(simulator.players.isEmpty)
+
+            simulator.removeFaults()
+            let second = try await rig.serve()
+            defer { second.child.kill() }
+            _ = try await Program.wait("ten messages", within: .seconds(120)) {
+                simulator.counters.delivered >= 10 ? true : nil
+            }
+            #expect(Set(simulator.players.map(\.token)) == Set(tokens))
+            #expect(simulator.players.allSatisfy { $0.received == ["Order 43"] }, "each once")
         }
     }
 }

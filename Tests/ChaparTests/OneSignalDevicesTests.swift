@@ -40,10 +40,14 @@ struct OneSignalDevicesTests {
         func player(_ token: String) -> OneSignalPlayer? { simulator.players.first { $0.token == token } }
     }
 
-    /// Runs a gateway with IDPush as the one platform that keeps devices.
-    private func run(_ more: String = "", _ body: (Bench) async throws -> Void) async throws {
+    /// Runs a gateway with one platform that keeps devices.
+    private func run(
+        _ more: String = "",
+        platform: String = "idpush",
+        _ body: (Bench) async throws -> Void
+    ) async throws {
         try await SandboxRig.run { rig in
-            try Self.configure(rig, more)
+            try Self.configure(rig, more, platform: platform)
             let gateway = try await rig.serve()
             defer { gateway.child.kill() }
             let client = try gateway.client()
@@ -52,9 +56,9 @@ struct OneSignalDevicesTests {
         }
     }
 
-    private static func configure(_ rig: SandboxRig, _ more: String = "") throws {
+    private static func configure(_ rig: SandboxRig, _ more: String = "", platform: String = "idpush") throws {
         rig.sandbox.oneSignal.rules.enforcesBudgets = false
-        let others = ["campaigns", "crm"].map { "  \($0):" }
+        let others = ["campaigns", "idpush", "crm"].filter { $0 != platform }.map { "  \($0):" }
         let text = try String(contentsOfFile: rig.config, encoding: .utf8)
             .components(separatedBy: "\n")
             .map { others.contains($0) ? $0 + "\n    register_devices: false" : $0 }
@@ -264,6 +268,40 @@ struct OneSignalDevicesTests {
             }
             #expect(Set(simulator.players.map(\.token)) == Set(tokens))
             #expect(simulator.players.allSatisfy { $0.received == ["Order 43"] }, "each once")
+        }
+    }
+
+    @Test("OneSignal itself keeps devices as well: registered, sent to, unsubscribed, deleted")
+    func withoutIDPush() async throws {
+        try await run(platform: "campaigns") { bench in
+            let token = SandboxRig.token(47)
+            try await bench.put(
+                "/v1/devices/phone",
+                #"{"user":"mina","platform":"ios","tags":["city:tehran"],"tokens":{"ios-apns":"\#(token)"}}"#,
+                status: 201...201
+            )
+            let campaigns = #""backend":"campaigns""#
+            let items = try await bench.send(#"{"devices":["phone"]}"#, campaigns)
+            #expect(items[0]["state"] == "accepted_by_platform", "\(items)")
+            try await bench.told("phone")
+            let player = try #require(bench.player(token))
+            #expect(player.received == ["Order 42"] && player.project != bench.simulator.rules.projectID)
+            #expect(bench.simulator.tags(of: player.id) == ["city": "tehran"])
+            let byUser = try await bench.send(#"{"users":["mina"]}"#, campaigns)
+            #expect(byUser[0]["state"] == "accepted_by_platform", "\(byUser)")
+            #expect(bench.simulator.counters.idPushRequests == 0)
+
+            try await bench.put(
+                "/v1/devices/phone/subscription",
+                #"{"status":"unsubscribed","backend":"campaigns"}"#
+            )
+            try await bench.told("phone")
+            #expect(bench.simulator.player(player.id)?.notificationTypes == -31)
+            let refused = try await bench.send(#"{"devices":["phone"]}"#, campaigns)
+            #expect(refused[0]["attempts"]?.arrayValue?.last?["reason"] == "unsubscribed")
+
+            #expect(try await bench.client.delete("/v1/devices/phone").status < 300)
+            _ = try await Program.wait("the removal") { bench.player(token) == nil ? true : nil }
         }
     }
 }

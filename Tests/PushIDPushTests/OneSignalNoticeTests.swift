@@ -65,6 +65,25 @@ struct OneSignalNoticeTests {
         }
     }
 
+    @Test("A user one of whose devices is not subscribed is sent to, and that is announced without a name")
+    func unsubscribedDevice() async throws {
+        try await Harness.run { harness in
+            let devices = try #require(harness.oneSignal.devices)
+            var ids: [String] = []
+            for number in 0..<3 {
+                let user = number < 2 ? "ali" : "sara"
+                ids.append(try await devices.register(.sample("d-\(number)", user: user, token: token(number))))
+            }
+            harness.simulator.setSubscribed(false, ids[1])
+            let outcomes = await harness.oneSignal.send(.sample, to: [.user("ali"), .user("sara")])
+            #expect(outcomes.allSatisfy { $0.acceptance != nil })
+            #expect(harness.notices.all.map(\.name) == ["unsubscribed_devices"])
+            #expect(harness.notices.all.first?.message.hasPrefix("1 users") == true)
+            #expect(!"\(harness.notices.all)".contains("ali"))
+            #expect(ids.map { harness.simulator.player($0)?.received.count } == [1, 0, 1])
+        }
+    }
+
     // MARK: Counts
 
     @Test("Ids that the app does not know show in the counts, and the shortfall is announced")

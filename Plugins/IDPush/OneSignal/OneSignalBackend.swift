@@ -210,6 +210,12 @@ public final class OneSignalBackend: PushBackend {
         if let warnings = answer.body?["warnings"], warnings != .null {
             logger.debug("OneSignal warns of a message", metadata: ["warnings": "\(warnings.text.prefix(300))"])
         }
+        let users = Set(answer.invalidAliases).count
+        if users > 0 {
+            // Nobody can know whether another device of these users got it: they count as accepted.
+            let sentence = "\(users) users of a message have devices that are not subscribed."
+            announce(BackendNotice(.info, "unsubscribed_devices", message: sentence))
+        }
         switch verdict.outcome {
         case .accepted: alert.withLock { $0 = nil }
         case .refused(let refusal) where refusal.advice == .parkBackend:

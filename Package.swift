@@ -19,6 +19,7 @@ let package = Package(
         .library(name: "PushHMS", targets: ["PushHMS"]),
         .library(name: "PushIDPush", targets: ["PushIDPush"]),
         .library(name: "PushAltcraft", targets: ["PushAltcraft"]),
+        .library(name: "PushChabok", targets: ["PushChabok"]),
         .library(name: "PushGateway", targets: ["PushGateway"]),
         .library(name: "PushStoreSQLite", targets: ["PushStoreSQLite"]),
         .library(name: "PushSandbox", targets: ["PushSandbox"]),
@@ -126,6 +127,12 @@ let package = Package(
             path: "Plugins/Altcraft",
             swiftSettings: strict
         ),
+        .target(
+            name: "PushChabok",
+            dependencies: ["PushCore"],
+            path: "Plugins/Chabok",
+            swiftSettings: strict
+        ),
 
         // The stores.
         .target(
@@ -187,7 +194,7 @@ let package = Package(
             name: "chapar",
             dependencies: [
                 "CMalloc", "PushCore", "PushHTTP", "PushAPNs", "PushFCM", "PushHMS", "PushIDPush", "PushAltcraft",
-                "PushGateway", "PushStoreSQLite", "PushSandbox",
+                "PushChabok", "PushGateway", "PushStoreSQLite", "PushSandbox",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
@@ -277,6 +284,14 @@ let package = Package(
                 "PushAltcraft", "PushAPNs", "PushFCM", "PushHMS", "PushHTTP", "PushCore", "PushTesting", "PushSandbox",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "PushChabokTests",
+            dependencies: [
+                "PushChabok", "PushHTTP", "PushCore", "PushTesting", "PushSandbox",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: strict

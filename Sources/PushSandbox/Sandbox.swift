@@ -19,6 +19,8 @@ public final class Sandbox: Sendable {
         public var oneSignal = OneSignalSimulator.Rules()
         /// The rules of the simulator of Altcraft; it takes JWTs of the sandbox's own key unless they name others.
         public var altcraft = AltcraftSimulator.Rules()
+        /// The rules of the Chabok simulator; by default users without a registered device have one all the same.
+        public var chabok = ChabokSimulator.Rules.demonstration
         /// The port of the control API on `127.0.0.1`; 0 for a free one.
         public var controlPort = 0
 
@@ -41,6 +43,8 @@ public final class Sandbox: Sendable {
     public let altcraft: AltcraftSimulator
     /// A token endpoint, and in the configuration a way to OneSignal that takes its access tokens.
     public let oauth2: OAuth2Simulator
+    /// Chabok, in both of its worlds.
+    public let chabok: ChabokSimulator
     /// What every client must trust.
     public let authority: SandboxCertificateAuthority
     private let configuration: Configuration
@@ -55,6 +59,7 @@ public final class Sandbox: Sendable {
         fcm = try FCMSimulator(configuration.fcm, authority: authority, time: time)
         hms = try HMSSimulator(configuration.hms, authority: authority, time: time)
         oneSignal = try OneSignalSimulator(configuration.oneSignal, authority: authority, time: time)
+        chabok = try ChabokSimulator(configuration.chabok, authority: authority, time: time)
         altcraft = try AltcraftSimulator(configuration.altcraft, authority: authority, time: time)
         if configuration.altcraft.publicKeysPEM.isEmpty {
             altcraft.rules.publicKeysPEM = [altcraft.signingKey.publicPEM]
@@ -62,7 +67,7 @@ public final class Sandbox: Sendable {
         var rules = OAuth2Simulator.Rules()
         rules.rotates = false  // A gateway that starts again begins with the file's refresh token.
         oauth2 = try OAuth2Simulator(rules, relayed: oneSignal, authority: authority, time: time)
-        platforms = [apns, fcm, hms, oneSignal, oauth2, altcraft]
+        platforms = [apns, fcm, hms, oneSignal, oauth2, altcraft, chabok]
     }
 
     /// Starts a sandbox, runs `body`, and shuts the sandbox down whatever happens.

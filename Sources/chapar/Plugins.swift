@@ -1,5 +1,6 @@
 import PushAPNs
 import PushAltcraft
+import PushChabok
 import PushCore
 import PushFCM
 import PushHMS
@@ -10,6 +11,6 @@ import PushIDPush
 /// A plugin's line here is all that registers it.
 enum Plugins {
     static func registry() throws -> BackendRegistry {
-        try BackendRegistry([.apns, .fcm, .hms, .oneSignal, .idPush, .altcraft])
+        try BackendRegistry([.apns, .fcm, .hms, .oneSignal, .idPush, .altcraft, .chabok])
     }
 }

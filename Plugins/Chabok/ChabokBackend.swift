@@ -1,0 +1,263 @@
+import Foundation
+public import PushCore
+
+/// Chabok: one app, by its REST API.
+///
+/// Sends messages and notifications to users, channels, tags and everybody, keeps installations, tags and attributes. Chabok
+/// knows no idempotency key: a send whose answer was lost counts as one that must not be repeated, unless the options say
+/// otherwise. Source of all rules: the vendor's public documentation and clients, as of 2021.
+public final class ChabokBackend: PushBackend {
+    /// The word after `kind:` in configuration files.
+    public static let kind: BackendKind = "chabok"
+
+    /// `chabok`.
+    public var kind: BackendKind { Self.kind }
+    /// Users, registered devices, installation ids, public channels, tags, everybody; never device tokens.
+    public let audience = BackendAudience(forms: [.user, .device, .platformID, .topic, .tags, .everyone])
+    /// Messages to any audience, and what became of them.
+    public let messages: ChabokMessages
+    /// Installations: registration and look-ups.
+    public let installations: ChabokInstallations
+    /// Tags and attributes.
+    public let users: ChabokUsers
+    /// Behaviour of users, and what devices did with messages.
+    public let tracker: ChabokTracker
+    /// What happens at Chabok, on its devices and on the way; for one reader.
+    public let stream: ChabokEventStream
+
+    let api: ChabokAPI
+    private let secondChances = ChabokSecondChances()
+    private let reader: ChabokReceipts?
+
+    private var options: ChabokOptions { api.options }
+
+    /// Makes a backend; nothing is opened before the first call.
+    ///
+    /// - Parameters:
+    ///   - options: The app and how it is used.
+    ///   - strategy: What authorizes requests in the place of the access token.
+    ///   - context: Its surroundings.
+    /// - Throws: When a certificate or proxy of the options cannot work.
+    public init(
+        options: ChabokOptions,
+        strategy: (any AuthStrategy)? = nil,
+        context: BackendContext
+    ) throws(HTTPPoolError) {
+        let stream = ChabokEventStream(announce: context.announce)
+        self.stream = stream
+        api = try ChabokAPI(options, strategy: strategy, link: ChabokLink(stream), context: context)
+        let records = ChabokRecords(context.state, backend: context.name)
+        installations = ChabokInstallations(api: api, records: records, stream: stream)
+        users = ChabokUsers(api: api)
+        tracker = ChabokTracker(api: api, records: records, stream: stream)
+        messages = ChabokMessages(api: api)
+        reader = options.webhookSecret.map { ChabokReceipts($0, events: stream) }
+    }
+
+    // MARK: Sending
+
+    /// Sends all requests in as few calls as Chabok's forms allow, each call once.
+    public func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
+        var plan = ChabokPlan()
+        for (index, request) in requests.enumerated() {
+            let settled = await add(request, at: index, to: &plan)
+            if !settled.isEmpty { report(settled) }
+        }
+        plan.finish()
+        await withTaskGroup(of: Void.self) { tasks in
+            for (number, call) in plan.calls.enumerated() {
+                // What waits beyond this waits here, not in tasks.
+                if number >= options.common.maximumConnections * 2 { await tasks.next() }
+                tasks.addTask { report(await self.send(call)) }
+            }
+        }
+    }
+
+    /// Adds a request's recipients to the plan; gives the outcomes of those that need no call.
+    private func add(_ request: PushRequest, at index: Int, to plan: inout ChabokPlan) async -> [DeliveryReport] {
+        let notification = request.notification
+        func tell(_ place: Int, _ outcome: DeliveryOutcome) -> DeliveryReport {
+            DeliveryReport(request: index, recipient: place, outcome: outcome)
+        }
+        func tellAll(_ reason: String, _ detail: String) -> [DeliveryReport] {
+            let refusal = Refusal(.message, reason: reason, detail: detail, advice: .never)
+            return request.recipients.indices.map { tell($0, .refused(refusal)) }
+        }
+        if let fault = ChabokCheck.examine(notification, for: nil, options: options).faults.first {
+            return tellAll(fault.code, fault.detail)
+        }
+        var remaining = notification.timeToLive.map { Int64($0.inSeconds.rounded(.up)) }
+        switch request.expiration {
+        case .at(let end)?:
+            remaining = end - Int64(api.time.now.timeIntervalSince1970)
+            if let remaining, remaining <= 0 { return tellAll("expired", "Its time to live has ended.") }
+        case .immediately?: remaining = 0
+        case nil: break
+        }
+        var settled: [DeliveryReport] = []
+        var written: [String?: ChabokPlan.Draft] = [:]
+        for (place, addressee) in request.recipients.enumerated() {
+            let target = await resolve(addressee.recipient, notification)
+            if case .refused(let refusal) = target {
+                settled.append(tell(place, .refused(refusal)))
+                continue
+            }
+            if notification.isDryRun {
+                settled.append(tell(place, .accepted(Acceptance(isDryRun: true))))
+                continue
+            }
+            let language = addressee.language
+            let draft =
+                written[language]
+                ?? ChabokPlan.Draft(
+                    ChabokMessage(notification, language: language, remaining: remaining, options: options),
+                    options
+                )
+            written[language] = draft
+            let own = ChabokPlace(request: index, recipient: place, messageID: addressee.messageID)
+            plan.add(target, draft, options, own)
+        }
+        return settled
+    }
+
+    private func send(_ call: ChabokSend) async -> [DeliveryReport] {
+        let verdicts = ChabokVerdicts(call, resendsAmbiguous: options.resendsAmbiguous)
+        do throws(PushError) {
+            switch try await api.exchange("POST", call.path, call.body) {
+            case .success(let answer): return verdicts.reports(answer, secondChances: secondChances)
+            case .failure(let failure): return verdicts.reports(failure)
+            }
+        } catch {
+            let advice: Refusal.Advice =
+                switch error.code {
+                case .rateLimited: .slowBackend(after: error.retryAfter)
+                case .unavailable: .retry(after: error.retryAfter)
+                default: .parkBackend
+                }
+            let reason = error.reason ?? "not_sent"
+            return verdicts.all(.refused(Refusal(.platform, reason: reason, detail: error.message, advice: advice)))
+        }
+    }
+
+    private func resolve(_ recipient: Recipient, _ notification: PushNotification) async -> ChabokTarget {
+        func refuse(_ kind: Refusal.Kind, _ reason: String, _ detail: String) -> ChabokTarget {
+            .refused(Refusal(kind, reason: reason, detail: detail, advice: .never))
+        }
+        let way = ChabokMessage.mechanism(notification, options)
+        if let problem = ChabokCheck.problem(of: recipient.form, with: way) {
+            return refuse(.message, "unsupported_mechanism", problem)
+        }
+        switch recipient {
+        case .user(let id):
+            if let problem = ChabokUserID.problem(id, minimum: options.minimumUserIDLength) {
+                return refuse(.message, "bad_user", problem)
+            }
+            return .user(id)
+        case .topic(let name):
+            guard let channel = ChabokChannel(name), !channel.isPrivate else {
+                return refuse(.message, "bad_channel", "A topic is a public channel: name or public/name.")
+            }
+            return .channel(name)
+        case .tags(let filter):
+            guard let segment = ChabokSegment(filter) else {
+                return refuse(.message, "audience_empty", "Tags without any tag address nobody.")
+            }
+            return .segment(segment)
+        case .everyone:
+            guard ChabokCheck.allowsBroadcast(notification, options) else {
+                return refuse(.message, "broadcast_not_allowed", "Everybody is addressed only where it is allowed.")
+            }
+            return .everyone
+        case .device, .platformID:
+            do throws(PushError) {
+                return try await installations.target(of: recipient)
+            } catch {
+                return .refused(
+                    Refusal(
+                        .platform,
+                        reason: error.reason ?? "lookup",
+                        detail: error.message,
+                        advice: .retry(after: nil)
+                    )
+                )
+            }
+        case .token(let token):
+            return refuse(.token, "wrong_token_service", "Chabok sends to users, not to \(token.service) tokens.")
+        }
+    }
+
+    // MARK: What it says about itself
+
+    /// Finds what Chabok would refuse or drop; under `strict` what it would drop is a fault.
+    public func check(_ notification: PushNotification, for recipient: Recipient.Form) -> PayloadCheck {
+        ChabokCheck.examine(notification, for: recipient, options: options)
+    }
+
+    /// Chabok knows no idempotency key, so a second copy is a second message.
+    public func isRepeatHarmful(_ notification: PushNotification) -> Bool { !options.resendsAmbiguous }
+
+    /// The link, and whether the access token is good.
+    public var health: BackendHealth {
+        let status = api.pool.status
+        var health = BackendHealth(connections: status.connections, inFlight: status.openStreams)
+        if let alert = api.credentialAlert {
+            (health.status, health.detail) = (.down, alert)
+        } else if api.link.isReachable == false {
+            (health.status, health.detail) = (.down, "Chabok cannot be reached.")
+        } else if api.link.state == .socketTimeout {
+            (health.status, health.detail) = (.degraded, "Chabok did not answer in time.")
+        } else if status.connections == 0, let failure = status.lastConnectFailure {
+            (health.status, health.detail) = (.down, failure.detail)
+        }
+        return health
+    }
+
+    /// Where the link stands.
+    public var connectionState: ChabokConnectionState { api.link.state }
+
+    /// Asks for the app's tags: a cheap call that proves address and access token.
+    public func diagnose() async -> [Diagnosis] {
+        do throws(PushError) {
+            _ = try await installations.tags()
+            return [Diagnosis("account", .ok, "The address and the access token are good.")]
+        } catch {
+            let fix =
+                error.code == .credentialsRefused
+                ? "Check access_token and environment." : "Check the network path, app_id and base_url."
+            return [Diagnosis("account", .failure, error.message, fix: fix)]
+        }
+    }
+
+    /// Probes the link again and again, for the event stream; returns when cancelled, or at once when probes are off.
+    public func watch() async {
+        guard options.probeInterval > .zero else { return }
+        while !Task.isCancelled {
+            _ = try? await api.exchange("GET", "/installations/tags")
+            do {
+                try await api.time.sleep(for: options.probeInterval)
+            } catch {
+                return
+            }
+        }
+    }
+
+    /// Ends the backend and its event stream.
+    public func shutdown(grace: Duration) async {
+        await api.shutdown(grace: grace)
+        stream.finish()
+    }
+
+    /// Adds and edits installations.
+    public var devices: (any DeviceRegistrar)? { installations }
+    /// Keeps tags and attributes of users.
+    public var tags: (any TagEditor)? { users }
+    /// Takes reports of devices.
+    public var events: (any EventReporter)? { tracker }
+    /// Tells how a message fares.
+    public var tracking: (any MessageTracker)? { messages }
+    /// Reads webhooks, where a secret is set.
+    public var receipts: (any ReceiptReader)? { reader }
+
+    /// Forgets which installation a device has; of all devices only what memory holds.
+    public func forget(device: String?) async throws(PushError) { try await installations.records.forget(device) }
+}

@@ -1,0 +1,99 @@
+import Foundation
+public import PushCore
+
+extension PushError.Code {
+    /// Sent, at least in part, and no answer came; a repeat could do it twice, so it is not repeated by itself.
+    public static let unknownOutcome = PushError.Code(rawValue: "unknown-outcome")
+}
+
+/// What Chabok's errors mean for whoever waits: the one table (specs: Chabok sections 14 and 19).
+enum ChabokFailures {
+    /// A send that Chabok did not take.
+    static func refusal(_ answer: ChabokAnswer) -> Refusal {
+        func refusal(_ kind: Refusal.Kind, _ reason: String, _ advice: Refusal.Advice, _ hint: String? = nil) -> Refusal
+        {
+            let detail = [answer.fault?.text, hint].compactMap(\.self).joined(separator: ". ")
+            return Refusal(
+                kind,
+                reason: reason,
+                detail: detail.isEmpty ? nil : detail,
+                status: answer.status,
+                advice: advice
+            )
+        }
+        switch answer.status {
+        case 300..<400:
+            return refusal(.account, "redirected", .parkBackend, "Check base_url; redirects are not followed.")
+        case 401, 403:
+            return refusal(.account, "unauthorized", .parkBackend, "Check access_token and environment.")
+        case 404: return refusal(.message, "not_found", .never)
+        case 408: return refusal(.platform, "unavailable", .retry(after: answer.retryAfter))
+        case 413: return refusal(.message, "too_large", .never)
+        case 429: return refusal(.platform, "rate_limited", .slowBackend(after: answer.retryAfter))
+        case 500: return refusal(.platform, "server_fault", .retry(after: answer.retryAfter))
+        case 501...: return refusal(.platform, "unavailable", .retry(after: answer.retryAfter))
+        default: return refusal(.message, "invalid_request", .never)
+        }
+    }
+
+    /// A send without an answer.
+    static func outcome(of failure: HTTPFailure, resendsAmbiguous: Bool) -> DeliveryOutcome {
+        let reason = failure.cause.reason
+        guard failure.stage == .notProcessed else {
+            return .unknown(
+                UnknownOutcome(reason: reason, detail: failure.detail, isRepeatHarmful: !resendsAmbiguous)
+            )
+        }
+        switch failure.cause {
+        case .credentials, .protocolNotNegotiated:
+            return .refused(Refusal(.account, reason: reason, detail: failure.detail, advice: .parkBackend))
+        case .tls where failure.detail.localizedCaseInsensitiveContains("certificate"):
+            return .refused(Refusal(.account, reason: reason, detail: failure.detail, advice: .parkBackend))
+        case .invalidCall:
+            return .refused(Refusal(.message, reason: reason, detail: failure.detail, advice: .never))
+        default:
+            return .refused(Refusal(.platform, reason: reason, detail: failure.detail, advice: .retry(after: nil)))
+        }
+    }
+
+    /// The error of a call that is no send.
+    static func error(_ answer: ChabokAnswer) -> PushError {
+        let refusal = refusal(answer)
+        let code: PushError.Code =
+            switch refusal.advice {
+            case .slowBackend: .rateLimited
+            case .retry, .slowRecipient: .unavailable
+            case .parkBackend: .credentialsRefused
+            case .never: .invalidRequest
+            }
+        let message = refusal.detail ?? "Chabok answered \(answer.status)"
+        return PushError(code, message, reason: refusal.reason, retryAfter: answer.retryAfter)
+    }
+
+    /// The error of a call without an answer.
+    static func error(_ failure: HTTPFailure, isRepeatable: Bool) -> PushError {
+        let reason = failure.cause.reason
+        if failure.stage == .unknown, !isRepeatable {
+            return PushError(.unknownOutcome, failure.detail, reason: reason)
+        }
+        switch failure.cause {
+        case .credentials: return PushError(.credentialsRefused, failure.detail, reason: reason)
+        case .invalidCall: return PushError(.invalidRequest, failure.detail, reason: reason)
+        default: return PushError(.unavailable, failure.detail, reason: reason)
+        }
+    }
+
+    /// The normalised reason of an error text that Chabok shows for one message; nil for texts it does not know.
+    static func deliveryReason(_ text: String) -> String? {
+        let folded = text.lowercased().filter { $0.isLetter }
+        return switch folded {
+        case "devicenotfound": "unknown_user"
+        case "subscriptionnotfound", "subscrptionnotfound": "not_subscribed"
+        case "invalidsenderid", "mismatchsenderid": "credential_mismatch"
+        case "devicetokennotfortopic", "badtopic": "wrong_topic"
+        case "baddevicetoken": "invalid_token"
+        case "gone", "deviceunregistered", "notregistered", "unregistered": "unregistered"
+        default: nil
+        }
+    }
+}

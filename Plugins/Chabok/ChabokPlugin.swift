@@ -1,0 +1,26 @@
+public import PushCore
+
+extension BackendFactory {
+    /// Chabok over its REST API.
+    ///
+    /// ## Configuration keys
+    /// - `environment` (`sandbox` or `production`, required): a wrong guess would send to real users.
+    /// - `app_id` (a host-name label; required in production), `access_token` (secret, required).
+    /// - `token_placement` (`header`, `query`, `both`), `default_mechanism` (`message`, `notification`, `smart`),
+    ///   `default_channel` (`default`), `app_name`: the title of notifications that have none.
+    /// - `fallback` (map, for `smart`): `media` (`sms` or `email`), `delay` (seconds), `content`.
+    /// - `allow_broadcast` (false), `strict` (false: what Chabok cannot express is a warning, else an error),
+    ///   `resend_ambiguous` (false), `max_attempts` (3, for calls that are no sends), `rate_per_second` (10 requests),
+    ///   `user_id_min_length` (1), `empty_target_as_string` (false), `forward_clicks` (false),
+    ///   `probe_interval` (60 s, 0 is off), `webhook_secret` (secret).
+    /// - and those of ``CommonBackendOptions``, where `base_url` may have a path; `timeout` is 15 s by default.
+    public static let chabok = BackendFactory(ChabokBackend.kind, summary: "Chabok") { section, context in
+        guard let options = ChabokOptions(section) else { return nil }
+        do throws(HTTPPoolError) {
+            return try ChabokBackend(options: options, context: context)
+        } catch {
+            section.reject("kind", "chabok cannot be set up: \(error)")
+            return nil
+        }
+    }
+}

@@ -1,0 +1,50 @@
+/// Decides whether the arrival of a notification in an app is a click, and who is to navigate.
+///
+/// Up to iOS 9 a Chabok message arrives as a local notification and a push as a remote one, through different callbacks;
+/// from iOS 10 on only the response to a notification is a click (specs: Chabok section 3).
+public enum ChabokClickClassifier {
+    /// Through which door it arrived.
+    public enum Origin: Sendable, Hashable {
+        /// The callback of local notifications.
+        case local
+        /// The callback of remote notifications.
+        case remote
+        /// The launch options, before any callback.
+        case launchOptions(isRemote: Bool)
+        /// The response to a notification, from iOS 10 on.
+        case response
+    }
+
+    /// What the app was doing.
+    public enum AppState: Sendable, Hashable, CaseIterable {
+        /// In front.
+        case foreground
+        /// Behind.
+        case background
+        /// Not running.
+        case terminated
+    }
+
+    /// What an arrival means.
+    public struct Verdict: Sendable, Hashable {
+        /// Whether the user clicked.
+        public var isClick: Bool
+        /// Whether this is the place to open a screen.
+        public var navigateHere: Bool
+        /// Whether the same notification comes once more, through another door.
+        public var willArriveAgain: Bool
+    }
+
+    /// Decides.
+    public static func classify(_ origin: Origin, osMajor: Int, appState: AppState) -> Verdict {
+        if origin == .response { return Verdict(isClick: true, navigateHere: true, willArriveAgain: false) }
+        guard osMajor < 10 else { return Verdict(isClick: false, navigateHere: false, willArriveAgain: false) }
+        switch (origin, appState) {
+        case (.launchOptions(isRemote: true), _):
+            // The remote callback follows; navigating here as well would do it twice.
+            return Verdict(isClick: true, navigateHere: false, willArriveAgain: true)
+        case (.launchOptions(isRemote: false), _), (.local, _), (.remote, _), (.response, _):
+            return Verdict(isClick: true, navigateHere: true, willArriveAgain: false)
+        }
+    }
+}

@@ -1,0 +1,98 @@
+public import Foundation
+public import PushCore
+
+/// What a device would show of a Chabok message, for previews and for payloads of other plugins.
+public struct ChabokDisplayPlan: Sendable, Hashable {
+    /// The heading.
+    public var title: String?
+    /// The text.
+    public var body: String?
+    /// What it is grouped with.
+    public var group: String?
+    /// A picture.
+    public var image: String?
+    /// The number on the icon; 0 removes it.
+    public var badge: Int64?
+    /// The rest, as the message has it, such as `icon`, `sound`, `dir`, `actions` and `clickUrl`.
+    public var rest: JSONObject
+
+    /// Makes a plan.
+    public init(
+        title: String? = nil,
+        body: String? = nil,
+        group: String? = nil,
+        image: String? = nil,
+        badge: Int64? = nil,
+        rest: JSONObject = JSONObject()
+    ) {
+        self.title = title
+        self.body = body
+        self.group = group
+        self.image = image
+        self.badge = badge
+        self.rest = rest
+    }
+}
+
+/// Decides what is shown of a message; an override replaces the client's own rules entirely.
+///
+/// Once an override is there, nil from it means that nothing is shown, as with the delegate method of the client library.
+public struct ChabokDisplayPolicy: Sendable {
+    /// The state of the client that decides with.
+    public struct Client: Sendable {
+        /// Whether the client is set to show nothing.
+        public var isSilent = false
+        /// Ids of messages that it has seen.
+        public var seen: Set<String> = []
+        /// Its time.
+        public var now: Date
+
+        /// Makes a client that has seen nothing.
+        public init(now: Date) { self.now = now }
+    }
+
+    private let override: (@Sendable (JSONObject) -> ChabokDisplayPlan?)?
+
+    /// Makes the client's own rules, or an override of all of them.
+    public init(override: (@Sendable (JSONObject) -> ChabokDisplayPlan?)? = nil) { self.override = override }
+
+    /// What is shown; nil for nothing.
+    public func plan(_ message: JSONObject, for client: Client) -> ChabokDisplayPlan? {
+        if let override { return override(message) }
+        let notification = message["notification"]?.objectValue ?? JSONObject()
+        func isTrue(_ value: JSONValue?) -> Bool { value == .bool(true) || value == .integer(1) }
+        guard !client.isSilent, !isTrue(message["silent"]), !isTrue(notification["disableLocalNotif"]) else {
+            return nil
+        }
+        if let id = ChabokAnswer.text(message["id"]), client.seen.contains(id) { return nil }
+        if let made = ChabokTime.read(message["createdAt"]), let life = message["ttl"]?.integerValue,
+            made.addingTimeInterval(Double(life)) < client.now
+        {
+            return nil
+        }
+        func text(_ values: JSONValue?...) -> String? {
+            values.lazy.compactMap { ChabokAnswer.text($0) }.first
+        }
+        var rest = JSONObject()
+        for name in ["icon", "sound", "dir", "vibrate", "clickUrl", "renotify", "requireInteraction"] {
+            if let value = notification[name] { rest[name] = value }
+        }
+        if let actions = notification["actions"]?.arrayValue {
+            rest["actions"] = .array(actions.map(Self.withAlias))
+        }
+        return ChabokDisplayPlan(
+            title: text(notification["title"]),
+            body: text(notification["body"], notification["text"], message["content"]),
+            group: text(notification["groupId"], message["channel"]),
+            image: text(notification["mediaUrl"]),
+            badge: notification["badge"]?.integerValue,
+            rest: rest
+        )
+    }
+
+    private static func withAlias(_ action: JSONValue) -> JSONValue {
+        guard var object = action.objectValue, object["action"] == nil, let id = object["id"] else { return action }
+        object["action"] = id
+        return .object(object)
+    }
+}

@@ -1,0 +1,86 @@
+public import PushCore
+
+/// A notification as an app received it: which of the two kinds it is, what it carries, and what the user did with it.
+public struct ChabokNotification: Sendable, Hashable {
+    /// Where it came from.
+    public enum Source: String, Sendable {
+        /// A Chabok message, which the client library shows as a local notification.
+        case chabokMessage
+        /// Apple's push service, or whatever is no Chabok message.
+        case apns
+    }
+
+    /// What the user did.
+    public enum Action: Sendable, Hashable {
+        /// Tapped the notification.
+        case opened
+        /// Wiped it away.
+        case dismissed
+        /// Tapped the button of this id.
+        case taken(String)
+        /// Nothing: it was shown.
+        case shown
+
+        /// What a platform's identifier of an action means; nil is a report of display.
+        public init(identifier: String?) {
+            self =
+                switch identifier {
+                case nil: .shown
+                case "com.apple.UNNotificationDefaultActionIdentifier"?: .opened
+                case "com.apple.UNNotificationDismissActionIdentifier"?: .dismissed
+                case let identifier?: .taken(identifier)
+                }
+        }
+
+        /// Reads a kind as bridges (lower case, one of them `opend`) and reports (upper case) write it; nil for others.
+        public init?(word: String, actionID: String? = nil) {
+            switch word.lowercased() {
+            case "opened", "opend": self = .opened
+            case "dismissed": self = .dismissed
+            case "shown": self = .shown
+            case "action_taken": self = .taken(actionID ?? "")
+            default: return nil
+            }
+        }
+
+        /// The word in reports to the server.
+        public var word: String {
+            switch self {
+            case .opened: "OPENED"
+            case .dismissed: "DISMISSED"
+            case .taken: "ACTION_TAKEN"
+            case .shown: "SHOWN"
+            }
+        }
+
+        /// The button's id.
+        public var actionID: String? { if case .taken(let id) = self { id } else { nil } }
+    }
+
+    /// Where it came from.
+    public var source: Source
+    /// Whether an app's own local notification carries the whole message where its data should be.
+    public var isLocalOverride: Bool
+    /// Whether nothing in it is known.
+    public var isUnrecognised: Bool
+    /// The data, by the rule that the vendor documents; nil when there is none.
+    public var messageData: JSONValue?
+    /// The sender's own data, also where an override wrapped it once more.
+    public var customData: JSONValue?
+    /// The message's id.
+    public var messageID: String?
+    /// The campaign's id.
+    public var trackID: String?
+    /// The channel.
+    public var channel: String?
+    /// The heading.
+    public var title: String?
+    /// The text.
+    public var body: String?
+    /// What the user did.
+    public var action: Action
+    /// What to open; nil for nothing.
+    public var url: String?
+    /// The whole payload.
+    public var raw: JSONObject
+}

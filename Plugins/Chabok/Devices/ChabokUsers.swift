@@ -1,0 +1,155 @@
+public import PushCore
+
+/// Tags and attributes, by user: what is set counts on all devices of the user.
+public struct ChabokUsers: TagEditor {
+    /// Whose attributes are meant.
+    public enum Owner: Sendable, Hashable {
+        /// All devices of a user.
+        case user(String)
+        /// One device.
+        case installation(String)
+
+        var member: (String, JSONValue) {
+            switch self {
+            case .user(let id): ("userId", .string(id))
+            case .installation(let id): ("installationId", .string(id))
+            }
+        }
+    }
+
+    let api: ChabokAPI
+
+    // MARK: Tags
+
+    /// Adds a tag; gives the number of devices.
+    public func addTag(_ tag: String, to user: String) async throws(PushError) -> Int {
+        try await count("GET", ChabokAPI.path("installations", "addTag", user, tag))
+    }
+
+    /// Adds tags; gives the number of devices.
+    public func addTags(_ tags: [String], to user: String) async throws(PushError) -> Int {
+        try await count("POST", "/installations/addTags", body(user, tags))
+    }
+
+    /// Adds or edits a tag with a value; gives the number of devices.
+    public func addTag(_ tag: String, value: String, to user: String) async throws(PushError) -> Int {
+        let body: JSONValue = ["userId": .string(user), "tag": .string(tag), "value": .string(value)]
+        return try await count("POST", "/installations/addValueTag", body)
+    }
+
+    /// Removes a tag; gives the number of devices.
+    public func removeTag(_ tag: String, of user: String) async throws(PushError) -> Int {
+        try await count("GET", ChabokAPI.path("installations", "removeTag", user, tag))
+    }
+
+    /// Removes tags; gives the number of devices.
+    public func removeTags(_ tags: [String], of user: String) async throws(PushError) -> Int {
+        try await count("POST", "/installations/removeTags", body(user, tags))
+    }
+
+    /// Removes a tag that has a value; gives the number of devices.
+    public func removeValueTag(_ tag: String, of user: String) async throws(PushError) -> Int {
+        try await count("POST", "/installations/removeValueTag", ["userId": .string(user), "tag": .string(tag)])
+    }
+
+    /// Sets attributes: numbers, texts, truth values, lists of texts, times as ISO 8601 texts.
+    public func setAttributes(_ attributes: JSONObject, of owner: Owner) async throws(PushError) {
+        if let problem = Self.problem(attributes, "#/attributes").first {
+            throw PushError(.invalidRequest, problem.detail, reason: problem.code)
+        }
+        let (name, value) = owner.member
+        var body: JSONObject = ["attributes": .object(attributes)]
+        body[name] = value
+        _ = try await api.call("POST", "/installations/attributes", .object(body))
+    }
+
+    private func body(_ user: String, _ tags: [String]) -> JSONValue {
+        ["userId": .string(user), "tags": .array(tags.map { .string($0) })]
+    }
+
+    private func count(_ method: String, _ path: String, _ body: JSONValue? = nil) async throws(PushError) -> Int {
+        let answer = try await api.call(method, path, body)
+        guard let count = answer.count else {
+            throw PushError(.badAnswer, "Chabok's answer has no count", reason: "bad_answer")
+        }
+        return count
+    }
+
+    // MARK: As a gateway asks for it
+
+    /// What is wrong with tags: values are true, a text, a number, or null; `attributes` is an object.
+    public func issues(in tags: JSONObject, of device: DeviceRecord) -> [PushWarning] {
+        var issues: [PushWarning] = []
+        if device.user == nil {
+            issues.append(
+                PushWarning(pointer: "#", code: "user_missing", detail: "Chabok keeps tags of users, not of guests.")
+            )
+        }
+        for (name, value) in tags {
+            let pointer = "#/\(name)"
+            switch (name, value) {
+            case ("attributes", .object(let attributes)): issues += Self.problem(attributes, pointer)
+            case ("attributes", _):
+                issues.append(PushWarning(pointer: pointer, code: "wrong_type", detail: "attributes is an object."))
+            case (_, .array), (_, .object):
+                let detail = "A tag's value is true, a text, a number, or null to remove it."
+                issues.append(PushWarning(pointer: pointer, code: "wrong_type", detail: detail))
+            default: break
+            }
+        }
+        return issues
+    }
+
+    /// Sets the tags of the device's user: `true` is a plain tag, a text or number a tag with a value, null and `false`
+    /// remove; the member `attributes` sets attributes.
+    public func setTags(_ tags: JSONObject, of device: DeviceRecord) async throws(PushError) {
+        _ = try await set(tags, of: device)
+    }
+
+    /// As ``setTags(_:of:)``; gives the largest number of devices that a call reached.
+    public func edit(
+        _ tags: JSONObject,
+        of device: DeviceRecord,
+        as attempt: OperationAttempt
+    ) async throws(PushError) -> JSONObject {
+        ["devices": .integer(Int64(try await set(tags, of: device)))]
+    }
+
+    private func set(_ tags: JSONObject, of device: DeviceRecord) async throws(PushError) -> Int {
+        if let issue = issues(in: tags, of: device).first {
+            throw PushError(.invalidRequest, issue.detail, reason: issue.code)
+        }
+        guard let user = device.user else { return 0 }  // An issue already.
+        var added: [String] = []
+        var removed: [String] = []
+        var reached = 0
+        for (name, value) in tags where name != "attributes" {
+            switch value {
+            case .bool(true): added.append(name)
+            case .null, .bool(false): removed.append(name)
+            default:
+                let text = value.stringValue ?? value.text
+                reached = max(reached, try await addTag(name, value: text, to: user))
+            }
+        }
+        if !added.isEmpty { reached = max(reached, try await addTags(added, to: user)) }
+        if !removed.isEmpty { reached = max(reached, try await removeTags(removed, of: user)) }
+        // Nobody says whether a tag had a value; removing it the other way too does no harm.
+        for name in removed { reached = max(reached, try await removeValueTag(name, of: user)) }
+        if case .object(let attributes)? = tags["attributes"] { try await setAttributes(attributes, of: .user(user)) }
+        return reached
+    }
+
+    /// What is wrong with attributes or event data.
+    static func problem(_ values: JSONObject, _ pointer: String) -> [PushWarning] {
+        values.members.compactMap { name, value in
+            switch value {
+            case .bool, .integer, .double, .string: return nil
+            case .array(let list) where list.allSatisfy({ $0.stringValue != nil }): return nil
+            default:
+                let detail = "A value is a number, a text, true or false, or a list of texts."
+                return PushWarning(pointer: "\(pointer)/\(name)", code: "wrong_type", detail: detail)
+            }
+        }
+    }
+}

@@ -1,0 +1,222 @@
+internal import Foundation
+public import PushCore
+internal import Synchronization
+
+/// Chabok on real TLS sockets: the two worlds of the platform, strict, with faults.
+///
+/// Each world has a host and an access token of its own, and installations, messages and tags that the other does not see.
+public final class ChabokSimulator: Sendable {
+    /// The four shapes in which a send is answered.
+    public enum Shape: String, Sendable, CaseIterable {
+        /// `{"count": n}`, the documented one.
+        case count
+        /// `{"id": …, "count": n}`.
+        case idAndCount = "id_and_count"
+        /// An array of the above, also for one message.
+        case array
+        /// `{"ids": […]}`.
+        case ids
+    }
+
+    /// How the platform behaves.
+    public struct Rules: Sendable {
+        /// The app's id.
+        public var appID = "shop"
+        /// The access token of each world, by its listener.
+        public var accessTokens: [SandboxListener: String] = [
+            ChabokSimulator.sandbox: "chabok-sandbox-token", ChabokSimulator.production: "chabok-production-token",
+        ]
+        /// The shape of answers to sends; an array of messages is answered with an array by all but `ids`.
+        public var shape = Shape.idAndCount
+        /// Whether users without an installation count as having one device.
+        public var knowsEverybody = false
+
+        /// Makes the defaults.
+        public init() {}
+
+        /// For a sandbox: everybody can be sent to.
+        public static var demonstration: Rules {
+            var rules = Rules()
+            rules.knowsEverybody = true
+            return rules
+        }
+    }
+
+    /// A request as it came.
+    public struct Request: Sendable, Hashable {
+        /// The world it came to.
+        public var listener: SandboxListener
+        /// Its method.
+        public var method: String
+        /// Its path, without the query.
+        public var path: String
+        /// The query's fields.
+        public var query: [String: String]
+        /// The access token of the header field.
+        public var headerToken: String?
+        /// Its body; null without one.
+        public var body: JSONValue
+    }
+
+    /// A message that was taken.
+    public struct Message: Sendable, Hashable {
+        /// Its id.
+        public var id: String
+        /// The user, or `*`, or empty for a query.
+        public var user: String
+        /// How many devices were addressed.
+        public var devices: Int
+        /// The body it came with.
+        public var body: JSONObject
+    }
+
+    /// The listener of the world for tests.
+    public static let sandbox: SandboxListener = "chabok-sandbox"
+    /// The listener of the world of real users.
+    public static let production: SandboxListener = "chabok"
+    /// The most requests that are kept.
+    static let recorded = 10_000
+
+    let host: SandboxWebHost
+    private let state: Mutex<ChabokWorld>
+    private let ports: [SandboxListener: Int]
+
+    /// Makes a simulator that listens nowhere yet.
+    public init(
+        _ rules: Rules = Rules(),
+        ports: [SandboxListener: Int] = [:],
+        authority: SandboxCertificateAuthority? = nil,
+        time: any TimeSource = SystemTime()
+    ) throws {
+        host = SandboxWebHost(.init(), authority: try authority ?? SandboxCertificateAuthority(), time: time)
+        state = Mutex(ChabokWorld(rules))
+        self.ports = ports
+    }
+
+    /// Starts a simulator, runs `body`, and shuts it down whatever happens.
+    public static func run<Value>(
+        _ rules: Rules = Rules(),
+        time: any TimeSource = SystemTime(),
+        isolation: isolated (any Actor)? = #isolation,
+        _ body: (ChabokSimulator) async throws -> Value
+    ) async throws -> Value {
+        try await ChabokSimulator(rules, time: time).whileRunning(body)
+    }
+
+    /// Listens; throws when a port is taken.
+    public func start() async throws {
+        try await host.start(
+            [Self.sandbox, Self.production].map {
+                .init(name: $0, port: ports[$0] ?? 0, site: ChabokSite(self, listener: $0))
+            }
+        )
+    }
+
+    /// Stops; doing it twice is no mistake.
+    public func shutdown() async { await host.shutdown() }
+
+    /// The base address of a world.
+    public func url(_ listener: SandboxListener) -> String { "\(host.url(listener))/api" }
+    /// The certificate to trust, PEM.
+    public var certificatePEM: String { host.authority.certificatePEM }
+    /// How the platform behaves from now on.
+    public var rules: Rules {
+        get { world { $0.rules } }
+        set { world { $0.rules = newValue } }
+    }
+    /// The newest requests, oldest first, refused ones included.
+    public var requests: [Request] { world { $0.requests } }
+
+    /// The messages that a world took, oldest first.
+    public func messages(_ listener: SandboxListener = sandbox) -> [Message] {
+        world { $0.spaces[listener]?.messages ?? [] }
+    }
+
+    /// The installations of a world, by id.
+    public func installations(_ listener: SandboxListener = sandbox) -> [String: JSONObject] {
+        world { $0.spaces[listener]?.installations ?? [:] }
+    }
+
+    /// The tags of a user, those with a value with it.
+    public func tags(of user: String, _ listener: SandboxListener = sandbox) -> [String: String] {
+        world { $0.spaces[listener]?.tags[user] ?? [:] }
+    }
+
+    /// Adds an installation and returns its id.
+    @discardableResult
+    public func addInstallation(
+        of user: String,
+        _ fields: JSONObject = ["deviceType": "ios", "deviceToken": "5e5e"],
+        _ listener: SandboxListener = sandbox
+    ) -> String {
+        world { world in
+            var fields = fields
+            fields["userId"] = .string(user)
+            return world.spaces[listener, default: .init()].addInstallation(fields)
+        }
+    }
+
+    /// Forgets an installation, as the platform does.
+    public func forget(_ installation: String, _ listener: SandboxListener = sandbox) {
+        world { $0.spaces[listener]?.installations[installation] = nil }
+    }
+
+    /// Sets what devices have done with a message: `delivered`, `seen`, `dismiss`.
+    public func mark(_ message: String, _ list: String, by user: String, _ listener: SandboxListener = sandbox) {
+        world { $0.spaces[listener]?.marks[message, default: [:]][list, default: []].append(user) }
+    }
+
+    /// Adds uninstalled devices to a world's report.
+    public func addUninstalls(_ rows: [JSONObject], _ listener: SandboxListener = sandbox) {
+        world { $0.spaces[listener, default: .init()].uninstalls += rows }
+    }
+
+    /// Adds fault rules behind those that are there.
+    public func add(_ rules: [FaultRule]) { host.add(rules) }
+
+    /// Removes all fault rules.
+    public func removeFaults() { _ = host.removeRules(named: nil) }
+
+    func world<Value: Sendable>(_ body: (inout sending ChabokWorld) -> sending Value) -> Value {
+        state.withLock(body)
+    }
+}
+
+/// What the simulator knows; the two worlds share nothing but rules and the record of requests.
+struct ChabokWorld: Sendable {
+    struct Space: Sendable {
+        var installations: [String: JSONObject] = [:]
+        var messages: [ChabokSimulator.Message] = []
+        var tags: [String: [String: String]] = [:]
+        var marks: [String: [String: [String]]] = [:]
+        var uninstalls: [JSONObject] = []
+        private var number = 0
+
+        mutating func newID(_ prefix: String) -> String {
+            number += 1
+            return "\(prefix)\(number)"
+        }
+
+        mutating func addInstallation(_ fields: JSONObject) -> String {
+            let id = newID("i")
+            installations[id] = fields
+            installations[id]?["id"] = .string(id)
+            return id
+        }
+
+        func devices(of user: String) -> Int {
+            installations.values.count { $0["userId"]?.stringValue == user }
+        }
+    }
+
+    var rules: ChabokSimulator.Rules
+    var requests: [ChabokSimulator.Request] = []
+    var spaces: [SandboxListener: Space] = [ChabokSimulator.sandbox: Space(), ChabokSimulator.production: Space()]
+
+    init(_ rules: ChabokSimulator.Rules) { self.rules = rules }
+
+    mutating func record(_ request: ChabokSimulator.Request) {
+        requests.append(request)
+        if requests.count > ChabokSimulator.recorded { requests.removeFirst(ChabokSimulator.recorded / 2) }
+    }
+}

@@ -255,6 +255,8 @@ public final class ChabokBackend: PushBackend {
     public var events: (any EventReporter)? { tracker }
     /// Tells how a message fares.
     public var tracking: (any MessageTracker)? { messages }
+    /// Reads clicks.
+    public var clicks: (any ClickReader)? { tracker }
     /// Reads webhooks, where a secret is set.
     public var receipts: (any ReceiptReader)? { reader }
 

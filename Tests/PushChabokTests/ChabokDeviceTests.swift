@@ -250,6 +250,45 @@ struct ChabokDeviceTests {
         }
     }
 
+    @Test("A gateway's clicks are read, found by device, told and forwarded; wrong contexts are refused")
+    func reportedClicks() async throws {
+        try await Harness.run(adjust: { $0.forwardsClicks = true }) { harness in
+            let reader = try #require(harness.backend.clicks)
+            let id = try await harness.backend.installations.register(.sample())
+            let at = Date(millisecondsSince1970: 1_767_225_600_000)
+            let payload: JSONObject = ["message": ["id": "m7", "data": ["order": 41]]]
+            let click = ReportedClick(payload, action: "map", device: "d-1", at: at)
+            let taken = try await reader.take(click)
+            #expect(taken.receipt == DeliveryReceipt(.opened, platformID: "m7", reason: "action_taken", at: at))
+            #expect(taken.notification["action_id"] == "map" && taken.notification["custom_data"] == ["order": 41])
+            if case .success? = taken.forwarding {} else { Issue.record("not forwarded") }
+            let body = try #require(harness.bodies("installations/events").first)
+            #expect(body["installationId"] == .string(id) && body["userId"] == "u-1" && body["deviceType"] == "ios")
+            let context: JSONObject = ["origin": "local", "os_major": 9, "app_state": "foreground"]
+            let old = try await reader.take(ReportedClick(payload, action: nil, at: at, context: context))
+            #expect(old.receipt?.event == .opened && old.notification["arrival"]?["is_click"] == true)
+            if case .failure(let error)? = old.forwarding { #expect(error.reason == "installation_missing") }
+            let shown = try await reader.take(ReportedClick(payload, action: nil, at: at))
+            #expect(shown.receipt?.event == .delivered && shown.notification["arrival"] == nil)
+            for context: JSONObject in [
+                ["origin": "above"], ["origin": "local"], ["origin": "local", "os_major": 9, "app_state": "x"],
+                ["x": 1],
+            ] {
+                let error = await failure { () throws(PushError) in
+                    _ = try await reader.take(ReportedClick(payload, action: nil, at: at, context: context))
+                }
+                #expect(error?.reason == "bad_context")
+            }
+            harness.simulator.add([FaultRule(.answer(FaultAnswer(400)))])
+            let refused = try await reader.take(click)
+            if case .failure(let error)? = refused.forwarding {
+                #expect(error.code == .invalidRequest)
+            } else {
+                Issue.record("a refusal is told")
+            }
+        }
+    }
+
     @Test("What a gateway hears from an app becomes a report of the installation")
     func reports() async throws {
         try await Harness.run { harness in

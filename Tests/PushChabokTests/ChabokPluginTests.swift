@@ -205,6 +205,34 @@ struct ChabokPluginTests {
         #expect(ChabokConnectionState(rawValue: 9) == .unknown(9))
     }
 
+    static let clientErrors: [(Int, ChabokClientError)] = [
+        (-5001, .notInitialised), (-5010, .userRegistrationFailed), (5014, .verificationFailed),
+        (-5014, .verificationFailed), (-5030, .offline), (107, .misuse(107)), (5010, .unknown(5010)), (0, .unknown(0)),
+    ]
+
+    @Test("A client's error is known by its number, the one of the doubled sign by both", arguments: clientErrors)
+    func clientError(code: Int, error: ChabokClientError) { #expect(ChabokClientError(code: code) == error) }
+
+    static let moves: [([ChabokProgress.State], ChabokProgress.State)] = [
+        ([.queued, .sent, .delivered, .shown, .opened], .opened), ([.delivered, .queued, .sent], .delivered),
+        ([.shown, .dismissed, .opened], .opened), ([.opened, .dismissed, .shown, .failed], .opened),
+        ([.queued, .expired, .delivered], .expired), ([.expired], .accepted), ([.sent, .failed, .delivered], .failed),
+        ([.delivered, .failed, .expired], .delivered), ([.shown, .actionTaken, .opened], .actionTaken),
+    ]
+
+    @Test("A message's progress goes forward and never back", arguments: moves)
+    func progress(reports: [ChabokProgress.State], end: ChabokProgress.State) {
+        var progress = ChabokProgress()
+        var live = ChabokProgress(isLive: true)
+        for report in reports {
+            let before = progress.state
+            let moved = progress.move(to: report)
+            let movedLive = live.move(to: report)
+            #expect(moved == (progress.state != before) && !movedLive)
+        }
+        #expect(progress.state == end && live.state == .accepted)
+    }
+
     @Test("A slow reader loses the oldest events, and can tell how many")
     func slowReader() async {
         let stream = ChabokEventStream()

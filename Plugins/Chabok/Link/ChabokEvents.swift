@@ -57,6 +57,23 @@ public struct ChabokReport: Sendable, Hashable {
         /// A word that is not known, kept as it came.
         case other(String)
 
+        /// Our word for it, of bounded variety.
+        public var word: String {
+            switch self {
+            case .delivered: "delivered"
+            case .seen: "seen"
+            case .shown: "shown"
+            case .opened: "opened"
+            case .dismissed: "dismissed"
+            case .actionTaken: "action_taken"
+            case .newInstall: "new_install"
+            case .newUser: "new_user"
+            case .appOpened: "app_opened"
+            case .uninstalled: "uninstalled"
+            case .other: "other"
+            }
+        }
+
         /// Reads a word in any of the spellings that are about, `opend` included.
         public init(word: String) {
             self =
@@ -78,6 +95,24 @@ public struct ChabokReport: Sendable, Hashable {
 
     /// What it reports.
     public var kind: Kind
+
+    /// Whether it says how a message fares.
+    var isAboutDelivery: Bool {
+        switch kind {
+        case .delivered, .seen, .shown, .opened, .dismissed, .actionTaken: messageID != nil
+        case .newInstall, .newUser, .appOpened, .uninstalled, .other: false
+        }
+    }
+
+    fileprivate var ids: JSONObject {
+        var ids = JSONObject()
+        for (name, id) in [("message", messageID), ("user", user), ("installation", installation)] {
+            if let id { ids[name] = .string(id) }
+        }
+        if case .other(let word) = kind { ids["word"] = .string(word) }
+        return ids
+    }
+
     /// The message it is about.
     public var messageID: String?
     /// The user it is about.
@@ -172,7 +207,16 @@ extension ChabokEvent {
                 "reachability",
                 message: isReachable ? "Chabok can be reached." : "Chabok cannot be reached."
             )
-        case .reported: nil
+        case .reported(let report):
+            // Those about a message are told with its delivery, by its receipt.
+            report.isAboutDelivery
+                ? nil
+                : BackendNotice(
+                    .info,
+                    report.kind.word,
+                    message: "Chabok reports: \(report.kind.word).",
+                    detail: report.ids
+                )
         }
     }
 }

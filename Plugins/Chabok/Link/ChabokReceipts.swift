@@ -4,7 +4,8 @@ public import PushCore
 /// Reads the webhooks that a Chabok panel can be set up to send.
 ///
 /// Their payload is documented nowhere: ids, times and kinds are taken from whichever of the usual members holds them, and
-/// kinds that nobody knows are kept. The credential is a shared secret in the field `x-webhook-secret`, or as a bearer.
+/// kinds that nobody knows are kept. The credential is a shared secret: the last step of the address, since a panel can be
+/// given nothing else, or the field `x-webhook-secret`, or a bearer.
 public struct ChabokReceipts: ReceiptReader {
     /// The most reports that are read in one callback.
     static let limit = 1000
@@ -25,11 +26,11 @@ public struct ChabokReceipts: ReceiptReader {
         let bearer = callback.header("authorization").flatMap {
             $0.hasPrefix("Bearer ") ? String($0.dropFirst(7)) : nil
         }
-        guard let given = callback.header("x-webhook-secret") ?? bearer else {
-            throw .notAuthentic("there is no x-webhook-secret")
+        guard let given = callback.pathSecret?.reveal() ?? callback.header("x-webhook-secret") ?? bearer else {
+            throw .notAuthentic("there is no secret")
         }
         guard Self.isEqual(Array(given.utf8), Array(secret.reveal().utf8)) else {
-            throw .notAuthentic("x-webhook-secret is wrong")
+            throw .notAuthentic("the secret is wrong")
         }
         guard let body = try? JSONValue(parsing: callback.body) else { throw .malformed("the body is not JSON") }
         let elements = body.arrayValue ?? [body]
@@ -84,7 +85,7 @@ extension ChabokReport {
             case .shown: (.delivered, "shown")
             case .opened, .seen: (.opened, "opened")
             case .actionTaken: (.opened, "action_taken")
-            case .dismissed: (.note, "dismissed")
+            case .dismissed: (.delivered, "dismissed")  // Nobody wipes away what was not there.
             case .newInstall, .newUser, .appOpened, .uninstalled, .other: (.note, "other")
             }
         return DeliveryReceipt(event, platformID: messageID, reason: reason, at: at ?? receivedAt)

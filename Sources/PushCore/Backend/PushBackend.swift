@@ -63,6 +63,11 @@ public protocol PushBackend: Sendable {
     /// Looks for what keeps the backend from working: key, certificate dates, clock, topic, reachability.
     func diagnose() async -> [Diagnosis]
 
+    /// Keeps an eye on the platform, where that is wanted; ends when cancelled, or at once.
+    ///
+    /// A gateway runs it beside the lane, and ends it before ``shutdown(grace:)``.
+    func watch() async
+
     /// Ends the backend after its last send: closes connections within `grace`.
     func shutdown(grace: Duration) async
 
@@ -80,6 +85,8 @@ public protocol PushBackend: Sendable {
     var tracking: (any MessageTracker)? { get }
     /// Checks and reads the platform's later reports.
     var receipts: (any ReceiptReader)? { get }
+    /// Reads clicks that apps report.
+    var clicks: (any ClickReader)? { get }
 
     /// When something about a device that the platform could not take is tried again.
     var operationPolicy: OperationPolicy { get }
@@ -105,6 +112,8 @@ extension PushBackend {
     public var health: BackendHealth { BackendHealth() }
     /// Nothing to look at.
     public func diagnose() async -> [Diagnosis] { [] }
+    /// Nothing to watch.
+    public func watch() async {}
     /// Nothing to close.
     public func shutdown(grace: Duration) async {}
     /// Not offered.
@@ -121,6 +130,8 @@ extension PushBackend {
     public var tracking: (any MessageTracker)? { nil }
     /// Not offered.
     public var receipts: (any ReceiptReader)? { nil }
+    /// Not offered.
+    public var clicks: (any ClickReader)? { nil }
     /// The usual.
     public var operationPolicy: OperationPolicy { .standard }
     /// Keeps nothing.

@@ -8,9 +8,12 @@ public struct ReceiptCallback: Sendable {
     public var body: [UInt8]
     /// When it arrived.
     public var receivedAt: Date
+    /// The secret at the end of the path that it came to, for platforms that can be told an address and nothing else.
+    public var pathSecret: Secret?
 
     /// Makes a callback.
-    public init(headers: [HTTPHeader], body: [UInt8], receivedAt: Date) {
+    public init(headers: [HTTPHeader], body: [UInt8], receivedAt: Date, pathSecret: Secret? = nil) {
+        self.pathSecret = pathSecret
         self.headers = headers
         self.body = body
         self.receivedAt = receivedAt

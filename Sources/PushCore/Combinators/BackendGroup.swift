@@ -96,6 +96,15 @@ extension BackendGroup {
     public var tracking: (any MessageTracker)? { GroupTracker(members.compactMap(\.backend.tracking)) }
     /// Gives a callback to the members until one believes it.
     public var receipts: (any ReceiptReader)? { GroupReceipts(members.compactMap(\.backend.receipts)) }
+    /// The first member's that reads clicks, since nothing tells whose a click is.
+    public var clicks: (any ClickReader)? { members.lazy.compactMap(\.backend.clicks).first }
+
+    /// Watches all members' platforms.
+    public func watch() async {
+        await withDiscardingTaskGroup { tasks in
+            for member in members { tasks.addTask { await member.backend.watch() } }
+        }
+    }
 
     /// Forgets at every member.
     public func forget(device: String?) async throws(PushError) {

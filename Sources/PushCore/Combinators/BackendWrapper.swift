@@ -33,6 +33,8 @@ extension BackendWrapper {
     /// The wrapped backend's.
     public var receipts: (any ReceiptReader)? { wrapped.receipts }
     /// The wrapped backend's.
+    public var clicks: (any ClickReader)? { wrapped.clicks }
+    /// The wrapped backend's.
     public var operationPolicy: OperationPolicy { wrapped.operationPolicy }
 
     /// Asks the wrapped backend.
@@ -47,6 +49,8 @@ extension BackendWrapper {
     public func diagnose() async -> [Diagnosis] { await wrapped.diagnose() }
     /// Asks the wrapped backend.
     public func forget(device: String?) async throws(PushError) { try await wrapped.forget(device: device) }
+    /// Asks the wrapped backend.
+    public func watch() async { await wrapped.watch() }
     /// Ends the wrapped backend.
     public func shutdown(grace: Duration) async { await wrapped.shutdown(grace: grace) }
 }

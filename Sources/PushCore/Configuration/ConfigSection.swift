@@ -219,6 +219,13 @@ public final class ConfigSection {
         }
     }
 
+    /// The file that the key names, for whoever reads it again later; nil when the key is absent.
+    ///
+    /// Whether it can be read shows when it is read.
+    public func fileHandle(_ key: String) -> ConfigFile? {
+        string(key).map { [files] name in ConfigFile(name: name) { try files.contents(of: name) } }
+    }
+
     /// A list of texts; a single text counts as a list of one.
     ///
     /// Nil when the key is absent.
@@ -308,5 +315,19 @@ public final class ConfigSection {
 
     private static func text(_ seconds: Double) -> String {
         seconds == seconds.rounded() ? String(Int64(seconds)) : String(seconds)
+    }
+}
+
+/// A file that a configuration names, as it stands whenever it is read.
+public struct ConfigFile: Sendable {
+    /// The name in the configuration.
+    public let name: String
+    /// Reads it; throws a sentence that says why it cannot be read.
+    public let contents: @Sendable () throws -> [UInt8]
+
+    /// Makes a file of whatever gives its bytes.
+    public init(name: String, contents: @escaping @Sendable () throws -> [UInt8]) {
+        self.name = name
+        self.contents = contents
     }
 }

@@ -1,4 +1,5 @@
 internal import HTTPTypes
+internal import PushCore
 
 /// What a path names: the one list of everything the API answers to.
 enum Endpoint: Equatable {
@@ -18,6 +19,8 @@ enum Endpoint: Equatable {
     case events
     case backends
     case receipts(Substring)
+    case webhook(Substring, secret: Substring)
+    case clicks(Substring)
     case invalidations
     case backendInvalidations(Substring)
     case health
@@ -25,6 +28,8 @@ enum Endpoint: Equatable {
     case metrics
     case openAPI
     case dashboard
+    /// Of a plugin's module, by the module's number.
+    case module(Int, ModuleEndpoint)
 
     /// Finds the endpoint of a path without its query; nil when there is none.
     init?(_ path: Substring) {
@@ -60,6 +65,14 @@ enum Endpoint: Equatable {
             }
             if let name = Self.step(of: path, between: "/v1/backends/", and: "/receipts") {
                 self = .receipts(name)
+                return
+            }
+            if let name = Self.step(of: path, between: "/v1/backends/", and: "/clicks") {
+                self = .clicks(name)
+                return
+            }
+            if let (name, secret) = Self.webhook(path) {
+                self = .webhook(name, secret: secret)
                 return
             }
             if let name = Self.step(of: path, between: "/v1/backends/", and: "/invalidations") {
@@ -100,6 +113,15 @@ enum Endpoint: Equatable {
         return step.contains("/") ? nil : step
     }
 
+    /// The name and the secret of `/v1/backends/{name}/webhook/{secret}`.
+    private static func webhook(_ path: Substring) -> (name: Substring, secret: Substring)? {
+        let beginning = "/v1/backends/"
+        guard path.hasPrefix(beginning) else { return nil }
+        let steps = path.dropFirst(beginning.count).split(separator: "/", omittingEmptySubsequences: false)
+        guard steps.count == 3, steps[1] == "webhook", !steps[0].isEmpty, !steps[2].isEmpty else { return nil }
+        return (steps[0], steps[2])
+    }
+
     /// The path with its variable parts as names, for metrics.
     var pattern: String {
         switch self {
@@ -119,6 +141,8 @@ enum Endpoint: Equatable {
         case .events: "/v1/events"
         case .backends: "/v1/backends"
         case .receipts: "/v1/backends/{name}/receipts"
+        case .webhook: "/v1/backends/{name}/webhook/{secret}"
+        case .clicks: "/v1/backends/{name}/clicks"
         case .invalidations: "/v1/invalidations"
         case .backendInvalidations: "/v1/backends/{name}/invalidations"
         case .health: "/healthz"
@@ -126,6 +150,7 @@ enum Endpoint: Equatable {
         case .metrics: "/metrics"
         case .openAPI: "/openapi.json"
         case .dashboard: "/"
+        case .module(_, let endpoint): endpoint.pattern
         }
     }
 
@@ -134,8 +159,14 @@ enum Endpoint: Equatable {
     /// Whoever may GET may HEAD.
     var methods: [HTTPRequest.Method] {
         switch self {
-        case .notifications, .batch, .deviceBatch, .backendInvalidations, .receipts, .deviceEvents, .userSwitch, .clear:
+        case .notifications, .batch, .deviceBatch, .backendInvalidations, .receipts, .webhook, .clicks, .deviceEvents,
+            .userSwitch,
+            .clear:
             [.post]
+        case .module(_, let endpoint):
+            endpoint.methods.keys.sorted().flatMap { word -> [HTTPRequest.Method] in
+                word == "GET" ? [.get, .head] : [HTTPRequest.Method(rawValue: word)].compactMap(\.self)
+            }
         case .subscription: [.get, .head, .put]
         case .deviceTags: [.patch]
         case .device: [.get, .head, .put, .patch, .delete]
@@ -148,13 +179,20 @@ enum Endpoint: Equatable {
     func access(_ method: HTTPRequest.Method) -> Access {
         switch self {
         case .health, .readiness, .dashboard: .open
-        // The platform's signature is the credential.
-        case .receipts: .open
+        // The platform's signature or secret is the credential.
+        case .receipts, .webhook: .open
+        case .module(_, let endpoint):
+            switch endpoint.methods[method == .head ? "GET" : method.rawValue] {
+            case .open?: .open
+            case .read?: .scope(.read)
+            case .admin?: .scope(.admin)
+            case nil: .anyKey
+            }
         case .openAPI: .anyKey
         case .notifications, .batch: .scope(.send)
         case .notification: method == .delete ? .scope(.send) : .scope(.read)
         case .devices, .deviceBatch, .device, .subscription, .deviceTags, .deviceEvents, .deviceOperations, .userSwitch,
-            .clear:
+            .clear, .clicks:
             .scope(.devices)
         case .backendInvalidations: .scope(.admin)
         case .deliveries, .events, .backends, .invalidations, .metrics: .scope(.read)

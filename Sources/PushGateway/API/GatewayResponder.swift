@@ -31,6 +31,8 @@ public final class GatewayResponder: HTTPResponder {
     private let events: EventsAPI
     private let operations: OperationsAPI
     private let receipts: ReceiptsAPI
+    private let clicks: ClicksAPI
+    private let modules: ModulesAPI
     private let invalidations: InvalidationsAPI
     private let documents: StaticDocuments
     private let snapshots: APISnapshots
@@ -66,6 +68,8 @@ public final class GatewayResponder: HTTPResponder {
             build: build
         )
         receipts = ReceiptsAPI(state: state, lanes: lanes, admission: admission, logger: logger)
+        clicks = ClicksAPI(door: door)
+        modules = ModulesAPI(notifications: notifications)
         invalidations = InvalidationsAPI(state: state, lanes: lanes, admission: admission)
         documents = StaticDocuments(build: build)
         snapshots = APISnapshots(state, knownKinds: knownKinds)
@@ -86,10 +90,11 @@ public final class GatewayResponder: HTTPResponder {
         let target = request.head.path ?? "/"
         let path = target.prefix { $0 != "?" }
         let query = target.dropFirst(path.count + 1)
-        let endpoint = Endpoint(path)
+        let snapshot = snapshots.current
+        let endpoint = Endpoint(path) ?? snapshot.gateway.moduleEndpoint(path)
         var response: Response
         do throws(Problem) {
-            response = try await answer(request, endpoint, path, query)
+            response = try await answer(request, endpoint, path, query, snapshot)
         } catch {
             response = refuse(error, path)
         }
@@ -107,9 +112,9 @@ public final class GatewayResponder: HTTPResponder {
         _ request: Request,
         _ endpoint: Endpoint?,
         _ path: Substring,
-        _ query: Substring
+        _ query: Substring,
+        _ snapshot: APISnapshot
     ) async throws(Problem) -> Response {
-        let snapshot = snapshots.current
         let method = request.method
         // A path that does not exist asks for a key like one that does: strangers learn nothing.
         let access = endpoint?.access(method) ?? .anyKey
@@ -151,6 +156,10 @@ public final class GatewayResponder: HTTPResponder {
         case .events: return try await events.open(scope)
         case .backends: return try await operations.backends()
         case .receipts(let name): return try await receipts.take(request, name, scope)
+        case .webhook(let name, let secret):
+            return try await receipts.take(request, name, secret: Secret(TellingDoor.decoded(secret)), scope)
+        case .clicks(let name): return try await clicks.take(request, name, scope)
+        case .module(let number, _): return try await modules.answer(request, number, scope)
         case .invalidations: return try await invalidations.show(scope)
         case .backendInvalidations(let name): return try await invalidations.settle(request, name, scope)
         case .metrics: return await operations.scrape()

@@ -5,7 +5,8 @@ internal import Logging
 internal import PushCore
 internal import Synchronization
 
-/// `POST /v1/backends/{name}/receipts`: where a platform reports what became of messages that it had accepted.
+/// `POST /v1/backends/{name}/receipts`: where a platform reports what became of messages that it had accepted; and
+/// `POST /v1/backends/{name}/webhook/{secret}`, for platforms that can be told an address and nothing else.
 ///
 /// No API key: the platform's signature is the credential, checked by the backend's ``ReceiptReader``. Who has none learns
 /// nothing, and cannot cost much: bodies and callbacks a second are bounded. What a callback says is stored before it is
@@ -34,8 +35,13 @@ final class ReceiptsAPI: Sendable {
         bucket = Mutex(TokenBucket(Pacing(perSecond: Self.perSecond, burst: .seconds(2)), at: state.time.now))
     }
 
-    /// Answers a callback.
-    func take(_ request: Request, _ name: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
+    /// Answers a callback; `secret` is the end of the path that it came to, where that is the credential.
+    func take(
+        _ request: Request,
+        _ name: Substring,
+        secret: Secret? = nil,
+        _ scope: RequestScope
+    ) async throws(Problem) -> Response {
         let now = state.time.now
         guard bucket.withLock({ $0.take(1, at: now).granted }) == 1 else { throw .tooBusy }
         let backends = scope.snapshot.gateway.backends
@@ -45,11 +51,12 @@ final class ReceiptsAPI: Sendable {
         let bodies = RequestBodyReader(admission: admission, limit: Self.maximumBody)
         return try await bodies.withBody(of: request) { (body) throws(Problem) in
             let receipts = try read(
-                ReceiptCallback(headers: Self.headers(request), body: body, receivedAt: now),
+                ReceiptCallback(headers: Self.headers(request), body: body, receivedAt: now, pathSecret: secret),
                 reader,
                 name
             )
             try await settle(receipts, backend, String(name), at: now)
+            if secret != nil { return Response(status: .noContent, headers: [.cacheControl: "no-store"]) }
             return Response(
                 status: .ok,
                 headers: [.contentType: "application/json", .cacheControl: "no-store"],
@@ -69,6 +76,8 @@ final class ReceiptsAPI: Sendable {
             switch error {
             case .notAuthentic(let why):
                 logger.warning("a receipt was not believed", metadata: ["backend": "\(name)", "reason": "\(why)"])
+                // Who guesses secrets does not learn which addresses exist.
+                if callback.pathSecret != nil { throw .notFound("No backend of this name expects receipts.") }
                 throw Problem(.unauthorized, "receipt_not_authentic", "The callback is not the platform's")
             case .malformed(let why):
                 logger.warning("a receipt cannot be read", metadata: ["backend": "\(name)", "reason": "\(why)"])

@@ -26,6 +26,20 @@ struct RequestScope: Sendable {
         return nil
     }
 
+    /// All query parameters, decoded; of a repeated one the first counts.
+    func parameters() throws(Problem) -> [String: String] {
+        var parameters: [String: String] = [:]
+        for pair in query.split(separator: "&") {
+            let parts = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map {
+                let plain = $0.replacing("+", with: " ")
+                return String(plain).removingPercentEncoding ?? String(plain)
+            }
+            guard parameters.count < 64 else { throw .badParameter("query", "there are too many.") }
+            parameters[parts[0]] = parameters[parts[0]] ?? (parts.count > 1 ? parts[1] : "")
+        }
+        return parameters
+    }
+
     /// The value of a query parameter that is a whole number within a range, or a default.
     func number(_ name: String, in range: ClosedRange<Int>, default fallback: Int) throws(Problem) -> Int {
         guard let text = parameter(name) else { return fallback }

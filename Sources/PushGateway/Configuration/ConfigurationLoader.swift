@@ -10,15 +10,22 @@ public struct ConfigurationLoader {
     public static let maximumBytes = 1 << 20
 
     private let registry: BackendRegistry
+    private let modules: [ModuleFactory]
     private let environment: [String: String]
 
     /// Makes a loader.
     ///
     /// - Parameters:
     ///   - registry: The kinds of backends that the file can choose.
+    ///   - modules: What else the file can have a section for.
     ///   - environment: What `${NAME}` is replaced with.
-    public init(registry: BackendRegistry, environment: [String: String] = ProcessInfo.processInfo.environment) {
+    public init(
+        registry: BackendRegistry,
+        modules: [ModuleFactory] = [],
+        environment: [String: String] = ProcessInfo.processInfo.environment
+    ) {
         self.registry = registry
+        self.modules = modules
         self.environment = environment
     }
 
@@ -75,14 +82,16 @@ public struct ConfigurationLoader {
         let reader = ConfigurationReader(
             root: ConfigSection(root, report: report, files: files),
             files: files,
-            registry: registry
+            registry: registry,
+            factories: modules
         )
-        let (configuration, backends) = reader.read(context: context)
+        let (configuration, backends, modules) = reader.read(context: context)
         let issues = interpolation.presentable(report.issues)
         guard issues.isEmpty else { throw ConfigurationError(issues) }
         return LoadedConfiguration(
             configuration: configuration,
             backends: backends,
+            modules: modules,
             settings: report.settings.map(interpolation.presentable)
         )
     }
@@ -94,6 +103,8 @@ public struct LoadedConfiguration: Sendable {
     public let configuration: GatewayConfiguration
     /// The backends, in the order of the file.
     public let backends: [BackendRegistry.ConfiguredBackend]
+    /// What else plugins made of the file's sections.
+    public let modules: [any GatewayModule]
     /// Every value in force with its origin, defaults included; secrets without their value.
     public let settings: [ConfigReport.Setting]
 }

@@ -5,11 +5,12 @@ struct ConfigurationReader {
     let root: ConfigSection
     let files: FolderFiles
     let registry: BackendRegistry
+    let factories: [ModuleFactory]
 
     /// Reads everything; what is wrong is in the report afterwards.
     func read(
         context: (String) -> BackendContext
-    ) -> (GatewayConfiguration, [BackendRegistry.ConfiguredBackend]) {
+    ) -> (GatewayConfiguration, [BackendRegistry.ConfiguredBackend], [any GatewayModule]) {
         var configuration = GatewayConfiguration()
         _ = root.integer("version", in: 1...1, default: 1)
         configuration.log = log(section("log"))
@@ -27,8 +28,13 @@ struct ConfigurationReader {
         configuration.apiKeys = auth.map(keys) ?? []
         let hasKeys = auth?.has("api_keys") ?? false
         configuration.server = server(section("server"), hasKeys: hasKeys)
+        let modules = factories.compactMap { factory -> (any GatewayModule)? in
+            guard let own = root.section(factory.key) else { return nil }
+            defer { own.finish() }
+            return factory.make(own, context(factory.key))
+        }
         root.finish()
-        return (configuration, backends)
+        return (configuration, backends, modules)
     }
 
     /// A section; an absent one reads as an empty one, so that its defaults are noted.

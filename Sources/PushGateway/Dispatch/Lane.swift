@@ -107,10 +107,14 @@ final class Lane: Sendable {
 
     /// Works until ``stop()``, then waits for what is under way and ends the backend.
     func run() async {
-        await withDiscardingTaskGroup { group in
-            while let claims = await claim() {
-                group.addTask { await self.deliver(claims) }
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { [backend] in await backend.watch() }
+            await withDiscardingTaskGroup { deliveries in
+                while let claims = await claim() {
+                    deliveries.addTask { await self.deliver(claims) }
+                }
             }
+            group.cancelAll()
         }
         await backend.shutdown(grace: .seconds(1))
     }

@@ -10,11 +10,18 @@ public final class GatewaySnapshot: Sendable {
     public let backends: [BackendRegistry.ConfiguredBackend]
     /// Which backends a recipient goes through.
     public let routing: RoutingTable
+    /// What plugins bring to the API beside platforms.
+    public let modules: [any GatewayModule]
     /// Which platforms are told what about devices.
     let teller: DeviceTeller
 
-    /// Puts settings and backends together.
-    public init(configuration: GatewayConfiguration, backends: [BackendRegistry.ConfiguredBackend]) {
+    /// Puts settings, backends and modules together.
+    public init(
+        configuration: GatewayConfiguration,
+        backends: [BackendRegistry.ConfiguredBackend],
+        modules: [any GatewayModule] = []
+    ) {
+        self.modules = modules
         self.configuration = configuration
         self.backends = backends
         routing = RoutingTable(

@@ -17,7 +17,8 @@ extension ChabokSimulator: SimulatedPlatform {
                     ("kind", "chabok"), ("environment", "sandbox"), ("app_id", .string(rules.appID)),
                     ("access_token", .string(rules.accessTokens[Self.sandbox] ?? "")),
                     ("base_url", .string(url(Self.sandbox))), ("ca_file", .string(folder.ca)),
-                    ("probe_interval", 0),
+                    ("app_name", "Chapar"), ("probe_interval", 0), ("forward_clicks", true),
+                    ("webhook_secret", .string(webhookSecret)),
                 ]
             )
         ]

@@ -117,6 +117,8 @@ public final class ChabokSimulator: Sendable {
 
     /// The base address of a world.
     public func url(_ listener: SandboxListener) -> String { "\(host.url(listener))/api" }
+    /// The secret that the written configuration expects at the end of a webhook's address; random in each run.
+    public let webhookSecret = UUID().uuidString.lowercased()
     /// The certificate to trust, PEM.
     public var certificatePEM: String { host.authority.certificatePEM }
     /// How the platform behaves from now on.

@@ -95,6 +95,26 @@ extension DemoStory {
                 ],
                 expected: .way(.acceptedByPlatform, ["partner"])
             ),
+            DemoStory(
+                name: "chabok",
+                summary: "a message to a user of Chabok, and the tap on it comes back",
+                steps: [
+                    .register(
+                        device: "demo-chabok",
+                        ["user": "demo-neda", "platform": "ios", "tokens": ["ios-apns": .string(token("11"))]]
+                    ),
+                    .await(device: "demo-chabok"),
+                    .send(
+                        request(
+                            ["users": ["demo-neda"]],
+                            ["title": "Parcel 7781", "body": "Left Tabriz"],
+                            backend: "chabok"
+                        )
+                    ),
+                    .click(backend: "chabok", device: "demo-chabok"),
+                ],
+                expected: .state(.opened, reason: "opened", attempts: 2)
+            ),
         ]
     }
 }

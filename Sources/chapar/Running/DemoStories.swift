@@ -33,6 +33,8 @@ struct DemoStory: Sendable {
         case repeatLast
         /// Cancel the last one.
         case cancelLast
+        /// Wait until the platform has taken the last one, then tap it on the device: the app reports that to a backend.
+        case click(backend: String, device: String)
         /// Look at the first notification of the story from now on.
         case lookAtFirst
     }

@@ -60,6 +60,10 @@ struct DemoTeller: Sendable {
                 _ = try await unwrap { () async throws(HTTPFailure) in
                     try await client.delete("/v1/notifications/\(id)")
                 }
+            case .click(let backend, let device):
+                guard let id = begun.ids.last, let problem = try await click(id, backend, device) else { continue }
+                begun.problem = problem
+                begun.ids = []
             case .lookAtFirst:
                 begun.ids = Array(begun.ids.prefix(1))
             }
@@ -181,6 +185,27 @@ struct DemoTeller: Sendable {
         try await unwrap { () async throws(HTTPFailure) in
             try await client.post("/v1/notifications", body, idempotencyKey: key)
         }
+    }
+
+    /// Reports a tap on what the platform took; gives what is wrong.
+    private func click(_ id: String, _ backend: String, _ device: String) async throws -> String? {
+        while ContinuousClock.now < deadline {
+            let attempts = try await deliveries(of: id).first?["attempts"]?.arrayValue
+            guard let message = attempts?.last?["platform_id"]?.stringValue else {
+                try await Task.sleep(for: .milliseconds(20))
+                continue
+            }
+            // As the app has got it from the platform.
+            let report: JSONValue = [
+                "device": .string(device), "action_identifier": "com.apple.UNNotificationDefaultActionIdentifier",
+                "user_info": ["message": ["id": .string(message), "content": "Left Tabriz"]],
+            ]
+            let answer = try await unwrap { () async throws(HTTPFailure) in
+                try await client.post("/v1/backends/\(backend)/clicks", report.bytes, idempotencyKey: UUID().uuidString)
+            }
+            return answer.status == 200 ? nil : answer.problem
+        }
+        return "the platform did not take it in time"
     }
 
     private func deliveries(of id: String) async throws -> [JSONValue] {

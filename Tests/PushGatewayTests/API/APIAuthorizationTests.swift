@@ -15,6 +15,7 @@ struct APIAuthorizationTests {
         (.get, "/v1/notifications/0000000000001/deliveries", .read), (.get, "/v1/events", .read),
         (.put, "/v1/devices/a", .devices), (.patch, "/v1/devices/a", .devices), (.delete, "/v1/devices/a", .devices),
         (.get, "/v1/devices/a", .devices), (.get, "/v1/devices", .devices), (.post, "/v1/devices/batch", .devices),
+        (.post, "/v1/backends/crm/clicks", .devices),
         (.get, "/v1/backends", .read), (.get, "/metrics", .read), (.get, "/healthz", nil), (.get, "/readyz", nil),
         (.get, "/", nil),
     ]

@@ -34,6 +34,7 @@ struct APIHarness {
     /// An API over backends of any kind.
     init(
         platforms: [(name: String, backend: any PushBackend)],
+        modules: [any GatewayModule] = [],
         keys: [GatewayConfiguration.APIKey] = [],
         _ change: (inout GatewayConfiguration) -> Void = { _ in }
     ) {
@@ -44,7 +45,8 @@ struct APIHarness {
         change(&configuration)
         let snapshot = GatewaySnapshot(
             configuration: configuration,
-            backends: platforms.map { BackendRegistry.ConfiguredBackend(name: $0.name, backend: $0.backend) }
+            backends: platforms.map { BackendRegistry.ConfiguredBackend(name: $0.name, backend: $0.backend) },
+            modules: modules
         )
         state = GatewayState(snapshot: snapshot, store: store, devices: devices, time: time)
         let store = store
@@ -205,6 +207,7 @@ struct StubBackend: PushBackend {
     /// A text that is no token; others are brought to lower case where there is one.
     var malformed: String?
     var receipts: (any ReceiptReader)?
+    var clicks: (any ClickReader)?
 
     func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {}
     func check(_ notification: PushNotification, for recipient: Recipient.Form) -> PayloadCheck {

@@ -70,4 +70,24 @@ struct NotificationsAPI: AcceptingAPI {
             )
         )
     }
+
+    /// Accepts a body as a request would be, for parts of the gateway that send themselves.
+    func accept(_ body: [UInt8], _ key: IdempotencyKey?, _ scope: RequestScope) async throws(Problem) -> AcceptedAnswer
+    {
+        guard !state.isDraining else { throw .draining }
+        var draft = try read(body, scope)
+        do throws(StoreError) {
+            if needsRegistry(draft, scope) { try await lookUp(&draft, scope) }
+        } catch {
+            throw Problem(error)
+        }
+        let judged = try judge(draft, body, key, scope)
+        let result: Result<EnqueueResult, StoreError>
+        do throws(StoreError) {
+            result = .success(try await state.store.enqueue(judged.batch))
+        } catch {
+            result = .failure(error)
+        }
+        return try conclude(judged.reply, result)
+    }
 }

@@ -69,7 +69,7 @@ final class DeviceEventsAPI: Sendable {
             return try await door.answer(operations, scope) { writer in
                 writer.name("deliveries")
                 writer.beginArray()
-                for delivery in received { Self.write(delivery, to: &writer) }
+                for delivery in received { writer.settled(delivery) }
                 writer.endArray()
                 writer.name("repeated")
                 writer.integer(repeated)
@@ -250,17 +250,6 @@ final class DeviceEventsAPI: Sendable {
             body: ["event": .string(report.event.rawValue), "message": .string(platformID)],
             at: report.at ?? now
         )
-    }
-
-    private static func write(_ delivery: ReceivedDelivery, to writer: inout JSONWriter) {
-        writer.beginObject()
-        writer.name("notification")
-        writer.string(delivery.notificationID.description)
-        writer.name("delivery")
-        writer.integer(delivery.id - delivery.notificationID.rawValue)
-        writer.name("state")
-        writer.string(delivery.state.rawValue)
-        writer.endObject()
     }
 }
 

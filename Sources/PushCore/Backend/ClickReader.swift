@@ -1,0 +1,69 @@
+public import Foundation
+
+/// A notification as an app received it, with what its user did, as the app or its server tells it.
+public struct ReportedClick: Sendable, Hashable {
+    /// The payload, as the app received it.
+    public var payload: JSONObject
+    /// The operating system's identifier of what was tapped; nil reports that the notification was shown.
+    public var action: String?
+    /// The user, where it is known.
+    public var user: String?
+    /// The platform's id of the device, where it is known.
+    public var installation: String?
+    /// The gateway's id of the device, where it is known.
+    public var device: String?
+    /// When it happened.
+    public var at: Date
+    /// What else the app tells, in the platform's words: through which door the notification came, on which system.
+    public var context: JSONObject
+
+    /// Makes a report.
+    public init(
+        _ payload: JSONObject,
+        action: String?,
+        user: String? = nil,
+        installation: String? = nil,
+        device: String? = nil,
+        at: Date,
+        context: JSONObject = JSONObject()
+    ) {
+        self.payload = payload
+        self.action = action
+        self.user = user
+        self.installation = installation
+        self.device = device
+        self.at = at
+        self.context = context
+    }
+}
+
+/// What a platform's plugin found in a reported click.
+public struct TakenClick: Sendable {
+    /// What it means for a delivery; nil when it is about none.
+    public var receipt: DeliveryReceipt?
+    /// The notification, read: kind, data, what to open, in the platform's words.
+    public var notification: JSONObject
+    /// Whether the platform was told; nil when it does not want to know.
+    public var forwarding: Result<Void, PushError>?
+
+    /// Makes a finding.
+    public init(
+        receipt: DeliveryReceipt?,
+        notification: JSONObject,
+        forwarding: Result<Void, PushError>? = nil
+    ) {
+        self.receipt = receipt
+        self.notification = notification
+        self.forwarding = forwarding
+    }
+}
+
+/// Reads clicks that apps report, for platforms whose payloads only a plugin understands.
+///
+/// The gateway hands it what arrives at `POST /v1/backends/{name}/clicks`, and settles the delivery by the receipt.
+public protocol ClickReader: Sendable {
+    /// Reads a click, announces it, and tells the platform where that is wanted.
+    ///
+    /// - Throws: When the report itself is wrong; that the platform could not be told is part of the finding.
+    func take(_ click: ReportedClick) async throws(PushError) -> TakenClick
+}

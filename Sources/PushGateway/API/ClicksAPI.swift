@@ -1,0 +1,128 @@
+internal import Foundation
+internal import HTTPTypes
+internal import Hummingbird
+internal import PushCore
+
+/// `POST /v1/backends/{name}/clicks`: an app or its server tells what a user did with a platform's notification.
+///
+/// The platform's plugin reads the payload and announces what it found; the delivery that it is about moves on to
+/// `delivered` or `opened`.
+struct ClicksAPI: Sendable {
+    /// How far ahead of the gateway's clock a time of the caller may be.
+    private static let clockTolerance: TimeInterval = 300
+
+    let door: TellingDoor
+
+    private enum Field: Int, RequestField {
+        case userInfo, action, user, installation, device, at, context
+        static let names = [
+            "user_info", "action_identifier", "user_id", "installation_id", "device", "at", "context",
+        ]
+    }
+
+    /// Takes a click.
+    func take(_ request: Request, _ name: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
+        try scope.allowParameters([])
+        let now = door.state.time.now
+        let backends = scope.snapshot.gateway.backends
+        guard let reader = backends.first(where: { $0.name == name })?.backend.clicks else {
+            throw .notFound("No backend of this name reads clicks.")
+        }
+        let click = try await read(request, scope, at: now)
+        let taken: TakenClick
+        do throws(PushError) {
+            taken = try await reader.take(click)
+        } catch {
+            throw Problem(error)
+        }
+        let received = try await receive(taken.receipt, String(name), at: now)
+        return Response.json { writer in
+            writer.name("notification")
+            writer.object(taken.notification)
+            writer.name("deliveries")
+            writer.beginArray()
+            for delivery in received { writer.settled(delivery) }
+            writer.endArray()
+            writer.name("forwarding")
+            switch taken.forwarding {
+            case nil: writer.string("not_wanted")
+            case .success?: writer.string("done")
+            case .failure(let error)?:
+                writer.string("failed")
+                writer.name("error")
+                writer.pushError(error)
+            }
+        }
+    }
+
+    private func read(_ request: Request, _ scope: RequestScope, at now: Date) async throws(Problem) -> ReportedClick {
+        var click = ReportedClick(JSONObject(), action: nil, at: now)
+        var hasPayload = false
+        try await door.body(of: request, scope, Field.self) { (scanner, issues, field) throws(JSONSyntaxError) in
+            switch field {
+            case .userInfo:
+                hasPayload = true
+                click.payload = try scanner.members(&issues, "#/user_info") ?? click.payload
+            case .action: click.action = try scanner.word(&issues, "#/action_identifier", limit: 256)
+            case .user: click.user = try scanner.word(&issues, "#/user_id", limit: Device.maximumNameBytes)
+            case .installation: click.installation = try scanner.word(&issues, "#/installation_id", limit: 256)
+            case .device: click.device = try scanner.word(&issues, "#/device", limit: Device.maximumIDBytes)
+            case .at:
+                guard let text = try scanner.text(&issues, "#/at") else { return }
+                if let at = RFC3339.parse(text) {
+                    click.at = at
+                    if at.timeIntervalSince(now) > Self.clockTolerance {
+                        issues.add("#/at", "time_in_the_future", "It is later than the gateway's clock.")
+                    }
+                } else {
+                    issues.add("#/at", "bad_time", "Must be an RFC 3339 time, such as 2026-11-21T08:15:30Z.")
+                }
+            case .context: click.context = try scanner.members(&issues, "#/context") ?? click.context
+            }
+        } check: { issues in
+            if !hasPayload { issues.add("#/user_info", "missing", "Send the payload as the app received it.") }
+        }
+        return click
+    }
+
+    private func receive(
+        _ receipt: DeliveryReceipt?,
+        _ backend: String,
+        at now: Date
+    ) async throws(Problem) -> [ReceivedDelivery] {
+        guard let receipt, let id = receipt.platformID else { return [] }
+        let story = EventJSON.receipt(receipt, backend: backend)
+        let state = receipt.deliveryState
+        let entry = ReceiptEntry(
+            ReceiptAddress(backend: backend, platformID: id, token: receipt.token),
+            state: state,
+            story: story
+        ) { delivery in
+            EventJSON.received(delivery, changesState: state != nil, backend: backend, story: story, at: now)
+        }
+        do throws(StoreError) {
+            return try await door.state.store.receive([entry]).compactMap { result in
+                switch result {
+                case .taken(let delivery), .repeated(let delivery): delivery
+                case .unknown: nil
+                }
+            }
+        } catch {
+            throw Problem(error)
+        }
+    }
+}
+
+extension JSONWriter {
+    /// A delivery that a receipt was about.
+    mutating func settled(_ delivery: ReceivedDelivery) {
+        beginObject()
+        name("notification")
+        string(delivery.notificationID.description)
+        name("delivery")
+        integer(delivery.id - delivery.notificationID.rawValue)
+        name("state")
+        string(delivery.state.rawValue)
+        endObject()
+    }
+}

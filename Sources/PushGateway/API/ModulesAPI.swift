@@ -1,0 +1,156 @@
+internal import Foundation
+internal import HTTPTypes
+internal import Hummingbird
+internal import PushCore
+
+/// What plugins bring to the API beside platforms: hands requests to a ``GatewayModule``, and lets it use the gateway.
+struct ModulesAPI: Sendable {
+    /// The largest body for a module.
+    static let maximumBody = 1 << 20
+
+    let notifications: NotificationsAPI
+
+    /// Answers a request to the module of a number.
+    func answer(_ request: Request, _ number: Int, _ scope: RequestScope) async throws(Problem) -> Response {
+        let module = scope.snapshot.gateway.modules[number]
+        let method = request.method == .head ? HTTPRequest.Method.get : request.method
+        guard method != .get else { return try await ask(module, request, method, [], scope) }
+        guard !notifications.state.isDraining else { throw .draining }
+        try RequestBodyReader.requireJSON(scope.fields)
+        let limit = min(Self.maximumBody, scope.snapshot.server.maximumBodyBytes)
+        return try await RequestBodyReader(admission: notifications.admission, limit: limit).withBody(of: request) {
+            (body) throws(Problem) in
+            try await ask(module, request, method, body, scope)
+        }
+    }
+
+    private func ask(
+        _ module: any GatewayModule,
+        _ request: Request,
+        _ method: HTTPRequest.Method,
+        _ body: [UInt8],
+        _ scope: RequestScope
+    ) async throws(Problem) -> Response {
+        let asked = ModuleRequest(
+            method: method.rawValue,
+            path: String(scope.path),
+            query: try scope.parameters(),
+            headers: request.headers.map { HTTPHeader($0.name.canonicalName, $0.value) },
+            body: body
+        )
+        let answer: ModuleAnswer
+        do throws(ModuleProblem) {
+            answer = try await module.answer(asked, through: Gate(notifications: notifications, scope: scope))
+        } catch {
+            throw Problem(error)
+        }
+        var fields: HTTPFields = [.xContentTypeOptions: "nosniff"]
+        for field in answer.headers {
+            guard let name = HTTPField.Name(field.name) else { continue }
+            fields[name] = field.value
+        }
+        return Response(
+            status: HTTPResponse.Status(code: answer.status),
+            headers: fields,
+            body: ResponseBody(bytes: answer.body)
+        )
+    }
+
+    /// The gateway as a module sees it, for one request.
+    private struct Gate: ModuleGate {
+        let notifications: NotificationsAPI
+        let scope: RequestScope
+
+        private var gateway: GatewaySnapshot { scope.snapshot.gateway }
+
+        var backends: [String] { gateway.backends.map(\.name) }
+
+        func devices(after cursor: DeviceCursor?, limit: Int) async throws(PushError) -> DevicePage {
+            do throws(StoreError) {
+                return try await notifications.state.devices.list(DeviceQuery(), after: cursor, limit: limit)
+            } catch {
+                throw Self.failed(error)
+            }
+        }
+
+        func backend(for device: Device, among names: [String]?) -> String? {
+            let routing = gateway.routing
+            guard let names else { return try? routing.routing(for: device, .automatic).plan.backends.first }
+            return names.first { (try? routing.routing(for: device, .backend($0))) != nil }
+        }
+
+        func accept(_ notification: JSONObject, idempotencyKey: String) async throws(PushError) -> NotificationID {
+            let own = RequestScope(
+                snapshot: scope.snapshot,
+                caller: scope.caller,
+                path: "/v1/notifications",
+                query: "",
+                fields: [:]
+            )
+            do throws(Problem) {
+                let answer = try await notifications.accept(
+                    JSONValue.object(notification).bytes,
+                    try IdempotencyKey([idempotencyKey]),
+                    own
+                )
+                guard let id = answer.id.flatMap({ NotificationID($0) }) else { throw .notFound("no id") }
+                return id
+            } catch {
+                let fields = error.errors.map { "\($0.pointer): \($0.detail)" }
+                let message = ([error.title] + (fields.isEmpty ? [error.detail ?? ""] : fields)).joined(separator: "; ")
+                throw PushError(
+                    error.isRetryable ? .unavailable : .invalidRequest,
+                    message,
+                    reason: error.code,
+                    retryAfter: error.retryAfter
+                )
+            }
+        }
+
+        func states(of notification: NotificationID) async throws(PushError) -> [String: DeliveryState] {
+            var states: [String: DeliveryState] = [:]
+            var after: Int64?
+            while true {
+                let page: [StoredDelivery]
+                do throws(StoreError) {
+                    page = try await notifications.state.store.deliveries(of: notification, after: after, limit: 500)
+                } catch {
+                    throw Self.failed(error)
+                }
+                for delivery in page {
+                    if case .device(let id) = delivery.recipient { states[id] = delivery.state }
+                }
+                guard page.count == 500, let last = page.last else { return states }
+                after = last.id
+            }
+        }
+
+        private static func failed(_ error: StoreError) -> PushError {
+            PushError(.unavailable, "the store failed: \(error)", reason: "store_failed")
+        }
+    }
+}
+
+extension GatewaySnapshot {
+    /// The endpoint of a module that a path names.
+    func moduleEndpoint(_ path: Substring) -> Endpoint? {
+        for (number, module) in modules.enumerated() where path.hasPrefix(module.prefix) {
+            if let found = module.endpoint(path) { return .module(number, found) }
+        }
+        return nil
+    }
+}
+
+extension Problem {
+    /// What a module does not do.
+    init(_ problem: ModuleProblem) {
+        self.init(
+            HTTPResponse.Status(code: problem.status),
+            problem.code,
+            problem.title,
+            detail: problem.detail,
+            retryAfter: problem.retryAfter
+        )
+        errors = problem.errors
+    }
+}

@@ -20,6 +20,7 @@ let package = Package(
         .library(name: "PushIDPush", targets: ["PushIDPush"]),
         .library(name: "PushAltcraft", targets: ["PushAltcraft"]),
         .library(name: "PushChabok", targets: ["PushChabok"]),
+        .library(name: "PushReleaseNotes", targets: ["PushReleaseNotes"]),
         .library(name: "PushGateway", targets: ["PushGateway"]),
         .library(name: "PushStoreSQLite", targets: ["PushStoreSQLite"]),
         .library(name: "PushSandbox", targets: ["PushSandbox"]),
@@ -133,6 +134,12 @@ let package = Package(
             path: "Plugins/Chabok",
             swiftSettings: strict
         ),
+        .target(
+            name: "PushReleaseNotes",
+            dependencies: ["PushCore", .product(name: "Logging", package: "swift-log")],
+            path: "Plugins/ReleaseNotes",
+            swiftSettings: strict
+        ),
 
         // The stores.
         .target(
@@ -194,7 +201,7 @@ let package = Package(
             name: "chapar",
             dependencies: [
                 "CMalloc", "PushCore", "PushHTTP", "PushAPNs", "PushFCM", "PushHMS", "PushIDPush", "PushAltcraft",
-                "PushChabok", "PushGateway", "PushStoreSQLite", "PushSandbox",
+                "PushChabok", "PushReleaseNotes", "PushGateway", "PushStoreSQLite", "PushSandbox",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
@@ -293,6 +300,13 @@ let package = Package(
             dependencies: [
                 "PushChabok", "PushHTTP", "PushCore", "PushTesting", "PushSandbox",
                 .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "PushReleaseNotesTests",
+            dependencies: [
+                "PushReleaseNotes", "PushCore", "PushTesting", .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: strict
         ),

@@ -135,7 +135,7 @@ public final class Sandbox: Sendable {
         var written: [URL] = []
         let configuration = SandboxFile(name: "chapar.yaml", text: configurationFile(in: folder, port: gatewayPort))
         for file in [SandboxFile(name: "ca.pem", text: authority.certificatePEM)] + platforms.flatMap(\.files)
-            + [configuration]
+            + SandboxReleaseNotes.files + [configuration]
         {
             let url = directory.appendingPathComponent(file.name)
             if file.isSecret {
@@ -177,6 +177,7 @@ public final class Sandbox: Sendable {
 
             """
         return head + platforms.flatMap { $0.backends(in: folder) }.flatMap(\.lines).joined(separator: "\n") + "\n"
+            + SandboxReleaseNotes.section
     }
 }
 

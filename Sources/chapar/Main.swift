@@ -76,7 +76,7 @@ struct Chapar: AsyncParsableCommand {
         subcommands: [
             DemoCommand.self, ServeCommand.self, SendCommand.self, CheckCommand.self, DoctorCommand.self,
             ConfigCommand.self, KeysCommand.self, BackendsCommand.self, SandboxCommand.self, BenchCommand.self,
-            DevicesCommand.self, CompletionCommand.self,
+            DevicesCommand.self, ReleaseNotesCommand.self, CompletionCommand.self,
         ]
     )
 }

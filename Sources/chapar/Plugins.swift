@@ -5,6 +5,7 @@ import PushCore
 import PushFCM
 import PushHMS
 import PushIDPush
+import PushReleaseNotes
 
 /// The platforms this program knows: the one list.
 ///
@@ -13,4 +14,7 @@ enum Plugins {
     static func registry() throws -> BackendRegistry {
         try BackendRegistry([.apns, .fcm, .hms, .oneSignal, .idPush, .altcraft, .chabok])
     }
+
+    /// What plugins bring to the API beside platforms.
+    static var modules: [ModuleFactory] { [.releaseNotes] }
 }

@@ -15,7 +15,8 @@ struct SandboxTests {
                 let description = try sandbox.writeFiles(to: directory, gatewayPort: 9090)
                 #expect(
                     description.files.map(\.lastPathComponent) == [
-                        "ca.pem", "AuthKey_CHAPARKEY1.p8", "firebase.json", "altcraft.pem", "chapar.yaml",
+                        "ca.pem", "AuthKey_CHAPARKEY1.p8", "firebase.json", "altcraft.pem", "Versions-EN.plist",
+                        "Versions-FA.json", "chapar.yaml",
                     ]
                 )
                 let ca = try String(contentsOf: description.files[0], encoding: .utf8)

@@ -141,6 +141,7 @@ struct DemoCommand: AsyncParsableCommand {
             """
 
             Dashboard:      \(url)/
+            Release notes:  \(url)/v1/apps/shop/versions.html (and ?lang=fa)
             Send your own:  curl \(url)/v1/notifications -H 'Content-Type: application/json' -d '\(story)'
             Without it:     \(CommandLine.arguments[0]) send --config \(files.configurationFile.path) --to ios-apns:abcdef12 Hello
             Ctrl-c ends everything.

@@ -45,7 +45,7 @@ struct GatewayAssembly: Sendable {
         let store = try SQLiteStore(SQLiteStoreOptions(configuration.store), logger: logger)
         state.bind(store)
         gateway = try await Gateway.assemble(
-            GatewaySnapshot(configuration: configuration, backends: loaded.backends),
+            GatewaySnapshot(configuration: configuration, backends: loaded.backends, modules: loaded.modules),
             store: store,
             knownKinds: bench.registry.factories.map(\.kind.rawValue),
             notices: notices,
@@ -68,7 +68,13 @@ struct GatewayAssembly: Sendable {
             let loaded = try bench.load(path)
             warnOfRestart(loaded.configuration)
             log.replace(loaded.configuration.log)
-            gateway.reload(GatewaySnapshot(configuration: loaded.configuration, backends: loaded.backends))
+            gateway.reload(
+                GatewaySnapshot(
+                    configuration: loaded.configuration,
+                    backends: loaded.backends,
+                    modules: loaded.modules
+                )
+            )
         } catch {
             for issue in error.issues {
                 logger.error("the new configuration is wrong", metadata: ["issue": "\(issue)"])

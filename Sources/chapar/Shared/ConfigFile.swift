@@ -56,7 +56,7 @@ struct Workbench {
 
     /// Reads a configuration file and builds its backends.
     func load(_ path: String) throws(ConfigurationError) -> LoadedConfiguration {
-        try ConfigurationLoader(registry: registry).load(path, context: context)
+        try ConfigurationLoader(registry: registry, modules: Plugins.modules).load(path, context: context)
     }
 
     /// What a backend of a name is built with.

@@ -95,6 +95,22 @@ struct ChabokJourneyTests {
         }
     }
 
+    @Test("Users who share a message are told apart by their clicks")
+    func shared() async throws {
+        try await Self.run { _, _, client, _ in
+            let (id, message) = try await Self.send(client, ["users": ["u-1", "u-2", "u-3"]])
+            let click: JSONValue = [
+                "user_id": "u-2", "action_identifier": "com.apple.UNNotificationDefaultActionIdentifier",
+                "user_info": ["message": ["id": .string(message)]],
+            ]
+            let answer = try await Self.post(client, "/v1/backends/chabok/clicks", click)
+            #expect(answer.json["deliveries"]?.arrayValue?.first?["delivery"] == 1, "\(answer)")
+            let items = try await client.get("/v1/notifications/\(id)/deliveries").json["items"]?.arrayValue ?? []
+            let states = items.map { $0["state"]?.stringValue }
+            #expect(states == ["accepted_by_platform", "opened", "accepted_by_platform"])
+        }
+    }
+
     @Test("A device by its gateway id is reached through its private channel, and a removed one is unregistered")
     func devices() async throws {
         try await Self.run { rig, _, client, _ in

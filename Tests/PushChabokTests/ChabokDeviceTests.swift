@@ -259,7 +259,10 @@ struct ChabokDeviceTests {
             let payload: JSONObject = ["message": ["id": "m7", "data": ["order": 41]]]
             let click = ReportedClick(payload, action: "map", device: "d-1", at: at)
             let taken = try await reader.take(click)
-            #expect(taken.receipt == DeliveryReceipt(.opened, platformID: "m7", reason: "action_taken", at: at))
+            #expect(
+                taken.receipt
+                    == DeliveryReceipt(.opened, platformID: "m7", token: "user:u-1", reason: "action_taken", at: at)
+            )
             #expect(taken.notification["action_id"] == "map" && taken.notification["custom_data"] == ["order": 41])
             if case .success? = taken.forwarding {} else { Issue.record("not forwarded") }
             let body = try #require(harness.bodies("installations/events").first)

@@ -16,7 +16,8 @@ extension ChabokTracker: ClickReader {
         if let verdict, click.action == nil { action = verdict.isClick ? .opened : .shown }
         let notification = ChabokPayloadParser.parse(click.payload, action: action, isTolerant: true)
         stream.send(.messageReceived(notification))
-        var taken = TakenClick(receipt: notification.receipt(at: click.at), notification: notification.json)
+        let receipt = notification.receipt(of: click.user ?? known?.user, at: click.at)
+        var taken = TakenClick(receipt: receipt, notification: notification.json)
         if let verdict { taken.notification["arrival"] = verdict.json }
         guard api.options.forwardsClicks, let id = notification.messageID else { return taken }
         guard let installation = click.installation ?? known?.installation else {
@@ -79,14 +80,20 @@ extension ChabokClickClassifier.Verdict {
 
 extension ChabokNotification {
     /// What it means for the delivery of its message; nil without a message's id.
-    func receipt(at time: Date) -> DeliveryReceipt? {
+    func receipt(of user: String?, at time: Date) -> DeliveryReceipt? {
         guard let messageID else { return nil }
         let event: DeliveryReceipt.Event =
             switch action {
             case .opened, .taken: .opened
             case .dismissed, .shown: .delivered
             }
-        return DeliveryReceipt(event, platformID: messageID, reason: action.word.lowercased(), at: time)
+        return DeliveryReceipt(
+            event,
+            platformID: messageID,
+            token: user.map { Recipient.user($0).storedForm },  // The users of one call share the message's id.
+            reason: action.word.lowercased(),
+            at: time
+        )
     }
 
     /// The notification as a gateway's answer shows it.

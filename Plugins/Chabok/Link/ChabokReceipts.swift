@@ -77,7 +77,7 @@ extension ChabokReport {
         guard let messageID else { return nil }
         let error = (raw["error"] ?? raw["reason"])?.stringValue
         if let error, let reason = ChabokFailures.deliveryReason(error) {
-            return DeliveryReceipt(.failed, platformID: messageID, reason: reason, detail: nil, at: at ?? receivedAt)
+            return DeliveryReceipt(.failed, platformID: messageID, token: owner, reason: reason, at: at ?? receivedAt)
         }
         let (event, reason): (DeliveryReceipt.Event, String) =
             switch kind {
@@ -88,8 +88,11 @@ extension ChabokReport {
             case .dismissed: (.delivered, "dismissed")  // Nobody wipes away what was not there.
             case .newInstall, .newUser, .appOpened, .uninstalled, .other: (.note, "other")
             }
-        return DeliveryReceipt(event, platformID: messageID, reason: reason, at: at ?? receivedAt)
+        return DeliveryReceipt(event, platformID: messageID, token: owner, reason: reason, at: at ?? receivedAt)
     }
+
+    /// The user, as receipts name one: the users of one call share the message's id.
+    private var owner: String? { user.map { Recipient.user($0).storedForm } }
 }
 
 /// Times as Chabok writes them: milliseconds since 1970, or ISO 8601.

@@ -66,7 +66,15 @@ struct ChabokVerdicts: Sendable {
                 )
             )
         }
-        return .accepted(Acceptance(platformID: entry.id, isForAudience: call.isForAudience, status: status))
+        // Clicks and webhooks may follow for whoever can be told apart.
+        return .accepted(
+            Acceptance(
+                platformID: entry.id,
+                isForAudience: call.isForAudience,
+                isVerdictPending: entry.id != nil && !call.isForAudience,
+                status: status
+            )
+        )
     }
 }
 

@@ -101,7 +101,11 @@ struct ClicksAPI: Sendable {
             EventJSON.received(delivery, changesState: state != nil, backend: backend, story: story, at: now)
         }
         do throws(StoreError) {
-            return try await door.state.store.receive([entry]).compactMap { result in
+            var results = try await door.state.store.receive([entry])
+            if results == [.unknown], let other = entry.regardlessOfUser {
+                results = try await door.state.store.receive([other])
+            }
+            return results.compactMap { result in
                 switch result {
                 case .taken(let delivery), .repeated(let delivery): delivery
                 case .unknown: nil
@@ -124,5 +128,16 @@ extension JSONWriter {
         name("state")
         string(delivery.state.rawValue)
         endObject()
+    }
+}
+
+extension ReceiptEntry {
+    /// The same for a delivery that did not go to the receipt's user as such, but to a device of the user; nil when it names
+    /// no user.
+    var regardlessOfUser: ReceiptEntry? {
+        guard let token = address.token, case .user? = Recipient(storedForm: token) else { return nil }
+        var other = self
+        other.address.token = nil
+        return other
     }
 }

@@ -125,7 +125,12 @@ final class ReceiptsAPI: Sendable {
             }
         }
         do throws(StoreError) {
-            return try await self.state.store.receive(entries)
+            var results = try await self.state.store.receive(entries)
+            let others = entries.indices.filter { results[$0] == .unknown && entries[$0].regardlessOfUser != nil }
+            guard !others.isEmpty else { return results }
+            let second = try await self.state.store.receive(others.compactMap { entries[$0].regardlessOfUser })
+            for (place, index) in others.enumerated() { results[index] = second[place] }
+            return results
         } catch {
             throw Problem(error)
         }

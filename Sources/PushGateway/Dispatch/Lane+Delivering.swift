@@ -192,7 +192,8 @@ extension Lane {
         _ batch: LaneBatch
     ) -> ReceiptAddress? {
         guard acceptance.isVerdictPending, let platformID = acceptance.platformID else { return nil }
-        return ReceiptAddress(backend: name, platformID: platformID, token: batch.token(of: claim)?.value)
+        let token = batch.token(of: claim)?.value ?? claim.recipient.receiptUser
+        return ReceiptAddress(backend: name, platformID: platformID, token: token)
     }
 
     /// What one group of answers adds up to.
@@ -329,4 +330,9 @@ extension DeliveryOutcome {
             false
         }
     }
+}
+
+extension Recipient {
+    /// Stands for a user where receipts find a device token: the users of one call may share the platform's id.
+    fileprivate var receiptUser: String? { if case .user = self { storedForm } else { nil } }
 }

@@ -1,6 +1,7 @@
 import Foundation
 import HTTPTypes
 import PushCore
+import PushTesting
 import Testing
 
 @testable import PushGateway
@@ -90,6 +91,7 @@ struct APIModulesTests {
         #expect(again.text == first.text)
         let wrong = try await harness.send(.post, "/v1/echo/open", #"{"to":{}}"#, headers: headers)
         #expect(wrong.text == "invalid-request invalid_request")
-        #expect(try await harness.send(.post, "/v1/echo/open", "{}").status == 415)
+        let plain: HTTPFields = [.contentType: "text/plain"]
+        #expect(try await harness.send(.post, "/v1/echo/open", "{}", headers: plain).status == 415)
     }
 }

@@ -129,7 +129,8 @@ struct ModelTests {
     }
 
     static let unreadable: [(String, String)] = [
-        ("", "NK002"), ("nonsense", "NK003"), ("\u{1}\u{2}", "NK002"), ("{\"items\":", "NK002"), ("{}", "NK003"), ("{\"items\":1}", "NK003"),
+        ("", "NK002"), ("nonsense", "NK003"), ("\u{1}\u{2}", "NK002"), ("{\"items\":", "NK002"), ("{}", "NK003"),
+        ("{\"items\":1}", "NK003"),
         ("<?xml version=\"1.0\"?><plist version=\"1.0\"><dict/></plist>", "NK003"),
     ]
 

@@ -215,8 +215,8 @@ let package = Package(
         .executableTarget(
             name: "ComposeInCode",
             dependencies: [
-                "PushCore", "PushHTTP", "PushAPNs", "PushFCM", "PushHMS", "PushIDPush", "PushAltcraft", "PushSandbox",
-                .product(name: "Logging", package: "swift-log"),
+                "PushCore", "PushHTTP", "PushAPNs", "PushFCM", "PushHMS", "PushIDPush", "PushAltcraft", "PushChabok",
+                "PushReleaseNotes", "PushSandbox", .product(name: "Logging", package: "swift-log"),
             ],
             path: "Examples/ComposeInCode",
             swiftSettings: strict

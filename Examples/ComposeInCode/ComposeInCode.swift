@@ -37,6 +37,7 @@ enum ComposeInCode {
             try await FallbackExample.run(apple: backend, sandbox)  // Ends the backend too.
             try await OneSignalExample.run(sandbox)
             try await AltcraftExample.run(sandbox)
+            try await ChabokExample.run(sandbox)
         }
     }
 

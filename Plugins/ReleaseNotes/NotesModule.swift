@@ -1,3 +1,4 @@
+import Logging
 public import PushCore
 
 extension ModuleFactory {
@@ -31,6 +32,10 @@ public struct NotesModule: GatewayModule {
         self.options = options
         library = NotesLibrary(options.apps, context)
         announcer = Announcer(state: context.state)
+        for app in options.apps.values where app.reviewURL == nil {
+            guard app.styles.values.contains(where: { $0.reviewButton != nil }) else { continue }
+            context.logger.warning("a review button without review_url is not shown", metadata: ["app": "\(app.id)"])
+        }
     }
 
     /// What a path names.
@@ -92,7 +97,7 @@ public struct NotesModule: GatewayModule {
         switch place {
         case .json, .html, .text, .since: return try await show(app, place, request)
         case .versions: return try await add(to: app, request.body)
-        case .reload: return try await reload(app)
+        case .reload: return try await reload(app, request.body)
         case .announcements: return try await announce(app, request.body, gate)
         }
     }
@@ -113,7 +118,11 @@ public struct NotesModule: GatewayModule {
             object,
             unknown.map { name in
                 let hint = Suggestion.nearest(to: name, among: names).map { "Did you mean \"\($0)\"?" }
-                return .init("#/\(name)", "unknown_field", hint ?? "Known: \(names.joined(separator: ", ")).")
+                return .init(
+                    "#/\(name)",
+                    "unknown_field",
+                    hint ?? (names.isEmpty ? "There are no fields here." : "Known: \(names.joined(separator: ", ")).")
+                )
             }
         )
     }
@@ -166,7 +175,12 @@ public struct NotesModule: GatewayModule {
         }
     }
 
-    private func reload(_ app: NotesApp) async throws(ModuleProblem) -> ModuleAnswer {
+    /// Reads all documents again; the body is an empty object, or nothing.
+    private func reload(_ app: NotesApp, _ body: [UInt8]) async throws(ModuleProblem) -> ModuleAnswer {
+        if !body.isEmpty {
+            let (_, errors) = try Self.object(body, [])
+            guard errors.isEmpty else { throw Self.problem(errors) }
+        }
         do throws(PushError) {
             let problems = try await library.reload(app.id)
             var answer = JSONObject()

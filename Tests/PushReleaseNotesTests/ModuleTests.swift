@@ -118,14 +118,14 @@ struct ModuleTests {
         let second = try await harness.get("shop/versions.json")
         #expect(second.text.contains("2.0.0") && second.header("etag") != first.header("etag"))
         harness.english.write("{broken")
-        let answer = try await harness.post("shop/reload", .null)
+        let answer = try await harness.post("shop/reload", [:])
         #expect(answer.json["problems"]?["en"]?.arrayValue?.first?.stringValue?.hasPrefix("NK002") ?? false)
         #expect(try await harness.get("shop/versions.json").text == second.text)
         harness.english.write(nil)
-        let gone = try await harness.post("shop/reload", .null)
+        let gone = try await harness.post("shop/reload", [:])
         #expect(gone.json["problems"]?["en"]?.arrayValue?.first?.stringValue?.hasPrefix("NK001") ?? false)
         harness.english.write(Harness.documented)
-        _ = try await harness.post("shop/reload", .null)
+        _ = try await harness.post("shop/reload", [:])
         #expect(try await harness.get("shop/versions.json").text == first.text)
     }
 
@@ -167,5 +167,10 @@ struct ModuleTests {
             )
         }
         #expect(text?.status == 400)
+        for body: JSONValue in [["x": 1], [1]] {
+            let reload = await harness.problem { () throws(ModuleProblem) in try await harness.post("shop/reload", body)
+            }
+            #expect(reload?.status == 422)
+        }
     }
 }

@@ -151,6 +151,7 @@ extension Problem {
             detail: problem.detail,
             retryAfter: problem.retryAfter
         )
-        errors = problem.errors
+        errors = Array(problem.errors.prefix(RequestIssues.shown))
+        if problem.errors.count > errors.count, detail == nil { detail = "The first \(errors.count) are listed." }
     }
 }

@@ -21,6 +21,7 @@ let package = Package(
         .library(name: "PushAltcraft", targets: ["PushAltcraft"]),
         .library(name: "PushChabok", targets: ["PushChabok"]),
         .library(name: "PushReleaseNotes", targets: ["PushReleaseNotes"]),
+        .library(name: "PushService", targets: ["PushService"]),
         .library(name: "PushGateway", targets: ["PushGateway"]),
         .library(name: "PushStoreSQLite", targets: ["PushStoreSQLite"]),
         .library(name: "PushSandbox", targets: ["PushSandbox"]),
@@ -141,6 +142,13 @@ let package = Package(
             swiftSettings: strict
         ),
 
+        .target(
+            name: "PushService",
+            dependencies: ["PushCore", .product(name: "Crypto", package: "swift-crypto")],
+            path: "Plugins/Service",
+            swiftSettings: strict
+        ),
+
         // The stores.
         .target(
             name: "PushStoreSQLite",
@@ -201,7 +209,7 @@ let package = Package(
             name: "chapar",
             dependencies: [
                 "CMalloc", "PushCore", "PushHTTP", "PushAPNs", "PushFCM", "PushHMS", "PushIDPush", "PushAltcraft",
-                "PushChabok", "PushReleaseNotes", "PushGateway", "PushStoreSQLite", "PushSandbox",
+                "PushChabok", "PushReleaseNotes", "PushService", "PushGateway", "PushStoreSQLite", "PushSandbox",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
@@ -291,6 +299,14 @@ let package = Package(
                 "PushAltcraft", "PushAPNs", "PushFCM", "PushHMS", "PushHTTP", "PushCore", "PushTesting", "PushSandbox",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "PushServiceTests",
+            dependencies: [
+                "PushService", "PushHTTP", "PushCore", "PushTesting", "PushSandbox",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: strict

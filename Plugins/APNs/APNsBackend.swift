@@ -169,7 +169,7 @@ public final class APNsBackend: PushBackend {
             )
             return APNsRejections.verdict(on: answer, context)
         case .failure(let failure):
-            return .final(APNsRejections.outcome(of: failure, isRepeatHarmful: slot.isRepeatHarmful))
+            return .final(failure.outcome(isRepeatHarmful: slot.isRepeatHarmful))
         }
     }
 

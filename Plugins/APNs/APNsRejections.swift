@@ -226,28 +226,4 @@ extension APNsRejections {
         if reason == "DeviceTokenNotForTopic", !context.isOwnTopic { return nil }
         return Refusal.Invalidation(asOf: context.started, isCertain: false)
     }
-
-    /// What a call without an answer means.
-    static func outcome(of failure: HTTPFailure, isRepeatHarmful: Bool) -> DeliveryOutcome {
-        let reason = failure.cause.reason
-        if failure.stage == .unknown {
-            return .unknown(
-                UnknownOutcome(reason: reason, detail: failure.detail, isRepeatHarmful: isRepeatHarmful)
-            )
-        }
-        func refused(_ kind: Refusal.Kind, _ advice: Refusal.Advice) -> DeliveryOutcome {
-            .refused(Refusal(kind, reason: reason, detail: failure.detail, advice: advice))
-        }
-        switch failure.cause {
-        case .tls:
-            // An alert about a certificate stays until somebody acts; a handshake that broke off does not.
-            let isCertificate = failure.detail.range(of: "certificate", options: .caseInsensitive) != nil
-            return isCertificate ? refused(.account, .parkBackend) : refused(.platform, .retry(after: nil))
-        case .protocolNotNegotiated, .credentials: return refused(.account, .parkBackend)
-        case .invalidCall: return refused(.message, .never)
-        case .connect, .proxy, .refusedStream, .goAway, .reset, .connectionLost, .deadline, .queueFull, .cancelled,
-            .badAnswer:
-            return refused(.platform, .retry(after: nil))
-        }
-    }
 }

@@ -97,7 +97,7 @@ final class AltcraftCampaign: Sendable {
                 now: time.now
             )
         } catch {
-            return Self.outcome(error)
+            return error.outcome(isRepeatHarmful: true, remark: "a repeat may start the campaign twice")
         }
     }
 
@@ -166,29 +166,6 @@ final class AltcraftCampaign: Sendable {
         case 500...599: return refuse(.platform, "unavailable", .retry(after: pause))
         case 300..<400: return refuse(.account, "redirected", .parkBackend)
         default: return refuse(.message, "bad_request", .never)
-        }
-    }
-
-    static func outcome(_ failure: HTTPFailure) -> DeliveryOutcome {
-        guard failure.stage == .notProcessed else {
-            let detail = "\(failure.detail); a repeat may start the campaign twice"
-            return .unknown(UnknownOutcome(reason: failure.cause.reason, detail: detail, isRepeatHarmful: true))
-        }
-        switch failure.cause {
-        case .invalidCall:
-            return .refused(Refusal(.message, reason: failure.cause.reason, detail: failure.detail, advice: .never))
-        case .protocolNotNegotiated, .credentials:
-            return .refused(
-                Refusal(.account, reason: failure.cause.reason, detail: failure.detail, advice: .parkBackend)
-            )
-        case .tls where failure.detail.localizedCaseInsensitiveContains("certificate"):
-            return .refused(
-                Refusal(.account, reason: failure.cause.reason, detail: failure.detail, advice: .parkBackend)
-            )
-        default:
-            return .refused(
-                Refusal(.platform, reason: failure.cause.reason, detail: failure.detail, advice: .retry(after: nil))
-            )
         }
     }
 

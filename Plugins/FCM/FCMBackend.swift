@@ -140,7 +140,7 @@ public final class FCMBackend: PushBackend {
             report(refused.map { slots[$0.index].report(outcome ?? $0.otherwise) })
         }
         guard !Task.isCancelled else {
-            return giveUp(FCMRejections.outcome(of: HTTPFailure(.notProcessed, .cancelled, "the send was cancelled")))
+            return giveUp(HTTPFailure(.notProcessed, .cancelled, "the send was cancelled").outcome())
         }
         guard case .retry = await auth.refused(credential, status: 401, reason: nil) else { return giveUp(nil) }
         let template: HTTPCallTemplate
@@ -185,7 +185,7 @@ public final class FCMBackend: PushBackend {
             }
             return verdict
         case .failure(let failure):
-            return .final(FCMRejections.outcome(of: failure))
+            return .final(failure.outcome())
         }
     }
 

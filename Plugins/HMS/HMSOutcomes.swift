@@ -64,17 +64,8 @@ struct HMSOutcomes {
 
     /// What a call without an answer means.
     func verdict(on failure: HTTPFailure) -> [DeliveryReport] {
-        let reason = failure.cause.reason
-        guard failure.stage == .notProcessed else { return unknown(reason, failure.detail) }
-        let isCertificate = failure.detail.range(of: "certificate", options: .caseInsensitive) != nil
-        let advice: Refusal.Advice
-        let kind: Refusal.Kind
-        switch failure.cause {
-        case .tls where isCertificate, .protocolNotNegotiated, .credentials: (kind, advice) = (.account, .parkBackend)
-        case .invalidCall: (kind, advice) = (.message, .never)
-        default: (kind, advice) = (.platform, .retry(after: nil))
-        }
-        return chunk.reports(.refused(Refusal(kind, reason: reason, detail: failure.detail, advice: advice)))
+        guard failure.stage == .notProcessed else { return unknown(failure.cause.reason, failure.detail) }
+        return chunk.reports(failure.outcome())
     }
 
     /// What a credential that cannot be had means: the lane waits, and no message fails for it.

@@ -45,6 +45,8 @@ public final class Sandbox: Sendable {
     public let oauth2: OAuth2Simulator
     /// Chabok, in both of its worlds.
     public let chabok: ChabokSimulator
+    /// A service that the backend `http` posts batches to.
+    public let service: ServiceSimulator
     /// What every client must trust.
     public let authority: SandboxCertificateAuthority
     private let configuration: Configuration
@@ -67,7 +69,8 @@ public final class Sandbox: Sendable {
         var rules = OAuth2Simulator.Rules()
         rules.rotates = false  // A gateway that starts again begins with the file's refresh token.
         oauth2 = try OAuth2Simulator(rules, relayed: oneSignal, authority: authority, time: time)
-        platforms = [apns, fcm, hms, oneSignal, oauth2, altcraft, chabok]
+        service = try ServiceSimulator(authority: authority, time: time)
+        platforms = [apns, fcm, hms, oneSignal, oauth2, altcraft, chabok, service]
     }
 
     /// Starts a sandbox, runs `body`, and shuts the sandbox down whatever happens.

@@ -208,7 +208,7 @@ struct APNsRejectionsTests {
 
     @Test("Below HTTP, what was surely not sent is told from what may have been", arguments: failures)
     func failure(failure: HTTPFailure, kind: Refusal.Kind?, advice: Refusal.Advice?, reason: String) {
-        switch APNsRejections.outcome(of: failure, isRepeatHarmful: true) {
+        switch failure.outcome(isRepeatHarmful: true) {
         case .refused(let refusal):
             #expect(refusal.kind == kind)
             #expect(refusal.advice == advice)

@@ -192,7 +192,7 @@ public final class OneSignalBackend: PushBackend {
                 }
                 return verdict
             case .failure(let failure):
-                return OneSignalVerdict(outcome: OneSignalRefusals.outcome(of: failure), isOpen: true)
+                return OneSignalVerdict(outcome: failure.outcome(), isOpen: true)  // The idempotency key makes a repeat harmless.
             }
         } catch {
             let refusal = Refusal(

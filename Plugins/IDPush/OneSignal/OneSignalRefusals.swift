@@ -80,25 +80,6 @@ enum OneSignalRefusals {
             }
     }
 
-    /// What a call without an answer means.
-    static func outcome(of failure: HTTPFailure) -> DeliveryOutcome {
-        let reason = failure.cause.reason
-        if failure.stage == .unknown {
-            // The idempotency key makes a repeat harmless.
-            return .unknown(UnknownOutcome(reason: reason, detail: failure.detail))
-        }
-        switch failure.cause {
-        case .credentials, .protocolNotNegotiated:
-            return .refused(Refusal(.account, reason: reason, detail: failure.detail, advice: .parkBackend))
-        case .tls where failure.detail.localizedCaseInsensitiveContains("certificate"):
-            return .refused(Refusal(.account, reason: reason, detail: failure.detail, advice: .parkBackend))
-        case .invalidCall:
-            return .refused(Refusal(.message, reason: reason, detail: failure.detail, advice: .never))
-        default:
-            return .refused(Refusal(.platform, reason: reason, detail: failure.detail, advice: .retry(after: nil)))
-        }
-    }
-
     /// The error of a call that is no send.
     static func error(_ answer: OneSignalAnswer) -> PushError {
         let refusal = refusal(answer)

@@ -1,5 +1,3 @@
-public import Foundation
-
 /// Where a subscription stands.
 public enum SubscriptionStatus: String, Sendable, CaseIterable {
     /// Gets messages.

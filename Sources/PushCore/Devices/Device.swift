@@ -90,8 +90,9 @@ public struct Device: Sendable, Hashable {
     /// The platform it runs: what the caller said, else what all its tokens agree on.
     public var effectivePlatform: String? {
         if let platform { return platform }
-        guard let first = tokens.first?.token.service.platform else { return nil }
-        return tokens.allSatisfy { $0.token.service.platform == first } ? first : nil
+        // Where the devices of a service without a name of its own run, nobody knows.
+        let platforms = Set(tokens.map(\.token.service).filter { TokenService.known.contains($0) }.map(\.platform))
+        return platforms.count == 1 ? platforms.first : nil
     }
 
     /// The token of a service, dead or alive.

@@ -19,10 +19,22 @@ public struct TokenService: RawRepresentable, Hashable, Sendable, CustomStringCo
     /// Huawei tokens on Android.
     public static let androidHuawei = TokenService(rawValue: "android-huawei")
 
-    /// Every service the API accepts.
+    /// Every service that has a name of its own.
     public static let known: [TokenService] = [.iOSAPNs, .iOSFirebase, .iOSHuawei, .androidFirebase, .androidHuawei]
 
-    /// The platform the service's devices run: `ios` or `android`.
+    /// The service of a name that the API accepts: a known one, or one of a platform that Chapar does not know, whose name is
+    /// `x-` and 1 to 30 lower-case letters, digits or `-`.
+    ///
+    /// Nil for any other name.
+    public static func named(_ name: String) -> TokenService? {
+        if let known = known.first(where: { $0.rawValue == name }) { return known }
+        let own = name.utf8.dropFirst(2)
+        let isOwn = name.hasPrefix("x-") && (1...30).contains(own.count)
+            && own.allSatisfy { (97...122).contains($0) || (48...57).contains($0) || $0 == 45 }
+        return isOwn ? TokenService(rawValue: name) : nil
+    }
+
+    /// The platform the service's devices run: `ios` or `android`; `x` for a service without a name of its own.
     public var platform: String { String(rawValue.prefix { $0 != "-" }) }
 
     /// The name.

@@ -108,7 +108,7 @@ public actor TokenProviderChain {
     /// that does not exist.
     public func setOrder(_ order: [TokenService]) throws(PushError) {
         guard !order.isEmpty else { throw PushError(.invalidRequest, "the list of token services is empty") }
-        for service in order where !TokenService.known.contains(service) && providers[service] == nil {
+        for service in order where TokenService.named(service.rawValue) == nil && providers[service] == nil {
             throw PushError(.invalidRequest, "there is no token service \"\(service)\"")
         }
         guard Self.unique(order).count == order.count else {

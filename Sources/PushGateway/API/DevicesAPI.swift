@@ -41,7 +41,7 @@ struct DevicesAPI: Sendable {
             query.platform = platform
         }
         if let name = scope.parameter("service") {
-            guard let service = TokenService.known.first(where: { $0.rawValue == name }) else {
+            guard let service = TokenService.named(name) else {
                 throw .badParameter("service", DeviceWords.unknownService(name))
             }
             query.service = service

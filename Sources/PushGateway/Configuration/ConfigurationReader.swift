@@ -59,7 +59,7 @@ struct ConfigurationReader {
         guard let words = root.strings("token_priority") else { return TokenService.priority }
         var services: [TokenService] = []
         for word in words {
-            guard let service = TokenService.known.first(where: { $0.rawValue == word }) else {
+            guard let service = TokenService.named(word) else {
                 root.rejectWord("token_priority", word, TokenService.known.map(\.rawValue))
                 continue
             }

@@ -47,7 +47,7 @@ struct RouteReader {
         }
         var service: TokenService?
         if let word = match.string("service") {
-            service = TokenService.known.first { $0.rawValue == word }
+            service = TokenService.named(word)
             if service == nil { match.rejectWord("service", word, TokenService.known.map(\.rawValue)) }
         }
         if let platform, let service, service.platform != platform {

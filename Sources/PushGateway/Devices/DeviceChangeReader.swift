@@ -203,7 +203,7 @@ struct DeviceChangeReader {
             guard try scanner.expect(.object, "an object of services", &issues, "#/tokens") else { return nil }
             try scanner.object { (scanner, name) throws(JSONSyntaxError) in
                 let pointer = "#/tokens/\(pointerStep(name))"
-                guard let service = TokenService.known.first(where: { $0.rawValue == name }) else {
+                guard let service = TokenService.named(name) else {
                     issues.add(pointer, "unknown_service", DeviceWords.unknownService(name))
                     return try scanner.skip()
                 }

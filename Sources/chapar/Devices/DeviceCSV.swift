@@ -16,7 +16,7 @@ enum DeviceCSV {
     /// Refuses headings that mean nothing.
     static func check(_ headings: [String], _ file: String) throws(CommandFailure) {
         for (place, heading) in headings.enumerated() {
-            guard columns.contains(heading) else {
+            guard columns.contains(heading) || TokenService.named(heading) != nil else {
                 let hint = Suggestion.nearest(to: heading, among: columns).map { "Did you mean \"\($0)\"? " } ?? ""
                 throw CommandFailure(
                     "\(file):1: unknown heading \"\(heading)\". \(hint)Known: \(columns.joined(separator: ", ")).",
@@ -37,7 +37,7 @@ enum DeviceCSV {
         for (heading, field) in zip(headings, fields) where !field.isEmpty {
             switch heading {
             case "tags": device["tags"] = .array(field.split(separator: "|").map { .string(String($0)) })
-            case _ where services.contains(heading): tokens[heading] = .string(field)
+            case _ where TokenService.named(heading) != nil: tokens[heading] = .string(field)
             default: device[heading] = .string(field)
             }
         }
@@ -53,6 +53,10 @@ enum DeviceCSV {
             throw CommandFailure("the tag \"\(tag)\" holds a |, which separates tags in CSV: export as NDJSON", .usage)
         }
         fields.append(tags.joined(separator: "|"))
+        let others = (device["tokens"]?.objectValue ?? JSONObject()).map(\.name).filter { !services.contains($0) }
+        if let other = others.first {
+            throw CommandFailure("\(other) has no column in CSV: export as NDJSON", .usage)
+        }
         for service in services {
             let token = device["tokens"]?[service]
             if token?["alive"]?.boolValue == false {

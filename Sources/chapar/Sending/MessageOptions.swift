@@ -115,7 +115,7 @@ struct MessageOptions: ParsableArguments {
     /// `service:token` as an entry of `to.tokens`.
     static func recipient(_ text: String) throws -> JSONValue {
         let (service, token) = try split(text, at: ":", "--to service:token, such as ios-apns:4f1c…")
-        guard TokenService.known.contains(where: { $0.rawValue == service }) else {
+        guard TokenService.named(service) != nil else {
             let names = TokenService.known.map(\.rawValue)
             let hint = Suggestion.nearest(to: service, among: names).map { "Did you mean \"\($0)\"? " } ?? ""
             throw ValidationError(

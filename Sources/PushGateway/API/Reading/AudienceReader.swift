@@ -98,7 +98,7 @@ enum AudienceReader {
             case .service:
                 hasService = true
                 guard let name = try scanner.text(&issues, "#/to/tokens/\(index)/service") else { return }
-                service = TokenService.known.first { $0.rawValue == name }
+                service = TokenService.named(name)
                 if service == nil {
                     issues.add("#/to/tokens/\(index)/service", "unknown_service", unknownService(name))
                 }

@@ -109,7 +109,7 @@ struct SubscriptionAPI: Sendable {
         case "latest":
             guard let service else { return .latest }
             if service == "current" { return .latestOf(nil) }
-            guard let known = TokenService.known.first(where: { $0.rawValue == service }) else {
+            guard let known = TokenService.named(service) else {
                 throw .badParameter("service", DeviceWords.unknownService(service))
             }
             return .latestOf(known)

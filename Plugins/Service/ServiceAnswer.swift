@@ -1,0 +1,148 @@
+internal import Foundation
+internal import PushCore
+
+/// Reads a service's answers, by the contract of ``ServiceBackend``.
+struct ServiceAnswer {
+    private let chunk: ServiceBatch.Chunk
+    private let started: Date
+    private let now: Date
+
+    /// An answer to a chunk that was sent at `started`.
+    init(to chunk: ServiceBatch.Chunk, started: Date, now: Date) {
+        self.chunk = chunk
+        self.started = started
+        self.now = now
+    }
+
+    /// The reports of every recipient of the chunk.
+    func reports(_ result: Result<HTTPAnswer, HTTPFailure>) -> [DeliveryReport] {
+        switch result {
+        case .failure(let failure):
+            return chunk.slots.map { $0.report(failure.outcome(isRepeatHarmful: $0.isRepeatHarmful)) }
+        case .success(let answer):
+            if answer.status == 200 { return outcomes(answer) }
+            return chunk.slots.map { $0.report(verdict(on: answer, $0)) }
+        }
+    }
+
+    // MARK: A status for the whole request
+
+    private func verdict(on answer: HTTPAnswer, _ slot: ServiceBatch.Slot) -> DeliveryOutcome {
+        let problem = try? JSONValue(parsing: answer.body)
+        let words = (problem?["detail"] ?? problem?["title"])?.stringValue.map { String($0.prefix(300)) }
+        func refuse(
+            _ kind: Refusal.Kind,
+            _ reason: String,
+            _ advice: Refusal.Advice,
+            _ detail: String? = nil
+        ) -> DeliveryOutcome {
+            .refused(
+                Refusal(kind, reason: reason, detail: words ?? detail, status: answer.status, advice: advice)
+            )
+        }
+        let pause = answer.retryAfter(now: now)
+        switch answer.status {
+        case 400, 422: return refuse(.message, "rejected", .never, "The service refused the request.")
+        case 401, 403: return refuse(.account, "unauthorized", .parkBackend, "Compare secret with the service's own.")
+        case 413:
+            if chunk.messages == 1, chunk.slots.count == 1 { return refuse(.message, "message_too_large", .never) }
+            return refuse(.account, "batch_too_large", .parkBackend, "Lower batch_size or max_message_bytes.")
+        case 408, 425: return refuse(.platform, "not_taken", .retry(after: pause))
+        case 429: return refuse(.platform, "rate_limited", .slowBackend(after: pause))
+        case 503: return refuse(.platform, "unavailable", .slowBackend(after: pause))
+        case 500...599:
+            let detail = words ?? "The service answered \(answer.status): it may have sent the message."
+            let reason = "status_\(answer.status)"
+            return .unknown(
+                UnknownOutcome(reason: reason, detail: detail, isRepeatHarmful: slot.isRepeatHarmful)
+            )
+        case 200...299: return bad("The service answered \(answer.status), and not 200 with outcomes.", slot)
+        default: return refuse(.account, "wrong_address", .parkBackend, "Check url: nothing there takes batches.")
+        }
+    }
+
+    private func bad(_ detail: String, _ slot: ServiceBatch.Slot) -> DeliveryOutcome {
+        .unknown(UnknownOutcome(reason: "bad_answer", detail: detail, isRepeatHarmful: slot.isRepeatHarmful))
+    }
+
+    // MARK: Outcomes one by one
+
+    private func outcomes(_ answer: HTTPAnswer) -> [DeliveryReport] {
+        guard let list = (try? JSONValue(parsing: answer.body))?["outcomes"]?.arrayValue else {
+            return chunk.slots.map { $0.report(bad("The answer is no JSON object with outcomes.", $0)) }
+        }
+        var told: [String: JSONValue] = [:]
+        for outcome in list {
+            // What is said first counts: a second word on the same message must not turn a failure into a success.
+            if let id = outcome["id"]?.stringValue, told[id] == nil { told[id] = outcome }
+        }
+        return chunk.slots.map { slot in
+            slot.report(told[slot.id].map { outcome($0, slot) } ?? silence(slot))
+        }
+    }
+
+    private func silence(_ slot: ServiceBatch.Slot) -> DeliveryOutcome {
+        let detail = "The answer says nothing about this message."
+        return .unknown(
+            UnknownOutcome(reason: "not_reported", detail: detail, isRepeatHarmful: slot.isRepeatHarmful)
+        )
+    }
+
+    private func outcome(_ value: JSONValue, _ slot: ServiceBatch.Slot) -> DeliveryOutcome {
+        let reason = value["reason"]?.stringValue.map(Self.word)
+        let detail = value["detail"]?.stringValue.map { String($0.prefix(300)) }
+        switch value["outcome"]?.stringValue {
+        case "accepted":
+            return .accepted(
+                Acceptance(
+                    platformID: value["platform_id"]?.stringValue.map { String($0.prefix(256)) },
+                    isForAudience: slot.isAudience,
+                    isDryRun: slot.isDryRun,
+                    status: 200
+                )
+            )
+        case "refused": return .refused(refusal(value, reason ?? "refused", detail))
+        case "unknown":
+            return .unknown(
+                UnknownOutcome(
+                    reason: reason ?? "unknown",
+                    detail: detail,
+                    isRepeatHarmful: value["repeat_harmful"]?.boolValue ?? slot.isRepeatHarmful
+                )
+            )
+        default: return bad("The outcome of this message is none of accepted, refused, unknown.", slot)
+        }
+    }
+
+    private func refusal(_ value: JSONValue, _ reason: String, _ detail: String?) -> Refusal {
+        let kind = value["kind"]?.stringValue.flatMap(Refusal.Kind.init) ?? .message
+        let pause = value["retry_after"]?.integerValue.map { Duration.seconds(min(max($0, 0), 86_400)) }
+        let advice: Refusal.Advice =
+            switch (value["retry"]?.stringValue, kind) {
+            case ("never", _): .never
+            case ("message", _): .retry(after: pause)
+            case ("recipient", _): .slowRecipient(after: pause)
+            case ("backend", _): .slowBackend(after: pause)
+            case ("operator", _): .parkBackend
+            case (_, .token), (_, .message): .never
+            case (_, .account): .parkBackend
+            case (_, .platform): .retry(after: pause)
+            }
+        var refusal = Refusal(kind, reason: reason, detail: detail, status: 200, advice: advice)
+        if kind == .token, value["dead"]?.boolValue ?? (advice == .never) {
+            let since = value["dead_since"]?.integerValue.map { Date(timeIntervalSince1970: Double($0)) }
+            let isCertain = value["certain"]?.boolValue ?? true
+            refusal.invalidation = Refusal.Invalidation(asOf: min(since ?? started, now), isCertain: isCertain)
+        }
+        return refusal
+    }
+
+    /// A reason as it may stand in a metric label: 64 characters of letters, digits, `_`, `-` and `.`.
+    private static func word(_ text: String) -> String {
+        let word = text.unicodeScalars.prefix(64).map { scalar -> Character in
+            let isPlain = scalar.isASCII && (scalar.properties.isAlphabetic || ("0"..."9").contains(scalar))
+            return isPlain || "_-.".unicodeScalars.contains(scalar) ? Character(scalar) : "_"
+        }
+        return word.isEmpty ? "refused" : String(word)
+    }
+}

@@ -1,0 +1,130 @@
+internal import Foundation
+public import PushCore
+
+/// Hands notifications to a service of one's own over HTTP: how a platform is added in any language, with no build of the
+/// gateway.
+///
+/// The service takes `POST` requests with a batch of messages and answers 200 with an outcome for each. It checks the
+/// signature (Standard Webhooks), and it must treat a message id that it has seen as done, since a request whose answer is
+/// lost comes again. The whole contract is in the article *Any language* of the documentation.
+public final class ServiceBackend: PushBackend {
+    /// The word after `kind:` in configuration files.
+    public static let kind: BackendKind = "http"
+
+    /// `http`.
+    public var kind: BackendKind { Self.kind }
+    /// What the options say.
+    public var audience: BackendAudience { options.audience }
+
+    private let options: ServiceOptions
+    private let name: String
+    private let pool: any HTTPPool
+    private let time: any TimeSource
+    private let signature: ServiceSignature
+    private let template: HTTPCallTemplate
+
+    /// Makes a backend; nothing is opened before the first message.
+    ///
+    /// Throws ``HTTPPoolError`` when the secret is too short or a certificate of the options cannot be read.
+    public init(options: ServiceOptions, context: BackendContext) throws(HTTPPoolError) {
+        self.options = options
+        name = context.name
+        time = context.time
+        do throws(ServiceSignature.Mistake) {
+            signature = try ServiceSignature(options.secret)
+        } catch {
+            throw HTTPPoolError("secret \(error.problem). \(error.fix)")
+        }
+        var configuration = HTTPPoolConfiguration(endpoint: options.url.endpoint, version: .http1)
+        options.common.apply(to: &configuration)
+        configuration.endpoint = options.url.endpoint
+        pool = try context.http.pool(configuration)
+        template = HTTPCallTemplate(
+            method: "POST",
+            headers: [HTTPHeader("content-type", "application/json"), HTTPHeader("accept", "application/json")],
+            deadline: options.common.timeout
+        )
+    }
+
+    /// Posts the messages in batches, all batches at once as far as connections allow.
+    public func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
+        let batch = ServiceBatch(requests, options, name: name)
+        if !batch.refused.isEmpty { report(batch.refused) }
+        let chunks = batch.chunks
+        guard !chunks.isEmpty else { return }
+        let started = time.now
+        let seconds = Int64(started.timeIntervalSince1970)
+        let path = options.url.path.isEmpty ? "/" : options.url.path
+        let calls = chunks.map { chunk in
+            let fields = signature.fields(id: "msg_\(MessageID.random())", seconds: seconds, body: chunk.body)
+            return HTTPCall(template, path: path, headers: fields, body: chunk.body)
+        }
+        let time = time
+        await pool.send(calls) { replies in
+            for reply in replies {
+                let answer = ServiceAnswer(to: chunks[reply.index], started: started, now: time.now)
+                report(answer.reports(reply.result))
+            }
+        }
+    }
+
+    /// Finds a message that is larger than the service takes, in the longest of its languages' texts.
+    public func check(_ notification: PushNotification, for recipient: Recipient.Form) -> PayloadCheck {
+        let largest = notification.languages.map {
+            ServiceMessage.encode(notification, language: $0, expiration: nil).count
+        }.max()
+        guard let largest, largest > options.maximumMessageBytes else { return PayloadCheck() }
+        let detail = "The message has \(largest) bytes; the service takes \(options.maximumMessageBytes)."
+        return PayloadCheck(faults: [PushWarning(pointer: "#/content", code: "message_too_large", detail: detail)])
+    }
+
+    /// What the options say.
+    public func isRepeatHarmful(_ notification: PushNotification) -> Bool { options.isRepeatHarmful }
+
+    /// The connections.
+    public var health: BackendHealth {
+        let status = pool.status
+        var health = BackendHealth(connections: status.connections, inFlight: status.openStreams)
+        if status.connections == 0, let failure = status.lastConnectFailure {
+            (health.status, health.detail) = (.down, failure.detail)
+        }
+        return health
+    }
+
+    /// Posts a batch without messages: a service that takes it can be reached and knows the secret.
+    public func diagnose() async -> [Diagnosis] {
+        let body = Array(#"{"version":1,"backend":\#(JSONValue.string(name).text),"messages":[]}"#.utf8)
+        let seconds = Int64(time.now.timeIntervalSince1970)
+        let fields = signature.fields(id: "msg_\(MessageID.random())", seconds: seconds, body: body)
+        let path = options.url.path.isEmpty ? "/" : options.url.path
+        do throws(HTTPFailure) {
+            let answer = try await pool.send(HTTPCall(template, path: path, headers: fields, body: body))
+            switch answer.status {
+            case 200: return [Diagnosis("service", .ok, "The service takes signed batches.")]
+            case 401, 403:
+                let fix = "Give both sides the same secret, and set both clocks."
+                return [Diagnosis("secret", .failure, "The service refuses the signature.", fix: fix)]
+            default:
+                let fix = "Check url; an empty batch is answered with 200 and no outcomes."
+                return [Diagnosis("service", .failure, "The service answered \(answer.status).", fix: fix)]
+            }
+        } catch {
+            let fix = "Check url, ca_file and the network path."
+            return [Diagnosis("reachability", .failure, error.detail, fix: fix)]
+        }
+    }
+
+    /// Ends the backend.
+    public func shutdown(grace: Duration) async { await pool.shutdown(grace: grace) }
+}
+
+extension PushNotification {
+    /// Every language that a text has a form for, and nil for the rest.
+    fileprivate var languages: Set<String?> {
+        var all: Set<String?> = [nil]
+        for text in [title, subtitle, body] {
+            if case .localized(_, let languages)? = text { all.formUnion(languages.keys.map { $0 }) }
+        }
+        return all
+    }
+}

@@ -1,0 +1,96 @@
+public import PushCore
+
+/// Where a service listens, how requests to it are signed, and whom it can reach.
+public struct ServiceOptions: Sendable {
+    /// The address that batches are posted to.
+    public var url: HTTPBaseURL
+    /// What requests are signed with.
+    public var secret: Secret
+    /// Whom the service can reach.
+    public var audience: BackendAudience
+    /// The most recipients in one request, 1 to 1,000.
+    public var batchSize: Int
+    /// The largest message that the service takes, in bytes of its JSON, 256 to 1,048,576.
+    public var maximumMessageBytes: Int
+    /// Whether a second copy of a message does harm: false where the service drops repeats of an id, as the contract asks.
+    public var isRepeatHarmful: Bool
+    /// How to connect.
+    public var common: CommonBackendOptions
+
+    /// Makes options; a hundred recipients a request and messages of 64 KiB.
+    public init(
+        url: HTTPBaseURL,
+        secret: Secret,
+        audience: BackendAudience,
+        batchSize: Int = 100,
+        maximumMessageBytes: Int = 65_536,
+        isRepeatHarmful: Bool = false,
+        common: CommonBackendOptions = CommonBackendOptions(maximumConnections: 8)
+    ) {
+        self.url = url
+        self.secret = secret
+        self.audience = audience
+        self.batchSize = min(max(batchSize, 1), 1_000)
+        self.maximumMessageBytes = min(max(maximumMessageBytes, 256), 1_048_576)
+        self.isRepeatHarmful = isRepeatHarmful
+        self.common = common
+    }
+}
+
+extension ServiceOptions {
+    /// Recipients that say themselves whom they mean; tokens are chosen by their services.
+    private static let forms: [Recipient.Form] = [.device, .user, .platformID, .topic, .tags, .everyone]
+
+    /// Reads a section; nil after reporting everything that is wrong with it.
+    init?(_ section: ConfigSection) {
+        let before = section.report.issues.count
+        let common = CommonBackendOptions(section, readsBase: false, connections: 8)
+        if !section.has("url") { section.missing("url", "the address that batches are posted to, as https://host/path") }
+        let url = section.baseURL("url")
+        if !section.has("secret") { section.missing("secret", "a secret of 24 bytes or more, as \"${SERVICE_SECRET}\"") }
+        let secret = section.secret("secret")
+        if let secret {
+            do throws(ServiceSignature.Mistake) {
+                _ = try ServiceSignature(secret)
+            } catch {
+                section.reject("secret", error.problem, fix: error.fix)
+            }
+        }
+        let audience = Self.audience(section)
+        let batchSize = section.integer("batch_size", in: 1...1_000, default: 100)
+        let bytes = section.integer("max_message_bytes", in: 256...1_048_576, default: 65_536)
+        let isHarmful = section.bool("repeats_harm", default: false)
+        guard let url, let secret, section.report.issues.count == before else { return nil }
+        self.init(
+            url: url,
+            secret: secret,
+            audience: audience,
+            batchSize: batchSize,
+            maximumMessageBytes: bytes,
+            isRepeatHarmful: isHarmful,
+            common: common
+        )
+    }
+
+    private static func audience(_ section: ConfigSection) -> BackendAudience {
+        var audience = BackendAudience()
+        for word in section.strings("services") ?? [] {
+            if let service = TokenService.named(word) {
+                audience.services.insert(service)
+            } else {
+                section.rejectWord("services", word, TokenService.known.map(\.rawValue) + ["x-name"])
+            }
+        }
+        for word in section.strings("recipients") ?? [] {
+            if let form = forms.first(where: { $0.rawValue == word }) {
+                audience.forms.insert(form)
+            } else {
+                section.rejectWord("recipients", word, forms.map(\.rawValue))
+            }
+        }
+        if !section.has("services"), !section.has("recipients") {
+            section.missing("services", "the token services whose tokens it takes, or recipients: [user, …]")
+        }
+        return audience
+    }
+}

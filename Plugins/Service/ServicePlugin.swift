@@ -1,0 +1,26 @@
+public import PushCore
+
+extension BackendFactory {
+    /// A service of one's own, in any language, that speaks the contract of ``ServiceBackend``.
+    ///
+    /// ## Configuration keys
+    /// - `url` (address, required): where batches are posted to.
+    /// - `secret` (required): signs every request, 24 bytes or more; `whsec_` and base64, or any text.
+    /// - `services` (list of token services, own ones as `x-name`), `recipients` (list of `device`, `user`, `platform_id`,
+    ///   `topic`, `tags`, `everyone`): whom it can reach; at least one of the two.
+    /// - `batch_size` (1 to 1000, default 100): the most recipients in a request.
+    /// - `max_message_bytes` (256 to 1048576, default 65536), `repeats_harm` (`false`).
+    /// - and those of ``CommonBackendOptions`` but `base_url`.
+    public static let service = BackendFactory(
+        ServiceBackend.kind,
+        summary: "A service of your own over HTTP, in any language"
+    ) { section, context in
+        guard let options = ServiceOptions(section) else { return nil }
+        do {
+            return try ServiceBackend(options: options, context: context)
+        } catch {
+            section.reject("url", "cannot be used: \(error)")
+            return nil
+        }
+    }
+}

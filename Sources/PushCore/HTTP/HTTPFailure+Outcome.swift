@@ -1,0 +1,34 @@
+extension HTTPFailure {
+    /// What a message comes to whose call has no answer, by the one rule of every plugin.
+    ///
+    /// Unknown when the platform can have acted on it. Otherwise a refusal that nobody but time mends, unless the cause stays
+    /// until somebody acts: an alert about a certificate, a credential that cannot be made, a call that HTTP forbids.
+    ///
+    /// - Parameters:
+    ///   - isRepeatHarmful: Whether a second copy does harm.
+    ///   - remark: What an unknown outcome is told besides.
+    public func outcome(isRepeatHarmful: Bool = false, remark: String? = nil) -> DeliveryOutcome {
+        guard stage == .notProcessed else {
+            let words = remark.map { "\(detail); \($0)" } ?? detail
+            return .unknown(
+                UnknownOutcome(reason: cause.reason, detail: words, isRepeatHarmful: isRepeatHarmful)
+            )
+        }
+        let (kind, advice): (Refusal.Kind, Refusal.Advice) =
+            switch cause {
+            // An alert about a certificate stays until somebody acts; a handshake that broke off does not.
+            case .tls where isAboutCertificate: (.account, .parkBackend)
+            case .protocolNotNegotiated, .credentials: (.account, .parkBackend)
+            case .invalidCall: (.message, .never)
+            case .tls, .connect, .proxy, .refusedStream, .goAway, .reset, .connectionLost, .deadline, .queueFull,
+                .cancelled, .badAnswer:
+                (.platform, .retry(after: nil))
+            }
+        return .refused(Refusal(kind, reason: cause.reason, detail: detail, advice: advice))
+    }
+
+    /// Whether a handshake failed for a certificate.
+    public var isAboutCertificate: Bool {
+        cause == .tls && detail.lowercased().contains("certificate")
+    }
+}

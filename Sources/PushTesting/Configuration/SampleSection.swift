@@ -1,0 +1,55 @@
+public import PushCore
+
+/// A backend's section of a configuration file, for the tests of its factory: written as JSON, read like any file.
+///
+///     let sample = SampleSection(["url": "https://push.example"])
+///     let backend = sample.make(.mine, context)
+///     #expect(sample.issues.isEmpty)
+public struct SampleSection {
+    private struct Files: ConfigFileReader {
+        let files: [String: String]
+
+        func contents(of path: String) throws -> [UInt8] {
+            guard let text = files[path] else { throw ConformanceFailure("there is no file \(path)") }
+            return Array(text.utf8)
+        }
+    }
+
+    /// The section.
+    public let section: ConfigSection
+
+    /// Makes a section of `keys`, at the path `backends.sample`; `files` are those that keys can name, by their paths.
+    public init(_ keys: JSONObject, files: [String: String] = [:]) {
+        section = ConfigSection(
+            Self.node(.object(keys)),
+            path: "backends.sample",
+            report: ConfigReport(),
+            files: Files(files: files)
+        )
+    }
+
+    /// What reading has brought to light.
+    public var issues: [ConfigIssue] { section.report.issues }
+
+    /// Makes a backend as the registry does: keys that the factory did not ask for become issues.
+    ///
+    /// Nil after an issue.
+    public func make(_ factory: BackendFactory, _ context: BackendContext) -> (any PushBackend)? {
+        let backend = factory.make(section, context)
+        section.finish()
+        return issues.isEmpty ? backend : nil
+    }
+
+    private static func node(_ value: JSONValue) -> ConfigNode {
+        let origin = ConfigOrigin(file: "sample.yaml", line: 1, column: 1)
+        switch value {
+        case .null: return ConfigNode(.null, origin: origin)
+        case .array(let list): return ConfigNode(.list(list.map(node)), origin: origin)
+        case .object(let object):
+            let entries = object.map { ConfigNode.Entry(key: $0.name, keyOrigin: origin, node: node($0.value)) }
+            return ConfigNode(.map(entries), origin: origin)
+        case .string(let text): return ConfigNode(.scalar(text), origin: origin)
+        case .bool, .integer, .double: return ConfigNode(.scalar(value.text), origin: origin)
+        }
+    }
+}

@@ -1,0 +1,76 @@
+import Foundation
+import PushCore
+import PushHTTP
+import PushTesting
+import Testing
+
+@testable import PushService
+
+/// The sample in Python, run as a reader of the documentation runs it.
+@Suite("A service in another language keeps the contract", .timeLimit(.minutes(1)), .serialized)
+struct AnyLanguageTests {
+    private static let secret = "whsec_c2FuZGJveC1zZWNyZXQtb2YtdGhlLXNlcnZpY2U="
+    private static let program = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
+        .deletingLastPathComponent().deletingLastPathComponent()
+        .appendingPathComponent("Examples/AnyLanguage/service.py").path
+
+    private static func withService(_ body: (Int, FileHandle) async throws -> Void) async throws {
+        let process = Process()
+        process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
+        process.arguments = ["timeout", "60", "python3", program, "0", secret]
+        let output = Pipe()
+        process.standardOutput = output
+        process.standardError = FileHandle.nullDevice
+        try process.run()
+        defer { kill(process.processIdentifier, SIGKILL) }
+        var line = ""
+        while !line.contains("\n") {
+            let more = output.fileHandleForReading.availableData
+            guard !more.isEmpty else { break }  // It has ended.
+            line += String(decoding: more, as: UTF8.self)
+        }
+        let words = line.split(whereSeparator: \.isWhitespace)
+        let port = try #require(words.last.flatMap { Int($0) }, "\(line)")
+        try await body(port, output.fileHandleForReading)
+    }
+
+    @Test("The conformance kit passes", arguments: BackendConformance.checks)
+    func kit(check: ConformanceCheck<BackendConformance.Subject>) async throws {
+        try await Self.withService { port, _ in
+            let transport = NIOTransport(logger: quiet)
+            let url = try #require(HTTPBaseURL(url: "http://127.0.0.1:\(port)/"))
+            let options = ServiceOptions(
+                url: url,
+                secret: Secret(Self.secret),
+                audience: BackendAudience(services: [Harness.own]),
+                maximumMessageBytes: 4_096
+            )
+            let context = BackendContext(name: "python", http: transport, logger: quiet)
+            let backend = try ServiceBackend(options: options, context: context)
+            let result: Result<Void, any Error>
+            do {
+                try await check.run(
+                    BackendConformance.Subject(
+                        backend: backend,
+                        recipient: { Harness.token("t-\($0)") },
+                        deadRecipient: Harness.token("gone-1"),
+                        foreignRecipient: .token(DeviceToken("00fc13adff785122", service: .iOSAPNs)),
+                        payloadLimit: 4_096
+                    )
+                )
+                result = .success(())
+            } catch {
+                result = .failure(error)
+            }
+            await backend.shutdown(grace: .zero)
+            await transport.shutdown(grace: .milliseconds(100))
+            try result.get()
+        }
+    }
+
+    @Test("It is a program that fits on a page")
+    func size() throws {
+        let text = try String(contentsOfFile: Self.program, encoding: .utf8)
+        #expect(text.split(separator: "\n", omittingEmptySubsequences: false).count < 60)
+    }
+}

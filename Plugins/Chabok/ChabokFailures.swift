@@ -36,26 +36,6 @@ enum ChabokFailures {
         }
     }
 
-    /// A send without an answer.
-    static func outcome(of failure: HTTPFailure, resendsAmbiguous: Bool) -> DeliveryOutcome {
-        let reason = failure.cause.reason
-        guard failure.stage == .notProcessed else {
-            return .unknown(
-                UnknownOutcome(reason: reason, detail: failure.detail, isRepeatHarmful: !resendsAmbiguous)
-            )
-        }
-        switch failure.cause {
-        case .credentials, .protocolNotNegotiated:
-            return .refused(Refusal(.account, reason: reason, detail: failure.detail, advice: .parkBackend))
-        case .tls where failure.detail.localizedCaseInsensitiveContains("certificate"):
-            return .refused(Refusal(.account, reason: reason, detail: failure.detail, advice: .parkBackend))
-        case .invalidCall:
-            return .refused(Refusal(.message, reason: reason, detail: failure.detail, advice: .never))
-        default:
-            return .refused(Refusal(.platform, reason: reason, detail: failure.detail, advice: .retry(after: nil)))
-        }
-    }
-
     /// The error of a call that is no send.
     static func error(_ answer: ChabokAnswer) -> PushError {
         let refusal = refusal(answer)

@@ -45,9 +45,9 @@ extension ServiceOptions {
     init?(_ section: ConfigSection) {
         let before = section.report.issues.count
         let common = CommonBackendOptions(section, readsBase: false, connections: 8)
-        if !section.has("url") { section.missing("url", "the address that batches are posted to, as https://host/path") }
+        if !section.has("url") { section.missing("url", "where batches are posted to, as https://host/path") }
         let url = section.baseURL("url")
-        if !section.has("secret") { section.missing("secret", "a secret of 24 bytes or more, as \"${SERVICE_SECRET}\"") }
+        if !section.has("secret") { section.missing("secret", "24 bytes or more, as \"${SERVICE_SECRET}\"") }
         let secret = section.secret("secret")
         if let secret {
             do throws(ServiceSignature.Mistake) {

@@ -6,7 +6,8 @@ import Testing
 /// Holds the README to what the program does: commands are run, configurations checked, code compared with the examples.
 ///
 /// A block's info string says what is done with it: `console run` (commands after `$`, then what they print), `console start`
-/// (a program that stays up), `console make`, `yaml check`, `swift FILE`. In printed text `…` stands for anything.
+/// (a program that stays up), `console make`, `yaml check`, `swift FILE`,
+/// `python FILE`. In printed text `…` stands for anything.
 @Suite("The README", .timeLimit(.minutes(3)))
 struct ReadmeTests {
     private static let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../..")
@@ -82,10 +83,10 @@ struct ReadmeTests {
     @Test("Every piece of code stands in an example, and every make command in the Makefile")
     func code() throws {
         let blocks = try Block.all(in: Self.root.appending(path: "README.md"))
-        let pieces = blocks.filter { $0.info.hasPrefix("swift ") }
+        let pieces = blocks.filter { $0.info.hasPrefix("swift ") || $0.info.hasPrefix("python ") }
         #expect(pieces.count >= 3)
         for piece in pieces {
-            let file = Self.root.appending(path: String(piece.info.dropFirst(6)))
+            let file = Self.root.appending(path: String(piece.info.drop { $0 != " " }.dropFirst()))
             let example = try String(contentsOf: file, encoding: .utf8)
             #expect(Self.squeezed(example).contains(Self.squeezed(piece.text)), "\(piece.text)")
         }

@@ -29,7 +29,8 @@ struct ServicePluginTests {
         #expect(issues.isEmpty)
         #expect(backend?.audience == BackendAudience(services: [TokenService(rawValue: "x-pager"), .iOSAPNs]))
         let more = await Self.make([
-            "url": "http://127.0.0.1:8080", "secret": "a text of at least 24 bytes", "recipients": ["user", "everyone"],
+            "url": "http://127.0.0.1:8080", "secret": "a text of at least 24 bytes",
+            "recipients": ["user", "everyone"],
             "batch_size": 1_000, "max_message_bytes": 256, "repeats_harm": true, "timeout": 5,
         ])
         #expect(more.issues.isEmpty)

@@ -44,7 +44,7 @@ struct ChabokVerdicts: Sendable {
     }
 
     func reports(_ failure: HTTPFailure) -> [DeliveryReport] {
-        all(ChabokFailures.outcome(of: failure, resendsAmbiguous: resendsAmbiguous))
+        all(failure.outcome(isRepeatHarmful: !resendsAmbiguous))
     }
 
     func all(_ outcome: DeliveryOutcome) -> [DeliveryReport] { call.places.map { report($0, outcome) } }

@@ -192,7 +192,8 @@ public final class OneSignalBackend: PushBackend {
                 }
                 return verdict
             case .failure(let failure):
-                return OneSignalVerdict(outcome: failure.outcome(), isOpen: true)  // The idempotency key makes a repeat harmless.
+                // The idempotency key makes a repeat harmless.
+                return OneSignalVerdict(outcome: failure.outcome(), isOpen: true)
             }
         } catch {
             let refusal = Refusal(

@@ -77,7 +77,9 @@ final class ServiceSite: SandboxSite {
             for entry in messages {
                 for recipient in entry["recipients"]?.arrayValue ?? [] {
                     count += 1
-                    if let outcome = world.outcome(of: recipient, entry["message"] ?? .null) { outcomes.append(outcome) }
+                    if let outcome = world.outcome(of: recipient, entry["message"] ?? .null) {
+                        outcomes.append(outcome)
+                    }
                 }
             }
             world.counters.batches += 1

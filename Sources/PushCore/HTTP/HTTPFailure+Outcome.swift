@@ -7,6 +7,7 @@ extension HTTPFailure {
     /// - Parameters:
     ///   - isRepeatHarmful: Whether a second copy does harm.
     ///   - remark: What an unknown outcome is told besides.
+    /// - Returns: The outcome of every message of the call.
     public func outcome(isRepeatHarmful: Bool = false, remark: String? = nil) -> DeliveryOutcome {
         guard stage == .notProcessed else {
             let words = remark.map { "\(detail); \($0)" } ?? detail

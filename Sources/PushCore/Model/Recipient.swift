@@ -29,7 +29,8 @@ public struct TokenService: RawRepresentable, Hashable, Sendable, CustomStringCo
     public static func named(_ name: String) -> TokenService? {
         if let known = known.first(where: { $0.rawValue == name }) { return known }
         let own = name.utf8.dropFirst(2)
-        let isOwn = name.hasPrefix("x-") && (1...30).contains(own.count)
+        let isOwn =
+            name.hasPrefix("x-") && (1...30).contains(own.count)
             && own.allSatisfy { (97...122).contains($0) || (48...57).contains($0) || $0 == 45 }
         return isOwn ? TokenService(rawValue: name) : nil
     }

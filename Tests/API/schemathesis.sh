@@ -46,7 +46,14 @@ validate(document)
 json.dump(document, open(sys.argv[2], "w"))
 PYTHON
 
-"$python" -m schemathesis.cli run "$work/openapi.json" --url "$url" \
+# Each device of a batch is judged by itself, within an answer of 200.
+cat >"$work/schemathesis.toml" <<'TOML'
+[[operations]]
+include-operation-id = "putDevices"
+checks.negative_data_rejection.enabled = false
+TOML
+
+"$python" -m schemathesis.cli --config-file "$work/schemathesis.toml" run "$work/openapi.json" --url "$url" \
     --exclude-operation-id streamEvents \
     --exclude-checks positive_data_acceptance,use_after_free \
-    --max-examples 60 --max-time "${SECONDS_LIMIT:-120}" --seed "${SEED:-42}" --request-timeout 10 --no-color
+    --max-examples 60 --max-time "${SECONDS_LIMIT:-120}" --seed "${SEED:-42}" --request-timeout 40 --no-color

@@ -3,6 +3,7 @@ import Logging
 import PushCore
 import PushHTTP
 import PushSandbox
+import PushTesting
 import Testing
 
 /// The simulator against the examples of Huawei's reference and of its specification, without Chapar's plugin.
@@ -17,9 +18,10 @@ struct HMSRulesTests {
         static func run(
             _ configuration: HMSSimulatorConfiguration = HMSSimulatorConfiguration(),
             version: HTTPPoolConfiguration.Version = .http1,
+            time: any TimeSource = SystemTime(),
             _ body: (Bench) async throws -> Void
         ) async throws {
-            try await HMSSimulator.run(configuration) { simulator in
+            try await HMSSimulator.run(configuration, time: time) { simulator in
                 let transport = NIOTransport(logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
                 func pool(_ listener: SandboxListener) throws -> any HTTPPool {
                     let endpoint = try #require(HTTPEndpoint(url: simulator.url(listener)))
@@ -229,10 +231,13 @@ struct HMSRulesTests {
         configuration.devicesPerSecond = 2
         configuration.flowRetryAfter = 9
         configuration.acceptsAnyToken = true
-        try await Bench.run(configuration) { bench in
+        let time = ManualTime()
+        try await Bench.run(configuration, time: time) { bench in
             let bearer = try await bench.bearer()
             #expect(try await bench.post(Self.recorded, bearer: bearer).status == 200)
             #expect(try await bench.post(Self.recorded, bearer: bearer).status == 503)
+            time.advance(by: .seconds(1))
+            #expect(try await bench.post(Self.recorded, bearer: bearer).status == 200)
         }
     }
 

@@ -304,4 +304,31 @@ struct OneSignalDevicesTests {
             _ = try await Program.wait("the removal") { bench.player(token) == nil ? true : nil }
         }
     }
+
+    @Test("Who turned messages off and on again on the phone comes back with the app's next registration")
+    func comesBack() async throws {
+        try await run { bench in
+            func register(_ number: Int, _ status: ClosedRange<Int>) async throws {
+                let body = #"{"platform":"ios","tokens":{"ios-apns":"\#(SandboxRig.token(60 + number))"}}"#
+                try await bench.put("/v1/devices/phone-\(number)", body, status: status)
+            }
+            for number in 0..<4 { try await register(number, 201...201) }
+            for number in 0..<4 { try await bench.told("phone-\(number)") }
+            let player = try #require(bench.player(SandboxRig.token(61))?.id)
+            bench.simulator.setSubscribed(false, player)
+            let everybody = #"{"devices":["phone-0","phone-1","phone-2","phone-3"]}"#
+            let refused = try await bench.send(everybody)
+            #expect(refused.count { $0["state"] == "failed" } == 1, "\(refused)")
+
+            bench.simulator.setSubscribed(true, player)
+            let before = bench.simulator.counters
+            let still = try await bench.send(#"{"devices":["phone-1"]}"#)
+            #expect(still[0]["attempts"]?.arrayValue?.last?["reason"] == "unsubscribed", "nobody has said otherwise")
+            try await register(1, 200...200)
+            try await bench.told("phone-1")
+            let back = try await bench.send(#"{"devices":["phone-1"]}"#)
+            #expect(back[0]["state"] == "accepted_by_platform", "\(back)")
+            #expect(bench.simulator.counters.idPushRequests == before.idPushRequests, "nobody was opted in")
+        }
+    }
 }

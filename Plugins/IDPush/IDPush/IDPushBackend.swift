@@ -38,7 +38,7 @@ public final class IDPushBackend: PushBackend {
     public let sender: OneSignalBackend?
 
     private let client: IDPushClient
-    private let players: any PlayerStore
+    private let players: WatchedPlayers
     private let registrar: IDPushRegistrar
 
     /// Makes a backend.
@@ -57,7 +57,7 @@ public final class IDPushBackend: PushBackend {
         players: (any PlayerStore)? = nil,
         context: BackendContext
     ) throws(HTTPPoolError) {
-        let players = players ?? PlayerRecord.store(context)
+        let players = WatchedPlayers(players ?? PlayerRecord.store(context))
         self.players = players
         client = try IDPushClient(
             base: options.base,

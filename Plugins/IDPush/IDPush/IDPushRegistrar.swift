@@ -7,7 +7,7 @@ import PushCore
 struct IDPushRegistrar: DeviceRegistrar, SubscriptionManager, TagEditor {
     let client: IDPushClient
     let options: IDPushOptions
-    let players: any PlayerStore
+    let players: WatchedPlayers
     let turns: DeviceTurns
     let time: any TimeSource
 
@@ -15,6 +15,9 @@ struct IDPushRegistrar: DeviceRegistrar, SubscriptionManager, TagEditor {
 
     /// Whether the device has a token that OneSignal takes.
     func accepts(_ device: DeviceRecord) -> Bool { (try? DeviceFields(device)) != nil }
+
+    /// Whether the device turned messages off.
+    func awaits(_ device: DeviceRecord) -> Bool { players.isDeclined(device.id) }
 
     /// The project, which is a secret and goes in as a hash, and the entitlement of its tokens.
     var stamp: String { DeviceFields.hash("\(options.projectID.reveal())\n\(options.environment.rawValue)") }

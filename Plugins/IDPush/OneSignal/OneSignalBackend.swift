@@ -52,7 +52,7 @@ public final class OneSignalBackend: PushBackend {
         name = context.name
         logger = context.logger
         announce = context.announce
-        let players = players ?? PlayerRecord.store(context)
+        let players = WatchedPlayers(players ?? PlayerRecord.store(context))
         self.players = players
         api = try OneSignalAPI(options, strategy: strategy, context: context)
         messages = OneSignalMessages(api: api)
@@ -323,11 +323,15 @@ public final class OneSignalBackend: PushBackend {
 /// What both models of devices can do.
 protocol OneSignalDevices: DeviceRegistrar, SubscriptionManager, TagEditor {
     var api: OneSignalAPI { get }
+    var players: WatchedPlayers { get }
 }
 
 extension OneSignalDevices {
     /// Whether the device has a token that OneSignal takes.
     func accepts(_ device: DeviceRecord) -> Bool { (try? DeviceFields(device)) != nil }
+
+    /// Whether the device turned messages off.
+    func awaits(_ device: DeviceRecord) -> Bool { players.isDeclined(device.id) }
 
     /// The app, its model and the entitlement of its tokens.
     var stamp: String {

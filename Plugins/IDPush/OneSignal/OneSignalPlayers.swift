@@ -4,7 +4,7 @@ import PushCore
 /// Devices by OneSignal's legacy player API: a device is a record of its own, with its own tags.
 struct OneSignalPlayers: OneSignalDevices {
     let api: OneSignalAPI
-    let players: any PlayerStore
+    let players: WatchedPlayers
     let turns: DeviceTurns
 
     private var app: String { api.options.appID }

@@ -4,7 +4,7 @@ import PushCore
 /// Devices by OneSignal's user model: a user owns subscriptions, and tags belong to the user.
 struct OneSignalUsers: OneSignalDevices {
     let api: OneSignalAPI
-    let players: any PlayerStore
+    let players: WatchedPlayers
     let turns: DeviceTurns
 
     private var app: String { api.options.appID }

@@ -69,6 +69,12 @@ public protocol DeviceRegistrar: Sendable {
     /// When it differs from the one that a gateway kept, every device is registered again.
     var stamp: String { get }
 
+    /// Whether the platform is to be told when the app registers the device again, although nothing has changed.
+    ///
+    /// So for one that turned messages off at the platform, and may have turned them on. Asked at each registration, within
+    /// the store's commit: it must not wait.
+    func awaits(_ device: DeviceRecord) -> Bool
+
     /// Adds the device or brings it up to date; returns the platform's id of it.
     ///
     /// Cheap when nothing has changed since the last time: no request then.
@@ -80,6 +86,8 @@ public protocol DeviceRegistrar: Sendable {
 extension DeviceRegistrar {
     /// Any device with a token.
     public func accepts(_ device: DeviceRecord) -> Bool { !device.tokens.isEmpty }
+    /// Never.
+    public func awaits(_ device: DeviceRecord) -> Bool { false }
     /// Nothing decides but the device.
     public var stamp: String { "" }
 }

@@ -37,6 +37,7 @@ struct GroupRegistrar: DeviceRegistrar {
     }
 
     func accepts(_ device: DeviceRecord) -> Bool { members.contains { $0.accepts(device) } }
+    func awaits(_ device: DeviceRecord) -> Bool { members.contains { $0.awaits(device) } }
 
     var stamp: String { members.map(\.stamp).joined(separator: "\n") }
 

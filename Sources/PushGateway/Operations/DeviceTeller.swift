@@ -60,8 +60,9 @@ struct DeviceTeller: Sendable {
             )
         }
         if let after, isThere {
-            if listener.registrar != nil, !wasThere || before?.withoutTags != after.withoutTags {
-                add(.register, after)
+            if let registrar = listener.registrar {
+                let isNews = !wasThere || before?.withoutTags != after.withoutTags
+                if isNews || Self.isRegisteredAgain(old, new) && registrar.awaits(after) { add(.register, after) }
             }
             let changes = Self.changes(from: wasThere ? before?.tags ?? [] : [], to: after.tags)
             if let editor = listener.tags, !changes.isEmpty, editor.issues(in: changes, of: after).isEmpty {
@@ -71,6 +72,14 @@ struct DeviceTeller: Sendable {
             add(.remove, before, before.stored)
         }
         return operations
+    }
+
+    /// Whether the app has registered a token that it had registered before.
+    private static func isRegisteredAgain(_ old: Device?, _ new: Device?) -> Bool {
+        guard let old, let new else { return false }
+        return new.tokens.contains { token in
+            old.tokens.contains { $0.token == token.token && $0.registeredAt < token.registeredAt }
+        }
     }
 
     /// The tags of a registry as a platform's keys and values: `key:value` is one, a word alone has the value `1`, and what is

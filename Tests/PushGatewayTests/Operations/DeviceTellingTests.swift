@@ -2,6 +2,7 @@ import Foundation
 import PushCore
 import PushStoreSQLite
 import PushTesting
+import Synchronization
 import Testing
 
 @testable import PushGateway
@@ -62,6 +63,29 @@ struct DeviceTellingTests {
         }
         #expect(platform.words == ["register a", "register a", "remove a"])
         #expect(platform.calls.map(\.device.token?.value) == ["t-a", "second", "second"])
+    }
+
+    @Test(
+        "A device that registers again unchanged is told of where it is awaited, and nowhere else",
+        arguments: [true, false]
+    )
+    func registersAgain(isAwaited: Bool) async throws {
+        let platform = ScriptedPlatform()
+        try await OperationRig.run { rig in
+            try await rig.run(["crm": platform]) { state, _ in
+                try await rig.introduced()
+                _ = try await state.devices.put([rig.device("a")], telling: state.telling)
+                try await rig.settled()
+                if isAwaited { platform.awaited.withLock { $0 = ["a"] } }
+                _ = try await state.devices.patch("a", telling: state.telling) { $0.lastSeen = $0.createdAt }
+                try await rig.settled()
+                #expect(platform.words == ["register a"], "its app did not register it")
+                rig.time.advance(by: .seconds(60))
+                _ = try await state.devices.put([rig.device("a")], telling: state.telling)
+                try await rig.settled()
+            }
+        }
+        #expect(platform.words == (isAwaited ? ["register a", "register a"] : ["register a"]))
     }
 
     @Test("register_devices: false tells nobody")

@@ -26,6 +26,8 @@ final class ScriptedPlatform: PushBackend, DeviceRegistrar, SubscriptionManager,
     let operationPolicy: OperationPolicy
     private let script: Script
     private let state = Mutex<(calls: [Call], resumed: [DeviceRecord], forgotten: [String?])>(([], [], []))
+    /// The devices whose next registration it wants to hear of.
+    let awaited = Mutex<Set<String>>([])
     /// What ``resume(_:)`` answers.
     let resumption: Mutex<Result<SubscriptionReport?, PushError>>
 
@@ -74,6 +76,7 @@ final class ScriptedPlatform: PushBackend, DeviceRegistrar, SubscriptionManager,
     func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {}
     func forget(device: String?) async throws(PushError) { state.withLock { $0.forgotten.append(device) } }
 
+    func awaits(_ device: DeviceRecord) -> Bool { awaited.withLock { $0.contains(device.id) } }
     func register(_ device: DeviceRecord) async throws(PushError) -> String {
         try await take(.register, device)
         return "platform-\(device.id)"

@@ -8,21 +8,19 @@ import PushSandbox
 import Synchronization
 
 enum AltcraftExample {
-    static func run(_ sandbox: Sandbox) async throws {
-        let transport = NIOTransport(logger: Logger(label: "example"))
-        try await inTheWordsOfTheSDK(sandbox, transport)
-        try await throughThePlugin(sandbox, transport)
-        await transport.shutdown(grace: .seconds(1))
+    static func run(_ client: PushClient, _ sandbox: Sandbox) async throws {
+        try await inTheWordsOfTheSDK(client, sandbox)
+        try await throughThePlugin(client, sandbox)
     }
 
     /// What an app wrote with the SDK: the log-in suspends the anonymous profile's subscription and makes the user's.
-    private static func inTheWordsOfTheSDK(_ sandbox: Sandbox, _ transport: NIOTransport) async throws {
+    private static func inTheWordsOfTheSDK(_ client: PushClient, _ sandbox: Sandbox) async throws {
         var common = CommonBackendOptions(timeout: .seconds(30))
         common.trustPEM = sandbox.authority.certificatePEM
         let login = Login(signer: try signer(sandbox))
         let token = "ab" + String(repeating: "1", count: 62)
 
-        let sdk = AltcraftSDK(http: transport, common: common, logger: Logger(label: "example"))
+        let sdk = AltcraftSDK(http: client.http, common: common, logger: Logger(label: "example"))
         sdk.eventSDKFunctions.subscribe { event in print("altcraft:", event.eventCode ?? 0, event.message ?? "") }
         sdk.setJWTProvider(provider: login)
         let configuration = AltcraftConfiguration.Builder(events: sdk.eventSDKFunctions)
@@ -49,16 +47,13 @@ enum AltcraftExample {
     }
 
     /// What a server does that keeps its own devices and its own queue; a gateway's queue does it for its registry.
-    private static func throughThePlugin(_ sandbox: Sandbox, _ transport: NIOTransport) async throws {
+    private static func throughThePlugin(_ client: PushClient, _ sandbox: Sandbox) async throws {
         let pixelHost = HTTPBaseURL(url: sandbox.altcraft.url) ?? HTTPBaseURL(HTTPEndpoint(host: "127.0.0.1"))
         var options = AltcraftOptions(base: pixelHost)
         options.common.trustPEM = sandbox.authority.certificatePEM
 
-        let altcraft = try AltcraftBackend(
-            options: options,
-            auth: AltcraftAuth(source: try signer(sandbox)),
-            context: BackendContext(name: "crm", http: transport, logger: Logger(label: "example"))
-        )
+        let auth = AltcraftAuth(source: try signer(sandbox))
+        let altcraft = try client.backend("crm") { try AltcraftBackend(options: options, auth: auth, context: $0) }
         let phone = DeviceRecord(
             id: "phone-1",
             user: "omid",
@@ -68,8 +63,6 @@ enum AltcraftExample {
         let change = SubscriptionChange(.subscribed, options: ["custom_fields": ["plan": "gold"], "replace": true])
         let answer = try await altcraft.mobile.subscription(change, of: phone, as: OperationAttempt(at: Date()))
         print("altcraft:", answer.response?.profile?.subscription?.status ?? "no subscription")
-
-        await altcraft.shutdown(grace: .seconds(1))
     }
 
     /// Users are in database 12, devices without a user in 11; for Altcraft itself read the key from a safe place.

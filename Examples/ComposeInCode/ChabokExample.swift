@@ -1,7 +1,6 @@
 // Chabok from code: a message to a user, and what the app's server does with the click that comes back. Beside it the
 // release notes of an app, as the client library NoskheKit has them.
 import Foundation
-import Logging
 import PushChabok
 import PushCore
 import PushHTTP
@@ -9,20 +8,16 @@ import PushReleaseNotes
 import PushSandbox
 
 enum ChabokExample {
-    static func run(_ sandbox: Sandbox) async throws {
-        let transport = NIOTransport(logger: Logger(label: "example"))
+    static func run(_ client: PushClient, _ sandbox: Sandbox) async throws {
         let base = HTTPBaseURL(url: sandbox.chabok.url(ChabokSimulator.sandbox))
         let accessToken = Secret(sandbox.chabok.rules.accessTokens[ChabokSimulator.sandbox] ?? "")
 
         var options = ChabokOptions(appID: "shop", environment: .sandbox, accessToken: accessToken)
         options.base = base ?? options.base  // For Chabok itself leave this line and the next one out.
         options.common.trustPEM = sandbox.chabok.certificatePEM
-        let chabok = try ChabokBackend(
-            options: options,
-            context: BackendContext(name: "chabok", http: transport, logger: Logger(label: "example"))
-        )
+        let chabok = try client.backend("chabok") { try ChabokBackend(options: options, context: $0) }
         let parcel = PushNotification(title: "Parcel 7781", body: "Left Tabriz", data: ["order": 41])
-        print("chabok:", await chabok.send(parcel, to: [.user("989120001122")]))
+        print("chabok:", await chabok.send(parcel, to: .user("989120001122")))
 
         let gold = ChabokSegment([.init("tags", .include, ["GOLD"]), .init("launchTime", .after, "72h")])
         let sent = try await chabok.messages.send(parcel, to: .segment(gold))
@@ -34,8 +29,6 @@ enum ChabokExample {
             actionIdentifier: "com.apple.UNNotificationDefaultActionIdentifier"
         )
         print("chabok:", click.action, click.customData?.text ?? "no data")
-        await chabok.shutdown(grace: .seconds(1))
-        await transport.shutdown(grace: .seconds(1))
         try showReleaseNotes()
     }
 

@@ -1,5 +1,4 @@
 // Three platforms as one: what Apple cannot reach any more goes through Firebase, what Google cannot reach through Huawei.
-import Logging
 import PushAPNs
 import PushCore
 import PushFCM
@@ -8,9 +7,10 @@ import PushHTTP
 import PushSandbox
 
 enum FallbackExample {
-    static func run(apple: APNsBackend, _ sandbox: Sandbox) async throws {
-        let google = try makeGoogle(sandbox)
-        let huawei = try makeHuawei(sandbox)
+    static func run(_ client: PushClient, _ sandbox: Sandbox) async throws {
+        let apple = try client.backend("apple") { try APNsBackend(options: appleOptions(sandbox), context: $0) }
+        let google = try client.backend("google") { try FCMBackend(options: googleOptions(sandbox), context: $0) }
+        let huawei = try client.backend("huawei") { try HMSBackend(options: huaweiOptions(sandbox), context: $0) }
 
         // Each platform gets the token of its own service, never another's. The simulators call the first ones dead.
         let devices = [
@@ -23,21 +23,28 @@ enum FallbackExample {
                 DeviceToken("huawei-42", service: .androidHuawei),
             ],
         ]
-        let chain = FallbackBackend(
-            [
-                NamedBackend("apple", apple.breaking().bounded(to: 1_000)),
-                NamedBackend("google", google.paced(.perMinute(600_000, rampUp: .seconds(60)))),
-                NamedBackend("huawei", huawei),
-            ],
-            onUnknown: .wait,
-            resolver: RecipientResolver { ids in devices.filter { ids.contains($0.key) } },
-            observe: { entry in print("\(entry.backend):", words(entry.event)) }
-        )
+        let chain = try client.backend("everywhere") { _ in
+            FallbackBackend(
+                [
+                    NamedBackend("apple", apple.breaking().bounded(to: 1_000)),
+                    NamedBackend("google", google.paced(.perMinute(600_000, rampUp: .seconds(60)))),
+                    NamedBackend("huawei", huawei),
+                ],
+                onUnknown: .wait,
+                resolver: RecipientResolver { ids in devices.filter { ids.contains($0.key) } },
+                observe: { entry in print("\(entry.backend):", words(entry.event)) }
+            )
+        }
 
-        let notification = PushNotification(title: "Order 42", body: "is on its way")
+        let notification = PushNotification(
+            title: .localized(default: "Order 42", languages: ["fa": "سفارش ۴۲"]),
+            body: "is on its way",
+            sound: "default",
+            data: ["order": "42"],
+            collapseID: "order-42"
+        )
         let outcomes = await chain.send(notification, to: [.device("iphone"), .device("phone")])
         for outcome in outcomes { print("at last:", words(.answered(outcome))) }
-        await chain.shutdown(grace: .seconds(1))
     }
 
     private static func words(_ event: PlanEvent) -> String {
@@ -50,28 +57,30 @@ enum FallbackExample {
         }
     }
 
-    /// For Firebase itself leave the two lines about the simulator out, and read the service account's file.
-    private static func makeGoogle(_ sandbox: Sandbox) throws -> FCMBackend {
-        let logger = Logger(label: "example")
-        let account = try GoogleServiceAccount(json: Secret(sandbox.fcm.credentialsFile))
-        var options = FCMOptions(serviceAccount: account)
-        options.common.baseURL = HTTPEndpoint(url: sandbox.fcm.url(.send))
-        options.common.trustPEM = sandbox.authority.certificatePEM
-        let context = BackendContext(name: "android", http: NIOTransport(logger: logger), logger: logger)
-        return try FCMBackend(options: options, context: context)
+    // For the platforms themselves leave the lines about the simulators out, and read the keys from a safe place.
+
+    private static func appleOptions(_ sandbox: Sandbox) throws -> APNsOptions {
+        let key = try APNsAuthKey(pem: Secret(sandbox.apns.key.pem))
+        let (keyID, teamID) = (sandbox.apns.key.keyID, sandbox.apns.key.teamID)
+        var options = APNsOptions(credential: .key(key, keyID: keyID, teamID: teamID), topic: Sandbox.topic)
+        options.common.simulate(sandbox.apns.url(.production), sandbox)
+        return options
     }
-    /// For Huawei itself leave the three lines about the simulator out.
-    private static func makeHuawei(_ sandbox: Sandbox) throws -> HMSBackend {
-        let logger = Logger(label: "example")
+
+    private static func googleOptions(_ sandbox: Sandbox) throws -> FCMOptions {
+        var options = FCMOptions(serviceAccount: try GoogleServiceAccount(json: Secret(sandbox.fcm.credentialsFile)))
+        options.common.simulate(sandbox.fcm.url(.send), sandbox)
+        return options
+    }
+
+    private static func huaweiOptions(_ sandbox: Sandbox) -> HMSOptions {
         let app = sandbox.hms.app
         var options = HMSOptions(
             credential: .client(id: app.appID, secret: Secret(app.clientSecret)),
             api: .v1(appID: app.appID)
         )
-        options.common.baseURL = HTTPEndpoint(url: sandbox.hms.url(HMSSimulator.push))
+        options.common.simulate(sandbox.hms.url(HMSSimulator.push), sandbox)
         options.tokenEndpoint = HTTPEndpoint(url: sandbox.hms.url(HMSSimulator.token)) ?? options.tokenEndpoint
-        options.common.trustPEM = sandbox.authority.certificatePEM
-        let context = BackendContext(name: "huawei", http: NIOTransport(logger: logger), logger: logger)
-        return try HMSBackend(options: options, context: context)
+        return options
     }
 }

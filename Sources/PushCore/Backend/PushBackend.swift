@@ -143,6 +143,11 @@ extension PushBackend {
         return await send([request])[0]
     }
 
+    /// Sends one notification to one recipient and waits for the outcome.
+    public func send(_ notification: PushNotification, to recipient: Recipient) async -> DeliveryOutcome {
+        await send(notification, to: [recipient])[0]
+    }
+
     /// Sends several notifications and waits for every outcome: a row for each request, in the order of its recipients.
     public func send(_ requests: [PushRequest]) async -> [[DeliveryOutcome]] {
         let collector = OutcomeCollector(requests)

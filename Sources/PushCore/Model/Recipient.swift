@@ -92,6 +92,11 @@ public struct TagFilter: Hashable, Sendable {
 }
 
 extension Recipient {
+    /// One installation of an app, by the text of its token.
+    public static func token(_ value: String, service: TokenService) -> Recipient {
+        .token(DeviceToken(value, service: service))
+    }
+
     /// What sort of recipient it is, for capability checks and for the words of an error.
     public enum Form: String, Sendable, CaseIterable {
         /// A device token.

@@ -1,0 +1,97 @@
+internal import Synchronization
+
+/// Bearer tokens that a closure fetches, for any backend that takes an ``AuthStrategy``.
+///
+/// For code that gets its access tokens from somewhere of its own. Tokens are kept for their life, a thousand callers share
+/// one call of the closure, and the token goes to one address only. A refused token is replaced once: when the fresh one is
+/// refused within `pause`, fetching more would not help, and the strategy says so.
+public struct ClosureAuthStrategy: AuthStrategy {
+    private let address: HTTPEndpoint
+    private let pause: Duration
+    private let now: @Sendable () -> ContinuousClock.Instant
+    private let cache: AccessTokenCache
+    private let replacement: Replacement
+
+    /// Makes a strategy; the closure is called when a token is first needed.
+    ///
+    /// - Parameters:
+    ///   - address: The only address whose requests carry the token.
+    ///   - deadline: How long `fetch` may take.
+    ///   - pause: How long after a refused token was replaced the next refusal is final.
+    ///   - now: The clock, a parameter for tests.
+    ///   - fetch: Gives a token with its lifetime. A ``PushError`` that it throws reaches whoever sends; of any other error
+    ///     nothing is shown, since it might hold the token.
+    public init(
+        for address: HTTPEndpoint,
+        deadline: Duration = .seconds(10),
+        pause: Duration = .seconds(10),
+        now: @escaping @Sendable () -> ContinuousClock.Instant = { .now },
+        fetch: @escaping @Sendable () async throws -> AccessToken
+    ) {
+        self.address = address
+        self.pause = pause
+        self.now = now
+        replacement = Replacement()
+        cache = AccessTokenCache(now: now) { () async throws(PushError) -> AccessToken in
+            do {
+                return try await Deadline.run(deadline, fetch)
+            } catch is Deadline.Passed {
+                throw PushError(.unavailable, "no access token came within \(deadline.inSeconds) s")
+            } catch let error as PushError {
+                throw error
+            } catch {
+                throw PushError(.unavailable, "the access token could not be fetched")
+            }
+        }
+    }
+
+    /// The token as `authorization: Bearer …`.
+    ///
+    /// Throws what the closure throws, and ``PushError/Code/unsupported`` for any other address.
+    public func credential(for destination: HTTPEndpoint) async throws(PushError) -> AuthCredential {
+        guard destination == address else { throw PushError(.unsupported, "the access token is for \(address) only") }
+        let entry = try await cache.token()
+        return AuthCredential(
+            headers: [.init("authorization", Secret("Bearer \(entry.token.value.reveal())"))],
+            generation: entry.generation
+        )
+    }
+
+    /// Forgets a token that was refused with 401; any other refusal no token mends.
+    public func refused(_ credential: AuthCredential, status: Int, reason: String?) async -> AuthDecision {
+        guard status == 401 else {
+            return .giveUp("\(address) refused the request with \(status), which no other access token mends")
+        }
+        switch replacement.judge(credential.generation, now(), pause: pause) {
+        case .isReplaced: return .retry
+        case .isTooSoon: return .giveUp("\(address) refused a fresh access token: check what gives it")
+        case .mustGo:
+            await cache.invalidate(generation: credential.generation)
+            return .retry
+        }
+    }
+
+    /// Whether the call goes to the one address.
+    public func covers(_ endpoint: HTTPEndpoint, path: String) -> Bool { endpoint == address }
+
+    /// Waits for the fetch under way, which has a deadline.
+    public func shutdown() async { await cache.settle() }
+
+    /// Which token was refused last, and when.
+    private final class Replacement: Sendable {
+        enum Verdict { case isReplaced, isTooSoon, mustGo }
+
+        private let last = Mutex<(generation: UInt64, at: ContinuousClock.Instant)?>(nil)
+
+        func judge(_ generation: UInt64, _ now: ContinuousClock.Instant, pause: Duration) -> Verdict {
+            last.withLock { last in
+                if let last {
+                    if generation <= last.generation { return .isReplaced }
+                    if now < last.at + pause { return .isTooSoon }
+                }
+                last = (generation, now)
+                return .mustGo
+            }
+        }
+    }
+}

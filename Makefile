@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo build release test lint format bench deps test-deps clean
+.PHONY: help demo build release test lint format bench docs deps test-deps clean
 
 SOURCES := Package.swift Sources Plugins Tests Examples $(wildcard Benchmarks)
 CHAPAR := .build/debug/chapar
@@ -34,6 +34,7 @@ test: test-deps lint  ## Everything that CI checks
 	    swift test --skip-build --no-parallel --skip ChaparTests
 	swift test --skip-build --no-parallel --filter ChaparTests
 	.build/debug/ComposeInCode && .build/debug/CustomPlugin
+	./.ci/docs
 	$(CHAPAR) demo --once
 	./.ci/end-to-end $(CHAPAR)
 	@if [ -e .venv/schemathesis.ok ] && [ -e .venv/openapi-spec-validator.ok ]; then \
@@ -42,6 +43,9 @@ test: test-deps lint  ## Everything that CI checks
 
 bench: release  ## How fast this machine is: accepts and deliveries per second through the whole gateway
 	.build/release/chapar bench
+
+docs: test-deps  ## Build the documentation into .build/docs, without warnings
+	./.ci/docs
 
 deps:  ## Install the system libraries that the program links, where they are missing
 	@./.ci/packages libsqlite3-dev libnghttp2-dev

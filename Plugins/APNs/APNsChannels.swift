@@ -55,7 +55,7 @@ public final class APNsChannels: Sendable {
         return id
     }
 
-    /// How a channel was made; throws ``PushError/Code/invalidRequest`` when there is no such channel.
+    /// How a channel was made; throws `PushError.Code.invalidRequest` when there is no such channel.
     public func read(_ id: String) async throws(PushError) -> MessageStorage {
         let answer = try await call("GET", "channels", channel: id)
         guard let value = try? JSONValue(parsing: answer.body),

@@ -2,7 +2,7 @@ public import PushCore
 
 /// Gives and checks the device tokens of `ios-apns`, for code that gets them from an app.
 ///
-/// An APNs token cannot be deleted, neither by the app nor by a server, so this type is no ``TokenDeleting``: a caller finds
+/// An APNs token cannot be deleted, neither by the app nor by a server, so this type is no `TokenDeleting`: a caller finds
 /// that out by asking, not by failing.
 public struct APNsTokenProvider: TokenProvider {
     /// `ios-apns`.
@@ -23,7 +23,7 @@ public struct APNsTokenProvider: TokenProvider {
 
     /// The current token in lower-case hexadecimal; nil when the app has none for now.
     ///
-    /// Throws ``PushError/Code/unavailable`` when the app fails or does not answer within the deadline.
+    /// Throws `PushError.Code.unavailable` when the app fails or does not answer within the deadline.
     public func token() async throws(PushError) -> DeviceToken? {
         let bytes: [UInt8]?
         do {

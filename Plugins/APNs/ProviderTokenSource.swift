@@ -10,8 +10,8 @@ import Synchronization
 /// is minted within 20 minutes of the last: at most two tokens live at once, and none goes out older than 55 minutes.
 /// Signing takes microseconds, so it happens under the lock: a thousand refusals at once find the one new token.
 ///
-/// The newest token survives a restart in the ``StateStore``, which several nodes share: Apple counts the tokens, not us.
-/// Used by ``APNsBackend`` through its connection policy, and by anybody else as an ``AuthStrategy``.
+/// The newest token survives a restart in the `StateStore`, which several nodes share: Apple counts the tokens, not us.
+/// Used by ``APNsBackend`` through its connection policy, and by anybody else as an `AuthStrategy`.
 public final class ProviderTokenSource: Sendable {
     /// The spans of the rules, in seconds.
     enum Rule {

@@ -117,7 +117,7 @@ final class AltcraftDesk: Sendable {
 
     /// Makes the request that `make` builds for a matching mode, and gives the answer of a success.
     ///
-    /// - Throws: ``PushError/Code/unavailable`` or ``PushError/Code/badAnswer`` for what is worth another try, anything else
+    /// - Throws: `PushError.Code.unavailable` or `PushError.Code.badAnswer` for what is worth another try, anything else
     ///   for what is not; the reason is the event's number.
     func perform(
         _ errand: AltcraftErrand,

@@ -102,7 +102,7 @@ public final class AltcraftDevices: Sendable {
 
     /// Brings the subscription to a status; Altcraft's answer.
     ///
-    /// - Throws: ``PushError/Code/invalidRequest`` without sending anything when the options are wrong, else what became of
+    /// - Throws: `PushError.Code.invalidRequest` without sending anything when the options are wrong, else what became of
     ///   the request.
     public func subscription(
         _ change: SubscriptionChange,

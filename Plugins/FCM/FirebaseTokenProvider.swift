@@ -66,7 +66,7 @@ public struct FirebaseTokenProvider: TokenProvider {
 
     /// The current token; nil when the app has none for now.
     ///
-    /// Throws ``PushError/Code/unavailable`` when the app fails or does not answer within the deadline.
+    /// Throws `PushError.Code.unavailable` when the app fails or does not answer within the deadline.
     public func token() async throws(PushError) -> DeviceToken? {
         let text: String?
         do {
@@ -159,7 +159,7 @@ public struct FirebaseDeletingTokenProvider: TokenDeleting {
 
     /// Has the app delete its token.
     ///
-    /// Throws ``PushError/Code/unavailable`` when it could not: the old token then stays good, and its row must stay.
+    /// Throws `PushError.Code.unavailable` when it could not: the old token then stays good, and its row must stay.
     public func delete(_ token: DeviceToken) async throws(PushError) {
         do {
             try await Deadline.run(deadline, remove)

@@ -54,7 +54,7 @@ public struct HMSTokenProvider: TokenDeleting {
 
     /// The current token, byte for byte; nil when the app has none for now.
     ///
-    /// Throws ``PushError/Code/unavailable`` when the app fails or does not answer within the deadline.
+    /// Throws `PushError.Code.unavailable` when the app fails or does not answer within the deadline.
     public func token() async throws(PushError) -> DeviceToken? {
         let text: String?
         do {
@@ -123,7 +123,7 @@ extension HMSBackend {
 
     /// Deletes a device's token and its topics at Huawei, by the call of the older reference.
     ///
-    /// Throws ``PushError/Code/unsupported`` without an app id.
+    /// Throws `PushError.Code.unsupported` without an app id.
     public func deleteToken(_ token: DeviceToken) async throws(PushError) {
         guard let appID = options.appID else {
             throw PushError(.unsupported, "deleting tokens needs app_id")

@@ -37,7 +37,7 @@ public final class AltcraftAuth: Sendable {
 
     /// The credential of an identity, fetched first when there is none.
     ///
-    /// - Throws: ``PushError/Code/unavailable`` with the reason 540 (there is no JWT), 541 or 542 (it cannot be used), or 543
+    /// - Throws: `PushError.Code.unavailable` with the reason 540 (there is no JWT), 541 or 542 (it cannot be used), or 543
     ///   (neither kind of credential is set up).
     public func session(for identity: AltcraftIdentity) async throws(PushError) -> AltcraftSession {
         if let rToken {

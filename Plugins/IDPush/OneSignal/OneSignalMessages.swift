@@ -70,7 +70,7 @@ public struct OneSignalMessages: MessageCanceller, MessageTracker {
 
     let api: OneSignalAPI
 
-    /// Makes a message for any audience, in one request: what a ``Recipient`` cannot say (aliases of other labels, filters on
+    /// Makes a message for any audience, in one request: what a `Recipient` cannot say (aliases of other labels, filters on
     /// sessions, excluded segments).
     ///
     /// - Parameters:

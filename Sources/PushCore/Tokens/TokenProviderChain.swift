@@ -5,7 +5,7 @@
 ///
 /// A provider has a deadline of its own, and the chain's: one that never answers is cancelled and left behind, and is not
 /// asked again until it has come back, so that at most one call of each provider is under way. The chain owns those calls;
-/// ``shutdown()`` ends them.
+/// ``shutdown(grace:)`` ends them.
 public actor TokenProviderChain {
     /// Apple's own tokens first, then Firebase's, then Huawei's.
     public static let defaultOrder: [TokenService] = [.iOSAPNs, .iOSFirebase, .iOSHuawei]

@@ -31,7 +31,7 @@ public struct RegisteredTokenProvider: TokenProvider {
 
     /// The registered token; nil when the device has none, when it is dead, or when there is no such device.
     ///
-    /// Throws ``PushError/Code/unavailable`` when the registry cannot be read.
+    /// Throws `PushError.Code.unavailable` when the registry cannot be read.
     public func token() async throws(PushError) -> DeviceToken? {
         do throws(StoreError) {
             return try await store.device(device)?.liveToken(of: service)

@@ -20,7 +20,7 @@ struct OperationCall: Sendable {
 
     /// Carries out an operation about a device as it is now; nil when it is gone.
     ///
-    /// - Throws: What the platform answered; ``PushError/Code/unavailable`` when it did not answer in time.
+    /// - Throws: What the platform answered; `PushError.Code.unavailable` when it did not answer in time.
     func perform(_ claim: ClaimedOperation, _ device: Device?) async throws(PushError) -> Answer {
         do {
             return try await Deadline.run(Self.deadline, time: time) { try await call(claim, device) }

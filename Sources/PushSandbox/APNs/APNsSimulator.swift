@@ -15,7 +15,7 @@ public struct SandboxError: Error, Sendable, CustomStringConvertible {
 ///
 /// Four listeners: device sends and broadcasts for development and production, and channel management for each. A client
 /// needs ``authority``'s certificate, the address of ``url(_:)`` and ``key``. Tests register devices, send, and look at
-/// ``inbox`` and ``counters``; ``add(_:)`` makes things go wrong.
+/// ``inbox`` and ``counters``; `add` makes things go wrong.
 ///
 /// All of it runs on one event loop. The properties can be read from any thread at any time.
 public final class APNsSimulator: Sendable {

@@ -1,6 +1,6 @@
 public import PushCore
 
-/// What every ``AuthStrategy`` promises, as checks that a plugin's tests run.
+/// What every `AuthStrategy` promises, as checks that a plugin's tests run.
 public enum AuthStrategyConformance {
     /// A strategy with what the checks need to know about it.
     public struct Subject: Sendable {

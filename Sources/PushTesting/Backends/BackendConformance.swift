@@ -1,7 +1,7 @@
 public import PushCore
 internal import Synchronization
 
-/// What every ``PushBackend`` promises, as checks that a plugin's tests run against their own simulator.
+/// What every `PushBackend` promises, as checks that a plugin's tests run against their own simulator.
 ///
 /// Each check gets a fresh subject. Nothing here knows a platform; what a platform cannot do is left nil in the subject, and
 /// the checks about it pass without looking.

@@ -1,7 +1,7 @@
 import Foundation
 public import PushCore
 
-/// What every ``DeviceStore`` must do, as checks that any test framework can run.
+/// What every `DeviceStore` must do, as checks that any test framework can run.
 ///
 /// ```swift
 /// @Test("The store keeps the contract", arguments: DeviceStoreConformance.cases)

@@ -3,7 +3,7 @@ internal import Synchronization
 
 /// An HTTP transport without sockets: a closure plays the platform, so that a test reads as the conversation it is about.
 ///
-/// It follows the contract of ``HTTPPool`` where plugins depend on it: policies are asked for header fields when a connection
+/// It follows the contract of `HTTPPool` where plugins depend on it: policies are asked for header fields when a connection
 /// opens, and for a verdict on every answer that is no success; a retired connection gets no further call. Every call of all
 /// pools is kept in ``calls``. What it does not play (stream limits, deadlines, real failures) belongs on real sockets.
 public final class ScriptedTransport: HTTPTransport {

@@ -1,7 +1,7 @@
 import Foundation
 public import PushCore
 
-/// What every ``OperationStore`` must do, as checks that any test framework can run.
+/// What every `OperationStore` must do, as checks that any test framework can run.
 ///
 /// Stores keep operations together with the devices they are about, and both are checked here.
 public struct OperationStoreConformance {

@@ -62,7 +62,7 @@ public enum PlanAnswer: String, Sendable, CaseIterable {
 public struct PlanCase: Sendable, CustomStringConvertible {
     /// Which interpreter a case is for.
     public enum Interpreter: Sendable, CaseIterable {
-        /// ``FallbackBackend``.
+        /// `FallbackBackend`.
         case memory
         /// The gateway's dispatcher.
         case gateway

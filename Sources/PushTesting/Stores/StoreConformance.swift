@@ -1,6 +1,6 @@
 public import PushCore
 
-/// What every ``NotificationStore`` must do, as checks that any test framework can run.
+/// What every `NotificationStore` must do, as checks that any test framework can run.
 ///
 /// ```swift
 /// @Test("The store keeps the contract", arguments: StoreConformance.cases)

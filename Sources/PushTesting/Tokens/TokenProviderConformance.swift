@@ -1,6 +1,6 @@
 public import PushCore
 
-/// What every ``TokenProvider`` promises, as checks that a plugin's tests run.
+/// What every `TokenProvider` promises, as checks that a plugin's tests run.
 public enum TokenProviderConformance {
     /// A provider in each of the situations that the checks are about.
     public struct Subject: Sendable {

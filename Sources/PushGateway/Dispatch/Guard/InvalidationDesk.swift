@@ -5,7 +5,7 @@ internal import Synchronization
 
 /// Takes the platforms' words that tokens are dead to the device registry, through the guard against mass invalidation.
 ///
-/// Lanes hand verdicts in from event loops; ``run()`` writes them in the order they came. While the verdicts of a backend
+/// Lanes hand verdicts in from event loops; `run` writes them in the order they came. While the verdicts of a backend
 /// are doubted they are held back, its lane is parked, and that survives a restart, until an operator settles it.
 public final class InvalidationDesk: Sendable {
     /// What an operator decides about held verdicts.

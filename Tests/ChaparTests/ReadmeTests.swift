@@ -3,7 +3,7 @@ import PushCore
 import PushSandbox
 import Testing
 
-/// Holds the README to what the program does: commands are run, configurations checked, code compared with the examples.
+/// Holds the README and the articles to what the program does: commands are run, configurations checked, code compared with the examples.
 ///
 /// A block's info string says what is done with it: `console run` (commands after `$`, then what they print), `console start`
 /// (a program that stays up), `console make`, `yaml check`, `swift FILE`,
@@ -63,15 +63,19 @@ struct ReadmeTests {
 
     @Test("Every configuration is good")
     func configurations() async throws {
+        let blocks = try Block.all(in: Self.root.appending(path: "README.md")).filter { $0.info == "yaml check" }
+        #expect(blocks.count == 2)
+        try await check(blocks)
+    }
+
+    private func check(_ configurations: [Block]) async throws {
         try await SandboxRig.run { rig in
             try rig.sandbox.apns.key.pem.write(
                 to: rig.folder.appending(path: "AuthKey.p8"),
                 atomically: true,
                 encoding: .utf8
             )
-            let blocks = try Block.all(in: Self.root.appending(path: "README.md")).filter { $0.info == "yaml check" }
-            #expect(blocks.count == 2)
-            for block in blocks {
+            for block in configurations {
                 let file = rig.folder.appending(path: "readme.yaml").path
                 try block.text.write(toFile: file, atomically: true, encoding: .utf8)
                 let result = try await Program.run(["check", "--config", file])
@@ -95,6 +99,30 @@ struct ReadmeTests {
             let target = try #require(command.text.split(separator: " ").last)
             #expect(makefile.contains("\n\(target):"))
         }
+    }
+
+    @Test("Every piece of code in an article stands in an example, and every configuration is good")
+    func articles() async throws {
+        let catalog = Self.root.appending(path: "Sources/PushCore/PushCore.docc")
+        let articles = try FileManager.default.contentsOfDirectory(at: catalog, includingPropertiesForKeys: nil)
+        let blocks = try articles.filter { $0.pathExtension == "md" }.flatMap { try Block.all(in: $0) }
+        let examples = try Self.examples()
+        let pieces = blocks.filter { $0.info == "swift" }
+        #expect(pieces.count >= 3)
+        for piece in pieces {
+            let text = Self.squeezed(piece.text)
+            #expect(examples.contains { $0.contains(text) }, "\(piece.text)")
+        }
+        try await check(blocks.filter { $0.info == "yaml" })
+    }
+
+    /// The sources of all examples, squeezed.
+    private static func examples() throws -> [String] {
+        let folder = root.appending(path: "Examples")
+        let files = FileManager.default.enumerator(at: folder, includingPropertiesForKeys: nil)?.allObjects as? [URL]
+        return try (files ?? [])
+            .filter { $0.pathExtension == "swift" && !$0.pathComponents.contains(".build") }
+            .map { squeezed(try String(contentsOf: $0, encoding: .utf8)) }
     }
 
     /// Lines without their indentation, which an example has more of.

@@ -16,7 +16,7 @@ public final class SQLiteStore: NotificationStore {
 
     /// Opens a store, and makes the file when there is none.
     ///
-    /// - Throws: ``StoreError/failed(_:)`` when another process has the file, or when it cannot be opened or brought
+    /// - Throws: `StoreError.failed` when another process has the file, or when it cannot be opened or brought
     ///   up to date.
     public init(
         _ options: SQLiteStoreOptions,

@@ -100,7 +100,7 @@ struct PushClientTests {
 
     @Test("A backend's logger carries its name")
     func logger() throws {
-        let client = PushClient(logger: silent)
+        let client = PushClient(logger: Logger(label: "test", factory: StreamLogHandler.standardError))
         let backend = try client.backend("ios") { context in
             #expect(context.name == "ios")
             #expect(context.logger[metadataKey: "backend"] == "ios")

@@ -1,6 +1,6 @@
 public import PushCore
 
-/// Whom one message goes to, in Chabok's own words: what a ``Recipient`` cannot say (queries, stored segments).
+/// Whom one message goes to, in Chabok's own words: what a `Recipient` cannot say (queries, stored segments).
 public enum ChabokAudience: Sendable, Hashable {
     /// One user, by the app owner's id.
     case user(String)

@@ -61,7 +61,7 @@ public struct ChabokMessages: MessageTracker {
     ///   - mechanism: How it travels; nil is what the options say.
     ///   - allowsBroadcast: Must be true for ``ChabokAudience/everyone``.
     /// - Returns: What Chabok took; a count of 0 means that nobody matched.
-    /// - Throws: Why nothing was taken, or ``PushError/Code/unknownOutcome``.
+    /// - Throws: Why nothing was taken, or `PushError.Code.unknownOutcome`.
     public func send(
         _ notification: PushNotification,
         to audience: ChabokAudience,

@@ -49,7 +49,7 @@ public final class OperationDesk: Sendable {
         (commands, commander) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(16))
     }
 
-    /// Works until ``stop()`` or cancellation.
+    /// Works until `stop` or cancellation.
     public func run() async {
         commander.yield(.install)
         await withTaskGroup(of: Void.self) { group in

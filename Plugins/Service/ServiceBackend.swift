@@ -25,7 +25,7 @@ public final class ServiceBackend: PushBackend {
 
     /// Makes a backend; nothing is opened before the first message.
     ///
-    /// Throws ``HTTPPoolError`` when the secret is too short or a certificate of the options cannot be read.
+    /// Throws `HTTPPoolError` when the secret is too short or a certificate of the options cannot be read.
     public init(options: ServiceOptions, context: BackendContext) throws(HTTPPoolError) {
         self.options = options
         name = context.name

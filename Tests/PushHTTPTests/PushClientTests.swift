@@ -100,7 +100,7 @@ struct PushClientTests {
 
     @Test("A backend's logger carries its name")
     func logger() throws {
-        let client = PushClient(logger: Logger(label: "test", factory: StreamLogHandler.standardError))
+        let client = PushClient(logger: Logger(label: "test") { label in StreamLogHandler.standardError(label: label) })
         let backend = try client.backend("ios") { context in
             #expect(context.name == "ios")
             #expect(context.logger[metadataKey: "backend"] == "ios")

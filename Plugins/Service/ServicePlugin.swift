@@ -1,7 +1,7 @@
 public import PushCore
 
 extension BackendFactory {
-    /// A service of one's own, in any language, that speaks the contract of ``ServiceBackend``.
+    /// A service of one's own, in any language, that speaks the contract of `ServiceBackend`.
     ///
     /// ## Configuration keys
     /// - `url` (address, required): where batches are posted to.

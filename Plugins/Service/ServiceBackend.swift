@@ -20,14 +20,24 @@ public final class ServiceBackend: PushBackend {
     private let name: String
     private let pool: any HTTPPool
     private let time: any TimeSource
+    private let strategy: (any AuthStrategy)?
     private let signature: ServiceSignature
     private let template: HTTPCallTemplate
 
     /// Makes a backend; nothing is opened before the first message.
     ///
-    /// Throws `HTTPPoolError` when the secret is too short or a certificate of the options cannot be read.
-    public init(options: ServiceOptions, context: BackendContext) throws(HTTPPoolError) {
+    /// - Parameters:
+    ///   - options: The service and whom it can reach.
+    ///   - strategy: What authorizes requests besides their signature, for a service behind a server that asks for it.
+    ///   - context: Its surroundings.
+    /// - Throws: When the secret is too short or a certificate of the options cannot be read.
+    public init(
+        options: ServiceOptions,
+        strategy: (any AuthStrategy)? = nil,
+        context: BackendContext
+    ) throws(HTTPPoolError) {
         self.options = options
+        self.strategy = strategy
         name = context.name
         time = context.time
         do throws(ServiceSignature.Mistake) {
@@ -38,7 +48,7 @@ public final class ServiceBackend: PushBackend {
         var configuration = HTTPPoolConfiguration(endpoint: options.url.endpoint, version: .http1)
         options.common.apply(to: &configuration)
         configuration.endpoint = options.url.endpoint
-        pool = try context.http.pool(configuration)
+        pool = try context.authorized(by: strategy).http.pool(configuration)
         template = HTTPCallTemplate(
             method: "POST",
             headers: [HTTPHeader("content-type", "application/json"), HTTPHeader("accept", "application/json")],
@@ -115,7 +125,10 @@ public final class ServiceBackend: PushBackend {
     }
 
     /// Ends the backend.
-    public func shutdown(grace: Duration) async { await pool.shutdown(grace: grace) }
+    public func shutdown(grace: Duration) async {
+        await pool.shutdown(grace: grace)
+        await strategy?.shutdown()
+    }
 }
 
 extension PushNotification {

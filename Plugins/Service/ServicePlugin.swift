@@ -8,6 +8,7 @@ extension BackendFactory {
     /// - `secret` (required): signs every request, 24 bytes or more; `whsec_` and base64, or any text.
     /// - `services` (list of token services, own ones as `x-name`), `recipients` (list of `device`, `user`, `platform_id`,
     ///   `topic`, `tags`, `everyone`): whom it can reach; at least one of the two.
+    /// - `auth` (map, `kind: oauth2_refresh`): access tokens that requests carry besides.
     /// - `batch_size` (1 to 1000, default 100): the most recipients in a request.
     /// - `max_message_bytes` (256 to 1048576, default 65536), `repeats_harm` (`false`).
     /// - and those of ``CommonBackendOptions`` but `base_url`.
@@ -15,9 +16,14 @@ extension BackendFactory {
         ServiceBackend.kind,
         summary: "A service of your own over HTTP, in any language"
     ) { section, context in
-        guard let options = ServiceOptions(section) else { return nil }
+        let options = ServiceOptions(section)
+        let strategy = options.flatMap { options in
+            section.auth(for: AuthSite(base: options.url, common: options.common, context: context))
+        }
+        section.allow("auth")
+        guard let options, strategy != nil || !section.has("auth") else { return nil }
         do {
-            return try ServiceBackend(options: options, context: context)
+            return try ServiceBackend(options: options, strategy: strategy, context: context)
         } catch {
             section.reject("url", "cannot be used: \(error)")
             return nil

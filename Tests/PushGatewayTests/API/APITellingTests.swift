@@ -44,6 +44,16 @@ struct APITellingTests {
         #expect(left.map(\.operation.kind) == [.register, .remove])
     }
 
+    @Test("What waits is listed for a deleted device too, and for no text that is no id")
+    func listing() async throws {
+        let harness = APIHarness(platforms: [("crm", ScriptedPlatform())])
+        #expect(try await harness.send(.get, "/v1/devices/gone/operations").json["items"] == [])
+        for id in [String(repeating: "a", count: 129), "a%20b", "%08"] {
+            let reply = try await harness.send(.get, "/v1/devices/\(id)/operations")
+            #expect(reply.status == 400 && reply.json["code"] == "bad_device_id", "\(reply.text)")
+        }
+    }
+
     @Test(
         "A wrong attribute is named",
         arguments: [

@@ -170,9 +170,14 @@ struct SubscriptionAPI: Sendable {
     func list(_ id: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         try scope.allowParameters(["limit"])
         let limit = try scope.number("limit", in: 1...Self.largestPage, default: 100)
+        // A device that was deleted may still have something waiting; a text that is no id never has.
+        let device = TellingDoor.decoded(id)
+        guard Device.isID(device) else {
+            throw Problem(.badRequest, "bad_device_id", "This can be no device's id", detail: DeviceWords.formOfID)
+        }
         let waiting: [WaitingOperation]
         do throws(StoreError) {
-            waiting = try await door.state.devices.operations(ofDevice: TellingDoor.decoded(id), limit: limit)
+            waiting = try await door.state.devices.operations(ofDevice: device, limit: limit)
         } catch {
             throw Problem(error)
         }

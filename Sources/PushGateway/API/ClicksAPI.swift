@@ -8,9 +8,6 @@ internal import PushCore
 /// The platform's plugin reads the payload and announces what it found; the delivery that it is about moves on to
 /// `delivered` or `opened`.
 struct ClicksAPI: Sendable {
-    /// How far ahead of the gateway's clock a time of the caller may be.
-    private static let clockTolerance: TimeInterval = 300
-
     let door: TellingDoor
 
     private enum Field: Int, RequestField {
@@ -67,16 +64,7 @@ struct ClicksAPI: Sendable {
             case .user: click.user = try scanner.word(&issues, "#/user_id", limit: Device.maximumNameBytes)
             case .installation: click.installation = try scanner.word(&issues, "#/installation_id", limit: 256)
             case .device: click.device = try scanner.word(&issues, "#/device", limit: Device.maximumIDBytes)
-            case .at:
-                guard let text = try scanner.text(&issues, "#/at") else { return }
-                if let at = RFC3339.parse(text) {
-                    click.at = at
-                    if at.timeIntervalSince(now) > Self.clockTolerance {
-                        issues.add("#/at", "time_in_the_future", "It is later than the gateway's clock.")
-                    }
-                } else {
-                    issues.add("#/at", "bad_time", "Must be an RFC 3339 time, such as 2026-11-21T08:15:30Z.")
-                }
+            case .at: click.at = try scanner.pastTime(&issues, "#/at", now: now) ?? now
             case .context: click.context = try scanner.members(&issues, "#/context") ?? click.context
             }
         } check: { issues in
@@ -105,12 +93,7 @@ struct ClicksAPI: Sendable {
             if results == [.unknown], let other = entry.regardlessOfUser {
                 results = try await door.state.store.receive([other])
             }
-            return results.compactMap { result in
-                switch result {
-                case .taken(let delivery), .repeated(let delivery): delivery
-                case .unknown: nil
-                }
-            }
+            return results.compactMap(\.delivery)
         } catch {
             throw Problem(error)
         }
@@ -128,6 +111,16 @@ extension JSONWriter {
         name("state")
         string(delivery.state.rawValue)
         endObject()
+    }
+}
+
+extension ReceiptResult {
+    /// The delivery that a receipt was about; nil when it is unknown.
+    var delivery: ReceivedDelivery? {
+        switch self {
+        case .taken(let delivery), .repeated(let delivery): delivery
+        case .unknown: nil
+        }
     }
 }
 

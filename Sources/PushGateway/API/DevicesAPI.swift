@@ -70,13 +70,13 @@ struct DevicesAPI: Sendable {
 
     private func show(_ id: String) async throws(Problem) -> Response {
         let device = try await store { (devices) throws(StoreError) in try await devices.device(id) }
-        guard let device else { throw Self.unknown(id) }
+        guard let device else { throw .unknownDevice(id) }
         return Response.json { device.write(to: &$0) }
     }
 
     private func put(_ id: String, _ request: Request, _ scope: RequestScope) async throws(Problem) -> Response {
         guard Device.isID(id), id != DeviceWords.reservedID else {
-            throw Problem(.badRequest, "bad_device_id", "This can be no device's id", detail: DeviceWords.formOfID)
+            throw .badDeviceID
         }
         let now = state.time.now
         let change = try await change(of: id, request, scope, at: now)
@@ -97,7 +97,7 @@ struct DevicesAPI: Sendable {
         let device = try await store { (devices) throws(StoreError) in
             try await devices.patch(id, telling: state.telling) { change.apply(to: &$0, at: now) }
         }
-        guard let device else { throw Self.unknown(id) }
+        guard let device else { throw .unknownDevice(id) }
         return Response.json { device.write(to: &$0) }
     }
 
@@ -118,7 +118,7 @@ struct DevicesAPI: Sendable {
         guard !state.isDraining else { throw .draining }
         guard try await store({ (devices) throws(StoreError) in try await devices.delete(id, telling: state.telling) })
         else {
-            throw Self.unknown(id)
+            throw .unknownDevice(id)
         }
         return Response(status: .noContent, headers: [.cacheControl: "no-store"])
     }
@@ -159,13 +159,19 @@ struct DevicesAPI: Sendable {
             throw Problem(ofDevices: error)
         }
     }
-
-    private static func unknown(_ id: String) -> Problem {
-        .notFound("There is no device \(id.prefix(Device.maximumIDBytes)).")
-    }
 }
 
 extension Problem {
+    /// The text is no id of a device.
+    static var badDeviceID: Problem {
+        Problem(.badRequest, "bad_device_id", "This can be no device's id", detail: DeviceWords.formOfID)
+    }
+
+    /// The registry has no such device.
+    static func unknownDevice(_ id: String) -> Problem {
+        .notFound("There is no device \(id.prefix(Device.maximumIDBytes)).")
+    }
+
     /// The registry did not do what it was asked; repeating a call about devices does no harm.
     init(ofDevices error: StoreError) {
         self.init(error)

@@ -9,8 +9,6 @@ struct DeviceChangeReader {
     let now: Date
 
     private static let maximumTokenBytes = 4096
-    /// How far ahead of the gateway's clock a time of the caller may be.
-    private static let clockTolerance: TimeInterval = 300
 
     private enum Field: Int, RequestField {
         case id, user, platform, tokens, tags, locale, appVersion, timeZone, lastSeen, createdAt, updatedAt, attributes
@@ -178,16 +176,7 @@ struct DeviceChangeReader {
         _ issues: inout RequestIssues,
         _ pointer: String
     ) throws(JSONSyntaxError) -> Date? {
-        guard let text = try scanner.text(&issues, pointer) else { return nil }
-        guard let time = RFC3339.parse(text) else {
-            issues.add(pointer, "bad_time", "Must be an RFC 3339 time, such as 2026-11-21T08:15:30Z.")
-            return nil
-        }
-        guard time.timeIntervalSince(now) <= Self.clockTolerance else {
-            issues.add(pointer, "time_in_the_future", "It is later than the gateway's clock.")
-            return nil
-        }
-        return min(time, now)
+        try scanner.pastTime(&issues, pointer, now: now).map { min($0, now) }
     }
 
     // MARK: Tokens

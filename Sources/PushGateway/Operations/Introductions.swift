@@ -19,8 +19,6 @@ actor Introductions {
     /// With so much waiting at a backend it gets no more.
     private static let fullBackend = 2_000
     private static let rest = Duration.seconds(1)
-    /// What is added to a stamp, so that it is not the backend's any more.
-    private static let doubtful = " in doubt"
 
     private let store: any OperationStore & DeviceStore
     private let state: any StateStore
@@ -52,7 +50,7 @@ actor Introductions {
     /// For a backend whose credentials were refused: what it was told meanwhile is lost, and who mends it reloads.
     func doubt(_ backend: String) async {
         guard await load(), progress?[backend]?.isDone ?? false else { return }
-        progress?[backend]?.stamp += Self.doubtful
+        progress?[backend] = nil
         await save()
     }
 

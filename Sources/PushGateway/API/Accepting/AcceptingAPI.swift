@@ -103,20 +103,25 @@ extension AcceptingAPI {
         )
         let reader = RequestBodyReader(admission: admission, limit: scope.snapshot.server.maximumBodyBytes)
         return try await reader.withBody(of: request) { (body) throws(Problem) in
-            var draft = try read(body, scope)
-            do throws(StoreError) {
-                if needsRegistry(draft, scope) { try await lookUp(&draft, scope) }
-            } catch {
-                throw Problem(error)
-            }
-            let judged = try judge(draft, body, key, scope)
-            let result: Result<EnqueueResult, StoreError>
-            do throws(StoreError) {
-                result = .success(try await state.store.enqueue(judged.batch))
-            } catch {
-                result = .failure(error)
-            }
-            return try conclude(judged.reply, result).response
+            try await take(body, key, scope).response
         }
+    }
+
+    /// Accepts a body, and waits until it is on disk.
+    func take(_ body: [UInt8], _ key: IdempotencyKey?, _ scope: RequestScope) async throws(Problem) -> AcceptedAnswer {
+        var draft = try read(body, scope)
+        do throws(StoreError) {
+            if needsRegistry(draft, scope) { try await lookUp(&draft, scope) }
+        } catch {
+            throw Problem(error)
+        }
+        let judged = try judge(draft, body, key, scope)
+        let result: Result<EnqueueResult, StoreError>
+        do throws(StoreError) {
+            result = .success(try await state.store.enqueue(judged.batch))
+        } catch {
+            result = .failure(error)
+        }
+        return try conclude(judged.reply, result)
     }
 }

@@ -75,19 +75,6 @@ struct NotificationsAPI: AcceptingAPI {
     func accept(_ body: [UInt8], _ key: IdempotencyKey?, _ scope: RequestScope) async throws(Problem) -> AcceptedAnswer
     {
         guard !state.isDraining else { throw .draining }
-        var draft = try read(body, scope)
-        do throws(StoreError) {
-            if needsRegistry(draft, scope) { try await lookUp(&draft, scope) }
-        } catch {
-            throw Problem(error)
-        }
-        let judged = try judge(draft, body, key, scope)
-        let result: Result<EnqueueResult, StoreError>
-        do throws(StoreError) {
-            result = .success(try await state.store.enqueue(judged.batch))
-        } catch {
-            result = .failure(error)
-        }
-        return try conclude(judged.reply, result)
+        return try await take(body, key, scope)
     }
 }

@@ -1,3 +1,4 @@
+internal import Foundation
 internal import PushCore
 
 /// The members that an object of a request may have; the raw value is the place in ``names``.
@@ -114,6 +115,24 @@ extension JSONScanner {
             "Must be from \(range.lowerBound) to \(range.upperBound)\(unit)."
         )
         return nil
+    }
+
+    /// Reads a time that is not to come: at most five minutes ahead of `now`, for clocks differ.
+    mutating func pastTime(
+        _ issues: inout RequestIssues,
+        _ pointer: @autoclosure () -> String,
+        now: Date
+    ) throws(JSONSyntaxError) -> Date? {
+        guard let text = try text(&issues, pointer()) else { return nil }
+        guard let time = RFC3339.parse(text) else {
+            issues.add(pointer(), "bad_time", "Must be an RFC 3339 time, such as 2026-11-21T08:15:30Z.")
+            return nil
+        }
+        guard time.timeIntervalSince(now) <= 300 else {
+            issues.add(pointer(), "time_in_the_future", "It is later than the gateway's clock.")
+            return nil
+        }
+        return time
     }
 
     /// Whether the next value has a type; otherwise the mistake is noted and the value passed over.

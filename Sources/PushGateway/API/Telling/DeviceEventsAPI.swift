@@ -9,8 +9,6 @@ internal import Synchronization
 ///
 /// A platform whose message it was is told; a message of the gateway's own moves on to `delivered` or `opened`.
 final class DeviceEventsAPI: Sendable {
-    /// How far ahead of the gateway's clock a time of the caller may be.
-    private static let clockTolerance: TimeInterval = 300
     /// So many deliveries of a notification are looked through for the device's.
     private static let largestSearch = 10_000
 
@@ -94,14 +92,7 @@ final class DeviceEventsAPI: Sendable {
                     return issues.add("#/event", "unknown_event", "Write delivered or opened.")
                 }
                 report.event = event
-            case .at:
-                guard let text = try scanner.text(&issues, "#/at") else { return }
-                report.at = RFC3339.parse(text)
-                if report.at == nil {
-                    issues.add("#/at", "bad_time", "Must be an RFC 3339 time, such as 2026-11-21T08:15:30Z.")
-                } else if let at = report.at, at.timeIntervalSince(now) > Self.clockTolerance {
-                    issues.add("#/at", "time_in_the_future", "It is later than the gateway's clock.")
-                }
+            case .at: report.at = try scanner.pastTime(&issues, "#/at", now: now)
             case .payload: report.payload = try scanner.members(&issues, "#/payload")
             case .notification:
                 guard let text = try scanner.word(&issues, "#/notification", limit: 64) else { return }
@@ -210,12 +201,7 @@ final class DeviceEventsAPI: Sendable {
             }
         }
         do throws(StoreError) {
-            return try await door.state.store.receive(entries).compactMap { result in
-                switch result {
-                case .taken(let delivery), .repeated(let delivery): delivery
-                case .unknown: nil
-                }
-            }
+            return try await door.state.store.receive(entries).compactMap(\.delivery)
         } catch {
             throw Problem(error)
         }

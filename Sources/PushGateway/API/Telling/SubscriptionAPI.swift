@@ -62,18 +62,7 @@ struct SubscriptionAPI: Sendable {
         var issues = RequestIssues()
         for (_, manager) in backends { for issue in manager.issues(in: change, of: record) { issues.add(issue) } }
         guard issues.isEmpty else { throw Problem(issues) }
-        let now = door.state.time.now
-        let operations = backends.map { name, _ in
-            DeviceOperation(
-                backend: name,
-                device: device.id,
-                user: device.user,
-                kind: .subscription,
-                body: change.stored,
-                at: now
-            )
-        }
-        return try await door.answer(operations, scope)
+        return try await tell(backends.map(\.0), of: device, .subscription, change.stored, scope)
     }
 
     private static let words = "Write subscribed, suspended or unsubscribed."
@@ -150,16 +139,20 @@ struct SubscriptionAPI: Sendable {
             }
         }
         guard issues.isEmpty else { throw Problem(issues) }
+        return try await tell(backends.map(\.0), of: device, .tags, ["tags": .object(changes)], scope)
+    }
+
+    /// Stores one operation for each backend, and answers.
+    private func tell(
+        _ backends: [String],
+        of device: Device,
+        _ kind: DeviceOperation.Kind,
+        _ body: JSONObject,
+        _ scope: RequestScope
+    ) async throws(Problem) -> Response {
         let now = door.state.time.now
-        let operations = backends.map { name, _ in
-            DeviceOperation(
-                backend: name,
-                device: device.id,
-                user: device.user,
-                kind: .tags,
-                body: ["tags": .object(changes)],
-                at: now
-            )
+        let operations = backends.map {
+            DeviceOperation(backend: $0, device: device.id, user: device.user, kind: kind, body: body, at: now)
         }
         return try await door.answer(operations, scope)
     }
@@ -172,9 +165,7 @@ struct SubscriptionAPI: Sendable {
         let limit = try scope.number("limit", in: 1...Self.largestPage, default: 100)
         // A device that was deleted may still have something waiting; a text that is no id never has.
         let device = TellingDoor.decoded(id)
-        guard Device.isID(device) else {
-            throw Problem(.badRequest, "bad_device_id", "This can be no device's id", detail: DeviceWords.formOfID)
-        }
+        guard Device.isID(device) else { throw .badDeviceID }
         let waiting: [WaitingOperation]
         do throws(StoreError) {
             waiting = try await door.state.devices.operations(ofDevice: device, limit: limit)

@@ -26,7 +26,7 @@ struct TellingDoor: Sendable {
         } catch {
             throw Problem(ofDevices: error)
         }
-        throw .notFound("There is no device \(id.prefix(Device.maximumIDBytes)).")
+        throw .unknownDevice(id)
     }
 
     /// Whether something waits for a backend, which need not be configured any more.

@@ -21,8 +21,10 @@ let package = Package(
         .library(name: "PushAltcraft", targets: ["PushAltcraft"]),
         .library(name: "PushChabok", targets: ["PushChabok"]),
         .library(name: "PushReleaseNotes", targets: ["PushReleaseNotes"]),
+        .library(name: "PushReleaseNotesCommand", targets: ["PushReleaseNotesCommand"]),
         .library(name: "PushService", targets: ["PushService"]),
         .library(name: "PushGateway", targets: ["PushGateway"]),
+        .library(name: "PushCommands", targets: ["PushCommands"]),
         .library(name: "PushStoreSQLite", targets: ["PushStoreSQLite"]),
         .library(name: "PushSandbox", targets: ["PushSandbox"]),
         .library(name: "PushTesting", targets: ["PushTesting"]),
@@ -139,6 +141,7 @@ let package = Package(
             name: "PushReleaseNotes",
             dependencies: ["PushCore", .product(name: "Logging", package: "swift-log")],
             path: "Plugins/ReleaseNotes",
+            exclude: ["Command"],
             swiftSettings: strict
         ),
 
@@ -204,17 +207,35 @@ let package = Package(
         // The C library's allocator, whose settings Swift's Glibc module leaves out.
         .systemLibrary(name: "CMalloc"),
 
-        // The command line: the one place that puts plugins, store and gateway together.
-        .executableTarget(
-            name: "chapar",
+        // The command line as a library: all commands, for the platforms that a program gives it.
+        .target(
+            name: "PushCommands",
             dependencies: [
-                "CMalloc", "PushCore", "PushHTTP", "PushAPNs", "PushFCM", "PushHMS", "PushIDPush", "PushAltcraft",
-                "PushChabok", "PushReleaseNotes", "PushService", "PushGateway", "PushStoreSQLite", "PushSandbox",
+                "CMalloc", "PushCore", "PushHTTP", "PushGateway", "PushStoreSQLite", "PushSandbox",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
                 .product(name: "UnixSignals", package: "swift-service-lifecycle"),
+            ],
+            swiftSettings: strict
+        ),
+        .target(
+            name: "PushReleaseNotesCommand",
+            dependencies: [
+                "PushReleaseNotes", "PushCommands", "PushCore",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+            ],
+            path: "Plugins/ReleaseNotes/Command",
+            swiftSettings: strict
+        ),
+
+        // The program: the one place that lists the platforms.
+        .executableTarget(
+            name: "chapar",
+            dependencies: [
+                "PushCommands", "PushAPNs", "PushFCM", "PushHMS", "PushIDPush", "PushAltcraft", "PushChabok",
+                "PushReleaseNotes", "PushReleaseNotesCommand", "PushService",
             ],
             swiftSettings: strict
         ),
@@ -366,7 +387,7 @@ let package = Package(
         ),
         .testTarget(
             name: "ChaparTests",
-            dependencies: ["chapar", "PushGateway", "PushSandbox", "PushCore", "PushTesting"],
+            dependencies: ["chapar", "PushCommands", "PushGateway", "PushSandbox", "PushCore", "PushTesting"],
             swiftSettings: strict
         ),
     ],

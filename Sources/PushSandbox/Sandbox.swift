@@ -128,31 +128,49 @@ public final class Sandbox: Sendable {
     /// - Parameters:
     ///   - directory: Made when it is not there. Files of the same names are replaced.
     ///   - gatewayPort: The port that the configuration gives the gateway.
+    ///   - kinds: The kinds of backends that the gateway knows; of the others nothing is written. Nil stands for all.
+    ///   - sections: The sections beside backends that it knows, such as `release_notes`. Nil stands for all.
     /// - Returns: What listens where, and the files.
     /// - Throws: When a file cannot be written.
-    public func writeFiles(to directory: URL, gatewayPort: Int = 8080) throws -> SandboxDescription {
+    public func writeFiles(
+        to directory: URL,
+        gatewayPort: Int = 8080,
+        kinds: Set<BackendKind>? = nil,
+        sections: Set<String>? = nil
+    ) throws -> SandboxDescription {
         let directory = directory.standardizedFileURL
         if gatewayPort > 0 { hms.callBack(gatewayPort: gatewayPort) }
         try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
         let folder = SandboxFolder(path: directory.path)
-        var written: [URL] = []
-        let configuration = SandboxFile(name: "chapar.yaml", text: configurationFile(in: folder, port: gatewayPort))
-        for file in [SandboxFile(name: "ca.pem", text: authority.certificatePEM)] + platforms.flatMap(\.files)
-            + SandboxReleaseNotes.files + [configuration]
-        {
+        var files = [SandboxFile(name: "ca.pem", text: authority.certificatePEM)]
+        var configuration = SandboxFile(name: "chapar.yaml", text: head(in: folder, port: gatewayPort))
+        var written: (kinds: Set<BackendKind>, files: [URL]) = ([], [])
+        for platform in platforms {
+            let backends = platform.backends(in: folder).filter { kinds?.contains($0.kind) ?? true }
+            if backends.isEmpty { continue }
+            written.kinds.formUnion(backends.map(\.kind))
+            files += platform.files
+            configuration.text += backends.flatMap(\.lines).map { $0 + "\n" }.joined()
+        }
+        if sections?.contains(SandboxReleaseNotes.key) ?? true {
+            files += SandboxReleaseNotes.files
+            configuration.text += SandboxReleaseNotes.section
+        }
+        for file in files + [configuration] {
             let url = directory.appendingPathComponent(file.name)
             if file.isSecret {
                 try writeSecret(file.text, to: url)
             } else {
                 try Data(file.text.utf8).write(to: url, options: .atomic)
             }
-            written.append(url)
+            written.files.append(url)
         }
         return SandboxDescription(
             seed: apns.seed,
             listeners: platforms.flatMap(\.listeners) + [("control", controlURL)],
             configurationFile: directory.appendingPathComponent(configuration.name),
-            files: written
+            files: written.files,
+            kinds: written.kinds
         )
     }
 
@@ -167,20 +185,19 @@ public final class Sandbox: Sendable {
         try handle.close()
     }
 
-    private func configurationFile(in folder: SandboxFolder, port: Int) -> String {
-        let head = """
-            # Written by the sandbox: everything here is made up and good for this machine only.
-            server:
-              host: 127.0.0.1
-              port: \(port)
-            store:
-              kind: sqlite
-              path: \(JSONValue.string(folder.file("chapar.db")).text)
-            backends:
+    /// The configuration down to its backends.
+    private func head(in folder: SandboxFolder, port: Int) -> String {
+        """
+        # Written by the sandbox: everything here is made up and good for this machine only.
+        server:
+          host: 127.0.0.1
+          port: \(port)
+        store:
+          kind: sqlite
+          path: \(JSONValue.string(folder.file("chapar.db")).text)
+        backends:
 
-            """
-        return head + platforms.flatMap { $0.backends(in: folder) }.flatMap(\.lines).joined(separator: "\n") + "\n"
-            + SandboxReleaseNotes.section
+        """
     }
 }
 
@@ -194,6 +211,8 @@ public struct SandboxDescription: Sendable, CustomStringConvertible {
     public let configurationFile: URL
     /// All files that were written.
     public let files: [URL]
+    /// The kinds of the backends in the configuration file.
+    public let kinds: Set<BackendKind>
 
     /// A few lines that say what listens where, which files there are, and which device tokens bring which answer.
     public var description: String {

@@ -45,6 +45,9 @@ struct SandboxBackend: Sendable {
     /// Its keys with their values, in order; values are written as JSON, which YAML reads.
     var keys: [(key: String, value: JSONValue)]
 
+    /// The kind that its keys name.
+    var kind: BackendKind { BackendKind(rawValue: keys.first { $0.key == "kind" }?.value.stringValue ?? "") }
+
     /// The lines of the file.
     var lines: [String] { ["  \(name):"] + keys.map { "    \($0.key): \(Self.text($0.value))" } }
 

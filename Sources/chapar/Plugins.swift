@@ -1,21 +1,34 @@
 import PushAPNs
 import PushAltcraft
 import PushChabok
-import PushCore
+import PushCommands
 import PushFCM
 import PushHMS
 import PushIDPush
 import PushReleaseNotes
+import PushReleaseNotesCommand
 import PushService
 
 /// The platforms this program knows: the one list.
 ///
 /// A plugin's line here is all that registers it.
 enum Plugins {
-    static func registry() throws -> BackendRegistry {
-        try BackendRegistry([.apns, .fcm, .hms, .oneSignal, .idPush, .altcraft, .chabok, .service])
-    }
-
-    /// What plugins bring to the API beside platforms.
-    static var modules: [ModuleFactory] { [.releaseNotes] }
+    static let program = GatewayProgram(
+        name: "chapar",
+        backends: [
+            .apns,
+            .fcm,
+            .hms,
+            .oneSignal, .idPush,
+            .altcraft,
+            .chabok,
+            .service,
+        ],
+        modules: [
+            .releaseNotes
+        ],
+        commands: [
+            ReleaseNotesCommand.self
+        ]
+    )
 }

@@ -3,7 +3,7 @@ import PushCore
 import PushSandbox
 import Testing
 
-@testable import chapar
+@testable import PushCommands
 
 /// The whole way of a device whose subscription Altcraft keeps: from an app's server over the gateway to the platform.
 @Suite("Devices at Altcraft through the gateway", .serialized, .timeLimit(.minutes(5)))

@@ -3,7 +3,7 @@ import PushCore
 import PushSandbox
 import Testing
 
-@testable import chapar
+@testable import PushCommands
 
 /// The whole way through a gateway and back: specs/chabok.md sections 17, 20, 21.
 @Suite("Chabok through a gateway", .timeLimit(.minutes(2)))

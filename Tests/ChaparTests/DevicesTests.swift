@@ -3,7 +3,7 @@ import PushCore
 import PushSandbox
 import Testing
 
-@testable import chapar
+@testable import PushCommands
 
 @Suite("The devices of a gateway, by the command line", .serialized, .timeLimit(.minutes(5)))
 struct DevicesTests {

@@ -3,7 +3,7 @@ import PushCore
 import PushSandbox
 import Testing
 
-@testable import chapar
+@testable import PushCommands
 
 @Suite("Huawei's receipts reach the deliveries they are about", .timeLimit(.minutes(2)))
 struct HuaweiReceiptTests {

@@ -3,7 +3,7 @@ import PushCore
 import PushSandbox
 import Testing
 
-@testable import chapar
+@testable import PushCommands
 
 /// The whole way of a device that OneSignal keeps: from an app's server over the gateway and IDPush to OneSignal.
 @Suite("Devices at OneSignal through the gateway", .serialized, .timeLimit(.minutes(5)))

@@ -3,7 +3,7 @@ import PushCore
 import PushSandbox
 import Testing
 
-@testable import chapar
+@testable import PushCommands
 
 @Suite("What platforms are to be told about devices survives", .serialized, .timeLimit(.minutes(3)))
 struct OperationSurvivalTests {

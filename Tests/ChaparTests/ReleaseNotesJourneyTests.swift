@@ -3,7 +3,7 @@ import PushCore
 import PushSandbox
 import Testing
 
-@testable import chapar
+@testable import PushCommands
 
 /// Release notes through a whole gateway and the command line: specs/noskhekit.md sections 10, 13, 14.
 @Suite("Release notes through a gateway", .timeLimit(.minutes(2)))

@@ -2,7 +2,7 @@ import Foundation
 import PushCore
 import PushSandbox
 
-@testable import chapar
+@testable import PushCommands
 
 /// Simulators in the test's own process, files for a gateway, and a gateway as a child process.
 struct SandboxRig {

@@ -4,7 +4,7 @@ import PushSandbox
 import Synchronization
 import Testing
 
-@testable import chapar
+@testable import PushCommands
 
 @Suite("A gateway that is killed, reloaded or stopped loses nothing", .serialized, .timeLimit(.minutes(10)))
 struct SurvivalTests {

@@ -1,7 +1,7 @@
 import PushCore
 import Testing
 
-@testable import chapar
+@testable import PushCommands
 
 @Suite("Forms of text", .timeLimit(.minutes(1)))
 struct TextFormTests {
@@ -54,9 +54,9 @@ struct TextFormTests {
             ([], .success), ([.sent], .success), ([.accepted, .preview], .success), ([.refused], .failure),
             ([.sent, .refused], .partial), ([.later], .tryLater), ([.unknown, .refused], .tryLater),
             ([.sent, .unknown], .partial),
-        ] as [([SendResult.Verdict], chapar.ExitStatus)]
+        ] as [([SendResult.Verdict], PushCommands.ExitStatus)]
     )
-    func tally(verdicts: [SendResult.Verdict], expected: chapar.ExitStatus) {
+    func tally(verdicts: [SendResult.Verdict], expected: PushCommands.ExitStatus) {
         let tally = SendTally()
         tally.add(verdicts.map { SendResult(line: 1, recipient: "", verdict: $0) })
         #expect(tally.status == expected)

@@ -5,6 +5,9 @@ enum SandboxReleaseNotes {
     /// The app's id.
     static let app = "shop"
 
+    /// The key of the section.
+    static let key = "release_notes"
+
     /// The documents.
     static var files: [SandboxFile] {
         [

@@ -4,15 +4,18 @@ import PushCore
 
 /// `chapar devices held`: dead-token verdicts that a gateway holds back because there were too many to be true.
 struct HeldCommand: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "held",
-        abstract: "Show the dead-token verdicts that a gateway holds back.",
-        discussion: """
-            When too many answers of a platform declare tokens dead, the gateway believes none of them: a wrong
-            environment or topic looks exactly like that. The tokens count as alive and the backend stands still until
-            "chapar devices release" or "chapar devices discard".
-            """
-    )
+    static var configuration: CommandConfiguration {
+        let program = GatewayProgram.current.name
+        return CommandConfiguration(
+            commandName: "held",
+            abstract: "Show the dead-token verdicts that a gateway holds back.",
+            discussion: """
+                When too many answers of a platform declare tokens dead, the gateway believes none of them: a wrong
+                environment or topic looks exactly like that. The tokens count as alive and the backend stands still until
+                "\(program) devices release" or "\(program) devices discard".
+                """
+        )
+    }
 
     @Option(help: "List the devices that the verdicts of this backend are about.")
     var backend: String?

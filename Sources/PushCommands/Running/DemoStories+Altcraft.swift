@@ -7,6 +7,7 @@ extension DemoStory {
             DemoStory(
                 name: "log-in",
                 summary: "a user logs in and out: the subscription goes to the user's profile and comes back",
+                kinds: ["altcraft"],
                 steps: [
                     .register(
                         device: "demo-login",
@@ -23,6 +24,7 @@ extension DemoStory {
             DemoStory(
                 name: "campaign",
                 summary: "a message to a user of Altcraft, which starts a campaign and sends it itself",
+                kinds: ["altcraft"],
                 steps: [
                     .register(
                         device: "demo-campaign",

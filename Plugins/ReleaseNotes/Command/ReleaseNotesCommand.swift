@@ -1,16 +1,22 @@
-import ArgumentParser
-import Foundation
-import PushCore
-import PushGateway
-import PushReleaseNotes
+public import ArgumentParser
+internal import Foundation
+internal import PushCommands
+internal import PushCore
+internal import PushReleaseNotes
 
 /// `chapar release-notes`: the release notes of apps.
-struct ReleaseNotesCommand: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(
+///
+/// A program that has the module `releaseNotes` gives it to `GatewayProgram` among its commands.
+public struct ReleaseNotesCommand: AsyncParsableCommand {
+    /// Its name and what it does.
+    public static let configuration = CommandConfiguration(
         commandName: "release-notes",
         abstract: "Show the release notes of an app.",
         subcommands: [ReleaseNotesShowCommand.self]
     )
+
+    /// Makes the command; the parser fills it in.
+    public init() {}
 }
 
 /// `chapar release-notes show`: the list of versions as text, from a configuration or from one document.
@@ -29,7 +35,7 @@ struct ReleaseNotesShowCommand: AsyncParsableCommand {
         case auto, always, none
     }
 
-    @OptionGroup var config: ConfigFile
+    @OptionGroup var config: ConfigOption
     @Option(help: "A document, instead of those of a configuration.", completion: .file())
     var file: String?
     @Option(help: "The app; needed when the configuration has several.")
@@ -79,7 +85,7 @@ struct ReleaseNotesShowCommand: AsyncParsableCommand {
 
     private func found() async throws -> (NotesView, [ReleaseNotesProblem]) {
         if let file { return try read(file) }
-        let modules = try Workbench.offline().load(config.path).modules
+        let modules = try config.modules()
         guard let module = modules.lazy.compactMap({ $0 as? NotesModule }).first else {
             throw CommandFailure("\(config.path) has no section release_notes; give a document with --file", .usage)
         }

@@ -43,10 +43,16 @@ struct BenchCommand: AsyncParsableCommand {
             await client.close()
             return show(result, where: "gateway")
         }
+        guard GatewayProgram.current.knows("apns") else {
+            throw CommandFailure(
+                "within the process it sends through apns, which this program lacks; give --url",
+                .usage
+            )
+        }
         let folder = try TemporaryFolder(prefix: "chapar-bench")
         defer { folder.remove() }
         let result = try await Sandbox.run { sandbox in
-            let files = try sandbox.writeFiles(to: folder.url, gatewayPort: 0)
+            let files = try GatewayProgram.current.write(sandbox, to: folder.url, gatewayPort: 0)
             var log = GatewayConfiguration.Log()
             log.level = "error"
             let quiet = log
@@ -167,7 +173,7 @@ struct BenchCommand: AsyncParsableCommand {
                 "request_p50_ms": .double(percentile(0.5)), "request_p99_ms": .double(percentile(0.99)),
                 "batch": .integer(Int64(batch)), "concurrency": .integer(Int64(concurrency)),
                 "where": .string(place), "processors": .integer(Int64(ProcessInfo.processInfo.processorCount)),
-                "version": .string(Version.text), "debug": .bool(Self.isDebug),
+                "version": .string(GatewayProgram.current.version), "debug": .bool(Self.isDebug),
             ])
             return
         }

@@ -68,11 +68,11 @@ struct KeysCommand: AsyncParsableCommand {
             abstract: "List the keys of a configuration, with the beginning of their hashes."
         )
 
-        @OptionGroup var file: ConfigFile
+        @OptionGroup var file: ConfigOption
         @OptionGroup var form: OutputForm
 
         func run() async throws {
-            let keys = try Workbench.offline().load(file.path).configuration.apiKeys
+            let keys = try file.load().configuration.apiKeys
             if form.isJSON {
                 for key in keys {
                     Shell.print([
@@ -105,11 +105,11 @@ struct KeysCommand: AsyncParsableCommand {
         @Argument(help: "The key's name.")
         var name: String
 
-        @OptionGroup var file: ConfigFile
+        @OptionGroup var file: ConfigOption
         @OptionGroup var form: OutputForm
 
         func run() async throws {
-            let loaded = try Workbench.offline().load(file.path)
+            let loaded = try file.load()
             let entry = loaded.settings.first {
                 $0.path.hasPrefix("auth.api_keys[") && $0.path.hasSuffix(".name") && $0.value == name
             }

@@ -1,12 +1,12 @@
-import ArgumentParser
-import Foundation
-import Logging
-import PushCore
-import PushGateway
-import PushHTTP
+public import ArgumentParser
+internal import Foundation
+internal import Logging
+public import PushCore
+internal import PushGateway
+internal import PushHTTP
 
-/// The flag that names the configuration file.
-struct ConfigFile: ParsableArguments {
+/// The flag that names the configuration file, `--config`, as an option group of a command.
+public struct ConfigOption: ParsableArguments {
     @Option(
         name: [.customLong("config"), .customShort("c")],
         help: "The configuration file, YAML or JSON. Default: $CHAPAR_CONFIG, else chapar.yaml.",
@@ -14,10 +14,22 @@ struct ConfigFile: ParsableArguments {
     )
     var named: String?
 
+    /// Makes the group without a value; the parser fills it in.
+    public init() {}
+
     /// The file that is meant.
-    var path: String {
+    public var path: String {
         named ?? ProcessInfo.processInfo.environment["CHAPAR_CONFIG"].flatMap { $0.isEmpty ? nil : $0 } ?? "chapar.yaml"
     }
+
+    /// Reads the file and gives what plugins made of its sections beside backends.
+    ///
+    /// - Returns: The modules; a command looks for its plugin's own by a cast.
+    /// - Throws: Every mistake of the file at once.
+    public func modules() throws -> [any GatewayModule] { try load().modules }
+
+    /// Reads the file and builds what it names, for a command that only looks: no backend is asked to send.
+    func load() throws -> LoadedConfiguration { try Workbench.offline().load(path) }
 }
 
 /// The flag for scripts.
@@ -29,6 +41,7 @@ struct OutputForm: ParsableArguments {
 /// What a command builds backends with: the transport and the loggers.
 struct Workbench {
     let registry: BackendRegistry
+    let modules: [ModuleFactory]
     let transport: any HTTPTransport
     let state: (any StateStore)?
     let logger: Logger
@@ -42,7 +55,8 @@ struct Workbench {
         logger: Logger
     ) throws {
         self.notices = notices
-        registry = try Plugins.registry()
+        registry = try BackendRegistry(GatewayProgram.current.backends)
+        modules = GatewayProgram.current.modules
         self.transport = transport
         self.state = state
         self.logger = logger
@@ -56,7 +70,7 @@ struct Workbench {
 
     /// Reads a configuration file and builds its backends.
     func load(_ path: String) throws(ConfigurationError) -> LoadedConfiguration {
-        try ConfigurationLoader(registry: registry, modules: Plugins.modules).load(path, context: context)
+        try ConfigurationLoader(registry: registry, modules: modules).load(path, context: context)
     }
 
     /// What a backend of a name is built with.

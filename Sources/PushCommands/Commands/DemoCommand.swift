@@ -34,7 +34,7 @@ struct DemoCommand: AsyncParsableCommand {
         let wasAsExpected: Bool
         do {
             wasAsExpected = try await Sandbox.run { sandbox in
-                let files = try sandbox.writeFiles(to: folder.url, gatewayPort: port)
+                let files = try GatewayProgram.current.write(sandbox, to: folder.url, gatewayPort: port)
                 let log = LogOutput.Settings(Self.quiet)
                 return try await LocalGateway.run(
                     path: files.configurationFile.path,
@@ -92,9 +92,13 @@ struct DemoCommand: AsyncParsableCommand {
             Shell.print("Sending through its HTTP API:")
             Shell.print("")
         }
-        let endings = try await endings(client, sandbox)
+        let program = GatewayProgram.current
+        let all = DemoStory.all(now: Date())
+        let stories = all.filter { $0.kinds.allSatisfy(program.knows) }
+        let endings = try await endings(of: stories, client, sandbox)
         await client.close()
         form.isJSON ? endings.forEach { Shell.print(Self.json($0)) } : show(endings)
+        showLeftOut(all.filter { !$0.kinds.allSatisfy(program.knows) })
         let wasAsExpected = endings.allSatisfy { $0.complaint == nil }
         if !once {
             if form.isJSON {
@@ -106,9 +110,12 @@ struct DemoCommand: AsyncParsableCommand {
         return wasAsExpected
     }
 
-    private func endings(_ client: GatewayClient, _ sandbox: Sandbox) async throws -> [DemoTeller.Ending] {
+    private func endings(
+        of stories: [DemoStory],
+        _ client: GatewayClient,
+        _ sandbox: Sandbox
+    ) async throws -> [DemoTeller.Ending] {
         let teller = DemoTeller(client: client, deadline: .now + .milliseconds(Int64(timeout * 1000)))
-        let stories = DemoStory.all(now: Date())
         for story in stories { sandbox.apns.add(story.faults) }
         var endings: [DemoTeller.Ending] = []
         for part in [stories.filter { !$0.isDisruptive }, stories.filter(\.isDisruptive)] {
@@ -135,13 +142,24 @@ struct DemoCommand: AsyncParsableCommand {
         )
     }
 
+    /// Says which stories were not told, since this program lacks a platform that takes part in them.
+    private func showLeftOut(_ stories: [DemoStory]) {
+        if stories.isEmpty { return }
+        let names = stories.map { story in
+            let missing = story.kinds.filter { !GatewayProgram.current.knows($0) }.map(\.rawValue)
+            return "\(story.name) (\(missing.joined(separator: ", ")))"
+        }
+        Shell.complain("Left out, since this program lacks the platform: \(names.joined(separator: "; ")).")
+    }
+
     private func showWhereToLook(_ url: String, _ files: SandboxDescription) {
         let story = #"{"to":{"tokens":[{"token":"abcdef12","service":"ios-apns"}]},"content":{"body":"Hello"}}"#
+        let hasNotes = GatewayProgram.current.modules.contains { $0.key == "release_notes" }
+        let notes = hasNotes ? "\nRelease notes:  \(url)/v1/apps/shop/versions.html (and ?lang=fa)" : ""
         Shell.print(
             """
 
-            Dashboard:      \(url)/
-            Release notes:  \(url)/v1/apps/shop/versions.html (and ?lang=fa)
+            Dashboard:      \(url)/\(notes)
             Send your own:  curl \(url)/v1/notifications -H 'Content-Type: application/json' -d '\(story)'
             Without it:     \(CommandLine.arguments[0]) send --config \(files.configurationFile.path) --to ios-apns:abcdef12 Hello
             Ctrl-c ends everything.

@@ -10,12 +10,12 @@ struct CheckCommand: AsyncParsableCommand {
         discussion: "Exit code 0 when the file is good, 3 when it has mistakes. The network is not touched; see doctor."
     )
 
-    @OptionGroup var file: ConfigFile
+    @OptionGroup var file: ConfigOption
     @OptionGroup var form: OutputForm
 
     func run() async throws {
         do {
-            let loaded = try Workbench.offline().load(file.path)
+            let loaded = try file.load()
             form.isJSON ? Shell.print(report(loaded, [])) : Shell.print(summary(loaded))
         } catch let error as ConfigurationError where form.isJSON {
             Shell.print(report(nil, error.issues))

@@ -4,17 +4,20 @@ import PushCore
 
 /// `chapar devices subscription`: asks how a device's subscription stands, or says where it is to stand.
 struct DevicesSubscriptionCommand: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "subscription",
-        abstract: "Ask a platform how a device's subscription stands; with --set, say where it is to stand.",
-        discussion: """
-            Without --set the platform is asked now. With --set platforms are told in order and until they took or refused \
-            it; --wait waits for their answers.
+    static var configuration: CommandConfiguration {
+        let program = GatewayProgram.current.name
+        return CommandConfiguration(
+            commandName: "subscription",
+            abstract: "Ask a platform how a device's subscription stands; with --set, say where it is to stand.",
+            discussion: """
+                Without --set the platform is asked now. With --set platforms are told in order and until they took or refused \
+                it; --wait waits for their answers.
 
-              chapar devices subscription phone-1 --url http://127.0.0.1:8080
-              chapar devices subscription phone-1 --set suspended --backend crm --wait 10 --url http://127.0.0.1:8080
-            """
-    )
+                  \(program) devices subscription phone-1 --url http://127.0.0.1:8080
+                  \(program) devices subscription phone-1 --set suspended --backend crm --wait 10 --url http://127.0.0.1:8080
+                """
+        )
+    }
 
     @Argument(help: "The device's id.")
     var id: String

@@ -11,7 +11,7 @@ struct DoctorCommand: AsyncParsableCommand {
         discussion: "Connects to the platforms but sends nothing. Exit code 1 when something does not work."
     )
 
-    @OptionGroup var file: ConfigFile
+    @OptionGroup var file: ConfigOption
     @OptionGroup var form: OutputForm
 
     @Option(help: "The most seconds to give one backend.")
@@ -32,7 +32,7 @@ struct DoctorCommand: AsyncParsableCommand {
     private func examine() async -> [(String, Diagnosis)] {
         var findings: [(String, Diagnosis)] = []
         do {
-            let loaded = try Workbench.offline().load(file.path)
+            let loaded = try file.load()
             let count = loaded.backends.count
             findings.append(
                 (

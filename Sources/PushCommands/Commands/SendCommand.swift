@@ -7,19 +7,22 @@ import PushHTTP
 
 /// `chapar send`: one message or a file of them, with no server or through one.
 struct SendCommand: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "send",
-        abstract: "Send a message, or a file of thousands, with no server or through a gateway.",
-        discussion: """
-            Without --url the backends of the configuration send at once, one attempt each; what became of every \
-            recipient is printed. With --url a gateway takes the messages and goes on trying.
+    static var configuration: CommandConfiguration {
+        let program = GatewayProgram.current.name
+        return CommandConfiguration(
+            commandName: "send",
+            abstract: "Send a message, or a file of thousands, with no server or through a gateway.",
+            discussion: """
+                Without --url the backends of the configuration send at once, one attempt each; what became of every \
+                recipient is printed. With --url a gateway takes the messages and goes on trying.
 
-              chapar send --to ios-apns:4f1c… --title "Order 42" "is on its way"
-              chapar send --input people.csv --title "Sale" --url http://127.0.0.1:8080 --key-file key
+                  \(program) send --to ios-apns:4f1c… --title "Order 42" "is on its way"
+                  \(program) send --input people.csv --title "Sale" --url http://127.0.0.1:8080 --key-file key
 
-            Exit codes: 0 all taken, 1 all refused, 2 usage, 3 configuration, 4 some taken, 75 try later.
-            """
-    )
+                Exit codes: 0 all taken, 1 all refused, 2 usage, 3 configuration, 4 some taken, 75 try later.
+                """
+        )
+    }
 
     @Argument(help: "The text; - reads it from stdin.")
     var text: String?
@@ -40,7 +43,7 @@ struct SendCommand: AsyncParsableCommand {
     var wait: Double?
 
     @OptionGroup(title: "The message") var message: MessageOptions
-    @OptionGroup(title: "With no server") var file: ConfigFile
+    @OptionGroup(title: "With no server") var file: ConfigOption
     @OptionGroup(title: "Through a gateway") var gateway: GatewayAddress
     @OptionGroup var form: OutputForm
 

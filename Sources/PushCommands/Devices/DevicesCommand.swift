@@ -5,26 +5,29 @@ import PushGateway
 
 /// `chapar devices`: the device registry of a running gateway.
 struct DevicesCommand: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "devices",
-        abstract: "List, show, change, import and export the devices of a gateway's registry.",
-        discussion: """
-            Every command talks to a running gateway: --url, and the key of the scope "devices" in --key-file or \
-            $CHAPAR_KEY.
+    static var configuration: CommandConfiguration {
+        let program = GatewayProgram.current.name
+        return CommandConfiguration(
+            commandName: "devices",
+            abstract: "List, show, change, import and export the devices of a gateway's registry.",
+            discussion: """
+                Every command talks to a running gateway: --url, and the key of the scope "devices" in --key-file or \
+                $CHAPAR_KEY.
 
-              chapar devices put phone-1 --user ali --token ios-apns:4f1c… --tag plan:pro --url http://127.0.0.1:8080
-              chapar devices import people.csv --url http://127.0.0.1:8080
-              chapar devices export --tag plan:pro --output pro.ndjson --url http://127.0.0.1:8080
+                  \(program) devices put phone-1 --user ali --token ios-apns:4f1c… --tag plan:pro --url http://127.0.0.1:8080
+                  \(program) devices import people.csv --url http://127.0.0.1:8080
+                  \(program) devices export --tag plan:pro --output pro.ndjson --url http://127.0.0.1:8080
 
-            Exit codes: 0 done, 1 refused or not found, 2 usage, 4 done in part, 75 try later.
-            """,
-        subcommands: [
-            DevicesListCommand.self, DevicesGetCommand.self, DevicesPutCommand.self, DevicesDeleteCommand.self,
-            DevicesImportCommand.self, DevicesExportCommand.self,
-            DevicesSubscriptionCommand.self, DevicesOperationsCommand.self, HeldCommand.self, ReleaseCommand.self,
-            DiscardCommand.self,
-        ]
-    )
+                Exit codes: 0 done, 1 refused or not found, 2 usage, 4 done in part, 75 try later.
+                """,
+            subcommands: [
+                DevicesListCommand.self, DevicesGetCommand.self, DevicesPutCommand.self, DevicesDeleteCommand.self,
+                DevicesImportCommand.self, DevicesExportCommand.self,
+                DevicesSubscriptionCommand.self, DevicesOperationsCommand.self, HeldCommand.self, ReleaseCommand.self,
+                DiscardCommand.self,
+            ]
+        )
+    }
 }
 
 /// Calls about devices, whose failures end the command.

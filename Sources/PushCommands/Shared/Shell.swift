@@ -1,16 +1,16 @@
 import Foundation
-import PushCore
+package import PushCore
 
 /// What the program writes: results to stdout, everything else to stderr.
-enum Shell {
+package enum Shell {
     /// Writes a line to stdout.
-    static func print(_ line: String) { write(line + "\n", to: STDOUT_FILENO) }
+    package static func print(_ line: String) { write(line + "\n", to: STDOUT_FILENO) }
 
     /// Writes one JSON value as a line to stdout.
-    static func print(_ value: JSONValue) { print(value.text) }
+    package static func print(_ value: JSONValue) { print(value.text) }
 
     /// Writes a line to stderr.
-    static func complain(_ line: String) { write(line + "\n", to: STDERR_FILENO) }
+    package static func complain(_ line: String) { write(line + "\n", to: STDERR_FILENO) }
 
     /// Writes text as it is to stderr, such as a progress bar that is drawn over.
     static func draw(_ text: String) { write(text, to: STDERR_FILENO) }
@@ -22,13 +22,13 @@ enum Shell {
     static var isInputTerminal: Bool { isatty(STDIN_FILENO) == 1 }
 
     /// Whether stdout may be coloured: a terminal, and no `NO_COLOR` (see no-color.org).
-    static var hasColour: Bool {
+    package static var hasColour: Bool {
         let environment = ProcessInfo.processInfo.environment
         return isatty(STDOUT_FILENO) == 1 && (environment["NO_COLOR"] ?? "").isEmpty && environment["TERM"] != "dumb"
     }
 
     /// The columns of the terminal that stdout is; nil when it is none.
-    static var columns: Int? {
+    package static var columns: Int? {
         var size = winsize()
         guard ioctl(STDOUT_FILENO, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else { return nil }
         return Int(size.ws_col)

@@ -21,7 +21,7 @@ struct ServeCommand: AsyncParsableCommand {
             """
     )
 
-    @OptionGroup var file: ConfigFile
+    @OptionGroup var file: ConfigOption
 
     func run() async throws {
         Allocator.settle()

@@ -18,11 +18,11 @@ struct ConfigCommand: AsyncParsableCommand {
             abstract: "Print every value in force with its origin, defaults included, secrets masked."
         )
 
-        @OptionGroup var file: ConfigFile
+        @OptionGroup var file: ConfigOption
         @OptionGroup var form: OutputForm
 
         func run() async throws {
-            let loaded = try Workbench.offline().load(file.path)
+            let loaded = try file.load()
             if form.isJSON {
                 for setting in loaded.settings {
                     Shell.print([

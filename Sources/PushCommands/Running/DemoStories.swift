@@ -8,6 +8,8 @@ struct DemoStory: Sendable {
     var name: String
     /// What happens, in a few words.
     var summary: String
+    /// The platforms that take part in it.
+    var kinds: [BackendKind] = ["apns"]
     /// What is asked of the API, in order; the last request is the one whose outcome counts.
     var steps: [Step]
     /// What must become of it.
@@ -51,7 +53,7 @@ struct DemoStory: Sendable {
         case refused(fields: [String])
     }
 
-    /// The stories; `now` is when they are told.
+    /// Every story, also those of platforms that a program lacks; `now` is when they are told.
     static func all(now: Date) -> [DemoStory] { apple(now: now) + otherPlatforms + altcraft }
 
     /// What goes to iPhones alone.

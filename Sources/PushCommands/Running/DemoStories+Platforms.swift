@@ -7,6 +7,7 @@ extension DemoStory {
             DemoStory(
                 name: "android",
                 summary: "one message to 100 Android phones, through Firebase",
+                kinds: ["fcm"],
                 steps: [
                     .send(
                         request(
@@ -21,6 +22,7 @@ extension DemoStory {
             DemoStory(
                 name: "huawei",
                 summary: "one message to 100 Huawei phones: one request, an answer for each",
+                kinds: ["hms"],
                 steps: [
                     .send(
                         request(
@@ -35,6 +37,7 @@ extension DemoStory {
             DemoStory(
                 name: "fallback",
                 summary: "Google is gone from this phone: the message reaches it through Huawei",
+                kinds: ["fcm", "hms"],
                 steps: [
                     .register(
                         device: "demo-phone",
@@ -52,6 +55,7 @@ extension DemoStory {
             DemoStory(
                 name: "user",
                 summary: "one message to a user, who has an iPhone and an Android tablet",
+                kinds: ["apns", "fcm"],
                 steps: [
                     .register(
                         device: "demo-iphone",
@@ -68,6 +72,7 @@ extension DemoStory {
             DemoStory(
                 name: "idpush",
                 summary: "a phone that OneSignal cannot reach registers through IDPush, and gets what OneSignal sends",
+                kinds: ["idpush"],
                 steps: [
                     .register(
                         device: "demo-idpush",
@@ -85,6 +90,7 @@ extension DemoStory {
                 name: "segment",
                 summary:
                     "everybody in a segment of OneSignal: one request, whose access token has to be refreshed first",
+                kinds: ["onesignal"],
                 steps: [
                     .register(
                         device: "demo-segment",
@@ -98,6 +104,7 @@ extension DemoStory {
             DemoStory(
                 name: "chabok",
                 summary: "a message to a user of Chabok, and the tap on it comes back",
+                kinds: ["chabok"],
                 steps: [
                     .register(
                         device: "demo-chabok",

@@ -30,13 +30,13 @@ struct BackendsCommand: AsyncParsableCommand {
         } else if let config {
             show(try Workbench.offline().load(config).backends)
         } else {
-            try showKinds()
+            showKinds()
         }
     }
 
-    private func showKinds() throws {
+    private func showKinds() {
         var table = TextTable("KIND", "PLATFORM")
-        for factory in try Plugins.registry().factories {
+        for factory in GatewayProgram.current.backends {
             table.add(factory.kind.rawValue, factory.summary)
             if form.isJSON {
                 Shell.print(["kind": .string(factory.kind.rawValue), "summary": .string(factory.summary)])

@@ -5,14 +5,16 @@ import PushSandbox
 
 /// `chapar sandbox`: the simulators alone, with the files a gateway needs to send to them.
 struct SandboxCommand: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "sandbox",
-        abstract: "Start local simulators of the platforms and write credentials and a ready configuration.",
-        discussion: """
-            Then, elsewhere: chapar serve --config DIR/chapar.yaml
-            The simulators hold the platforms' rules on real sockets, need no account, and stay up until interrupted.
-            """
-    )
+    static var configuration: CommandConfiguration {
+        CommandConfiguration(
+            commandName: "sandbox",
+            abstract: "Start local simulators of the platforms and write credentials and a ready configuration.",
+            discussion: """
+                Then, elsewhere: \(GatewayProgram.current.name) serve --config DIR/chapar.yaml
+                The simulators hold the platforms' rules on real sockets, need no account, and stay up until interrupted.
+                """
+        )
+    }
 
     @Option(help: "Where to write the authority's certificate, the key and chapar.yaml.", completion: .directory)
     var dir: String
@@ -44,7 +46,7 @@ struct SandboxCommand: AsyncParsableCommand {
         let interruption = await Interruption()
         do {
             try await Sandbox.run(configuration) { sandbox in
-                show(try sandbox.writeFiles(to: URL(filePath: dir), gatewayPort: gatewayPort))
+                show(try GatewayProgram.current.write(sandbox, to: URL(filePath: dir), gatewayPort: gatewayPort))
                 await interruption.wait()
             }
         } catch let error as SandboxError {
@@ -63,7 +65,7 @@ struct SandboxCommand: AsyncParsableCommand {
         }
         Shell.print(description.description)
         Shell.print("")
-        Shell.print("next: chapar serve --config \(description.configurationFile.path)")
+        Shell.print("next: \(GatewayProgram.current.name) serve --config \(description.configurationFile.path)")
         Shell.print("      (stop with ctrl-c)")
     }
 }

@@ -1,0 +1,123 @@
+public import ArgumentParser
+internal import Foundation
+internal import Logging
+public import PushCore
+internal import PushGateway
+internal import PushSandbox
+
+/// A program with all the commands of a gateway, for the platforms it is given.
+///
+/// `chapar` is one; a program with a platform of your own is another, in a few lines:
+///
+/// ```swift
+/// @main enum Program {
+///     static func main() async { await GatewayProgram(name: "gate", backends: [.apns, .mine]).run() }
+/// }
+/// ```
+///
+/// The list of backends is all there is: a configuration can choose these kinds and no others, and the demonstration
+/// tells the stories that these kinds can take part in.
+public struct GatewayProgram: Sendable {
+    /// What the program calls itself in its help.
+    public let name: String
+    /// The text that `--version` prints.
+    public let version: String
+    /// The platforms that a configuration can choose, in the order in which they are listed.
+    public let backends: [BackendFactory]
+    /// What else a configuration can have a section for.
+    public let modules: [ModuleFactory]
+    /// Commands beside those that every gateway has.
+    let commands: [any ParsableCommand.Type]
+
+    /// Makes a program; nothing happens before ``run()``.
+    ///
+    /// - Parameters:
+    ///   - name: What it is called on the command line.
+    ///   - version: What `--version` prints; by default the gateway's own version.
+    ///   - backends: The platforms, each kind once.
+    ///   - modules: What plugins bring to the API beside platforms.
+    ///   - commands: What plugins bring to the command line; a command finds the configuration through ``ConfigOption``
+    ///     and ends with a ``CommandFailure`` when it cannot do its work.
+    public init(
+        name: String,
+        version: String? = nil,
+        backends: [BackendFactory],
+        modules: [ModuleFactory] = [],
+        commands: [any ParsableCommand.Type] = []
+    ) {
+        self.name = name
+        self.version = version ?? BuildInfo.current.version
+        self.backends = backends
+        self.modules = modules
+        self.commands = commands
+    }
+
+    /// The program that is running.
+    @TaskLocal static var current = GatewayProgram(name: "chapar", backends: [])
+
+    /// Parses the command line, runs the command, and ends the process with the exit code that its end means.
+    public func run() async -> Never {
+        // A reader that goes away ends the output, not the program.
+        signal(SIGPIPE, SIG_IGN)
+        // Libraries log through the loggers they are given; whatever makes its own stays silent.
+        LoggingSystem.bootstrap { _ in SwiftLogNoOpLogHandler() }
+        exit(await Self.$current.withValue(self) { await ending() }.rawValue)
+    }
+
+    private func ending() async -> ExitStatus {
+        do {
+            // A kind that is there twice is a mistake of the program, whatever it is to do.
+            _ = try BackendRegistry(backends)
+            var command = try RootCommand.parseAsRoot()
+            if var command = command as? any AsyncParsableCommand {
+                try await command.run()
+            } else {
+                try command.run()
+            }
+            return .success
+        } catch {
+            return ending(of: error)
+        }
+    }
+
+    /// Says what went wrong, on stderr, and gives the exit code; help goes to stdout.
+    private func ending(of error: any Error) -> ExitStatus {
+        switch error {
+        case let status as ExitStatus:
+            return status
+        case let failure as CommandFailure:
+            Shell.complain(failure.description)
+            return failure.status
+        case let error as ConfigurationError:
+            Shell.complain(error.description)
+            Shell.complain(error.issues.count == 1 ? "1 mistake" : "\(error.issues.count) mistakes")
+            return .configuration
+        case let error as StoreError:
+            Shell.complain("\(error)")
+            return .tryLater
+        case is CancellationError:
+            return .tryLater
+        default:
+            return RootCommand.ending(of: error)
+        }
+    }
+}
+
+extension GatewayProgram {
+    /// Whether it knows a platform.
+    func knows(_ kind: BackendKind) -> Bool { backends.contains { $0.kind == kind } }
+
+    /// Writes a sandbox's files with a configuration that this program can read: what it does not know is left out.
+    func write(_ sandbox: Sandbox, to directory: URL, gatewayPort: Int) throws -> SandboxDescription {
+        let written = try sandbox.writeFiles(
+            to: directory,
+            gatewayPort: gatewayPort,
+            kinds: Set(backends.map(\.kind)),
+            sections: Set(modules.map(\.key))
+        )
+        guard !written.kinds.isEmpty else {
+            throw CommandFailure("there are simulators for none of this program's platforms")
+        }
+        return written
+    }
+}

@@ -1,0 +1,41 @@
+import ArgumentParser
+
+/// The command that the program's name stands for: it has the others.
+struct RootCommand: AsyncParsableCommand {
+    static var configuration: CommandConfiguration {
+        let program = GatewayProgram.current
+        let own: [any ParsableCommand.Type] = [
+            DemoCommand.self, ServeCommand.self, SendCommand.self, CheckCommand.self, DoctorCommand.self,
+            ConfigCommand.self, KeysCommand.self, BackendsCommand.self, SandboxCommand.self, BenchCommand.self,
+            DevicesCommand.self,
+        ]
+        return CommandConfiguration(
+            commandName: program.name,
+            abstract: "A push gateway: one API, one configuration file, many push platforms.",
+            discussion: """
+                Try it without an account: \(program.name) demo
+
+                Exit codes: 0 done or sent, 1 refused or failed, 2 wrong usage, 3 wrong configuration,
+                4 sent in part, 75 try again later. Results go to stdout, everything else to stderr.
+                """,
+            version: program.version,
+            subcommands: own + program.commands + [CompletionCommand.self]
+        )
+    }
+
+    /// Says what the parser has to say, help on stdout and complaints on stderr, and gives the exit code.
+    static func ending(of error: any Error) -> ExitStatus {
+        let text = fullMessage(for: error)
+        switch exitCode(for: error) {
+        case .success:
+            Shell.print(text)
+            return .success
+        case .validationFailure:
+            Shell.complain(text)
+            return .usage
+        default:
+            Shell.complain(text)
+            return .failure
+        }
+    }
+}

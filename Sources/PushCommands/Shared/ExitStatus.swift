@@ -1,0 +1,34 @@
+/// How the program ends, for scripts.
+///
+/// The numbers are a promise (README, "Exit codes").
+public struct ExitStatus: Error, Hashable {
+    /// The exit code.
+    public let rawValue: Int32
+
+    /// Done; what was to be sent was taken by the platform.
+    public static let success = ExitStatus(rawValue: 0)
+    /// Everything was refused, or a check failed.
+    public static let failure = ExitStatus(rawValue: 1)
+    /// The command line is wrong.
+    public static let usage = ExitStatus(rawValue: 2)
+    /// The configuration is wrong.
+    public static let configuration = ExitStatus(rawValue: 3)
+    /// Some of it was sent.
+    public static let partial = ExitStatus(rawValue: 4)
+    /// Nothing was sent for now; the same command may work later.
+    public static let tryLater = ExitStatus(rawValue: 75)
+}
+
+/// A command could not do its work: a sentence for people, and how the program ends.
+public struct CommandFailure: Error, CustomStringConvertible {
+    /// The sentence, written to stderr.
+    public let description: String
+    /// How the program ends.
+    public let status: ExitStatus
+
+    /// Makes a failure.
+    public init(_ description: String, _ status: ExitStatus = .failure) {
+        self.description = description
+        self.status = status
+    }
+}

@@ -13,6 +13,7 @@ enum ComposeInCode {
             try await sendOne(sandbox, pem: sandbox.apns.key.pem)
             try await PushClient.run(logger: Logger(label: "example")) { client in
                 try await FallbackExample.run(client, sandbox)
+                try await PlatformExample.run(client, sandbox)
                 try await OneSignalExample.run(client, sandbox)
                 try await AltcraftExample.run(client, sandbox)
                 try await ChabokExample.run(client, sandbox)

@@ -59,7 +59,7 @@ enum FallbackExample {
 
     // For the platforms themselves leave the lines about the simulators out, and read the keys from a safe place.
 
-    private static func appleOptions(_ sandbox: Sandbox) throws -> APNsOptions {
+    static func appleOptions(_ sandbox: Sandbox) throws -> APNsOptions {
         let key = try APNsAuthKey(pem: Secret(sandbox.apns.key.pem))
         let (keyID, teamID) = (sandbox.apns.key.keyID, sandbox.apns.key.teamID)
         var options = APNsOptions(credential: .key(key, keyID: keyID, teamID: teamID), topic: Sandbox.topic)
@@ -67,7 +67,7 @@ enum FallbackExample {
         return options
     }
 
-    private static func googleOptions(_ sandbox: Sandbox) throws -> FCMOptions {
+    static func googleOptions(_ sandbox: Sandbox) throws -> FCMOptions {
         var options = FCMOptions(serviceAccount: try GoogleServiceAccount(json: Secret(sandbox.fcm.credentialsFile)))
         options.common.simulate(sandbox.fcm.url(.send), sandbox)
         return options

@@ -68,6 +68,7 @@ enum APNsCheck {
             faults.append(fault("/aps", "not_an_object", "aps must be an object."))
         }
         let aps = overrides?.payload?["aps"]?.objectValue
+        if let aps { faults += APNsAPSCheck.faults(aps, pushType: headers.pushType) }
         switch headers.pushType {
         case .alert:
             let shows =
@@ -86,7 +87,7 @@ enum APNsCheck {
         case .background: faults += backgroundFaults(aps)
         case .liveactivity:
             let hasText = notification.title != nil || notification.body != nil
-            faults += liveActivityFaults(aps, form: form, hasText: hasText)
+            faults += APNsLiveActivityCheck.faults(aps, form: form, hasText: hasText)
         case .widgets:
             if let changed = aps?["content-changed"], changed != true {
                 faults.append(fault("/aps/content-changed", "wrong_combination", "A widget push has it true."))
@@ -110,60 +111,7 @@ enum APNsCheck {
         return faults
     }
 
-    private static func liveActivityFaults(
-        _ aps: JSONObject?,
-        form: Recipient.Form,
-        hasText: Bool
-    ) -> [PushWarning] {
-        guard let aps else {
-            return [
-                fault(
-                    "/aps",
-                    "missing",
-                    "A Live Activity push needs timestamp, event and content-state in its payload."
-                )
-            ]
-        }
-        var faults: [PushWarning] = []
-        func need(_ name: String, _ meaning: String, _ isRight: (JSONValue) -> Bool) {
-            if aps[name].map(isRight) ?? false { return }
-            faults.append(
-                fault("/aps/\(name)", aps[name] == nil ? "missing" : "wrong_type", "\(name) must be \(meaning).")
-            )
-        }
-        func forbid(_ names: [String], _ event: String) {
-            for name in names where aps[name] != nil {
-                faults.append(
-                    fault("/aps/\(name)", "wrong_combination", "\(name) does not go with the event \(event).")
-                )
-            }
-        }
-        need("timestamp", "whole seconds since 1970") { $0.integerValue != nil }
-        let event = aps["event"]?.stringValue
-        switch event {
-        case "start"?:
-            if form == .platformID {
-                faults.append(
-                    fault("/aps/event", "wrong_combination", "A broadcast updates and ends, it cannot start.")
-                )
-            }
-            need("content-state", "an object") { $0.objectValue != nil }
-            need("attributes-type", "the name of the app's attributes type") { $0.stringValue != nil }
-            need("attributes", "an object") { $0.objectValue != nil }
-            if !hasText { need("alert", "there, or content.title and body: a start shows something") { $0 != .null } }
-            forbid(["dismissal-date"], "start")
-        case "update"?:
-            need("content-state", "an object") { $0.objectValue != nil }
-            forbid(["attributes-type", "attributes", "dismissal-date"], "update")
-        case "end"?:
-            forbid(["attributes-type", "attributes"], "end")
-        default:
-            faults.append(fault("/aps/event", "bad_event", "event must be start, update or end."))
-        }
-        return faults
-    }
-
-    private static func fault(_ place: String, _ code: String, _ detail: String) -> PushWarning {
+    static func fault(_ place: String, _ code: String, _ detail: String) -> PushWarning {
         PushWarning(pointer: "#/overrides/apns/payload\(place)", code: code, detail: detail)
     }
 

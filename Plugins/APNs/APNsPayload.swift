@@ -23,7 +23,21 @@ enum APNsPayload {
         writer.endObject()
         guard let changes = overrides?.payload else { return writer.bytes }
         guard case .object(let object)? = try? JSONValue(parsing: writer.bytes) else { return writer.bytes }
-        return JSONValue.object(object.merging(changes)).bytes
+        return JSONValue.object(untranslated(object, changes).merging(changes)).bytes
+    }
+
+    /// The payload without texts in whose place the changes put the key of a text that the app has itself: Apple wants one
+    /// of the two.
+    private static func untranslated(_ payload: JSONObject, _ changes: JSONObject) -> JSONObject {
+        guard let keys = changes["aps"]?["alert"]?.objectValue, var aps = payload["aps"]?.objectValue,
+            var alert = aps["alert"]?.objectValue
+        else { return payload }
+        for (key, text) in [("title-loc-key", "title"), ("subtitle-loc-key", "subtitle"), ("loc-key", "body")]
+        where keys[key] != nil { alert[text] = nil }
+        aps["alert"] = .object(alert)
+        var payload = payload
+        payload["aps"] = .object(aps)
+        return payload
     }
 
     private static func aps(
@@ -41,6 +55,7 @@ enum APNsPayload {
         case .widgets:
             writer.name("content-changed")
             writer.bool(true)
+        case .liveactivity: activityAlert(notification, language, &writer)
         default:
             alert(notification, language, &writer)
             if let badge = notification.badge {
@@ -82,6 +97,24 @@ enum APNsPayload {
         if let body = notification.body {
             writer.name("body")
             writer.string(body.resolved(for: language))
+        }
+        writer.endObject()
+    }
+
+    /// What lights up the device with a change of a Live Activity: its sound is within, and there is no second heading.
+    private static func activityAlert(_ notification: PushNotification, _ language: String?, _ writer: inout JSONWriter)
+    {
+        guard notification.title != nil || notification.body != nil else { return }
+        writer.name("alert")
+        writer.beginObject()
+        for (name, text) in [("title", notification.title), ("body", notification.body)] {
+            guard let text else { continue }
+            writer.name(name)
+            writer.string(text.resolved(for: language))
+        }
+        if let sound = notification.sound {
+            writer.name("sound")
+            writer.string(sound)
         }
         writer.endObject()
     }

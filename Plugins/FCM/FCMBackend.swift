@@ -185,7 +185,7 @@ public final class FCMBackend: PushBackend {
             }
             return verdict
         case .failure(let failure):
-            return .final(failure.outcome())
+            return .final(failure.outcome(isRepeatHarmful: slot.isRepeatHarmful))
         }
     }
 
@@ -226,6 +226,11 @@ public final class FCMBackend: PushBackend {
             life: FCMPayload.Life()
         )
         return FCMCheck.examine(payload, form: recipient)
+    }
+
+    /// True for the start of a Live Activity.
+    public func isRepeatHarmful(_ notification: PushNotification) -> Bool {
+        notification.overrides[Self.kind.rawValue].map { FCMOverrides($0).isRepeatHarmful } ?? false
     }
 
     /// The sum of the stream limits that Google grants now; 100 before it has told.

@@ -11,6 +11,7 @@ struct FCMBatch {
         var recipient: Int32
         var target: FCMTarget.Class
         var isDryRun: Bool
+        var isRepeatHarmful: Bool
 
         func report(_ outcome: DeliveryOutcome) -> DeliveryReport {
             DeliveryReport(request: Int(request), recipient: Int(recipient), outcome: outcome)
@@ -88,7 +89,8 @@ struct FCMBatch {
                     request: Int32(index),
                     recipient: Int32(place),
                     target: target.kind,
-                    isDryRun: bodies.isDryRun
+                    isDryRun: bodies.isDryRun,
+                    isRepeatHarmful: bodies.isRepeatHarmful
                 )
             )
         }
@@ -149,6 +151,7 @@ private struct BodyCache {
     }
 
     var isDryRun: Bool { payload.notification.isDryRun }
+    var isRepeatHarmful: Bool { payload.overrides?.isRepeatHarmful ?? false }
 
     mutating func body(for kind: FCMTarget.Class, language: String?) -> Result<FCMBody, FCMFault> {
         let key = Key(kind: kind, language: isLocalized ? language : nil)

@@ -26,6 +26,7 @@ struct FCMOverrides: Sendable {
                 self.object[name] = value
             }
         }
+        checkAppleHeaders()
         if let data = object["data"]?.objectValue {
             faults += FCMCheck.reservedKeys(in: data, at: "\(Self.place)/data")
         }
@@ -40,6 +41,24 @@ struct FCMOverrides: Sendable {
             for name in ["title", "body", "title_loc_key", "body_loc_key"] where block?[name] != nil { return true }
         }
         return object["apns"]?["payload"]?["aps"]?["alert"] != nil
+    }
+
+    /// Whether an Apple device gets a change of a Live Activity.
+    var isLiveActivity: Bool { object["apns"]?["live_activity_token"] != nil }
+
+    /// Whether a second copy does harm: it would start a second activity.
+    var isRepeatHarmful: Bool { isLiveActivity && object["apns"]?["payload"]?["aps"]?["event"] == "start" }
+
+    /// A message to an Android device without the common texts in whose place the overrides put the key of a text that the
+    /// app has itself: one of the two is shown.
+    func untranslated(_ message: JSONObject) -> JSONObject {
+        guard let keys = object["android"]?["notification"]?.objectValue,
+            var common = message["notification"]?.objectValue
+        else { return message }
+        for name in ["title", "body"] where keys["\(name)_loc_key"] != nil { common[name] = nil }
+        var message = message
+        message["notification"] = common.isEmpty ? nil : .object(common)
+        return message
     }
 
     /// The blocks that a kind of recipient can make use of.
@@ -71,6 +90,17 @@ struct FCMOverrides: Sendable {
             for (index, value) in values.enumerated() { check(value, shape, at: "\(path)/\(index)") }
         default:
             if let problem = shape.problem(with: value) { fault(path, "wrong_value", problem) }
+        }
+    }
+
+    /// Google refuses what Apple would.
+    private mutating func checkAppleHeaders() {
+        let headers = object["apns"]?["headers"]
+        if let priority = headers?["apns-priority"]?.stringValue, !["1", "5", "10"].contains(priority) {
+            fault("apns/headers/apns-priority", "bad_priority", "Allowed: 1, 5, 10.")
+        }
+        if let id = headers?["apns-collapse-id"]?.stringValue, !(1...64).contains(id.utf8.count) {
+            fault("apns/headers/apns-collapse-id", "bad_collapse_id", "Apple takes 1 to 64 bytes.")
         }
     }
 

@@ -162,7 +162,8 @@ struct FCMPayload {
         var plain = JSONWriter(capacity: 512)
         writePlain(kind, language, &plain)
         guard case .object(let object)? = try? JSONValue(parsing: plain.bytes) else { return writer.raw(plain.bytes) }
-        writer.object(object.merging(overrides.blocks(for: kind)))
+        let own = kind == .android ? overrides.untranslated(object) : object
+        writer.object(own.merging(overrides.blocks(for: kind)))
     }
 
     private func writePlain(_ kind: FCMTarget.Class, _ language: String?, _ writer: inout JSONWriter) {
@@ -286,17 +287,21 @@ struct FCMPayload {
     private func apple(_ language: String?, _ writer: inout JSONWriter) {
         writer.name("apns")
         writer.beginObject()
+        // Google finds the push type of a Live Activity by itself, and nothing else in `aps` goes with one.
+        let isActivity = overrides?.isLiveActivity ?? false
         writer.name("headers")
         writer.beginObject()
-        writer.name("apns-push-type")
-        writer.string(alertsOnApple ? "alert" : "background")
+        if !isActivity {
+            writer.name("apns-push-type")
+            writer.string(alertsOnApple ? "alert" : "background")
+        }
         writer.name("apns-priority")
-        writer.string(alertsOnApple && notification.priority == .high ? "10" : "5")
+        writer.string((alertsOnApple || isActivity) && notification.priority == .high ? "10" : "5")
         if let expiration = life.expiration {
             writer.name("apns-expiration")
             writer.string("\(expiration)")
         }
-        if notification.collapseID != nil || showsSomething {
+        if notification.collapseID != nil || showsSomething, !isActivity {
             writer.name("apns-collapse-id")
             identity(&writer)
         }
@@ -305,8 +310,8 @@ struct FCMPayload {
         writer.beginObject()
         writer.name("aps")
         writer.beginObject()
-        if alertsOnApple { aps(language, &writer) }
-        if notification.isSilent || !alertsOnApple {
+        if alertsOnApple, !isActivity { aps(language, &writer) }
+        if notification.isSilent || !alertsOnApple, !isActivity {
             writer.name("content-available")
             writer.integer(1)
         }

@@ -19,7 +19,7 @@ enum HMSAppleBlock {
         headers["apns-expiration"] = expiration(of: request, now: now).map { .string($0) }
         return [
             "headers": .object(headers), "payload": .object(payload(notification, language)),
-            "hms_options": ["target_user_type": .integer(number(userType))],
+            "hms_options": ["target_user_type": .integer(userType.number)],
         ]
     }
 
@@ -56,9 +56,12 @@ enum HMSAppleBlock {
             return span <= .zero ? "0" : String(Int64(now.timeIntervalSince1970) + span.components.seconds)
         }
     }
+}
 
-    private static func number(_ type: HMSOptions.TargetUserType) -> Int64 {
-        switch type {
+extension HMSOptions.TargetUserType {
+    /// Huawei's number for it.
+    var number: Int64 {
+        switch self {
         case .test: 1
         case .formal: 2
         case .voip: 3

@@ -18,7 +18,7 @@ enum HMSCheck {
         for (place, form) in forms.enumerated() {
             for language in HMSMessage.languages(of: notification) {
                 var tree = HMSMessageTree.make(request, form: form, language: language, options: options, now: Date())
-                if let overrides { tree = tree.merging(overrides) }
+                if let overrides { tree = tree.merging(form.blocks(of: overrides)) }
                 if place == 0, language == nil {
                     check.faults = faults(notification, tree: tree, form: form, overrides: overrides)
                 }
@@ -75,6 +75,7 @@ enum HMSCheck {
             }
         }
         if let android = tree["android"] { faults += HMSAndroidCheck.faults(android) }
+        faults += appleFaults(overrides?["apns"])
         if form == .apple, notification.data["aps"] != nil {
             faults.append(
                 PushWarning(
@@ -83,6 +84,20 @@ enum HMSCheck {
                     detail: "\"aps\" is Apple's; its keys go under overrides.hms.apns.payload.aps."
                 )
             )
+        }
+        return faults
+    }
+
+    /// What is wrong with a caller's block for Apple's devices, whomever the message goes to.
+    private static func appleFaults(_ apple: JSONValue?) -> [PushWarning] {
+        guard let apple else { return [] }
+        var faults: [PushWarning] = []
+        for (name, value) in apple["headers"]?.objectValue ?? JSONObject() where value.stringValue == nil {
+            faults.append(fault("/apns/headers/\(name)", "not_a_text", "A header's value is a text."))
+        }
+        if let type = apple["hms_options"]?["target_user_type"], !(1...3).contains(type.integerValue ?? 0) {
+            let detail = "Allowed: 1 (test), 2 (formal), 3 (VoIP)."
+            faults.append(fault("/apns/hms_options/target_user_type", "bad_value", detail))
         }
         return faults
     }
@@ -184,6 +199,13 @@ enum HMSAndroidCheck {
             "bad_importance",
             "Allowed: LOW, NORMAL, HIGH.",
             word("LOW", "NORMAL", "HIGH")
+        )
+        check(
+            "notification/visibility",
+            shown["visibility"],
+            "bad_visibility",
+            "Allowed: VISIBILITY_UNSPECIFIED, PRIVATE, PUBLIC, SECRET.",
+            word("VISIBILITY_UNSPECIFIED", "PRIVATE", "PUBLIC", "SECRET")
         )
         check("notification/style", shown["style"], "bad_style", "Allowed: 0, 1, 3.") { [0, 1, 3].contains($0) }
         check("notification/buttons", shown["buttons"], "too_many", "At most 3 buttons.", atMost(3))

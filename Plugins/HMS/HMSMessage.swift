@@ -12,6 +12,13 @@ struct HMSMessage: Sendable {
         case apple
         /// A topic, which Android apps alone can join.
         case audience
+
+        /// What such recipients can make use of: a caller's block for one kind of device says nothing to another.
+        func blocks(of overrides: JSONObject) -> JSONObject {
+            var blocks = overrides
+            blocks[self == .apple ? "android" : "apns"] = nil
+            return blocks
+        }
     }
 
     /// The message without a target, as JSON without its closing brace.
@@ -39,7 +46,7 @@ struct HMSMessage: Sendable {
     ) -> Result<HMSMessage, HMSFault> {
         let overrides = request.notification.overrides[HMSBackend.kind.rawValue]
         var tree = HMSMessageTree.make(request, form: form, language: language, options: options, now: now)
-        if let overrides { tree = tree.merging(overrides) }
+        if let overrides { tree = tree.merging(form.blocks(of: overrides)) }
         if isDemoted { tree = HMSMessageTree.demoted(tree) ?? tree }
         if let fault = HMSCheck.faults(request.notification, tree: tree, form: form, overrides: overrides).first {
             return .failure(HMSFault(fault))

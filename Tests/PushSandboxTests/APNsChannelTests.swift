@@ -7,6 +7,9 @@ import Testing
 // Source: specs, APNs, section 12.
 @Suite("Channels and broadcasts", .timeLimit(.minutes(1)))
 struct APNsChannelTests {
+    /// The least that an update holds.
+    static let update = #"{"aps":{"timestamp":1,"event":"update","content-state":{}}}"#
+
     /// A bench for management calls and broadcasts on one connection each.
     private struct Bench {
         static let key = APNsSigningKey(topics: .only(["com.example.app", "com.example.new"]))
@@ -57,7 +60,11 @@ struct APNsChannelTests {
 
         func body(policy: Int) -> String { #"{"message-storage-policy":\#(policy),"push-type":"LiveActivity"}"# }
 
-        mutating func broadcast(_ channel: String?, _ more: [(String, String)] = [], body: String = #"{"aps":{}}"#)
+        mutating func broadcast(
+            _ channel: String?,
+            _ more: [(String, String)] = [],
+            body: String = APNsChannelTests.update
+        )
             -> String?
         {
             var headers = [("apns-push-type", "liveactivity"), ("apns-priority", "5")]
@@ -186,7 +193,7 @@ struct APNsChannelTests {
             let sender = try await RawClient.connect(to: simulator, .production)
             let fields = [("apns-channel-id", channel), ("apns-push-type", "liveactivity"), ("apns-expiration", "0")]
             sender.sendHeaders(1, base + [(":path", "/4/broadcasts/apps/com.example.app")] + secured + fields)
-            sender.sendData(1, #"{"aps":{"event":"update"}}"#)
+            sender.sendData(1, Self.update)
             #expect(await sender.answer(1)?.status == "200")
             #expect(simulator.counters.broadcasts == 1)
             #expect(simulator.inbox.first?.header("apns-channel-id") == channel)

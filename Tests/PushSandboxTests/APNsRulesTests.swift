@@ -99,6 +99,56 @@ struct APNsRulesTests {
         },
     ]
 
+    /// Specs, section 11: what each event needs, and what does not go with it.
+    static let activities: [RuleCase] = [
+        activity("a start", nil, start),
+        activity("a start without a state", "BadRequestPayload", start, without: "content-state"),
+        activity("a start without attributes", "BadRequestPayload", start, without: "attributes"),
+        activity("a start without the attributes' type", "BadRequestPayload", start, without: "attributes-type"),
+        activity("a start without an alert", "BadRequestPayload", start, without: "alert"),
+        activity("a start by a channel", nil, start.merging(["input-push-channel": "dGVzdA=="])),
+        activity("a start with a token of 2", "BadRequestPayload", start.merging(["input-push-token": 2])),
+        activity("a start with a dismissal date", "BadRequestPayload", start.merging(["dismissal-date": 2])),
+        activity("an update", nil, update),
+        activity("an update without a timestamp", "BadRequestPayload", update, without: "timestamp"),
+        activity("an update without an event", "BadRequestPayload", update, without: "event"),
+        activity("an update without a state", "BadRequestPayload", update, without: "content-state"),
+        activity("an update whose state is a text", "BadRequestPayload", update.merging(["content-state": "3"])),
+        activity("an update with attributes", "BadRequestPayload", update.merging(["attributes": [:]])),
+        activity("an end without a state", nil, ["timestamp": 1, "event": "end", "dismissal-date": 2]),
+        activity("an unknown event", "BadRequestPayload", update.merging(["event": "pause"])),
+        activity("an alert's payload", "BadRequestPayload", ["alert": "x"]),
+        .init("a lenient simulator takes any", nil) {
+            activityHeaders(&$0)
+            $0.options.isStrict = false
+        },
+    ]
+
+    private static let update: JSONObject = ["timestamp": 1, "event": "update", "content-state": ["stops": 3]]
+    private static let start: JSONObject = [
+        "timestamp": 1, "event": "start", "content-state": [:], "attributes-type": "Ride", "attributes": [:],
+        "alert": ["title": "x"],
+    ]
+
+    private static func activity(_ name: String, _ reason: String?, _ aps: JSONObject, without key: String? = nil)
+        -> RuleCase
+    {
+        RuleCase(name, reason) {
+            activityHeaders(&$0)
+            var aps = aps
+            if let key { aps[key] = nil }
+            $0.body = JSONValue.object(["aps": .object(aps)]).bytes
+        }
+    }
+
+    private static func activityHeaders(_ bench: inout RuleBench) {
+        bench.set("apns-push-type", "liveactivity")
+        bench.set("apns-topic", RuleBench.topic + ".push-type.liveactivity")
+    }
+
+    @Test("The payload of a Live Activity", arguments: activities)
+    func judgesActivities(_ rule: RuleCase) throws { try check(rule) }
+
     @Test("The envelope", arguments: envelope)
     func judgesEnvelope(_ rule: RuleCase) throws { try check(rule) }
 
@@ -119,6 +169,7 @@ struct APNsRulesTests {
         var bench = try RuleBench()
         bench.set("apns-push-type", type.rawValue)
         bench.set("apns-topic", RuleBench.topic + (type.topicSuffix ?? ""))
+        if type == .liveactivity { bench.body = Array(APNsChannelTests.update.utf8) }
         #expect(bench.verdict() == nil)
     }
 

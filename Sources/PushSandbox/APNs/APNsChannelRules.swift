@@ -67,10 +67,7 @@ extension APNsRules {
             throw .badExpirationDate
         }
         try checkPayload(request, limit: 5120)
-        if options.isStrict, let payload = try? JSONValue(parsing: request.body) {
-            // A broadcast updates and ends activities; it cannot start one.
-            if payload["aps"]?["event"]?.stringValue == "start" { throw .badRequestPayload }
-        }
+        if options.isStrict { try APNsLiveActivityRules.check(request.body, isBroadcast: true) }
         return APNsPush(token: "", topic: bundleID + (APNsPushType.liveactivity.topicSuffix ?? ""), pushType: type)
     }
 

@@ -59,6 +59,9 @@ struct APNsRules {
         push.delay = try checkDevice(device, topic: topic, now: now, world: &world)
         // 8: what.
         try checkPayload(request, limit: request.pushType == "voip" ? 5120 : 4096)
+        if options.isStrict, request.pushType == APNsPushType.liveactivity.rawValue {
+            try APNsLiveActivityRules.check(request.body, isBroadcast: false)
+        }
         if connection.bound == nil, let token, connection.certificate == nil, let key = world.keys[token.keyID] {
             connection.bound = (token.teamID, token.keyID, key.topics)
         }

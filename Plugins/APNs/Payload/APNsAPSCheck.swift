@@ -1,0 +1,58 @@
+import PushCore
+
+/// What the keys of `aps` may hold, whoever wrote them: code by ``APNsPush``, a caller of the API as JSON.
+///
+/// A key that is not known here is Apple's business: it adds some each year.
+/// Source: Apple, "Generating a remote notification" (specs: APNs section 4), read 2026-08.
+enum APNsAPSCheck {
+    private static let levels = ["passive", "active", "time-sensitive", "critical"]
+    private static let activityKeys = ["event", "content-state", "attributes-type", "attributes", "dismissal-date"]
+
+    static func faults(_ aps: JSONObject, pushType: APNsPushType) -> [PushWarning] {
+        var faults: [PushWarning] = []
+        func need(_ name: String, _ meaning: String, _ isRight: (JSONValue) -> Bool) {
+            guard let value = aps[name], !isRight(value) else { return }
+            faults.append(APNsCheck.fault("/aps/\(name)", "wrong_value", "\(name) must be \(meaning)."))
+        }
+        need("alert", "a text or an object") { $0.stringValue != nil || $0.objectValue != nil }
+        need("badge", "a whole number, 0 or more") { ($0.integerValue ?? -1) >= 0 }
+        need("interruption-level", "one of \(levels.joined(separator: ", "))") {
+            levels.contains($0.stringValue ?? "")
+        }
+        if pushType == .liveactivity {
+            need("relevance-score", "a number") { $0.numberValue?.isFinite ?? false }
+        } else {
+            need("relevance-score", "from 0 to 1") { isShare($0) }
+            for name in activityKeys where aps[name] != nil {
+                let detail = "\(name) belongs to a Live Activity: set apns-push-type to liveactivity."
+                faults.append(APNsCheck.fault("/aps/\(name)", "wrong_push_type", detail))
+            }
+        }
+        for name in ["thread-id", "category", "target-content-id", "filter-criteria"] {
+            need(name, "a text") { $0.stringValue != nil }
+        }
+        need("stale-date", "whole seconds since 1970") { $0.integerValue != nil }
+        if let sound = aps["sound"] { faults += soundFaults(sound) }
+        return faults
+    }
+
+    private static func soundFaults(_ sound: JSONValue) -> [PushWarning] {
+        if sound.stringValue != nil { return [] }
+        guard let parts = sound.objectValue else {
+            return [
+                APNsCheck.fault("/aps/sound", "wrong_value", "sound must be a name, or an object for critical ones.")
+            ]
+        }
+        var faults: [PushWarning] = []
+        func need(_ name: String, _ meaning: String, _ isRight: (JSONValue) -> Bool) {
+            guard let value = parts[name], !isRight(value) else { return }
+            faults.append(APNsCheck.fault("/aps/sound/\(name)", "wrong_value", "\(name) must be \(meaning)."))
+        }
+        need("critical", "0 or 1") { $0 == 0 || $0 == 1 }
+        need("name", "the name of a sound") { $0.stringValue != nil }
+        need("volume", "from 0 to 1", isShare)
+        return faults
+    }
+
+    private static func isShare(_ value: JSONValue) -> Bool { value.numberValue.map { (0...1).contains($0) } ?? false }
+}

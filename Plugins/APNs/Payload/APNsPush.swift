@@ -1,0 +1,152 @@
+public import PushCore
+
+/// What Apple alone understands of a notification: what the push is for, and how it travels.
+///
+/// Title, body, sound, badge, category and data of the notification go along as with any other; what is set here is laid over
+/// them. Lay it over with ``PushCore/PushNotification/with(_:)``:
+///
+/// ```swift
+/// let update = try APNsLiveActivity.update(["stopsLeft": 3], at: now)
+/// let notification = try PushNotification().with(APNsPush(.liveActivity(update)))
+/// ```
+///
+/// Source: Apple, "Sending notification requests to APNs" (specs: APNs sections 3 and 4), read 2026-08.
+public struct APNsPush: PlatformPayload, Hashable {
+    /// `apns`.
+    public static var kind: BackendKind { APNsBackend.kind }
+
+    /// What a push is for: each of Apple's push types, with what its payload must hold.
+    ///
+    /// What the topic must end with follows from it.
+    public enum Content: Sendable, Hashable {
+        /// Shows, sounds or badges.
+        case alert(APNsAlert)
+        /// Wakes the app without showing anything; its priority is 5.
+        case background
+        /// Updates controls (iOS 18).
+        case controls
+        /// Updates a watch complication; the app reads the notification's data.
+        case complication
+        /// Tells a File Provider extension what changed: the container's identifier, and the domain unless it is the default.
+        case fileProvider(container: String, domain: String? = nil)
+        /// Starts, updates or ends a Live Activity; a key is needed to send it, not a certificate.
+        case liveActivity(APNsLiveActivity)
+        /// Asks for the device's location; a key is needed to send it, not a certificate.
+        case location
+        /// Makes a managed device contact its server, with the magic that the device gave when it enrolled.
+        ///
+        /// The ``APNsPush/topic`` is the one of the MDM certificate.
+        case mdm(pushMagic: String)
+        /// Push-to-Talk; priority 10, and never stored.
+        case pushToTalk
+        /// An incoming call; up to 5,120 bytes.
+        case voip
+        /// Reloads widgets.
+        case widgets
+    }
+
+    /// How urgent a push is for Apple: the values of `apns-priority`.
+    public enum Priority: Int, Sendable, Hashable {
+        /// At once.
+        case immediate = 10
+        /// When it suits the battery.
+        case considerate = 5
+        /// Battery before all else; never wakes the device.
+        case powerSaving = 1
+    }
+
+    /// What it is for.
+    public var content: Content
+    /// How urgent it is; nil follows from the notification and the content.
+    public var priority: Priority?
+    /// When Apple gives up; nil follows from the notification's time to live.
+    public var expiration: PushRequest.Expiration?
+    /// What a newer push replaces, 1 to 64 bytes; nil is the notification's.
+    public var collapseID: String?
+    /// Another app's bundle id than the backend's.
+    public var topic: String?
+    /// More of the payload, laid over all the rest: members beside `aps`, and keys under `aps` that Apple added later.
+    public var payload: JSONObject
+
+    /// Makes a push.
+    public init(
+        _ content: Content,
+        priority: Priority? = nil,
+        expiration: PushRequest.Expiration? = nil,
+        collapseID: String? = nil,
+        topic: String? = nil,
+        payload: JSONObject = JSONObject()
+    ) {
+        self.content = content
+        self.priority = priority
+        self.expiration = expiration
+        self.collapseID = collapseID
+        self.topic = topic
+        self.payload = payload
+    }
+
+    /// `headers` and `payload`, as the API takes them under `overrides.apns`.
+    public var overrides: JSONObject {
+        var headers: JSONObject = ["apns-push-type": .string(pushType.rawValue)]
+        headers["apns-priority"] = priority.map { .string("\($0.rawValue)") }
+        switch expiration {
+        case .immediately?: headers["apns-expiration"] = "0"
+        case .at(let seconds)?: headers["apns-expiration"] = .string("\(seconds)")
+        case nil: break
+        }
+        headers["apns-collapse-id"] = collapseID.map { .string($0) }
+        headers["apns-topic"] = topic.map { .string($0) }
+        var overrides: JSONObject = ["headers": .object(headers)]
+        let payload = members.merging(payload)
+        if !payload.isEmpty { overrides["payload"] = .object(payload) }
+        return overrides
+    }
+
+    /// What Apple would refuse, but for what only a backend knows: its topic, and whether it has a key.
+    public static func faults(in notification: PushNotification) -> [PushWarning] {
+        let overrides = notification.overrides[kind.rawValue].map { APNsOverrides($0) }
+        // A channel takes a larger update than a device; the backend knows which of the two it is.
+        let isUpdate = overrides?.pushType == .liveactivity && overrides?.payload?["aps"]?["event"] != "start"
+        let form: Recipient.Form = isUpdate ? .platformID : .token
+        let headers = APNsHeaders(
+            notification,
+            overrides: overrides,
+            form: form,
+            topic: overrides?.topic ?? "com.example.app",
+            hasProviderToken: true
+        )
+        return APNsCheck.examine(notification, headers: headers, overrides: overrides, form: form).faults
+    }
+
+    private var pushType: APNsPushType {
+        switch content {
+        case .alert: .alert
+        case .background: .background
+        case .controls: .controls
+        case .complication: .complication
+        case .fileProvider: .fileprovider
+        case .liveActivity: .liveactivity
+        case .location: .location
+        case .mdm: .mdm
+        case .pushToTalk: .pushtotalk
+        case .voip: .voip
+        case .widgets: .widgets
+        }
+    }
+
+    /// What the content puts into the payload.
+    private var members: JSONObject {
+        switch content {
+        case .alert(let alert):
+            let aps = alert.aps
+            return aps.isEmpty ? [:] : ["aps": .object(aps)]
+        case .liveActivity(let activity): return ["aps": .object(activity.aps)]
+        case .fileProvider(let container, let domain):
+            var members: JSONObject = ["container-identifier": .string(container)]
+            members["domain"] = domain.map { .string($0) }
+            return members
+        case .mdm(let magic): return ["mdm": .string(magic)]
+        case .background, .controls, .complication, .location, .pushToTalk, .voip, .widgets: return [:]
+        }
+    }
+}

@@ -1,0 +1,161 @@
+public import Foundation
+public import PushCore
+
+/// What Android shows for a message, in Android's words.
+///
+/// Source: Firebase, REST resource `projects.messages`, `AndroidNotification` (specs: FCM section 3.2), read 2026-08.
+public struct FCMAndroidNotification: Sendable, Hashable {
+    /// How prominently it is shown, below Android 8.
+    public enum Priority: String, Sendable, Hashable {
+        /// Not at all, unless the list is opened far enough.
+        case minimum = "PRIORITY_MIN"
+        /// Small, below the others.
+        case low = "PRIORITY_LOW"
+        /// As usual.
+        case standard = "PRIORITY_DEFAULT"
+        /// Larger, above the others.
+        case high = "PRIORITY_HIGH"
+        /// As prominent as can be.
+        case maximum = "PRIORITY_MAX"
+    }
+
+    /// What a locked screen shows.
+    public enum Visibility: String, Sendable, Hashable {
+        /// That there is one, not what it says.
+        case `private` = "PRIVATE"
+        /// Everything.
+        case `public` = "PUBLIC"
+        /// Nothing.
+        case secret = "SECRET"
+    }
+
+    /// Whether Google's service may hand it to another device on the user's behalf.
+    public enum Proxy: String, Sendable, Hashable {
+        /// Always.
+        case allow = "ALLOW"
+        /// Never.
+        case deny = "DENY"
+        /// Only if Android lowered its priority.
+        case ifPriorityLowered = "IF_PRIORITY_LOWERED"
+    }
+
+    /// The heading.
+    public var title: AppText?
+    /// The text.
+    public var body: AppText?
+    /// The name of a drawable of the app.
+    public var icon: String?
+    /// The icon's colour, `#rrggbb`.
+    public var color: String?
+    /// A file of the app, or `default`.
+    public var sound: String?
+    /// A newer one with the same tag takes its place on the screen.
+    public var tag: String?
+    /// The name of the activity that a tap opens.
+    public var clickAction: String?
+    /// The app's channel, which decides sound and prominence from Android 8 on.
+    public var channelID: String?
+    /// What screen readers say.
+    public var ticker: String?
+    /// Whether it stays after a tap.
+    public var isSticky: Bool?
+    /// When what it tells of happened; notifications are sorted by it.
+    public var eventTime: Date?
+    /// Whether it stays on this device, without a copy on a watch.
+    public var isLocalOnly: Bool?
+    /// How prominently it is shown, below Android 8.
+    public var priority: Priority?
+    /// Whether the system's sound is played.
+    public var usesDefaultSound: Bool?
+    /// Whether the system's vibration is used.
+    public var usesDefaultVibration: Bool?
+    /// Whether the system's light is used.
+    public var usesDefaultLight: Bool?
+    /// How long to wait and to vibrate, by turns.
+    public var vibration: [Duration]?
+    /// What a locked screen shows.
+    public var visibility: Visibility?
+    /// How many items it stands for, in the number on the app's icon.
+    public var count: Int?
+    /// How the device's light blinks.
+    public var light: FCMLight?
+    /// The address of a picture.
+    public var image: String?
+    /// Whether Google's service may hand it to another device.
+    public var proxy: Proxy?
+
+    /// Makes what is shown; everything is optional and set by name.
+    public init(title: AppText? = nil, body: AppText? = nil, channelID: String? = nil) {
+        self.title = title
+        self.body = body
+        self.channelID = channelID
+    }
+
+    /// The members of `android.notification`.
+    var members: JSONObject {
+        var members = JSONObject()
+        Self.put(title, as: "title", into: &members)
+        Self.put(body, as: "body", into: &members)
+        for (name, text) in [
+            ("icon", icon), ("color", color), ("sound", sound), ("tag", tag), ("click_action", clickAction),
+            ("channel_id", channelID), ("ticker", ticker), ("image", image),
+            ("notification_priority", priority?.rawValue), ("visibility", visibility?.rawValue),
+            ("proxy", proxy?.rawValue), ("event_time", eventTime.map(RFC3339.string)),
+        ] {
+            members[name] = text.map { .string($0) }
+        }
+        for (name, flag) in [
+            ("sticky", isSticky), ("local_only", isLocalOnly), ("default_sound", usesDefaultSound),
+            ("default_vibrate_timings", usesDefaultVibration), ("default_light_settings", usesDefaultLight),
+        ] {
+            members[name] = flag.map { .bool($0) }
+        }
+        members["vibrate_timings"] = vibration.map { .array($0.map { .span($0) }) }
+        members["notification_count"] = count.map { .integer(Int64($0)) }
+        members["light_settings"] = light?.value
+        return members
+    }
+
+    private static func put(_ text: AppText?, as name: String, into members: inout JSONObject) {
+        switch text {
+        case nil: break
+        case .plain(let text)?: members[name] = .string(text)
+        case .key(let key, let arguments)?:
+            members["\(name)_loc_key"] = .string(key)
+            if !arguments.isEmpty { members["\(name)_loc_args"] = .texts(arguments) }
+        }
+    }
+}
+
+/// How the light of an Android device blinks.
+public struct FCMLight: Sendable, Hashable {
+    /// The share of red, 0 to 1.
+    public var red: Double
+    /// The share of green, 0 to 1.
+    public var green: Double
+    /// The share of blue, 0 to 1.
+    public var blue: Double
+    /// How opaque it is, 0 to 1.
+    public var alpha: Double
+    /// How long it is on.
+    public var on: Duration
+    /// How long it is off.
+    public var off: Duration
+
+    /// Makes a light.
+    public init(red: Double, green: Double, blue: Double, alpha: Double = 1, on: Duration, off: Duration) {
+        self.red = red
+        self.green = green
+        self.blue = blue
+        self.alpha = alpha
+        self.on = on
+        self.off = off
+    }
+
+    var value: JSONValue {
+        [
+            "color": ["red": .number(red), "green": .number(green), "blue": .number(blue), "alpha": .number(alpha)],
+            "light_on_duration": .span(on), "light_off_duration": .span(off),
+        ]
+    }
+}

@@ -1,0 +1,52 @@
+public import PushCore
+
+/// What only browsers get of a message that goes through Google: members of a topic, or of topics by a condition.
+///
+/// A message to a single token goes without it, since Chapar's tokens of Google's are those of Android and of Apple's devices.
+/// Source: Firebase, REST resource `projects.messages`, `WebpushConfig` (specs: FCM section 3.2), read 2026-08.
+public struct FCMWeb: PlatformPayload, Hashable {
+    /// `fcm`.
+    public static var kind: BackendKind { FCMBackend.kind }
+
+    /// What a click opens, an `https` address.
+    public var link: String?
+    /// What the browser shows: the options of the Web Notification API (`icon`, `badge`, `actions`, `requireInteraction`).
+    public var notification: JSONObject?
+    /// The app's values, instead of the notification's.
+    public var data: [String: String]?
+    /// Fields of the Web Push protocol: `TTL` in seconds, `Urgency`, `Topic`.
+    public var headers: [String: String]?
+    /// The label in Google's reports, 1 to 50 of `a-z`, `A-Z`, `0-9`, `-_.~%`.
+    public var analyticsLabel: String?
+
+    /// Makes a block.
+    public init(
+        link: String? = nil,
+        notification: JSONObject? = nil,
+        data: [String: String]? = nil,
+        headers: [String: String]? = nil,
+        analyticsLabel: String? = nil
+    ) {
+        self.link = link
+        self.notification = notification
+        self.data = data
+        self.headers = headers
+        self.analyticsLabel = analyticsLabel
+    }
+
+    /// `webpush`, as the API takes it under `overrides.fcm`.
+    public var overrides: JSONObject {
+        var web = JSONObject()
+        web["headers"] = headers.map { .texts($0) }
+        web["data"] = data.map { .texts($0) }
+        web["notification"] = notification.map { .object($0) }
+        var options = JSONObject()
+        options["link"] = link.map { .string($0) }
+        options["analytics_label"] = analyticsLabel.map { .string($0) }
+        if !options.isEmpty { web["fcm_options"] = .object(options) }
+        return ["webpush": .object(web)]
+    }
+
+    /// What Google would refuse.
+    public static func faults(in notification: PushNotification) -> [PushWarning] { FCMCheck.faults(in: notification) }
+}

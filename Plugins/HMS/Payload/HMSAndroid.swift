@@ -1,0 +1,96 @@
+public import PushCore
+
+/// What Huawei's Android phones alone get of a message.
+///
+/// What is nil stays as the notification has it. Lay it over with ``PushCore/PushNotification/with(_:)``; backends of other
+/// kinds do not see it.
+/// Source: Huawei, Push Kit, "Message sending", `AndroidConfig` (specs: HMS section 3.2), read 2026-08.
+public struct HMSAndroid: PlatformPayload, Hashable {
+    /// `hms`.
+    public static var kind: BackendKind { HMSBackend.kind }
+
+    /// How urgent it is.
+    public enum Urgency: String, Sendable, Hashable {
+        /// When it suits the battery.
+        case normal = "NORMAL"
+        /// At once; the app needs the right to it.
+        case high = "HIGH"
+    }
+
+    /// Which version of a quick app gets it.
+    public enum FastAppTarget: Int, Sendable, Hashable {
+        /// The one under development.
+        case development = 1
+        /// The published one.
+        case production = 2
+    }
+
+    /// What is shown, in Huawei's words.
+    public var notification: HMSAndroidNotification?
+    /// What the app gets instead of the notification's data, usually JSON as text.
+    public var data: String?
+    /// How urgent it is.
+    public var urgency: Urgency?
+    /// What kind of message it is by Huawei's self-classification, such as `EXPRESS`; most need the app's right to it.
+    public var category: String?
+    /// How long Huawei tries, 1 second to 15 days.
+    public var timeToLive: Duration?
+    /// What is kept for a device that is offline: −1 everything, 0 the newest, 1 to 100 the newest of each group.
+    public var collapseKey: Int?
+    /// A label of the batch, which comes back in receipts; at most 64 bytes.
+    public var batchTag: String?
+    /// Which receipt configuration Huawei uses.
+    public var receiptID: String?
+    /// Which version of a quick app gets it.
+    public var fastAppTarget: FastAppTarget?
+
+    /// Makes a block.
+    public init(
+        notification: HMSAndroidNotification? = nil,
+        data: String? = nil,
+        urgency: Urgency? = nil,
+        category: String? = nil,
+        timeToLive: Duration? = nil,
+        collapseKey: Int? = nil,
+        batchTag: String? = nil,
+        receiptID: String? = nil,
+        fastAppTarget: FastAppTarget? = nil
+    ) {
+        self.notification = notification
+        self.data = data
+        self.urgency = urgency
+        self.category = category
+        self.timeToLive = timeToLive
+        self.collapseKey = collapseKey
+        self.batchTag = batchTag
+        self.receiptID = receiptID
+        self.fastAppTarget = fastAppTarget
+    }
+
+    /// `android`, as the API takes it under `overrides.hms`.
+    public var overrides: JSONObject {
+        var android = JSONObject()
+        android["collapse_key"] = collapseKey.map { .integer(Int64($0)) }
+        android["urgency"] = urgency.map { .string($0.rawValue) }
+        android["category"] = category.map { .string($0) }
+        android["ttl"] = timeToLive.map { .span($0) }
+        android["bi_tag"] = batchTag.map { .string($0) }
+        android["receipt_id"] = receiptID.map { .string($0) }
+        android["fast_app_target"] = fastAppTarget.map { .integer(Int64($0.rawValue)) }
+        android["data"] = data.map { .string($0) }
+        android["notification"] = notification.map { .object($0.members) }
+        return ["android": .object(android)]
+    }
+
+    /// What Huawei would refuse.
+    public static func faults(in notification: PushNotification) -> [PushWarning] { HMSCheck.faults(in: notification) }
+}
+
+extension HMSCheck {
+    /// What Huawei would refuse of a notification to a device, for code that has no backend at hand.
+    static func faults(in notification: PushNotification) -> [PushWarning] {
+        // Whose app sends it makes no difference here.
+        let options = HMSOptions(credential: .client(id: "", secret: Secret("")), api: .v1(appID: ""))
+        return examine(notification, for: .token, options: options).faults
+    }
+}

@@ -1,0 +1,49 @@
+public import PushCore
+
+/// What Apple's devices alone get of a message that goes through Huawei.
+///
+/// Headers and payload are Apple's own, and have the form of the overrides that `APNsPush` of PushAPNs makes: ``init(_:)``
+/// takes those.
+/// Source: Huawei, Push Kit, `ApnsConfig` (specs: HMS section 3.2), read 2026-08.
+public struct HMSApple: PlatformPayload, Hashable {
+    /// `hms`.
+    public static var kind: BackendKind { HMSBackend.kind }
+
+    /// Apple's header fields, such as `apns-priority`.
+    public var headers: [String: String]?
+    /// Apple's payload, laid over what the notification becomes: `aps` and the app's own members.
+    public var payload: JSONObject?
+    /// What the message is; nil is what the backend is configured to say.
+    public var targetUserType: HMSOptions.TargetUserType?
+
+    /// Makes a block.
+    public init(
+        headers: [String: String]? = nil,
+        payload: JSONObject? = nil,
+        targetUserType: HMSOptions.TargetUserType? = nil
+    ) {
+        self.headers = headers
+        self.payload = payload
+        self.targetUserType = targetUserType
+    }
+
+    /// Takes what another value says for Apple itself (`HMSApple(APNsPush(…))`): its overrides' `headers` and `payload`.
+    public init(_ push: some PlatformPayload) {
+        let overrides = push.overrides
+        var headers: [String: String] = [:]
+        for (name, value) in overrides["headers"]?.objectValue ?? JSONObject() { headers[name] = value.stringValue }
+        self.init(headers: headers.isEmpty ? nil : headers, payload: overrides["payload"]?.objectValue)
+    }
+
+    /// `apns`, as the API takes it under `overrides.hms`.
+    public var overrides: JSONObject {
+        var apple = JSONObject()
+        apple["headers"] = headers.map { .texts($0) }
+        apple["payload"] = payload.map { .object($0) }
+        apple["hms_options"] = targetUserType.map { ["target_user_type": .integer($0.number)] }
+        return ["apns": .object(apple)]
+    }
+
+    /// What Huawei would refuse.
+    public static func faults(in notification: PushNotification) -> [PushWarning] { HMSCheck.faults(in: notification) }
+}

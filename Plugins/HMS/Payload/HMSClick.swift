@@ -1,0 +1,138 @@
+import PushCore
+
+/// What a tap on a notification does on a Huawei phone.
+///
+/// Source: Huawei, Push Kit, `ClickAction` (specs: HMS section 3.2), read 2026-08.
+public enum HMSClick: Sendable, Hashable {
+    /// Opens the app.
+    case app
+    /// Opens a page of the app by its intent's address.
+    case intent(String)
+    /// Opens a page of the app by its intent's action.
+    case action(String)
+    /// Opens a web page.
+    case url(String)
+
+    var value: JSONValue {
+        switch self {
+        case .intent(let intent): ["type": 1, "intent": .string(intent)]
+        case .action(let action): ["type": 1, "action": .string(action)]
+        case .url(let url): ["type": 2, "url": .string(url)]
+        case .app: ["type": 3]
+        }
+    }
+}
+
+/// A button below a notification on a Huawei phone.
+///
+/// Source: Huawei, Push Kit, `Button` (specs: HMS section 3.2), read 2026-08.
+public struct HMSButton: Sendable, Hashable {
+    /// What a tap does.
+    public enum Action: Sendable, Hashable {
+        /// Opens the app.
+        case app
+        /// Opens a page of the app by its intent's address.
+        case intent(String)
+        /// Opens a web page.
+        case url(String)
+    }
+
+    /// The label.
+    public var name: String
+    /// What a tap does.
+    public var action: Action
+    /// What the app is told.
+    public var data: String?
+
+    /// Makes a button.
+    public init(_ name: String, _ action: Action, data: String? = nil) {
+        self.name = name
+        self.action = action
+        self.data = data
+    }
+
+    var value: JSONValue {
+        var button: JSONObject = ["name": .string(name)]
+        switch action {
+        case .app: button["action_type"] = 0
+        case .intent(let intent):
+            button["action_type"] = 1
+            button["intent_type"] = 0
+            button["intent"] = .string(intent)
+        case .url(let url):
+            button["action_type"] = 2
+            button["intent"] = .string(url)
+        }
+        button["data"] = data.map { .string($0) }
+        return .object(button)
+    }
+}
+
+/// The number on an app's icon on a Huawei phone.
+///
+/// Source: Huawei, Push Kit, `BadgeNotification` (specs: HMS section 3.2), read 2026-08.
+public struct HMSBadge: Sendable, Hashable {
+    /// How the number changes.
+    public enum Change: Sendable, Hashable {
+        /// By so many more, 1 to 99.
+        case add(Int)
+        /// To a number, 0 to 99.
+        case set(Int)
+    }
+
+    /// How the number changes.
+    public var change: Change
+    /// The class of the app's entry activity, with its package.
+    public var entry: String?
+
+    /// Makes a badge.
+    public init(_ change: Change, entry: String? = nil) {
+        self.change = change
+        self.entry = entry
+    }
+
+    var value: JSONValue {
+        var badge = JSONObject()
+        switch change {
+        case .add(let number): badge["add_num"] = .integer(Int64(number))
+        case .set(let number): badge["set_num"] = .integer(Int64(number))
+        }
+        badge["class"] = entry.map { .string($0) }
+        return .object(badge)
+    }
+}
+
+/// How the light of a Huawei phone blinks.
+///
+/// Source: Huawei, Push Kit, `LightSettings` (specs: HMS section 3.2), read 2026-08.
+public struct HMSLight: Sendable, Hashable {
+    /// The share of red, 0 to 1.
+    public var red: Double
+    /// The share of green, 0 to 1.
+    public var green: Double
+    /// The share of blue, 0 to 1.
+    public var blue: Double
+    /// How opaque it is, 0 to 1.
+    public var alpha: Double
+    /// How long it is on.
+    public var on: Duration
+    /// How long it is off.
+    public var off: Duration
+
+    /// Makes a light.
+    public init(red: Double, green: Double, blue: Double, alpha: Double = 1, on: Duration, off: Duration) {
+        self.red = red
+        self.green = green
+        self.blue = blue
+        self.alpha = alpha
+        self.on = on
+        self.off = off
+    }
+
+    var value: JSONValue {
+        [
+            "color": ["alpha": .number(alpha), "red": .number(red), "green": .number(green), "blue": .number(blue)],
+            "light_on_duration": .span(on), "light_off_duration": .span(off),
+        ]
+    }
+}

@@ -153,18 +153,19 @@ struct APNsChannelTests {
         var bench = try Bench()
         let stored = bench.create(policy: 1)
         let fleeting = bench.create(policy: 0)
+        let good = Self.update
         let cases: [(String?, [(String, String)], String, String?)] = [
-            (stored, [], "{}", nil), (stored, [("apns-expiration", "1790000600")], "{}", nil),
-            (nil, [], "{}", "MissingChannelId"), ("AAAA", [], "{}", "ChannelNotRegistered"),
-            ("-", [], "{}", "BadChannelId"), (stored, [("apns-push-type", "")], "{}", "MissingPushType"),
-            (stored, [("apns-push-type", "alert")], "{}", "InvalidPushType"),
-            (stored, [("apns-priority", "9")], "{}", "BadPriority"),
-            (fleeting, [("apns-expiration", "0")], "{}", nil),
-            (fleeting, [("apns-expiration", "1790000600")], "{}", "BadExpirationDate"),
+            (stored, [], good, nil), (stored, [("apns-expiration", "1790000600")], good, nil),
+            (nil, [], good, "MissingChannelId"), ("AAAA", [], good, "ChannelNotRegistered"),
+            ("-", [], good, "BadChannelId"), (stored, [("apns-push-type", "")], good, "MissingPushType"),
+            (stored, [("apns-push-type", "alert")], good, "InvalidPushType"),
+            (stored, [("apns-priority", "9")], good, "BadPriority"),
+            (fleeting, [("apns-expiration", "0")], good, nil),
+            (fleeting, [("apns-expiration", "1790000600")], good, "BadExpirationDate"),
             (stored, [], "", "PayloadEmpty"),
             (stored, [], "{\"a\":\"" + String(repeating: "x", count: 5120) + "\"}", "PayloadTooLarge"),
             (stored, [], #"{"aps":{"event":"start"}}"#, "BadRequestPayload"),
-            (stored, [("authorization", "Bearer x")], "{}", "InvalidProviderToken"),
+            (stored, [("authorization", "Bearer x")], good, "InvalidProviderToken"),
         ]
         for (channel, headers, body, reason) in cases {
             let answer = bench.broadcast(channel, headers, body: body)

@@ -70,7 +70,7 @@ struct FCMSectionTests {
                         "title_loc_key": "T", "title_loc_args": ["a"], "body_loc_key": "B", "body_loc_args": ["b", "c"],
                         "icon": "ic_parcel", "color": "#00ff7f", "sound": "bell", "tag": "order-42",
                         "click_action": "OPEN_ORDER", "channel_id": "orders", "ticker": "parcel", "sticky": true,
-                        "event_time": "2026-01-01T00:00:00Z", "local_only": false,
+                        "event_time": "2026-01-01T00:00:00.000Z", "local_only": false,
                         "notification_priority": "PRIORITY_MAX", "default_sound": false,
                         "default_vibrate_timings": false, "default_light_settings": false,
                         "vibrate_timings": ["0s", "0.25s"], "visibility": "SECRET", "notification_count": 3,

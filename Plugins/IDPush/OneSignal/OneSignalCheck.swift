@@ -51,6 +51,13 @@ enum OneSignalCheck {
             fault("content/actions", "too_many_actions", "OneSignal takes 3 buttons.")
         }
         for (name, value) in overrides { check(name, value, fault) }
+        if overrides["delayed_option"] != nil, let rate = overrides["throttle_rate_per_minute"], rate != 0 {
+            fault(
+                "overrides/onesignal/throttle_rate_per_minute",
+                "wrong_combination",
+                "With a time for each user it must be 0."
+            )
+        }
         return faults
     }
 
@@ -81,6 +88,20 @@ enum OneSignalCheck {
             if !words.contains(value.stringValue ?? "") {
                 fault(place, "bad_value", "Allowed: \(words.joined(separator: ", ")), with an underscore.")
             }
+        case "ios_relevance_score":
+            if !(value.numberValue.map { (0...1).contains($0) } ?? false) {
+                fault(place, "bad_value", "The relevance is from 0 to 1.")
+            }
+        case "huawei_badge_add_num":
+            if !(1...99).contains(value.integerValue ?? 0) { fault(place, "bad_value", "A number from 1 to 99.") }
+        case "apns_push_type_override":
+            if value != "voip" { fault(place, "bad_value", "Allowed: voip; OneSignal chooses the others itself.") }
+        case "delayed_option":
+            if !["timezone", "last-active"].contains(value.stringValue ?? "") {
+                fault(place, "bad_value", "Allowed: timezone, last-active.")
+            }
+        case "throttle_rate_per_minute":
+            if (value.integerValue ?? -1) < 0 { fault(place, "bad_value", "A whole number, 0 or more.") }
         case "custom_data":
             if value.bytes.count > dataLimit { fault(place, "data_too_large", "custom_data has at most 2048 bytes.") }
         default: break

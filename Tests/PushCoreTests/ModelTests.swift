@@ -35,6 +35,9 @@ struct ModelTests {
             #expect(RFC3339.parse(text)?.millisecondsSince1970 == time.millisecondsSince1970, "\(text)")
         }
         #expect(RFC3339.string(Date(timeIntervalSince1970: 1_799_139_600.0)) == "2027-01-05T09:00:00.000Z")
+        #expect(RFC3339.string(Date(timeIntervalSince1970: 1e300)) == "9999-12-31T23:59:59.999Z")
+        #expect(RFC3339.string(Date(timeIntervalSince1970: -1e300)) == "0001-01-01T00:00:00.000Z")
+        #expect(RFC3339.string(Date(timeIntervalSince1970: .nan)) == "0001-01-01T00:00:00.000Z")
     }
 
     @Test("Ids sort by time, never repeat, and are read back in either case")

@@ -88,7 +88,7 @@ public struct APNsLiveActivity: Sendable, Hashable {
     ///   - alert: What lights up the device.
     ///   - updates: How it is to get its updates.
     /// - Returns: What to send.
-    /// - Throws: ``PayloadError`` when the attributes or the state cannot be encoded.
+    /// - Throws: `PayloadError` when the attributes or the state cannot be encoded.
     public static func start(
         _ attributes: some Encodable,
         type: String,
@@ -113,7 +113,7 @@ public struct APNsLiveActivity: Sendable, Hashable {
     ///   - timestamp: When that was true.
     ///   - alert: What lights up the device; nil is silent.
     /// - Returns: What to send.
-    /// - Throws: ``PayloadError`` when the state cannot be encoded.
+    /// - Throws: `PayloadError` when the state cannot be encoded.
     public static func update(
         _ state: some Encodable,
         at timestamp: Date,
@@ -129,7 +129,7 @@ public struct APNsLiveActivity: Sendable, Hashable {
     ///   - timestamp: When that was true.
     ///   - dismissal: When it leaves the screen; nil is Apple's own time, a past one is at once.
     /// - Returns: What to send.
-    /// - Throws: ``PayloadError`` when the state cannot be encoded.
+    /// - Throws: `PayloadError` when the state cannot be encoded.
     public static func end(
         _ state: some Encodable,
         at timestamp: Date,

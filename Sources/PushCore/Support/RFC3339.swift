@@ -12,7 +12,7 @@ public enum RFC3339 {
         }
     }
 
-    /// `2026-11-21T07:44:06.123Z`.
+    /// `2026-11-21T07:44:06.123Z`; a time before the year 1 or after 9999 is the nearest one within.
     public static func string(_ time: Date) -> String {
         String(unsafeUninitializedCapacity: 24) { text in
             fill(text, time.millisecondsSince1970)
@@ -86,7 +86,11 @@ public enum RFC3339 {
         return era * 146097 + dayOfEra - 719468
     }
 
-    private static func fill(_ text: UnsafeMutableBufferPointer<UInt8>, _ milliseconds: Int64) {
+    /// The years that four digits can name, 1 to 9999, in milliseconds since 1970.
+    private static let years: ClosedRange<Int64> = -62_135_596_800_000...253_402_300_799_999
+
+    private static func fill(_ text: UnsafeMutableBufferPointer<UInt8>, _ time: Int64) {
+        let milliseconds = min(max(time, years.lowerBound), years.upperBound)
         let seconds = Int(milliseconds >= 0 ? milliseconds / 1000 : (milliseconds - 999) / 1000)
         let fraction = Int(milliseconds) - seconds * 1000
         let dayNumber = seconds >= 0 ? seconds / 86400 : (seconds - 86399) / 86400

@@ -27,7 +27,10 @@ public struct SystemTime: TimeSource {
 
 extension Date {
     /// Whole milliseconds since 1970, the form in which times are stored.
-    public var millisecondsSince1970: Int64 { Int64((timeIntervalSince1970 * 1000).rounded()) }
+    public var millisecondsSince1970: Int64 {
+        let milliseconds = (timeIntervalSince1970 * 1000).rounded()
+        return Int64(exactly: milliseconds) ?? (milliseconds > 0 ? .max : .min)
+    }
 
     /// A time from whole milliseconds since 1970.
     public init(millisecondsSince1970 milliseconds: Int64) {

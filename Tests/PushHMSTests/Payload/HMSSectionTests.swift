@@ -153,6 +153,21 @@ struct HMSSectionTests {
         #expect(apple["android"] == nil)
     }
 
+    /// What `APNsPush` of another plugin makes of an alert.
+    private struct Push: PlatformPayload {
+        static let kind: BackendKind = "apns"
+        var overrides: JSONObject {
+            ["headers": ["apns-push-type": "alert"], "payload": ["aps": ["interruption-level": "passive"]]]
+        }
+        static func faults(in notification: PushNotification) -> [PushWarning] { [] }
+    }
+
+    @Test("What a value says for Apple itself goes the way through Huawei as well")
+    func borrowed() throws {
+        #expect(HMSApple(Push()).overrides == ["apns": .object(Push().overrides)])
+        #expect(try PushNotification(title: "x").with(HMSApple(Push())).overrides.keys.sorted() == ["hms"])
+    }
+
     static let mistakes: [(any PlatformPayload, String)] = {
         func shown(_ change: (inout HMSAndroidNotification) -> Void) -> HMSAndroid {
             var shown = HMSAndroidNotification()

@@ -387,7 +387,10 @@ let package = Package(
         ),
         .testTarget(
             name: "ChaparTests",
-            dependencies: ["chapar", "PushCommands", "PushGateway", "PushSandbox", "PushCore", "PushTesting"],
+            dependencies: [
+                "chapar", "PushCommands", "PushGateway", "PushAPNs", "PushFCM", "PushHMS", "PushSandbox", "PushCore",
+                "PushTesting",
+            ],
             swiftSettings: strict
         ),
     ],

@@ -130,6 +130,18 @@ enum ChabokCheck {
         }
     }
 
+    /// What is wrong with the overrides whatever the backend's configuration is.
+    static func overrideFaults(_ notification: PushNotification) -> [PushWarning] {
+        let overrides = ChabokMessage.overrides(notification)
+        var faults: [PushWarning] = []
+        // The way of a message takes all there is: which of it another way takes, the backend knows.
+        let way = overrides["mechanism"]?.stringValue.flatMap(ChabokOptions.Mechanism.init) ?? .message
+        checkOverrides(overrides, way) { pointer, code, detail in
+            faults.append(PushWarning(pointer: "#/\(pointer)", code: code, detail: detail))
+        }
+        return faults
+    }
+
     private static func checkOverrides(
         _ overrides: JSONObject,
         _ way: ChabokOptions.Mechanism,
@@ -159,6 +171,9 @@ enum ChabokCheck {
                 }
             case "notification", "fallback":
                 if value.objectValue == nil { fault(pointer, "bad_value", "\(name) is an object.") }
+                if name == "fallback", let delay = value["delay"], (delay.integerValue ?? 0) <= 0 {
+                    fault("\(pointer)/delay", "bad_value", "The delay is in whole seconds, 1 or more.")
+                }
             case "content", "alertText", "trackId":
                 if value.stringValue?.isEmpty ?? true { fault(pointer, "bad_value", "\(name) is a text.") }
             default:

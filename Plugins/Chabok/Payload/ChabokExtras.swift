@@ -1,0 +1,154 @@
+public import PushCore
+
+/// What Chabok alone understands of a notification.
+///
+/// What is nil stays as the notification has it, or as the backend is configured. Lay it over with
+/// ``PushCore/PushNotification/with(_:)``.
+/// Source: Chabok, "REST API", pages on sending, read 2026-08 (specs: Chabok section 9).
+public struct ChabokExtras: PlatformPayload, Hashable {
+    /// `chabok`.
+    public static var kind: BackendKind { ChabokBackend.kind }
+
+    /// How it travels.
+    public var mechanism: ChabokOptions.Mechanism?
+    /// What happens when it was not shown in time.
+    public var fallback: ChabokOptions.Fallback?
+    /// The channel of a message: `name`, `public/name` or `private/name`.
+    public var channel: String?
+    /// The campaign's id in reports.
+    public var trackID: String?
+    /// The text of a message in the inbox, where it differs from what is shown.
+    public var content: String?
+    /// What is shown instead of a message's text.
+    public var alertText: String?
+    /// Whether a message is delivered only while the app is open.
+    public var isInApp: Bool?
+    /// Whether only users get it who are connected at this moment; nothing is reported of such a message.
+    public var isLive: Bool?
+    /// Whether the text of a message is what is shown.
+    public var showsContent: Bool?
+    /// Whether Google shows it on Android, and not the app.
+    public var isShownByGoogle: Bool?
+    /// Whether it may go to everybody.
+    public var allowsBroadcast: Bool?
+    /// How it looks.
+    public var looks: ChabokLooks?
+
+    /// Makes extras; everything is optional and set by name.
+    public init(
+        mechanism: ChabokOptions.Mechanism? = nil,
+        fallback: ChabokOptions.Fallback? = nil,
+        channel: String? = nil,
+        trackID: String? = nil,
+        content: String? = nil,
+        alertText: String? = nil,
+        isInApp: Bool? = nil,
+        isLive: Bool? = nil,
+        showsContent: Bool? = nil,
+        isShownByGoogle: Bool? = nil,
+        allowsBroadcast: Bool? = nil,
+        looks: ChabokLooks? = nil
+    ) {
+        self.mechanism = mechanism
+        self.fallback = fallback
+        self.channel = channel
+        self.trackID = trackID
+        self.content = content
+        self.alertText = alertText
+        self.isInApp = isInApp
+        self.isLive = isLive
+        self.showsContent = showsContent
+        self.isShownByGoogle = isShownByGoogle
+        self.allowsBroadcast = allowsBroadcast
+        self.looks = looks
+    }
+
+    /// The members of a send, as the API takes them under `overrides.chabok`.
+    public var overrides: JSONObject {
+        var members = JSONObject()
+        for (name, text) in [
+            ("mechanism", mechanism?.rawValue), ("channel", channel), ("trackId", trackID), ("content", content),
+            ("alertText", alertText),
+        ] {
+            members[name] = text.map { .string($0) }
+        }
+        for (name, flag) in [
+            ("inApp", isInApp), ("live", isLive), ("useAsAlert", showsContent), ("autoNotify", isShownByGoogle),
+            ("allow_broadcast", allowsBroadcast),
+        ] {
+            members[name] = flag.map { .bool($0) }
+        }
+        members["fallback"] = fallback?.json
+        members["notification"] = looks.map { .object($0.members) }
+        return members
+    }
+
+    /// What Chabok would refuse, but for what depends on the backend's configuration.
+    public static func faults(in notification: PushNotification) -> [PushWarning] {
+        ChabokCheck.overrideFaults(notification)
+    }
+}
+
+/// How a notification of Chabok's looks, where the neutral one has no word for it.
+///
+/// Source: Chabok, "REST API", the object `notification`, read 2026-08 (specs: Chabok section 9.2).
+public struct ChabokLooks: Sendable, Hashable {
+    /// Which way the text runs.
+    public enum Direction: String, Sendable, Hashable {
+        /// As Persian and Arabic do.
+        case rightToLeft = "rtl"
+        /// As English does.
+        case leftToRight = "ltr"
+    }
+
+    /// Notifications with the same one are grouped on Apple's devices, and replace each other on Android.
+    public var groupID: String?
+    /// The picture beside the text.
+    public var icon: String?
+    /// The large picture on Android.
+    public var largeIcon: String?
+    /// The small picture on Android.
+    public var smallIcon: String?
+    /// The colour of the light on Android, hexadecimal.
+    public var ledColor: String?
+    /// The icon's colour, hexadecimal.
+    public var color: String?
+    /// How long to wait and to vibrate by turns, in milliseconds.
+    public var vibration: [Int]?
+    /// Which way the text runs.
+    public var direction: Direction?
+    /// Whether it stays until the user does something, in browsers.
+    public var requiresInteraction: Bool?
+    /// Whether one that replaces another alerts again, in browsers.
+    public var alertsAgain: Bool?
+    /// Whether the app's extension may change it before it is shown.
+    public var isMutable: Bool?
+    /// Whether the app is asked to report that it was shown.
+    public var isShowingReported: Bool?
+
+    /// Makes looks; everything is optional and set by name.
+    public init(groupID: String? = nil, icon: String? = nil, color: String? = nil) {
+        self.groupID = groupID
+        self.icon = icon
+        self.color = color
+    }
+
+    /// The members of `notification`.
+    var members: JSONObject {
+        var members = JSONObject()
+        for (name, text) in [
+            ("groupId", groupID), ("icon", icon), ("largeIcon", largeIcon), ("smallIcon", smallIcon),
+            ("ledColor", ledColor), ("color", color), ("dir", direction?.rawValue),
+        ] {
+            members[name] = text.map { .string($0) }
+        }
+        for (name, flag) in [
+            ("requireInteraction", requiresInteraction), ("renotify", alertsAgain), ("mutableContent", isMutable),
+            ("notifDelivery", isShowingReported),
+        ] {
+            members[name] = flag.map { .bool($0) }
+        }
+        members["vibrate"] = vibration.map { .array($0.map { .integer(Int64($0)) }) }
+        return members
+    }
+}

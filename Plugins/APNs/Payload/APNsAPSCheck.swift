@@ -2,7 +2,7 @@ import PushCore
 
 /// What the keys of `aps` may hold, whoever wrote them: code by ``APNsPush``, a caller of the API as JSON.
 ///
-/// A key that is not known here is Apple's business: it adds some each year.
+/// A key that is not known here is Apple's business: it adds some each year. A null takes away what the notification says.
 /// Source: Apple, "Generating a remote notification" (specs: APNs section 4), read 2026-08.
 enum APNsAPSCheck {
     private static let levels = ["passive", "active", "time-sensitive", "critical"]
@@ -11,7 +11,7 @@ enum APNsAPSCheck {
     static func faults(_ aps: JSONObject, pushType: APNsPushType) -> [PushWarning] {
         var faults: [PushWarning] = []
         func need(_ name: String, _ meaning: String, _ isRight: (JSONValue) -> Bool) {
-            guard let value = aps[name], !isRight(value) else { return }
+            guard let value = aps[name], value != .null, !isRight(value) else { return }
             faults.append(APNsCheck.fault("/aps/\(name)", "wrong_value", "\(name) must be \(meaning)."))
         }
         need("alert", "a text or an object") { $0.stringValue != nil || $0.objectValue != nil }
@@ -32,7 +32,7 @@ enum APNsAPSCheck {
             need(name, "a text") { $0.stringValue != nil }
         }
         need("stale-date", "whole seconds since 1970") { $0.integerValue != nil }
-        if let sound = aps["sound"] { faults += soundFaults(sound) }
+        if let sound = aps["sound"], sound != .null { faults += soundFaults(sound) }
         return faults
     }
 

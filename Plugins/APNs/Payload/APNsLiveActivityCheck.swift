@@ -19,7 +19,7 @@ enum APNsLiveActivityCheck {
             wrong(name, aps[name] == nil ? "missing" : "wrong_type", "\(name) must be \(meaning).")
         }
         func allow(_ name: String, _ meaning: String, _ isRight: (JSONValue) -> Bool) {
-            if let value = aps[name], !isRight(value) { wrong(name, "wrong_type", "\(name) must be \(meaning).") }
+            if let value = aps[name], value != .null, !isRight(value) { wrong(name, "wrong_type", "\(name) must be \(meaning).") }
         }
         func forbid(_ names: [String], _ event: String) {
             for name in names where aps[name] != nil {
@@ -27,6 +27,7 @@ enum APNsLiveActivityCheck {
             }
         }
         need("timestamp", "whole seconds since 1970") { $0.integerValue != nil }
+        allow("alert", "an object with title and body") { $0.objectValue != nil }
         switch aps["event"]?.stringValue {
         case "start"?:
             if form == .platformID {

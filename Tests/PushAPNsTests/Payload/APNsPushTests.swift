@@ -403,6 +403,24 @@ struct APNsPushTests {
         #expect(faults.map(\.pointer) == ["#/overrides/apns/payload/aps/\(place)"])
     }
 
+    @Test("A null takes away what the notification says, and is no mistake")
+    func null() throws {
+        let backend = try APNsBackend.scripted(ScriptedTransport())
+        var notification = PushNotification(title: "x", sound: "default", badge: 1)
+        notification.overrides["apns"] = ["payload": ["aps": ["sound": nil, "badge": nil]]]
+        #expect(backend.check(notification, for: .token).faults.isEmpty)
+    }
+
+    @Test("The alert of a Live Activity is an object")
+    func plainAlert() throws {
+        let aps: JSONObject = ["timestamp": 1, "event": "update", "content-state": [:], "alert": "x"]
+        var notification = PushNotification()
+        notification.overrides["apns"] = [
+            "headers": ["apns-push-type": "liveactivity"], "payload": ["aps": .object(aps)],
+        ]
+        #expect(APNsPush.faults(in: notification).map(\.pointer) == ["#/overrides/apns/payload/aps/alert"])
+    }
+
     private struct Unspeakable: Encodable { var secret = [1, Double.infinity] }
 
     @Test("A state that cannot be written as JSON is an error that says where, and not what it holds")

@@ -19,7 +19,9 @@ enum APNsLiveActivityCheck {
             wrong(name, aps[name] == nil ? "missing" : "wrong_type", "\(name) must be \(meaning).")
         }
         func allow(_ name: String, _ meaning: String, _ isRight: (JSONValue) -> Bool) {
-            if let value = aps[name], value != .null, !isRight(value) { wrong(name, "wrong_type", "\(name) must be \(meaning).") }
+            if let value = aps[name], value != .null, !isRight(value) {
+                wrong(name, "wrong_type", "\(name) must be \(meaning).")
+            }
         }
         func forbid(_ names: [String], _ event: String) {
             for name in names where aps[name] != nil {

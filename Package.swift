@@ -250,12 +250,6 @@ let package = Package(
             path: "Examples/ComposeInCode",
             swiftSettings: strict
         ),
-        .executableTarget(
-            name: "CustomPlugin",
-            dependencies: ["PushCore", "PushHTTP", "PushGateway", .product(name: "Logging", package: "swift-log")],
-            path: "Examples/CustomPlugin",
-            swiftSettings: strict
-        ),
 
         .testTarget(
             name: "PushCoreTests",

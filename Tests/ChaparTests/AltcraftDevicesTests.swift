@@ -6,7 +6,7 @@ import Testing
 @testable import PushCommands
 
 /// The whole way of a device whose subscription Altcraft keeps: from an app's server over the gateway to the platform.
-@Suite("Devices at Altcraft through the gateway", .serialized, .timeLimit(.minutes(5)))
+@Suite("Devices at Altcraft through the gateway", .serialized, .timeLimit(.minutes(5)), .about("altcraft"))
 struct AltcraftDevicesTests {
     /// How the sandbox's configuration finds the profile of the user `ada`, and that of the device without a user.
     private static let (ada, nobody) = ("custom user_id/ada", "custom device_id/phone")
@@ -176,7 +176,10 @@ struct AltcraftDevicesTests {
         }
     }
 
-    @Test("What a phone tells of a raw push with the marker reaches Altcraft once; every step is on the stream")
+    @Test(
+        "What a phone tells of a raw push with the marker reaches Altcraft once; every step is on the stream",
+        .about("apns")
+    )
     func events() async throws {
         try await run("profile_update: true") { bench in
             try await bench.put("/v1/devices/phone", Self.phone(), status: 201)

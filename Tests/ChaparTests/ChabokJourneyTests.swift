@@ -6,7 +6,7 @@ import Testing
 @testable import PushCommands
 
 /// The whole way through a gateway and back: specs/chabok.md sections 17, 20, 21.
-@Suite("Chabok through a gateway", .timeLimit(.minutes(2)))
+@Suite("Chabok through a gateway", .timeLimit(.minutes(2)), .about("chabok"))
 struct ChabokJourneyTests {
     private static func post(_ client: GatewayClient, _ path: String, _ body: JSONValue) async throws
         -> GatewayClient.Answer
@@ -154,7 +154,7 @@ struct ChabokJourneyTests {
         }
     }
 
-    @Test("Clicks that are wrong are refused with every mistake; other backends take none")
+    @Test("Clicks that are wrong are refused with every mistake; other backends take none", .about("apns"))
     func wrongClicks() async throws {
         try await Self.run { _, _, client, _ in
             let wrong: JSONValue = ["user_info": 1, "at": "yesterday", "colour": "red"]

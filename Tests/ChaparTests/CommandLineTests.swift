@@ -49,7 +49,7 @@ struct CommandLineTests {
         #expect(other.errors.contains("cannot read /nowhere.yaml"))
     }
 
-    @Test("check --json names every mistake with its place")
+    @Test("check --json names every mistake with its place", .about("apns"))
     func checkJSON() async throws {
         let folder = try TestFolder()
         defer { folder.remove() }
@@ -69,7 +69,7 @@ struct CommandLineTests {
         #expect(issues.first?["fix"]?.stringValue == "Did you mean \"port\"?")
     }
 
-    @Test("A key that was made is listed, found for revoking, and shown nowhere else")
+    @Test("A key that was made is listed, found for revoking, and shown nowhere else", .about("apns"))
     func keys() async throws {
         try await SandboxRig.run { rig in
             let made = try await Program.run(["keys", "create", "--name", "shop", "--scope", "send", "--json"])

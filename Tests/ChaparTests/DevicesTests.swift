@@ -19,7 +19,7 @@ struct DevicesTests {
         try await Program.run(["devices"] + arguments + ["--url", gateway.url], input: input, within: limit)
     }
 
-    @Test("put, get, list and delete say and do the same as the API")
+    @Test("put, get, list and delete say and do the same as the API", .about("apns"))
     func life() async throws {
         try await SandboxRig.run { rig in
             let gateway = try await rig.serve()
@@ -55,7 +55,7 @@ struct DevicesTests {
         }
     }
 
-    @Test("A message to a user reaches the user's device")
+    @Test("A message to a user reaches the user's device", .about("apns"))
     func send() async throws {
         try await SandboxRig.run { rig in
             let gateway = try await rig.serve()
@@ -81,7 +81,7 @@ struct DevicesTests {
         }
     }
 
-    @Test("import takes what is right, names what is wrong, and can be repeated")
+    @Test("import takes what is right, names what is wrong, and can be repeated", .about("apns"))
     func importing() async throws {
         try await SandboxRig.run { rig in
             let gateway = try await rig.serve()

@@ -5,7 +5,7 @@ import Testing
 
 @testable import PushCommands
 
-@Suite("Huawei's receipts reach the deliveries they are about", .timeLimit(.minutes(2)))
+@Suite("Huawei's receipts reach the deliveries they are about", .timeLimit(.minutes(2)), .about("hms"))
 struct HuaweiReceiptTests {
     /// Sends one notification to Huawei tokens through a gateway with the sandbox's configuration.
     private static func run(

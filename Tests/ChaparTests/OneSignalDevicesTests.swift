@@ -6,7 +6,7 @@ import Testing
 @testable import PushCommands
 
 /// The whole way of a device that OneSignal keeps: from an app's server over the gateway and IDPush to OneSignal.
-@Suite("Devices at OneSignal through the gateway", .serialized, .timeLimit(.minutes(5)))
+@Suite("Devices at OneSignal through the gateway", .serialized, .timeLimit(.minutes(5)), .about("onesignal", "idpush"))
 struct OneSignalDevicesTests {
     private struct Bench {
         let simulator: OneSignalSimulator
@@ -67,7 +67,10 @@ struct OneSignalDevicesTests {
         try rig.append("queue: { first_retry: 0.2, max_retry: 1 }\n" + more)
     }
 
-    @Test("A device is registered through IDPush, gets what OneSignal sends, opts out and in, is tagged, and goes")
+    @Test(
+        "A device is registered through IDPush, gets what OneSignal sends, opts out and in, is tagged, and goes",
+        .about("apns")
+    )
     func life() async throws {
         try await run { bench in
             let token = SandboxRig.token(42)
@@ -136,7 +139,10 @@ struct OneSignalDevicesTests {
         }
     }
 
-    @Test("Devices of several platforms each take their way, and OneSignal stands in where Firebase calls a token dead")
+    @Test(
+        "Devices of several platforms each take their way, and OneSignal stands in where Firebase calls a token dead",
+        .about("fcm")
+    )
     func mixed() async throws {
         let routes = "routes:\n  - name: all\n    use: { fallback: [android, idpush], on_unknown: retry }\n"
         try await run(routes) { bench in

@@ -5,7 +5,12 @@ import Testing
 
 @testable import PushCommands
 
-@Suite("What platforms are to be told about devices survives", .serialized, .timeLimit(.minutes(3)))
+@Suite(
+    "What platforms are to be told about devices survives",
+    .serialized,
+    .timeLimit(.minutes(3)),
+    .about("onesignal")
+)
 struct OperationSurvivalTests {
     /// How many operations wait for a backend.
     private static func waiting(_ client: GatewayClient, _ backend: String) async throws -> Int64? {

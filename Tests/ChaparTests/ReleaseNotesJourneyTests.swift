@@ -6,9 +6,9 @@ import Testing
 @testable import PushCommands
 
 /// Release notes through a whole gateway and the command line: specs/noskhekit.md sections 10, 13, 14.
-@Suite("Release notes through a gateway", .timeLimit(.minutes(2)))
+@Suite("Release notes through a gateway", .timeLimit(.minutes(2)), .about("release_notes"))
 struct ReleaseNotesJourneyTests {
-    @Test("Everybody may read them; a version is posted and announced to the older devices, once")
+    @Test("Everybody may read them; a version is posted and announced to the older devices, once", .about("apns"))
     func journey() async throws {
         try await SandboxRig.run { rig in
             let gateway = try await rig.serve()

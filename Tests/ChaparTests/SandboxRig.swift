@@ -3,6 +3,7 @@ import PushCore
 import PushSandbox
 
 @testable import PushCommands
+@testable import chapar
 
 /// Simulators in the test's own process, files for a gateway, and a gateway as a child process.
 struct SandboxRig {
@@ -15,7 +16,7 @@ struct SandboxRig {
         let folder = try TestFolder()
         defer { folder.remove() }
         try await Sandbox.run { sandbox in
-            let files = try sandbox.writeFiles(to: folder.url, gatewayPort: 0)
+            let files = try Plugins.program.write(sandbox, to: folder.url, gatewayPort: 0)
             try await body(SandboxRig(sandbox: sandbox, folder: folder.url, config: files.configurationFile.path))
         }
     }

@@ -3,7 +3,7 @@ import PushCore
 import PushSandbox
 import Testing
 
-@Suite("Planted secrets", .timeLimit(.minutes(2)))
+@Suite("Planted secrets", .timeLimit(.minutes(2)), .about("apns"))
 struct SecretsTests {
     @Test("No secret comes out of any command at the most talkative level")
     func nothingLeaks() async throws {

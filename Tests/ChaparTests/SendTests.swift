@@ -3,7 +3,7 @@ import PushCore
 import PushSandbox
 import Testing
 
-@Suite("Sending without a server", .timeLimit(.minutes(2)))
+@Suite("Sending without a server", .timeLimit(.minutes(2)), .about("apns"))
 struct SendTests {
     private static let good = "ios-apns:" + SandboxRig.token(1)
     private static let dead = "ios-apns:" + SandboxRig.token(2, prefix: "0410")
@@ -166,14 +166,5 @@ struct SendTests {
             #expect(failures.isEmpty == (fault == "ok"))
             for failure in failures { #expect(failure["fix"]?.stringValue?.isEmpty == false, "\(failure.text)") }
         }
-    }
-
-    @Test("The demonstration ends with the expected outcomes and exit code 0")
-    func demo() async throws {
-        let result = try await Program.run(["demo", "--once", "--json"], within: .seconds(90))
-        #expect(result.status == 0, "\(result.output)\(result.errors)")
-        let endings = try result.lines.map { try JSONValue(parsing: Array($0.utf8)) }
-        #expect(endings.count >= 12)
-        #expect(endings.allSatisfy { $0["expected"]?.boolValue == true })
     }
 }

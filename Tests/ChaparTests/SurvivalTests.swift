@@ -6,7 +6,12 @@ import Testing
 
 @testable import PushCommands
 
-@Suite("A gateway that is killed, reloaded or stopped loses nothing", .serialized, .timeLimit(.minutes(10)))
+@Suite(
+    "A gateway that is killed, reloaded or stopped loses nothing",
+    .serialized,
+    .timeLimit(.minutes(10)),
+    .about("apns")
+)
 struct SurvivalTests {
     /// How often the gateway is killed: a handful, or what `CHAPAR_KILLS` says.
     private static let kills = ProcessInfo.processInfo.environment["CHAPAR_KILLS"].flatMap { Int($0) } ?? 5

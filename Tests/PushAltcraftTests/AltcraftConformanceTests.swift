@@ -5,12 +5,9 @@ import PushTesting
 import Synchronization
 import Testing
 
-@testable import PushAPNs
 @testable import PushAltcraft
-@testable import PushFCM
-@testable import PushHMS
 
-/// What every backend and strategy promises, and what other platforms' messages carry for Altcraft.
+/// What every backend and strategy promises.
 @Suite("Altcraft keeps the promises of the core", .timeLimit(.minutes(1)))
 struct AltcraftConformanceTests {
     @Test("The conformance kit passes over a socket", arguments: BackendConformance.checks)
@@ -63,31 +60,5 @@ struct AltcraftConformanceTests {
                 hopeless: (403, nil)
             )
         )
-    }
-
-    @Test("A raw push with the marker in its data comes out as Altcraft's on every platform")
-    func marker() throws {
-        let notification = PushNotification(
-            title: "Order 118",
-            body: "On its way",
-            data: ["_ac_push": true, "_uid": "m-7f31c0", "_buttons": #"[{"label":"Track","link":"https://x.test"}]"#]
-        )
-        let apns = APNsPayload.encode(notification, language: nil, pushType: .alert, overrides: nil)
-        let fcm = FCMPayload(notification: notification, overrides: nil, label: nil, life: .init())
-        let hms = HMSMessageTree.make(
-            PushRequest(notification, to: []),
-            form: .android,
-            language: nil,
-            options: HMSOptions(credential: .client(id: "1", secret: Secret("s")), api: .v1(appID: "1")),
-            now: Date(timeIntervalSince1970: 0)
-        )
-        let payloads = [
-            try JSONValue(parsing: apns), try JSONValue(parsing: fcm.encoded(for: .android, language: nil)),
-            try JSONValue(parsing: fcm.encoded(for: .iOS, language: nil)), .object(hms),
-        ]
-        for payload in payloads {
-            let read = try #require(payload.objectValue.flatMap(AltcraftPayload.init), "\(payload.text)")
-            #expect(read.uid == "m-7f31c0" && read.buttons.map(\.label) == ["Track"])
-        }
     }
 }

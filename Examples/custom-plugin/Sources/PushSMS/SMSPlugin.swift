@@ -1,0 +1,19 @@
+public import PushCore
+
+extension BackendFactory {
+    /// Text messages.
+    ///
+    /// Reads `url` and `key`, which are required, and the keys that every backend has; keys that nobody asked for become
+    /// mistakes by themselves.
+    public static let sms = BackendFactory("sms", summary: "Text messages") { section, context in
+        for key in ["url", "key"] where !section.has(key) { section.missing(key, "\(key): …") }
+        let common = CommonBackendOptions(section, readsBase: false)
+        guard let url = section.baseURL("url"), let key = section.secret("key") else { return nil }
+        do {
+            return try SMSBackend(url: url, key: key, common: common, http: context.http)
+        } catch {
+            section.reject("url", "cannot be used: \(error)")
+            return nil
+        }
+    }
+}

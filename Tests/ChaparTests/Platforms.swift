@@ -1,0 +1,50 @@
+import Foundation
+import Testing
+
+@testable import PushCommands
+@testable import chapar
+
+/// The platforms of the program under test, by their kinds, and its modules, by their sections.
+///
+/// A plugin can be deleted from the tree: its folder, its targets and its line of registration. What needs it here is then
+/// left out, and nothing else.
+enum Platforms {
+    /// What the program has.
+    static let registered = Set(
+        Plugins.program.backends.map(\.kind.rawValue) + Plugins.program.modules.map(\.key)
+    )
+
+    /// What the README and the articles speak of and the program lacks: nothing, unless a plugin was deleted.
+    static let missing = Set([
+        "apns", "fcm", "hms", "onesignal", "idpush", "altcraft", "chabok", "http", "release_notes",
+    ]).subtracting(registered)
+}
+
+extension Trait where Self == ConditionTrait {
+    /// The test is about these platforms or modules, and goes with them.
+    static func about(_ words: String...) -> Self {
+        .enabled(if: Platforms.registered.isSuperset(of: words), "The program lacks one of \(words).")
+    }
+}
+
+@Suite("The platforms of the program", .timeLimit(.minutes(1)))
+struct PlatformsTests {
+    @Test("Every plugin of the tree is registered")
+    func registered() throws {
+        let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../..").standardizedFileURL
+        let list = try String(contentsOf: root.appending(path: "Sources/chapar/Plugins.swift"), encoding: .utf8)
+        let folders = try FileManager.default.contentsOfDirectory(
+            at: root.appending(path: "Plugins"),
+            includingPropertiesForKeys: nil
+        )
+        #expect(folders.count > 1)
+        for folder in folders {
+            let files = FileManager.default.enumerator(at: folder, includingPropertiesForKeys: nil)?.allObjects
+            let sources = (files as? [URL] ?? []).filter { $0.pathExtension == "swift" }
+            let text = try sources.map { try String(contentsOf: $0, encoding: .utf8) }.joined()
+            let factories = text.matches(of: /static let (\w+) = (?:Backend|Module)Factory\(/).map(\.output.1)
+            #expect(!factories.isEmpty, "\(folder.lastPathComponent) exports no factory")
+            for factory in factories { #expect(list.contains(".\(factory)"), "\(factory) is not registered") }
+        }
+    }
+}

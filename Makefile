@@ -33,10 +33,12 @@ test: test-deps lint  ## Everything that CI checks
 	export CHAPAR_PYTHON=python3; [ -x .venv/bin/python ] && CHAPAR_PYTHON=$$PWD/.venv/bin/python; \
 	    swift test --skip-build --no-parallel --skip ChaparTests
 	swift test --skip-build --no-parallel --filter ChaparTests
-	.build/debug/ComposeInCode && .build/debug/CustomPlugin
+	.build/debug/ComposeInCode
 	./.ci/docs
 	$(CHAPAR) demo --once
 	./.ci/end-to-end $(CHAPAR)
+	./.ci/custom-plugin
+	./.ci/without-plugin Chabok
 	@if [ -e .venv/schemathesis.ok ] && [ -e .venv/openapi-spec-validator.ok ]; then \
 	    CHAPAR_PYTHON=.venv/bin/python SECONDS_LIMIT=60 Tests/API/schemathesis.sh; \
 	else echo "No schemathesis here: the API was not held to its description by generated requests."; fi

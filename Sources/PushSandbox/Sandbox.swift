@@ -4,8 +4,8 @@ internal import Synchronization
 
 /// All simulators together, as `chapar sandbox` and `chapar demo` start them.
 ///
-/// `writeFiles` leaves everything a gateway needs in a directory: the authority to trust, a signing
-/// key, a configuration file that sends to these simulators.
+/// ``writeFiles(to:gatewayPort:kinds:sections:)`` leaves everything a gateway needs in a directory: the authority to trust,
+/// a signing key, a configuration file that sends to these simulators.
 public final class Sandbox: Sendable {
     /// How the sandbox is set up.
     public struct Configuration: Sendable {

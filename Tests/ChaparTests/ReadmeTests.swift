@@ -7,7 +7,7 @@ import Testing
 ///
 /// A block's info string says what is done with it: `console run` (commands after `$`, then what they print), `console start`
 /// (a program that stays up), `console make`, `yaml check`, `swift FILE`,
-/// `python FILE`. The words after `console run` are the platforms it is about. In printed text `…` stands for anything.
+/// `python FILE`, `yaml FILE`. The words after `console run` are the platforms it is about. In printed text `…` stands for anything.
 ///
 /// What is about a platform whose plugin was deleted is left out, and so are pieces of examples that went with it.
 @Suite("The README", .timeLimit(.minutes(3)))
@@ -89,7 +89,7 @@ struct ReadmeTests {
     @Test("Every piece of code stands in an example, and every make command in the Makefile")
     func code() throws {
         let blocks = try Block.all(in: Self.root.appending(path: "README.md"))
-        let pieces = blocks.filter { $0.info.hasPrefix("swift ") || $0.info.hasPrefix("python ") }
+        let pieces = blocks.filter { ["swift ", "python ", "yaml Examples/"].contains(where: $0.info.hasPrefix) }
         #expect(pieces.count >= 3)
         for piece in pieces {
             let file = Self.root.appending(path: try #require(piece.words.last))

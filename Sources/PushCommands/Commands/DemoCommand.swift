@@ -97,8 +97,13 @@ struct DemoCommand: AsyncParsableCommand {
         let stories = all.filter { $0.kinds.allSatisfy(program.knows) }
         let endings = try await endings(of: stories, client, sandbox)
         await client.close()
-        form.isJSON ? endings.forEach { Shell.print(Self.json($0)) } : show(endings)
-        showLeftOut(all.filter { !$0.kinds.allSatisfy(program.knows) })
+        let leftOut = Self.words(about: all.filter { !$0.kinds.allSatisfy(program.knows) })
+        if form.isJSON {
+            for ending in endings { Shell.print(Self.json(ending)) }
+            if let leftOut { Shell.complain(leftOut) }
+        } else {
+            show(endings, leftOut)
+        }
         let wasAsExpected = endings.allSatisfy { $0.complaint == nil }
         if !once {
             if form.isJSON {
@@ -126,13 +131,14 @@ struct DemoCommand: AsyncParsableCommand {
         return endings
     }
 
-    private func show(_ endings: [DemoTeller.Ending]) {
+    private func show(_ endings: [DemoTeller.Ending], _ leftOut: String?) {
         var table = TextTable("STORY", "WHAT HAPPENS", "OUTCOME", "THE PLATFORM SAID", "VERDICT")
         for ending in endings {
             let verdict = ending.complaint.map { "UNEXPECTED: \($0)" } ?? "as expected"
             table.add(ending.story.name, ending.story.summary, ending.outcome, ending.attempts, verdict)
         }
         table.print()
+        if let leftOut { Shell.print("\n" + leftOut) }
         let wrong = endings.filter { $0.complaint != nil }.count
         Shell.print("")
         Shell.print(
@@ -142,14 +148,14 @@ struct DemoCommand: AsyncParsableCommand {
         )
     }
 
-    /// Says which stories were not told, since this program lacks a platform that takes part in them.
-    private func showLeftOut(_ stories: [DemoStory]) {
-        if stories.isEmpty { return }
+    /// Which stories were not told, since this program lacks a platform that takes part in them; nil when all were.
+    private static func words(about stories: [DemoStory]) -> String? {
+        if stories.isEmpty { return nil }
         let names = stories.map { story in
             let missing = story.kinds.filter { !GatewayProgram.current.knows($0) }.map(\.rawValue)
             return "\(story.name) (\(missing.joined(separator: ", ")))"
         }
-        Shell.complain("Left out, since this program lacks the platform: \(names.joined(separator: "; ")).")
+        return "Left out, since this program lacks the platform: \(names.joined(separator: "; "))."
     }
 
     private func showWhereToLook(_ url: String, _ files: SandboxDescription) {

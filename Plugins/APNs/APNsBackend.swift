@@ -200,6 +200,11 @@ public final class APNsBackend: PushBackend {
 
     /// Finds what Apple would refuse; the exact size is counted only when it may matter.
     public func check(_ notification: PushNotification, for recipient: Recipient.Form) -> PayloadCheck {
+        if recipient == .token, APNsCheck.isPlain(notification), !APNsPayload.needsExtension(notification),
+            APNsPayload.upperBound(notification, overrides: nil) <= APNsPushType.alert.payloadLimit
+        {
+            return PayloadCheck()
+        }
         let overrides = notification.overrides[Self.kind.rawValue].map { APNsOverrides($0) }
         let headers = APNsHeaders(
             notification,

@@ -178,6 +178,11 @@ struct APNsBatch {
         _ overrides: APNsOverrides?,
         _ form: Recipient.Form
     ) -> Result<Shared, Fault> {
+        if let usual, form == .token, APNsCheck.isPlain(request.notification), request.notification.priority == .high,
+            usual.expiration?.value == APNsHeaders.expiration(of: request, now: now)
+        {
+            return .success(usual)
+        }
         let headers = APNsHeaders(
             request.notification,
             overrides: overrides,
@@ -189,13 +194,10 @@ struct APNsBatch {
         if let fault = faults.first { return .failure(Fault(fault)) }
         let template = form == .platformID ? templates.broadcast(for: headers) : templates.template(for: headers)
         let expiration = headers.expiration ?? APNsHeaders.expiration(of: request, now: now)
-        let isUsual = overrides == nil && headers.collapseID == nil
-        // With neither of the two, the template and the expiration are all there is.
-        if isUsual, let usual, usual.template === template, usual.expiration?.value == expiration {
-            return .success(usual)
-        }
         let shared = Shared(headers, overrides, template, expiration)
-        if isUsual { usual = shared }
+        if form == .token, APNsCheck.isPlain(request.notification), request.notification.priority == .high {
+            usual = shared
+        }
         return .success(shared)
     }
 
@@ -260,7 +262,7 @@ private struct PayloadCache {
     ) -> [UInt8] {
         if let only { return only }
         if let known = byLanguage[language] { return known }
-        let isLocalized = APNsPayload.isLocalized(notification)
+        let isLocalized = notification.isLocalized
         let bytes = APNsPayload.encode(notification, language: language, pushType: pushType, overrides: overrides)
         if isLocalized { byLanguage[language] = bytes } else { only = bytes }
         return bytes

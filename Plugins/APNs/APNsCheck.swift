@@ -13,7 +13,7 @@ enum APNsCheck {
         check.warnings = warnings(notification, headers: headers)
         let limit = limit(headers, form)
         if APNsPayload.upperBound(notification, overrides: overrides) > limit {
-            for language in APNsPayload.languages(of: notification) {
+            for language in notification.languages {
                 let bytes = APNsPayload.encode(
                     notification,
                     language: language,
@@ -27,6 +27,19 @@ enum APNsCheck {
         }
         return check
     }
+
+    /// Whether a notification is of the usual kind, in which nothing can be wrong but its size: it shows a text, replaces
+    /// nothing and overrides nothing.
+    static func isPlain(_ notification: PushNotification) -> Bool {
+        guard notification.hasText, !notification.isSilent, notification.collapseID == nil,
+            notification.overrides.isEmpty
+        else { return false }
+        let data = notification.data
+        return data.isEmpty || reservedKeys.allSatisfy { data[$0] == nil }
+    }
+
+    /// Keys beside `aps` and what the plugin adds, which data cannot have.
+    private static let reservedKeys = ["aps", "chapar"]
 
     /// The largest payload, in bytes.
     static func limit(_ headers: APNsHeaders, _ form: Recipient.Form) -> Int {
@@ -54,7 +67,7 @@ enum APNsCheck {
         var faults = headers.faults
         if let overrides { faults += overrides.faults }
         if !notification.data.isEmpty {
-            for name in ["aps", "chapar"] where notification.data[name] != nil {
+            for name in reservedKeys where notification.data[name] != nil {
                 faults.append(
                     PushWarning(
                         pointer: "#/content/data/\(name)",

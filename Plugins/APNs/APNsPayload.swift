@@ -83,7 +83,7 @@ enum APNsPayload {
     }
 
     private static func alert(_ notification: PushNotification, _ language: String?, _ writer: inout JSONWriter) {
-        guard notification.title != nil || notification.subtitle != nil || notification.body != nil else { return }
+        guard notification.hasText else { return }
         writer.name("alert")
         writer.beginObject()
         if let title = notification.title {
@@ -158,37 +158,11 @@ enum APNsPayload {
 
     // MARK: Languages and sizes
 
-    /// Whether the payload depends on the recipient's language.
-    static func isLocalized(_ notification: PushNotification) -> Bool {
-        if case .localized? = notification.title { return true }
-        if case .localized? = notification.subtitle { return true }
-        if case .localized? = notification.body { return true }
-        return false
-    }
-
-    /// Every language that some text has, and nil for the default.
-    static func languages(of notification: PushNotification) -> [String?] {
-        var tags: Set<String> = []
-        for text in [notification.title, notification.subtitle, notification.body] {
-            if case .localized(_, let languages)? = text { tags.formUnion(languages.keys) }
-        }
-        return [nil] + tags.sorted()
-    }
-
     /// A number of bytes that the payload surely does not exceed: cheap, since most messages are far below the limit.
     static func upperBound(_ notification: PushNotification, overrides: APNsOverrides?) -> Int {
-        var texts = 0
-        for text in [notification.title, notification.subtitle, notification.body] {
-            switch text {
-            case nil: break
-            case .plain(let text): texts += text.utf8.count
-            case .localized(let fallback, let languages):
-                texts += max(fallback.utf8.count, languages.values.map(\.utf8.count).max() ?? 0)
-            }
-        }
-        for text in [notification.sound, notification.category, notification.image, notification.clickURL] {
-            texts += text?.utf8.count ?? 0
-        }
+        var texts = size(notification.title) + size(notification.subtitle) + size(notification.body)
+        texts += size(notification.sound) + size(notification.category)
+        texts += size(notification.image) + size(notification.clickURL)
         for action in notification.actions {
             texts += 40 + action.id.utf8.count + action.title.utf8.count + (action.url?.utf8.count ?? 0)
         }
@@ -197,6 +171,17 @@ enum APNsPayload {
         if let payload = overrides?.payload { bound += upperBound(payload) }
         return bound
     }
+
+    private static func size(_ text: LocalizedText?) -> Int {
+        switch text {
+        case nil: 0
+        case .plain(let text)?: text.utf8.count
+        case .localized(let fallback, let languages)?:
+            max(fallback.utf8.count, languages.values.map(\.utf8.count).max() ?? 0)
+        }
+    }
+
+    private static func size(_ text: String?) -> Int { text?.utf8.count ?? 0 }
 
     private static func upperBound(_ object: JSONObject) -> Int {
         var bound = 2

@@ -147,7 +147,7 @@ private struct BodyCache {
 
     init(_ payload: FCMPayload) {
         self.payload = payload
-        isLocalized = FCMPayload.isLocalized(payload.notification)
+        isLocalized = payload.notification.isLocalized
     }
 
     var isDryRun: Bool { payload.notification.isDryRun }

@@ -13,7 +13,7 @@ enum FCMCheck {
         let kinds: [FCMTarget.Class] = form == .topic ? [.topic] : [.android, .iOS]
         let room = kinds.map(\.payloadLimit).min() ?? 0
         guard check.faults.isEmpty, upperBound(notification, payload.overrides) > room else { return check }
-        for language in FCMPayload.languages(of: notification) {
+        for language in notification.languages {
             for kind in kinds {
                 guard let fault = payload.tooLarge(payload.encoded(for: kind, language: language), for: kind) else {
                     continue

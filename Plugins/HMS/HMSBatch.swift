@@ -75,7 +75,7 @@ struct HMSBatch {
 
     /// Adds the recipients of a request.
     mutating func add(_ request: PushRequest, at index: Int) {
-        let isLocalized = HMSMessage.isLocalized(request.notification)
+        let isLocalized = request.notification.isLocalized
         // The recipients of a request share its group, unless they differ in language or platform.
         var last: (form: HMSMessage.Form, language: String?, group: Group)?
         for (place, addressee) in request.recipients.enumerated() {

@@ -16,7 +16,7 @@ enum HMSCheck {
         let forms: [HMSMessage.Form] = form == .topic ? [.audience] : [.android, .apple]
         var check = PayloadCheck(warnings: warnings(notification, form: forms[0]))
         for (place, form) in forms.enumerated() {
-            for language in HMSMessage.languages(of: notification) {
+            for language in notification.languages {
                 var tree = HMSMessageTree.make(request, form: form, language: language, options: options, now: Date())
                 if let overrides { tree = tree.merging(form.blocks(of: overrides)) }
                 if place == 0, language == nil {

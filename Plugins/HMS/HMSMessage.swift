@@ -112,20 +112,4 @@ struct HMSMessage: Sendable {
 
     // MARK: Languages
 
-    /// Whether the message depends on the recipient's language.
-    static func isLocalized(_ notification: PushNotification) -> Bool {
-        if case .localized? = notification.title { return true }
-        if case .localized? = notification.subtitle { return true }
-        if case .localized? = notification.body { return true }
-        return false
-    }
-
-    /// Every language that some text has, and nil for the default.
-    static func languages(of notification: PushNotification) -> [String?] {
-        var tags: Set<String> = []
-        for text in [notification.title, notification.subtitle, notification.body] {
-            if case .localized(_, let languages)? = text { tags.formUnion(languages.keys) }
-        }
-        return [nil] + tags.sorted()
-    }
 }

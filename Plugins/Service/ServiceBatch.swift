@@ -128,10 +128,3 @@ struct ServiceBatch {
         refused.append(DeliveryReport(request: index, recipient: place, outcome: .refused(refusal)))
     }
 }
-
-extension PushNotification {
-    /// Whether a text differs by language.
-    fileprivate var isLocalized: Bool {
-        [title, subtitle, body].contains { if case .localized? = $0 { true } else { false } }
-    }
-}

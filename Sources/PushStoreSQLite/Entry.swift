@@ -1,33 +1,10 @@
 import Foundation
 import PushCore
 
-/// What all deliveries of a notification share, while any of them is in memory.
-final class Head {
-    let id: NotificationID
-    let content: ClaimedDelivery.Content
-    let plan: DeliveryPlan
-    let acceptedAt: Date
-    let expiresAt: Date
-
-    init(
-        id: NotificationID,
-        content: ClaimedDelivery.Content,
-        plan: DeliveryPlan,
-        acceptedAt: Date,
-        expiresAt: Date
-    ) {
-        self.id = id
-        self.content = content
-        self.plan = plan
-        self.acceptedAt = acceptedAt
-        self.expiresAt = expiresAt
-    }
-}
-
-extension Head {
+extension DeliveryHead {
     /// The same for a delivery with another plan.
-    func with(_ plan: DeliveryPlan) -> Head {
-        Head(id: id, content: content, plan: plan, acceptedAt: acceptedAt, expiresAt: expiresAt)
+    func with(_ plan: DeliveryPlan) -> DeliveryHead {
+        DeliveryHead(id: id, content: content, plan: plan, acceptedAt: acceptedAt, expiresAt: expiresAt)
     }
 }
 
@@ -54,7 +31,7 @@ struct CollapseKey: Hashable {
 /// Used by the writer's thread only.
 final class Entry {
     let id: Int64
-    let head: Head
+    let head: DeliveryHead
     let recipient: Recipient
     let lane: Lane
     let due: Int64
@@ -75,7 +52,7 @@ final class Entry {
 
     init(
         id: Int64,
-        head: Head,
+        head: DeliveryHead,
         recipient: Recipient,
         lane: Lane,
         due: Int64,
@@ -99,6 +76,13 @@ final class Entry {
         self.isRecovered = isRecovered
     }
 
+    /// Takes away where it is, moved and not copied: this happens to every delivery.
+    func takeArrival() -> Arrival? {
+        var taken: Arrival?
+        swap(&taken, &arrival)
+        return taken
+    }
+
     var key: DueKey { DueKey(due: due, id: id) }
 
     var collapseKey: CollapseKey? { collapse.map { CollapseKey(lane: lane.number, hash: $0) } }
@@ -107,17 +91,13 @@ final class Entry {
     var delivery: ClaimedDelivery {
         ClaimedDelivery(
             id: id,
-            notificationID: head.id,
-            content: head.content,
+            head: head,
             recipient: recipient,
-            plan: head.plan,
             step: step,
             attempts: attempts,
             story: story,
             isReplay: isReplay || isRecovered,
-            isRecovered: isRecovered,
-            acceptedAt: head.acceptedAt,
-            expiresAt: head.expiresAt
+            isRecovered: isRecovered
         )
     }
 }

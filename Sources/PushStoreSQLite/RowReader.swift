@@ -7,7 +7,7 @@ import PushCore
 struct RowReader {
     private let statements: Statements
     private let book: Book
-    private var heads: [Int64: Head] = [:]
+    private var heads: [Int64: DeliveryHead] = [:]
 
     init(_ statements: Statements, _ book: Book) {
         self.statements = statements
@@ -23,12 +23,12 @@ struct RowReader {
         guard let lane = book.lane(number: row.integer(0)),
             let recipient = Recipient(storedForm: row.text(9))
         else { throw .failed("the store's row \(id) cannot be read: it is damaged or from a newer version") }
-        let head: Head
+        let head: DeliveryHead
         if let number = row.optional(7) {
             let shared = try self.head(number)
             head = row.isNull(12) ? shared : shared.with(DeliveryPlan(storedForm: row.text(12)))
         } else {
-            head = Head(
+            head = DeliveryHead(
                 id: NotificationID(rawValue: id),
                 content: .stored(row.bytes(13)),
                 plan: DeliveryPlan(storedForm: row.text(12)),
@@ -51,13 +51,13 @@ struct RowReader {
         )
     }
 
-    private mutating func head(_ number: Int64) throws(StoreError) -> Head {
+    private mutating func head(_ number: Int64) throws(StoreError) -> DeliveryHead {
         if let head = heads[number] { return head }
         let row = statements.head
         row.bind(1, number)
         guard try row.next() else { throw .failed("the store lost the notification \(number) of a delivery") }
         defer { row.reset() }
-        let head = Head(
+        let head = DeliveryHead(
             id: NotificationID(rawValue: number),
             content: .stored(row.bytes(3)),
             plan: DeliveryPlan(storedForm: row.text(2)),

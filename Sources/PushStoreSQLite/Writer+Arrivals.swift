@@ -2,12 +2,12 @@ import PushCore
 
 /// New deliveries without rows of their own, and their rows in the end.
 extension Writer {
-    /// Whether a new notification is kept without a row: it goes to one recipient, now, and stays in memory until it is
+    /// Whether a new notification to one recipient is kept without a row: it goes now, and stays in memory until it is
     /// claimed.
     ///
-    /// A notification that replaces others is looked for among the rows.
-    func staysInMemory(_ new: NewNotification, _ lane: Lane, due: Int64) -> Bool {
-        new.recipients.count == 1 && new.collapseID == nil && due <= now && lane.hasRoom(for: journal.effects.count + 1)
+    /// One that replaces others is not asked about: it is looked for among the rows.
+    func staysInMemory(_ lane: Lane, due: Int64) -> Bool {
+        due <= now && lane.hasRoom(for: journal.effects.count + 1)
     }
 
     /// Keeps a new delivery without a row; ``recipientText`` has its recipient.
@@ -88,15 +88,17 @@ extension Writer {
     }
 
     /// Writes the row of a delivery that had none, in the final state that its first attempt or the lack of one led to;
-    /// always true, since that is news.
-    func insertEnded(
-        _ entry: Entry,
-        _ arrival: Arrival,
-        as state: DeliveryState,
-        _ attempt: [UInt8]?
-    ) throws(StoreError) -> Bool {
+    /// false when it has a row already.
+    func insertEnded(_ entry: Entry, as state: DeliveryState, _ attempt: [UInt8]?) throws(StoreError) -> Bool {
+        guard entry.arrival != nil else { return false }
         try begin()
-        try ended.add(entry, arrival, as: state, attempt: attempt, plan: packed(entry.head.plan), now: now)
+        guard let arrival = entry.takeArrival() else { return false }
+        do throws(StoreError) {
+            try ended.add(entry, arrival, as: state, attempt: attempt, plan: packed(entry.head.plan), now: now)
+        } catch {
+            entry.arrival = arrival
+            throw error
+        }
         hasRow(entry, arrival)
         return true
     }

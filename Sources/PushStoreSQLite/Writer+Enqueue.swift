@@ -17,7 +17,8 @@ extension Writer {
         let lane = batch.notifications.first?.plan.backends.first.map(book.lane(named:))
         let rows = batch.deliveries
         try batch.notifications.withUnsafeBufferPointer { (all) throws(StoreError) in
-            for place in all.indices { try insert(all[place]) }  // Without copies.
+            guard let first = all.baseAddress else { return }
+            for place in all.indices { try insert(first + place) }  // Without copies.
         }
         if let entry = batch.idempotency { try remember(entry) }
         if let lane {
@@ -58,43 +59,47 @@ extension Writer {
         )
     }
 
-    private func insert(_ new: NewNotification) throws(StoreError) {
-        guard !new.recipients.isEmpty else { throw .failed("the notification \(new.id) has no recipient") }
+    private func insert(_ new: UnsafePointer<NewNotification>) throws(StoreError) {
+        guard !new.pointee.recipients.isEmpty else {
+            throw .failed("the notification \(new.pointee.id) has no recipient")
+        }
         let first = try way(of: new, 0)
         /// The ways of the recipients that have another plan than the first one; empty for nearly every notification.
-        var others: [Way?] = new.planOf.isEmpty ? [] : Array(repeating: nil, count: new.otherPlans.count + 1)
+        var others: [Way?] =
+            new.pointee.planOf.isEmpty ? [] : Array(repeating: nil, count: new.pointee.otherPlans.count + 1)
         defer { if !others.isEmpty { sql.insertChild.bindNull(11) } }
-        let accepted = new.acceptedAt.millisecondsSince1970
-        let scheduled = new.dueAt?.millisecondsSince1970
-        let expires = new.expiresAt.millisecondsSince1970
+        let accepted = new.pointee.acceptedAt.millisecondsSince1970
+        let scheduled = new.pointee.dueAt?.millisecondsSince1970
+        let expires = new.pointee.expiresAt.millisecondsSince1970
         let due = max(scheduled ?? accepted, 0)
-        let stays = staysInMemory(new, first.lane, due: due)
+        let isSimple = new.pointee.recipients.count == 1 && new.pointee.collapseID == nil
+        let stays = isSimple && staysInMemory(first.lane, due: due)
         if !stays {
             bindShared(
                 SharedColumns(
-                    count: new.recipients.count,
+                    count: new.pointee.recipients.count,
                     accepted: accepted,
                     scheduled: scheduled,
-                    plan: new.plan(ofRecipient: 0),
-                    caller: new.caller,
-                    collapseID: new.collapseID
+                    plan: new.pointee.plan(ofRecipient: 0),
+                    caller: new.pointee.caller,
+                    collapseID: new.pointee.collapseID
                 )
             )
         }
-        for (place, recipient) in new.recipients.enumerated() {
-            let id = new.id.rawValue + Int64(place)
+        for (place, recipient) in new.pointee.recipients.enumerated() {
+            let id = new.pointee.id.rawValue + Int64(place)
             var way = first
-            if !others.isEmpty, new.planOf[place] != new.planOf[0] {
-                let number = Int(new.planOf[place])
+            if !others.isEmpty, new.pointee.planOf[place] != new.pointee.planOf[0] {
+                let number = Int(new.pointee.planOf[place])
                 if let known = others[number] { way = known } else { way = try self.way(of: new, place) }
                 others[number] = way
             }
             let (head, lane) = way
             recipientText.removeAll(keepingCapacity: true)
             recipient.appendStoredForm(to: &recipientText)
-            let collapse = new.collapseID.map { CollapseHash.of(recipientText, $0) }
-            if let collapse, let collapseID = new.collapseID {
-                try replace(collapse, collapseID, in: lane, by: id, new)
+            let collapse = new.pointee.collapseID.map { CollapseHash.of(recipientText, $0) }
+            if let collapse, let collapseID = new.pointee.collapseID {
+                try replace(collapse, collapseID, in: lane, by: id, new.pointee.replacementEvent)
             }
             let entry = Entry(id: id, head: head, recipient: recipient, lane: lane, due: due, collapse: collapse)
             let isGiven = giveAtOnce(entry)
@@ -104,40 +109,42 @@ extension Writer {
                     expires: expires,
                     accepted: accepted,
                     scheduled: scheduled,
-                    caller: new.caller,
-                    content: new.content
+                    caller: new.pointee.caller,
+                    content: new.pointee.content
                 )
                 keep(entry, row)
             } else if place == 0 {
                 bindDelivery(sql.insertHead, entry, expires: expires, mark: mark)
-                try runHead(sql.insertHead, new.content)
+                try runHead(sql.insertHead, new.pointee.content)
             } else {
                 let statement = sql.insertChild
                 bindDelivery(statement, entry, expires: expires, mark: mark)
-                statement.bind(8, new.id.rawValue)
+                statement.bind(8, new.pointee.id.rawValue)
                 statement.bind(9, accepted)
                 if !others.isEmpty { statement.bind(11, head === first.head ? nil : head.plan.storedForm) }
                 try runWithRecipient(statement)
             }
             if !isGiven { journal.effects.append(.added(entry)) }
         }
-        journal.added += new.recipients.count
+        journal.added += new.pointee.recipients.count
         journal.newExpiry = min(journal.newExpiry, expires)
-        journal.events.append(new.event)
+        journal.events.append(new.pointee.event)
     }
 
     /// What a delivery shares with those that have the same plan, and the lane it begins in.
-    private typealias Way = (head: Head, lane: Lane)
+    private typealias Way = (head: DeliveryHead, lane: Lane)
 
-    private func way(of new: NewNotification, _ place: Int) throws(StoreError) -> Way {
-        let plan = new.plan(ofRecipient: place)
-        guard let backend = plan.backends.first else { throw .failed("the notification \(new.id) has no backend") }
-        let head = Head(
-            id: new.id,
-            content: .decoded(new.notification),
+    private func way(of new: UnsafePointer<NewNotification>, _ place: Int) throws(StoreError) -> Way {
+        let plan = new.pointee.planOf.isEmpty ? new.pointee.plan : new.pointee.plan(ofRecipient: place)
+        guard let backend = plan.backends.first else {
+            throw .failed("the notification \(new.pointee.id) has no backend")
+        }
+        let head = DeliveryHead(
+            id: new.pointee.id,
+            content: .decoded(new.pointee.notification),
             plan: plan,
-            acceptedAt: new.acceptedAt,
-            expiresAt: new.expiresAt
+            acceptedAt: new.pointee.acceptedAt,
+            expiresAt: new.pointee.expiresAt
         )
         return (head, book.lane(named: backend))
     }
@@ -213,18 +220,18 @@ extension Writer {
         _ collapseID: String,
         in lane: Lane,
         by id: Int64,
-        _ new: NewNotification
+        _ replacementEvent: (@Sendable (ClaimedDelivery) -> [UInt8])?
     ) throws(StoreError) {
         for older in try rivals(collapse, collapseID, lane.number, recipientText, besides: id) {
             if let claimed = book.claims[older] {
-                claimed.replacement = new.replacementEvent
+                claimed.replacement = replacementEvent
                 continue
             }
             var reader = RowReader(sql, book)
             guard let entry = try reader.entry(older) else { continue }
             try end(older, as: .cancelled, attempt: nil)
             journal.effects.append(.removed(entry.lane, entry.key, entry.collapseKey))
-            if let event = new.replacementEvent { journal.events.append(event(entry.delivery)) }
+            if let event = replacementEvent { journal.events.append(event(entry.delivery)) }
         }
     }
 

@@ -5,15 +5,25 @@ import PushCore
 extension Writer {
     func record(_ resolutions: [Resolution], _ reply: Reply<Void>) throws(StoreError) {
         try resolutions.withUnsafeBufferPointer { (all) throws(StoreError) in
-            for place in all.indices { try record(all[place]) }  // Without copies.
+            guard let first = all.baseAddress else { return }
+            for place in all.indices { try record(first + place) }  // Without copies.
         }
         journal.answers.append { reply.succeed(()) }
     }
 
-    private func record(_ resolution: Resolution) throws(StoreError) {
-        if let entry = book.claims[resolution.delivery] {
-            try record(resolution, of: entry, isClaimed: true)
+    private func record(_ place: UnsafePointer<Resolution>) throws(StoreError) {
+        if let entry = book.claims[place.pointee.delivery] {
+            // The usual way, in which nothing of the resolution is copied but what is kept.
+            if place.pointee.receipt == nil, case .end(let state) = place.pointee.transition, state.isFinal,
+                try insertEnded(entry, as: state, place.pointee.attempt)
+            {
+                finish(entry, true)
+                if let event = place.pointee.event { journal.events.append(event) }
+                return
+            }
+            try record(place.pointee, of: entry, isClaimed: true)
         } else {
+            let resolution = place.pointee
             // Its lease has lapsed, or somebody else was faster. What is final stays as it is.
             var reader = RowReader(sql, book)
             guard let entry = try reader.entry(resolution.delivery) else { return }
@@ -28,8 +38,8 @@ extension Writer {
         case .end(let state):
             guard state.isFinal else { throw .failed("a delivery cannot end in the state \(state.rawValue)") }
             let isNews =
-                if let arrival = entry.arrival {
-                    try insertEnded(entry, arrival, as: state, resolution.attempt)
+                if try insertEnded(entry, as: state, resolution.attempt) {
+                    true
                 } else if isClaimed, let attempt = resolution.attempt, entry.attempts == 0, entry.story.isEmpty {
                     try endAtOnce(entry.id, as: state, attempt)
                 } else {

@@ -227,7 +227,7 @@ struct ArrivalTests {
     @Test("What is packed is read back, and what is damaged is not")
     func packing() throws {
         let lane = Lane(number: 3, name: "apns", capacity: 4)
-        let head = Head(
+        let head = DeliveryHead(
             id: NotificationID(rawValue: 9),
             content: .stored([]),
             plan: DeliveryPlan(["apns", "fcm"]),

@@ -116,7 +116,7 @@ private final class Answers: Sendable {
 
 extension Entry {
     fileprivate static func sample(_ id: Int64, _ lane: Lane) -> Entry {
-        let head = Head(
+        let head = DeliveryHead(
             id: NotificationID(rawValue: id),
             content: .stored([]),
             plan: DeliveryPlan(["apns"]),

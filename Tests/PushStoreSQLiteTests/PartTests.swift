@@ -9,7 +9,7 @@ struct PartTests {
     @Test("A sorted queue agrees with a sorted array", arguments: [1, 2, 3])
     func sortedQueue(seed: Int) throws {
         let lane = Lane(number: 1, name: "x", capacity: 10)
-        let head = Head(
+        let head = DeliveryHead(
             id: NotificationID(rawValue: 1),
             content: .stored([]),
             plan: DeliveryPlan(["x"]),

@@ -168,11 +168,16 @@ public struct JSONWriter: Sendable {
 
     private mutating func quote(_ value: String) {
         bytes.append(UInt8(ascii: "\""))
-        var value = value
-        value.withUTF8 { text in
-            if Self.isPlain(text) { bytes.append(contentsOf: text) } else { appendEscaped(text) }
+        // As it lies in memory; a string from elsewhere, which is not in one piece, is copied.
+        if value.utf8.withContiguousStorageIfAvailable({ appendText($0) }) == nil {
+            var value = value
+            value.withUTF8 { appendText($0) }
         }
         bytes.append(UInt8(ascii: "\""))
+    }
+
+    private mutating func appendText(_ text: UnsafeBufferPointer<UInt8>) {
+        if Self.isPlain(text) { bytes.append(contentsOf: text) } else { appendEscaped(text) }
     }
 
     /// Whether no byte needs an escape, as in nearly every text.

@@ -106,6 +106,26 @@ public struct PushNotification: Sendable, Hashable {
         set { own().parts.overrides = newValue }
     }
 
+    /// Whether it has a title, a subtitle or a text.
+    public var hasText: Bool {
+        storage.parts.title != nil || storage.parts.subtitle != nil || storage.parts.body != nil
+    }
+    /// Whether one of its texts differs between languages.
+    public var isLocalized: Bool {
+        if case .localized? = storage.parts.title { return true }
+        if case .localized? = storage.parts.subtitle { return true }
+        if case .localized? = storage.parts.body { return true }
+        return false
+    }
+    /// Every language that some text has, in order, after nil for the default.
+    public var languages: [String?] {
+        var tags: Set<String> = []
+        for text in [title, subtitle, body] {
+            if case .localized(_, let languages)? = text { tags.formUnion(languages.keys) }
+        }
+        return [nil] + tags.sorted()
+    }
+
     /// How urgent a message is.
     public enum Priority: String, Sendable, Hashable, CaseIterable {
         /// At once, also when the device sleeps.

@@ -120,18 +120,43 @@ public enum EnqueueResult: Sendable, Hashable {
     case keyInUse
 }
 
+/// What the deliveries of a notification that have the same plan share: one place in memory for all of them.
+public final class DeliveryHead: Sendable {
+    /// The notification.
+    public let id: NotificationID
+    /// The content: as it was accepted, when it never left memory, or as stored.
+    public let content: ClaimedDelivery.Content
+    /// Which backends they go through.
+    public let plan: DeliveryPlan
+    /// When the notification was accepted.
+    public let acceptedAt: Date
+    /// When trying ends.
+    public let expiresAt: Date
+
+    /// Makes what deliveries share.
+    public init(
+        id: NotificationID,
+        content: ClaimedDelivery.Content,
+        plan: DeliveryPlan,
+        acceptedAt: Date,
+        expiresAt: Date
+    ) {
+        self.id = id
+        self.content = content
+        self.plan = plan
+        self.acceptedAt = acceptedAt
+        self.expiresAt = expiresAt
+    }
+}
+
 /// A delivery that a lane has taken to work on.
 public struct ClaimedDelivery: Sendable {
     /// Its number.
     public var id: Int64
-    /// Its notification.
-    public var notificationID: NotificationID
-    /// The content: as it was accepted, when it never left memory, or as stored.
-    public var content: Content
+    /// What it shares with other deliveries.
+    public var head: DeliveryHead
     /// Who gets it.
     public var recipient: Recipient
-    /// Which backends it goes through.
-    public var plan: DeliveryPlan
     /// The place in the plan it has reached.
     public var step: Int
     /// How many attempts were made.
@@ -142,10 +167,17 @@ public struct ClaimedDelivery: Sendable {
     public var isReplay: Bool
     /// Whether the last owner let its claim lapse without a word.
     public var isRecovered: Bool
+
+    /// Its notification.
+    public var notificationID: NotificationID { head.id }
+    /// The content: as it was accepted, when it never left memory, or as stored.
+    public var content: Content { head.content }
+    /// Which backends it goes through.
+    public var plan: DeliveryPlan { head.plan }
     /// When the notification was accepted.
-    public var acceptedAt: Date
+    public var acceptedAt: Date { head.acceptedAt }
     /// When trying ends.
-    public var expiresAt: Date
+    public var expiresAt: Date { head.expiresAt }
 
     /// Where the content is.
     public enum Content: Sendable {
@@ -158,30 +190,44 @@ public struct ClaimedDelivery: Sendable {
     /// Makes a claim.
     public init(
         id: Int64,
+        head: DeliveryHead,
+        recipient: Recipient,
+        step: Int = 0,
+        attempts: Int = 0,
+        story: [UInt8] = [],
+        isReplay: Bool = false,
+        isRecovered: Bool = false
+    ) {
+        self.id = id
+        self.head = head
+        self.recipient = recipient
+        self.step = step
+        self.attempts = attempts
+        self.story = story
+        self.isReplay = isReplay
+        self.isRecovered = isRecovered
+    }
+
+    /// Makes a claim that shares nothing with others.
+    public init(
+        id: Int64,
         notificationID: NotificationID,
         content: Content,
         recipient: Recipient,
         plan: DeliveryPlan,
         step: Int = 0,
         attempts: Int = 0,
-        story: [UInt8] = [],
-        isReplay: Bool = false,
-        isRecovered: Bool = false,
         acceptedAt: Date,
         expiresAt: Date
     ) {
-        self.id = id
-        self.notificationID = notificationID
-        self.content = content
-        self.recipient = recipient
-        self.plan = plan
-        self.step = step
-        self.attempts = attempts
-        self.story = story
-        self.isReplay = isReplay
-        self.isRecovered = isRecovered
-        self.acceptedAt = acceptedAt
-        self.expiresAt = expiresAt
+        let head = DeliveryHead(
+            id: notificationID,
+            content: content,
+            plan: plan,
+            acceptedAt: acceptedAt,
+            expiresAt: expiresAt
+        )
+        self.init(id: id, head: head, recipient: recipient, step: step, attempts: attempts)
     }
 }
 

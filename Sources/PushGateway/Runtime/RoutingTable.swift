@@ -1,7 +1,9 @@
 public import PushCore
 
 /// Finds the backends that a recipient goes through: by name, by route, by the routes' matches, or by what backends take.
-public struct RoutingTable: Sendable {
+///
+/// One for a configuration: a class, since every notification is shown it.
+public final class RoutingTable: Sendable {
     /// What a request asks for.
     public enum Choice: Sendable, Hashable {
         /// Nothing: the routes' matches decide, then what backends take.
@@ -27,15 +29,22 @@ public struct RoutingTable: Sendable {
     /// What is done for a recipient.
     public struct Routing: Sendable, Hashable {
         /// The backends that can address it, in order.
-        public var plan: DeliveryPlan
+        public var plan: DeliveryPlan { plans[0] }
         /// Whether each of them gets a delivery of its own, instead of one after the other.
-        public var isFanOut = false
+        public let isFanOut: Bool
+        /// The plan alone, in an array that many share.
+        let plans: [DeliveryPlan]
+
+        init(plan: DeliveryPlan, isFanOut: Bool = false) {
+            plans = [plan]
+            self.isFanOut = isFanOut
+        }
     }
 
     let routes: [GatewayConfiguration.Route]
     let order: [(name: String, backend: any PushBackend)]
     /// The plan of each backend of ``order`` alone with whom it addresses, ready for the many that go this way.
-    private let single: [(plan: DeliveryPlan, audience: BackendAudience)]
+    private let single: [(routing: Routing, audience: BackendAudience)]
     /// The order in which a device's tokens are preferred.
     let priority: [TokenService]
     private let named: [String: any PushBackend]
@@ -49,7 +58,7 @@ public struct RoutingTable: Sendable {
         self.routes = routes
         self.priority = priority
         order = backends.map { ($0.name, $0.backend) }
-        single = backends.map { (DeliveryPlan([$0.name]), $0.backend.audience) }
+        single = backends.map { (Routing(plan: DeliveryPlan([$0.name])), $0.backend.audience) }
         named = Dictionary(order.map { ($0.name, $0.backend) }) { first, _ in first }
     }
 
@@ -79,7 +88,7 @@ public struct RoutingTable: Sendable {
                 if let plan = usable(route.plan, recipient) { return Routing(plan: plan, isFanOut: route.isFanOut) }
             }
             guard let first = single.first(where: { $0.audience.contains(recipient) }) else { throw .noBackend }
-            return Routing(plan: first.plan)
+            return first.routing
         }
     }
 

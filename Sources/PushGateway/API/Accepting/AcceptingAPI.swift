@@ -25,7 +25,14 @@ protocol AcceptingAPI: Sendable {
     func lookUp(_ draft: inout Draft, _ scope: RequestScope) async throws(StoreError)
 
     /// Judges a draft: what the store is to be handed, and what is answered once it is on disk.
-    func judge(_ draft: Draft, _ body: [UInt8], _ key: IdempotencyKey?, _ scope: RequestScope) throws(Problem) -> Judged
+    ///
+    /// The draft is the judge's to use up, and not copied.
+    func judge(
+        _ draft: inout Draft,
+        _ body: [UInt8],
+        _ key: IdempotencyKey?,
+        _ scope: RequestScope
+    ) throws(Problem) -> Judged
 }
 
 /// Notifications that can be accepted, and what is answered once they are on disk.
@@ -90,8 +97,8 @@ extension AcceptingAPI {
 
     /// Judges a body at once; nil when the device registry must be asked first.
     func judgeAtOnce(_ body: [UInt8], _ key: IdempotencyKey?, _ scope: RequestScope) throws(Problem) -> Judged? {
-        let draft = try read(body, scope)
-        return needsRegistry(draft, scope) ? nil : try judge(draft, body, key, scope)
+        var draft = try read(body, scope)
+        return needsRegistry(draft, scope) ? nil : try judge(&draft, body, key, scope)
     }
 
     /// Answers a request, in a task that waits for its body and for the store.
@@ -115,7 +122,7 @@ extension AcceptingAPI {
         } catch {
             throw Problem(error)
         }
-        let judged = try judge(draft, body, key, scope)
+        let judged = try judge(&draft, body, key, scope)
         let result: Result<EnqueueResult, StoreError>
         do throws(StoreError) {
             result = .success(try await state.store.enqueue(judged.batch))

@@ -45,12 +45,11 @@ struct BatchAPI: AcceptingAPI {
     }
 
     func judge(
-        _ draft: [Item],
+        _ items: inout [Item],
         _ body: [UInt8],
         _ key: IdempotencyKey?,
         _ scope: RequestScope
     ) throws(Problem) -> Judged {
-        var items = draft
         var intake = NotificationIntake(
             snapshot: scope.snapshot,
             store: state.store,
@@ -63,7 +62,7 @@ struct BatchAPI: AcceptingAPI {
         notifications.reserveCapacity(items.count)
         var recipients = 0
         for place in items.indices {
-            recipients += draft[place].draft.recipients.count
+            recipients += items[place].draft.recipients.count
             if recipients > Self.maximumRecipients {
                 items[place].issues.add(
                     "#/to",
@@ -72,9 +71,7 @@ struct BatchAPI: AcceptingAPI {
                 )
             }
             var issues = items[place].issues
-            draft.withUnsafeBufferPointer { all in  // Without copies.
-                accepted.append(intake.judge(all[place].draft, body, &issues, into: &notifications))
-            }
+            accepted.append(intake.judge(&items[place].draft, body, &issues, into: &notifications))
             if issues.count != items[place].issues.count { items[place].issues = issues }
         }
         guard !notifications.isEmpty else { throw Self.nothingAccepted(items) }
@@ -107,8 +104,7 @@ struct BatchAPI: AcceptingAPI {
                         count = index + 1
                         guard index < Self.maximumNotifications else { return try scanner.skip() }
                         var own = RequestIssues(in: "notifications", at: index)
-                        let draft = try reader.read(&scanner, &own)
-                        items.append(Item(draft: draft, issues: own))
+                        items.append(Item(draft: try reader.read(&scanner, &own), issues: own))
                     }
                 }
             }

@@ -32,7 +32,7 @@ struct NotificationsAPI: AcceptingAPI {
     }
 
     func judge(
-        _ draft: Draft,
+        _ draft: inout Draft,
         _ body: [UInt8],
         _ key: IdempotencyKey?,
         _ scope: RequestScope
@@ -46,7 +46,7 @@ struct NotificationsAPI: AcceptingAPI {
         )
         var notifications: [NewNotification] = []
         notifications.reserveCapacity(1)
-        guard let accepted = intake.judge(draft.notification, body, &issues, into: &notifications) else {
+        guard let accepted = intake.judge(&draft.notification, body, &issues, into: &notifications) else {
             throw Problem(issues)
         }
 

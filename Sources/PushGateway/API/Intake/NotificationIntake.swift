@@ -37,9 +37,9 @@ struct NotificationIntake {
 
     /// Judges a notification, and adds one that can be accepted to those for the store.
     ///
-    /// Nil when something is wrong, which is among the issues then.
+    /// Nil when something is wrong, which is among the issues then. The draft stays as it is: it is only not copied.
     mutating func judge(
-        _ draft: NotificationDraft,
+        _ draft: inout NotificationDraft,
         _ body: [UInt8],
         _ issues: inout RequestIssues,
         into accepted: inout [NewNotification]

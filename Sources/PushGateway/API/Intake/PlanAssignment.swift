@@ -87,6 +87,10 @@ struct PlanAssignment {
 
     /// Where the plans of a routing stand, which are added where they are new.
     mutating func places(of found: RoutingTable.Routing, _ issues: inout RequestIssues) -> Places {
+        if plans.isEmpty, !found.isFanOut {
+            plans = found.plans  // The usual case, in an array that is there already.
+            return 0..<1
+        }
         if !found.isFanOut, let place = plans.firstIndex(of: found.plan) { return UInt8(place)..<UInt8(place) + 1 }
         let count = found.isFanOut ? found.plan.backends.count : 1
         guard plans.count + count <= Self.maximumPlans else {

@@ -45,6 +45,20 @@ struct SandboxTests {
         }
     }
 
+    @Test("Of platforms and sections that a gateway does not know nothing is written")
+    func knownOnly() async throws {
+        try await Sandbox.run { sandbox in
+            try await Shell.withDirectory { directory in
+                let description = try sandbox.writeFiles(to: directory, kinds: ["hms", "idpush", "mine"], sections: [])
+                #expect(description.kinds == ["hms", "idpush"])
+                #expect(description.files.map(\.lastPathComponent) == ["ca.pem", "chapar.yaml"])
+                let yaml = try String(contentsOf: description.configurationFile, encoding: .utf8)
+                let kinds = yaml.split(separator: "\n").filter { $0.hasPrefix("    kind: ") }
+                #expect(kinds == ["    kind: hms", "    kind: idpush"] && !yaml.contains("release_notes"))
+            }
+        }
+    }
+
     @Test("A port that is taken is an error that names it, and nothing keeps listening")
     func takenPort() async throws {
         try await APNsSimulator.run { first in

@@ -229,24 +229,17 @@ public final class APNsBackend: PushBackend {
 
     /// Connections, credential, and what Apple complained about.
     public var health: BackendHealth {
-        let status = pool.status
-        var health = BackendHealth(connections: status.connections, inFlight: status.openStreams)
-        if case .certificate(let certificate) = options.credential {
-            health.credentialExpiries["client_certificate"] = certificate.notAfter
-            let diagnosis = certificate.validity(at: time.now)
-            if diagnosis.verdict != .ok {
-                health.status = diagnosis.verdict == .failure ? .down : .degraded
-                health.detail = diagnosis.fix.map { "\(diagnosis.finding) \($0)" } ?? diagnosis.finding
-            }
+        guard case .certificate(let certificate) = options.credential else {
+            return BackendHealth(pool.status, alert: tokens?.alert)
         }
-        if let alert = tokens?.alert {
-            health.status = .degraded
-            health.detail = alert
-        }
-        if status.connections == 0, let failure = status.lastConnectFailure {
-            health.status = .down
-            health.detail = failure.detail
-        }
+        let validity = certificate.validity(at: time.now)
+        let words = validity.fix.map { "\(validity.finding) \($0)" } ?? validity.finding
+        var health = BackendHealth(
+            pool.status,
+            alert: validity.verdict == .ok ? nil : words,
+            severity: validity.verdict == .failure ? .down : .degraded
+        )
+        health.credentialExpiries["client_certificate"] = certificate.notAfter
         return health
     }
 

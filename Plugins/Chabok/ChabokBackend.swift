@@ -198,16 +198,13 @@ public final class ChabokBackend: PushBackend {
 
     /// The link, and whether the access token is good.
     public var health: BackendHealth {
-        let status = api.pool.status
-        var health = BackendHealth(connections: status.connections, inFlight: status.openStreams)
+        var health = BackendHealth(api.pool.status)
         if let alert = api.credentialAlert {
             (health.status, health.detail) = (.down, alert)
         } else if api.link.isReachable == false {
             (health.status, health.detail) = (.down, "Chabok cannot be reached.")
         } else if api.link.state == .socketTimeout {
             (health.status, health.detail) = (.degraded, "Chabok did not answer in time.")
-        } else if status.connections == 0, let failure = status.lastConnectFailure {
-            (health.status, health.detail) = (.down, failure.detail)
         }
         return health
     }

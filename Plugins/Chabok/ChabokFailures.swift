@@ -38,29 +38,13 @@ enum ChabokFailures {
 
     /// The error of a call that is no send.
     static func error(_ answer: ChabokAnswer) -> PushError {
-        let refusal = refusal(answer)
-        let code: PushError.Code =
-            switch refusal.advice {
-            case .slowBackend: .rateLimited
-            case .retry, .slowRecipient: .unavailable
-            case .parkBackend: .credentialsRefused
-            case .never: .invalidRequest
-            }
-        let message = refusal.detail ?? "Chabok answered \(answer.status)"
-        return PushError(code, message, reason: refusal.reason, retryAfter: answer.retryAfter)
+        PushError(refusal(answer), words: "Chabok answered \(answer.status)", retryAfter: answer.retryAfter)
     }
 
     /// The error of a call without an answer.
     static func error(_ failure: HTTPFailure, isRepeatable: Bool) -> PushError {
-        let reason = failure.cause.reason
-        if failure.stage == .unknown, !isRepeatable {
-            return PushError(.unknownOutcome, failure.detail, reason: reason)
-        }
-        switch failure.cause {
-        case .credentials: return PushError(.credentialsRefused, failure.detail, reason: reason)
-        case .invalidCall: return PushError(.invalidRequest, failure.detail, reason: reason)
-        default: return PushError(.unavailable, failure.detail, reason: reason)
-        }
+        guard failure.stage == .unknown, !isRepeatable else { return failure.pushError }
+        return PushError(.unknownOutcome, failure.detail, reason: failure.cause.reason)
     }
 
     /// The normalised reason of an error text that Chabok shows for one message; nil for texts it does not know.

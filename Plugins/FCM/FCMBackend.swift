@@ -241,21 +241,11 @@ public final class FCMBackend: PushBackend {
 
     /// Connections, access token, and what Google complained about.
     public var health: BackendHealth {
-        let status = pool.status
-        var health = BackendHealth(connections: status.connections, inFlight: status.openStreams)
-        if let detail = holds.detail(at: time.now) {
-            health.status = .degraded
-            health.detail = detail
+        guard let failure = (auth as? GoogleAuth)?.lastFailure else {
+            return BackendHealth(pool.status, alert: holds.detail(at: time.now))
         }
-        if let failure = (auth as? GoogleAuth)?.lastFailure {
-            health.status = failure.code == .credentialsRefused ? .down : .degraded
-            health.detail = failure.message
-        }
-        if status.connections == 0, let failure = status.lastConnectFailure {
-            health.status = .down
-            health.detail = failure.detail
-        }
-        return health
+        let severity: BackendHealth.Status = failure.code == .credentialsRefused ? .down : .degraded
+        return BackendHealth(pool.status, alert: failure.message, severity: severity)
     }
 
     /// Ends the backend: open streams get until `grace`.

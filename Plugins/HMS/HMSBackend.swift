@@ -213,19 +213,7 @@ public final class HMSBackend: PushBackend {
     }
 
     /// Connections, credential, and what Huawei complained about.
-    public var health: BackendHealth {
-        let status = pool.status
-        var health = BackendHealth(connections: status.connections, inFlight: status.openStreams)
-        if let alert = alert.withLock({ $0 }) {
-            health.status = .degraded
-            health.detail = alert
-        }
-        if status.connections == 0, let failure = status.lastConnectFailure {
-            health.status = .down
-            health.detail = failure.detail
-        }
-        return health
-    }
+    public var health: BackendHealth { BackendHealth(pool.status, alert: alert.withLock { $0 }) }
 
     /// Ends the backend: open requests get until `grace`.
     public func shutdown(grace: Duration) async {

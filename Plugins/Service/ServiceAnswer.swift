@@ -6,28 +6,35 @@ struct ServiceAnswer {
     private let chunk: ServiceBatch.Chunk
     private let started: Date
     private let now: Date
+    private let isRepeatHarmful: Bool
 
     /// An answer to a chunk that was sent at `started`.
-    init(to chunk: ServiceBatch.Chunk, started: Date, now: Date) {
+    init(to chunk: ServiceBatch.Chunk, started: Date, now: Date, isRepeatHarmful: Bool) {
         self.chunk = chunk
         self.started = started
         self.now = now
+        self.isRepeatHarmful = isRepeatHarmful
     }
 
     /// The reports of every recipient of the chunk.
     func reports(_ result: Result<HTTPAnswer, HTTPFailure>) -> [DeliveryReport] {
         switch result {
         case .failure(let failure):
-            return chunk.slots.map { $0.report(failure.outcome(isRepeatHarmful: $0.isRepeatHarmful)) }
-        case .success(let answer):
-            if answer.status == 200 { return outcomes(answer) }
-            return chunk.slots.map { $0.report(verdict(on: answer, $0)) }
+            return all(failure.outcome(isRepeatHarmful: isRepeatHarmful))
+        case .success(let answer): return answer.status == 200 ? outcomes(answer) : all(verdict(on: answer))
         }
+    }
+
+    /// One outcome for every message of the chunk.
+    private func all(_ outcome: DeliveryOutcome) -> [DeliveryReport] { chunk.slots.map { $0.report(outcome) } }
+
+    private func unknown(_ reason: String, _ detail: String?) -> DeliveryOutcome {
+        .unknown(UnknownOutcome(reason: reason, detail: detail, isRepeatHarmful: isRepeatHarmful))
     }
 
     // MARK: A status for the whole request
 
-    private func verdict(on answer: HTTPAnswer, _ slot: ServiceBatch.Slot) -> DeliveryOutcome {
+    private func verdict(on answer: HTTPAnswer) -> DeliveryOutcome {
         let problem = try? JSONValue(parsing: answer.body)
         let words = (problem?["detail"] ?? problem?["title"])?.stringValue.map { String($0.prefix(300)) }
         func refuse(
@@ -52,24 +59,19 @@ struct ServiceAnswer {
         case 503: return refuse(.platform, "unavailable", .slowBackend(after: pause))
         case 500...599:
             let detail = words ?? "The service answered \(answer.status): it may have sent the message."
-            let reason = "status_\(answer.status)"
-            return .unknown(
-                UnknownOutcome(reason: reason, detail: detail, isRepeatHarmful: slot.isRepeatHarmful)
-            )
-        case 200...299: return bad("The service answered \(answer.status), and not 200 with outcomes.", slot)
+            return unknown("status_\(answer.status)", detail)
+        case 200...299: return bad("The service answered \(answer.status), and not 200 with outcomes.")
         default: return refuse(.account, "wrong_address", .parkBackend, "Check url: nothing there takes batches.")
         }
     }
 
-    private func bad(_ detail: String, _ slot: ServiceBatch.Slot) -> DeliveryOutcome {
-        .unknown(UnknownOutcome(reason: "bad_answer", detail: detail, isRepeatHarmful: slot.isRepeatHarmful))
-    }
+    private func bad(_ detail: String) -> DeliveryOutcome { unknown("bad_answer", detail) }
 
     // MARK: Outcomes one by one
 
     private func outcomes(_ answer: HTTPAnswer) -> [DeliveryReport] {
         guard let list = (try? JSONValue(parsing: answer.body))?["outcomes"]?.arrayValue else {
-            return chunk.slots.map { $0.report(bad("The answer is no JSON object with outcomes.", $0)) }
+            return all(bad("The answer is no JSON object with outcomes."))
         }
         var told: [String: JSONValue] = [:]
         for outcome in list {
@@ -77,15 +79,11 @@ struct ServiceAnswer {
             if let id = outcome["id"]?.stringValue, told[id] == nil { told[id] = outcome }
         }
         return chunk.slots.map { slot in
-            slot.report(told[slot.id].map { outcome($0, slot) } ?? silence(slot))
+            guard let value = told[slot.id] else {
+                return slot.report(unknown("not_reported", "The answer says nothing about this message."))
+            }
+            return slot.report(outcome(value, slot))
         }
-    }
-
-    private func silence(_ slot: ServiceBatch.Slot) -> DeliveryOutcome {
-        let detail = "The answer says nothing about this message."
-        return .unknown(
-            UnknownOutcome(reason: "not_reported", detail: detail, isRepeatHarmful: slot.isRepeatHarmful)
-        )
     }
 
     private func outcome(_ value: JSONValue, _ slot: ServiceBatch.Slot) -> DeliveryOutcome {
@@ -107,10 +105,10 @@ struct ServiceAnswer {
                 UnknownOutcome(
                     reason: reason ?? "unknown",
                     detail: detail,
-                    isRepeatHarmful: value["repeat_harmful"]?.boolValue ?? slot.isRepeatHarmful
+                    isRepeatHarmful: value["repeat_harmful"]?.boolValue ?? isRepeatHarmful
                 )
             )
-        default: return bad("The outcome of this message is none of accepted, refused, unknown.", slot)
+        default: return bad("The outcome of this message is none of accepted, refused, unknown.")
         }
     }
 

@@ -18,6 +18,7 @@ public final class ServiceBackend: PushBackend {
 
     private let options: ServiceOptions
     private let name: String
+    private let path: String
     private let pool: any HTTPPool
     private let time: any TimeSource
     private let strategy: (any AuthStrategy)?
@@ -39,6 +40,7 @@ public final class ServiceBackend: PushBackend {
         self.options = options
         self.strategy = strategy
         name = context.name
+        path = options.url.path.isEmpty ? "/" : options.url.path
         time = context.time
         do throws(ServiceSignature.Mistake) {
             signature = try ServiceSignature(options.secret)
@@ -64,15 +66,20 @@ public final class ServiceBackend: PushBackend {
         guard !chunks.isEmpty else { return }
         let started = time.now
         let seconds = Int64(started.timeIntervalSince1970)
-        let path = options.url.path.isEmpty ? "/" : options.url.path
         let calls = chunks.map { chunk in
             let fields = signature.fields(id: "msg_\(MessageID.random())", seconds: seconds, body: chunk.body)
             return HTTPCall(template, path: path, headers: fields, body: chunk.body)
         }
         let time = time
+        let isRepeatHarmful = options.isRepeatHarmful
         await pool.send(calls) { replies in
             for reply in replies {
-                let answer = ServiceAnswer(to: chunks[reply.index], started: started, now: time.now)
+                let answer = ServiceAnswer(
+                    to: chunks[reply.index],
+                    started: started,
+                    now: time.now,
+                    isRepeatHarmful: isRepeatHarmful
+                )
                 report(answer.reports(reply.result))
             }
         }
@@ -92,21 +99,13 @@ public final class ServiceBackend: PushBackend {
     public func isRepeatHarmful(_ notification: PushNotification) -> Bool { options.isRepeatHarmful }
 
     /// The connections.
-    public var health: BackendHealth {
-        let status = pool.status
-        var health = BackendHealth(connections: status.connections, inFlight: status.openStreams)
-        if status.connections == 0, let failure = status.lastConnectFailure {
-            (health.status, health.detail) = (.down, failure.detail)
-        }
-        return health
-    }
+    public var health: BackendHealth { BackendHealth(pool.status) }
 
     /// Posts a batch without messages: a service that takes it can be reached and knows the secret.
     public func diagnose() async -> [Diagnosis] {
         let body = Array(#"{"version":1,"backend":\#(JSONValue.string(name).text),"messages":[]}"#.utf8)
         let seconds = Int64(time.now.timeIntervalSince1970)
         let fields = signature.fields(id: "msg_\(MessageID.random())", seconds: seconds, body: body)
-        let path = options.url.path.isEmpty ? "/" : options.url.path
         do throws(HTTPFailure) {
             let answer = try await pool.send(HTTPCall(template, path: path, headers: fields, body: body))
             switch answer.status {

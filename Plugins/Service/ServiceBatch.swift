@@ -10,7 +10,6 @@ struct ServiceBatch {
         let id: String
         let isDryRun: Bool
         let isAudience: Bool
-        let isRepeatHarmful: Bool
 
         func report(_ outcome: DeliveryOutcome) -> DeliveryReport {
             DeliveryReport(request: request, recipient: recipient, outcome: outcome)
@@ -91,8 +90,7 @@ struct ServiceBatch {
                     recipient: place,
                     id: addressee.messageID.description,
                     isDryRun: request.notification.isDryRun,
-                    isAudience: isAudience,
-                    isRepeatHarmful: options.isRepeatHarmful
+                    isAudience: isAudience
                 )
             )
         }

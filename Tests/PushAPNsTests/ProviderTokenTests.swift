@@ -195,7 +195,7 @@ struct ProviderTokenTests {
         await before.prepare()
         let header = try before.newest().header
         if age == .zero {
-            state.values.withLock { values in for name in values.keys { values[name] = Array(stored.utf8) } }
+            for name in state.values.keys { state.values[name] = Array(stored.utf8) }
         }
         time.advance(by: age)
         let after = try Self.source(time, state: state)

@@ -46,12 +46,8 @@ struct SocketHarness: Sendable {
                     logger: quiet
                 )
             )
-            do {
-                try await body(SocketHarness(simulator: simulator, backend: backend))
+            try await finally({ try await body(SocketHarness(simulator: simulator, backend: backend)) }) {
                 await backend.shutdown(grace: .milliseconds(100))
-            } catch {
-                await backend.shutdown(grace: .milliseconds(100))
-                throw error
             }
         }
     }

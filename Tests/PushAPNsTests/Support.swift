@@ -69,11 +69,6 @@ extension HTTPAnswer {
     }
 }
 
-extension DeliveryOutcome {
-    var refusal: Refusal? { if case .refused(let refusal) = self { refusal } else { nil } }
-    var acceptance: Acceptance? { if case .accepted(let acceptance) = self { acceptance } else { nil } }
-}
-
 extension ScriptedTransport.Sent {
     /// The claims of its provider token.
     var tokenClaims: JSONValue? {
@@ -82,14 +77,6 @@ extension ScriptedTransport.Sent {
         guard parts.count == 3, let bytes = Base64URL.decode(parts[1]) else { return nil }
         return try? JSONValue(parsing: bytes)
     }
-}
-
-/// Keeps state in memory, as a store would.
-final class MemoryState: StateStore {
-    let values = Mutex<[String: [UInt8]]>([:])
-
-    func loadState(_ name: String) async throws(StoreError) -> [UInt8]? { values.withLock { $0[name] } }
-    func saveState(_ name: String, _ value: [UInt8]?) async throws(StoreError) { values.withLock { $0[name] = value } }
 }
 
 /// A section of a configuration file, and the files it names.

@@ -2,6 +2,7 @@ import Crypto
 import CryptoExtras
 import Foundation
 import PushCore
+import PushTesting
 import Synchronization
 import Testing
 

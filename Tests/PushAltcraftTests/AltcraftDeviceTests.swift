@@ -133,7 +133,7 @@ struct AltcraftDeviceTests {
         try await Harness.run(state: state) { harness in
             let record = try await harness.mobile.desk.store.load("d-2")
             #expect(record == AltcraftRecord())
-            state.fails.withLock { $0 = true }
+            state.fails = true
             let error = await failure { () async throws(PushError) in _ = try await harness.change(.subscribed) }
             #expect(error?.code == .unavailable && error?.reason == "store_failed")
             #expect(harness.simulator.counters.requests == 0)
@@ -258,7 +258,12 @@ struct AltcraftDeviceTests {
         let backend = try AltcraftBackend(
             options: AltcraftOptions(base: HTTPBaseURL(HTTPEndpoint(host: "pxl.test"))),
             auth: AltcraftAuth(rToken: Secret("role")),
-            context: BackendContext(name: "crm", http: http, time: ManualWall(), logger: quiet)
+            context: BackendContext(
+                name: "crm",
+                http: http,
+                time: InstantTime(Date(timeIntervalSince1970: 1_760_000_000)),
+                logger: quiet
+            )
         ) { events.add($0) }
         let error = await failure { () async throws(PushError) in
             _ = try await backend.mobile.tell(

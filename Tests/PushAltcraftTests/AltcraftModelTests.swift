@@ -1,5 +1,6 @@
 import Foundation
 import PushCore
+import PushTesting
 import Testing
 
 @testable import PushAltcraft

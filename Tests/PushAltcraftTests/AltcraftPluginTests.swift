@@ -19,22 +19,9 @@ struct AltcraftPluginTests {
     }
 
     /// A section as a file would give it.
-    private static func node(_ value: JSONValue) -> ConfigNode {
-        let origin = ConfigOrigin(file: "chapar.yaml", line: 1, column: 1)
-        switch value {
-        case .null: return ConfigNode(.null, origin: origin)
-        case .array(let list): return ConfigNode(.list(list.map(node)), origin: origin)
-        case .object(let object):
-            let entries = object.map { ConfigNode.Entry(key: $0.name, keyOrigin: origin, node: node($0.value)) }
-            return ConfigNode(.map(entries), origin: origin)
-        case .string(let text): return ConfigNode(.scalar(text), origin: origin)
-        default: return ConfigNode(.scalar(value.text), origin: origin)
-        }
-    }
-
     private static func make(_ keys: JSONObject) async -> (backend: AltcraftBackend?, issues: [ConfigIssue]) {
         let report = ConfigReport()
-        let section = ConfigSection(node(.object(keys)), path: "backends.crm", report: report, files: Files())
+        let section = ConfigSection(ConfigNode(.object(keys)), path: "backends.crm", report: report, files: Files())
         let transport = NIOTransport(logger: quiet)
         let context = BackendContext(name: "crm", http: transport, logger: quiet)
         let backend = BackendFactory.altcraft.make(section, context) as? AltcraftBackend
@@ -168,7 +155,7 @@ struct AltcraftPluginTests {
     func signed() async throws {
         let (ours, theirs) = (P256.Signing.PrivateKey(), P256.Signing.PrivateKey())
         for (key, isGood) in [(ours, true), (theirs, false)] {
-            let time = ManualWall()
+            let time = InstantTime(Date(timeIntervalSince1970: 1_760_000_000))
             let signer = try AltcraftSigner(
                 .es256,
                 keyPEM: Secret(key.pemRepresentation),

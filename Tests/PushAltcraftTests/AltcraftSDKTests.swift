@@ -2,6 +2,7 @@ import Foundation
 import PushCore
 import PushHTTP
 import PushSandbox
+import PushTesting
 import Synchronization
 import Testing
 

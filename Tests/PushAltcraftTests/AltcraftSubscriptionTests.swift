@@ -1,6 +1,7 @@
 import Foundation
 import PushCore
 import PushSandbox
+import PushTesting
 import Synchronization
 import Testing
 
@@ -120,11 +121,11 @@ struct AltcraftSubscriptionTests {
             let change = SubscriptionChange(.subscribed, options: options)
             let issues = harness.mobile.issues(in: change, of: .sample())
             #expect(issues.map(\.pointer) == [pointer] && issues[0].detail.contains(words))
-            let before = harness.state.values.withLock { $0 }
+            let before = harness.state.values
             let error = await failure { () async throws(PushError) in _ = try await harness.change(.subscribed, options)
             }
             #expect(error?.code == .invalidRequest)
-            #expect(harness.simulator.counters.requests == 0 && harness.state.values.withLock { $0 } == before)
+            #expect(harness.simulator.counters.requests == 0 && harness.state.values == before)
             #expect(harness.events.all.map(\.level) == [.error])
         }
     }

@@ -10,46 +10,12 @@ import Synchronization
 
 let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
 
-/// Keeps state in memory, as a gateway's store would.
-final class MemoryState: StateStore {
-    let values = Mutex<[String: [UInt8]]>([:])
-    let fails = Mutex(false)
-
-    func loadState(_ name: String) async throws(StoreError) -> [UInt8]? {
-        if fails.withLock({ $0 }) { throw .failed("the disk is full") }
-        return values.withLock { $0[name] }
-    }
-
-    func saveState(_ name: String, _ value: [UInt8]?) async throws(StoreError) {
-        if fails.withLock({ $0 }) { throw .failed("the disk is full") }
-        values.withLock { $0[name] = value }
-    }
-}
-
-/// Keeps what it is told, in order.
-final class Recorder<Element: Sendable>: Sendable {
-    private let elements = Mutex<[Element]>([])
-    func add(_ element: Element) { elements.withLock { $0.append(element) } }
-    func clear() { elements.withLock { $0 = [] } }
-    var all: [Element] { elements.withLock { $0 } }
-}
-
-/// Runs a call and gives its error.
-func failure(_ body: () async throws(PushError) -> Void) async -> PushError? {
-    do throws(PushError) {
-        try await body()
-        return nil
-    } catch {
-        return error
-    }
-}
-
 /// The simulator and a backend that talks to it, over TLS on the loopback interface.
 struct Harness: Sendable {
     let simulator: AltcraftSimulator
     let backend: AltcraftBackend
     let transport: NIOTransport
-    let time: ManualWall
+    let time: InstantTime
     let state: MemoryState
     let events: Recorder<AltcraftEvent>
     let notices: Recorder<BackendNotice>
@@ -77,7 +43,7 @@ struct Harness: Sendable {
         adjust: (inout AltcraftOptions) -> Void = { _ in },
         _ body: (Harness) async throws -> Void
     ) async throws {
-        let time = ManualWall()
+        let time = InstantTime(Date(timeIntervalSince1970: 1_760_000_000))
         try await AltcraftSimulator.run(rules, time: time) { simulator in
             let transport = NIOTransport(logger: quiet)
             let events = Recorder<AltcraftEvent>()
@@ -103,13 +69,7 @@ struct Harness: Sendable {
                 events: events,
                 notices: notices
             )
-            do {
-                try await body(harness)
-                await harness.end()
-            } catch {
-                await harness.end()
-                throw error
-            }
+            try await finally({ try await body(harness) }) { await harness.end() }
         }
     }
 
@@ -156,20 +116,5 @@ extension DeviceRecord {
         attributes: JSONObject = [:]
     ) -> DeviceRecord {
         DeviceRecord(id: id, user: user, tokens: tokens, language: "ru-RU", attributes: attributes)
-    }
-}
-
-/// A wall clock that tests move; its waits end at once by moving it.
-final class ManualWall: TimeSource {
-    private let offset = Mutex(0.0)
-    private let start = Date(timeIntervalSince1970: 1_760_000_000)
-    let slept = Mutex<[Duration]>([])
-
-    var now: Date { start.addingTimeInterval(offset.withLock { $0 }) }
-    func advance(by span: Duration) { offset.withLock { $0 += span.inSeconds } }
-    func sleep(for duration: Duration) async throws {
-        try Task.checkCancellation()
-        slept.withLock { $0.append(duration) }
-        advance(by: duration)
     }
 }

@@ -46,13 +46,7 @@ struct Harness: Sendable {
             adjust(&options)
             let backend = try ChabokBackend(options: options, context: context)
             let harness = Harness(simulator: simulator, backend: backend, time: time, notices: notices)
-            do {
-                try await body(harness)
-            } catch {
-                await harness.end(transport)
-                throw error
-            }
-            await harness.end(transport)
+            try await finally({ try await body(harness) }) { await harness.end(transport) }
         }
     }
 
@@ -97,45 +91,7 @@ extension PushNotification {
     static let sample = PushNotification(title: "Parcel 7781", body: "Left Tabriz")
 }
 
-extension DeliveryOutcome {
-    var refusal: Refusal? { if case .refused(let refusal) = self { refusal } else { nil } }
-    var acceptance: Acceptance? { if case .accepted(let acceptance) = self { acceptance } else { nil } }
-    var unknown: UnknownOutcome? { if case .unknown(let unknown) = self { unknown } else { nil } }
-    /// One word for tables.
-    var word: String {
-        switch self {
-        case .accepted: "accepted"
-        case .refused(let refusal): "\(refusal.kind.rawValue) \(refusal.reason)"
-        case .unknown(let unknown): "unknown \(unknown.reason)"
-        }
-    }
-}
-
 extension JSONValue {
     /// A document of a test.
     static func parsed(_ text: String) throws -> JSONValue { try JSONValue(parsing: Array(text.utf8)) }
-}
-
-/// Keeps state in memory, as a gateway's store would.
-final class MemoryState: StateStore {
-    let values = Mutex<[String: [UInt8]]>([:])
-    func loadState(_ name: String) async throws(StoreError) -> [UInt8]? { values.withLock { $0[name] } }
-    func saveState(_ name: String, _ value: [UInt8]?) async throws(StoreError) { values.withLock { $0[name] = value } }
-}
-
-/// Keeps what it is told, in order.
-final class Recorder<Element: Sendable>: Sendable {
-    private let elements = Mutex<[Element]>([])
-    func add(_ element: Element) { elements.withLock { $0.append(element) } }
-    var all: [Element] { elements.withLock { $0 } }
-}
-
-/// Runs a call and gives its error.
-func failure(_ body: () async throws(PushError) -> Void) async -> PushError? {
-    do throws(PushError) {
-        try await body()
-        return nil
-    } catch {
-        return error
-    }
 }

@@ -1,5 +1,6 @@
 import Logging
 import PushCore
+import PushTesting
 import Testing
 
 @Suite("Reading a configuration section", .timeLimit(.minutes(1)))

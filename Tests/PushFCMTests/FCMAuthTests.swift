@@ -19,13 +19,7 @@ struct FCMAuthTests {
             let common = CommonBackendOptions(trustPEM: simulator.authority.certificatePEM, timeout: .seconds(30))
             let context = BackendContext(name: "android", http: NIOTransport(logger: quiet), logger: quiet)
             let auth = try GoogleAuth(try source(simulator), common: common, context: context)
-            do {
-                try await body(simulator, auth)
-                await auth.shutdown(grace: .milliseconds(100))
-            } catch {
-                await auth.shutdown(grace: .milliseconds(100))
-                throw error
-            }
+            try await finally({ try await body(simulator, auth) }) { await auth.shutdown(grace: .milliseconds(100)) }
         }
     }
 

@@ -15,22 +15,13 @@ struct FCMRefreshTests {
         func contents(of path: String) throws -> [UInt8] { Array(pem.utf8) }
     }
 
-    private static func node(_ value: JSONValue) -> ConfigNode {
-        let origin = ConfigOrigin(file: "chapar.yaml", line: 1, column: 1)
-        guard let object = value.objectValue else {
-            return ConfigNode(.scalar(value.stringValue ?? value.text), origin: origin)
-        }
-        let entries = object.map { ConfigNode.Entry(key: $0.name, keyOrigin: origin, node: node($0.value)) }
-        return ConfigNode(.map(entries), origin: origin)
-    }
-
     private static func backend(
         _ section: JSONObject,
         pem: String = "",
         http: any HTTPTransport
     ) throws -> (backend: FCMBackend?, issues: [String]) {
         let report = ConfigReport()
-        let all = ConfigSection(node(["android": .object(section)]), report: report, files: Files(pem: pem))
+        let all = ConfigSection(ConfigNode(["android": .object(section)]), report: report, files: Files(pem: pem))
         let backends = try BackendRegistry([.fcm]).backends(in: all) { name in
             BackendContext(name: name, http: http, logger: quiet)
         }

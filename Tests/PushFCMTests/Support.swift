@@ -24,12 +24,6 @@ func sampleAccount(tokenURI: String = "https://oauth2.googleapis.com/token") thr
     return try GoogleServiceAccount(json: Secret(key.json(tokenURI: tokenURI)))
 }
 
-extension DeliveryOutcome {
-    var refusal: Refusal? { if case .refused(let refusal) = self { refusal } else { nil } }
-    var acceptance: Acceptance? { if case .accepted(let acceptance) = self { acceptance } else { nil } }
-    var unknown: UnknownOutcome? { if case .unknown(let outcome) = self { outcome } else { nil } }
-}
-
 extension FCMBackend {
     /// A backend that talks to a scripted platform; access tokens come from the test itself.
     static func scripted(
@@ -87,12 +81,8 @@ struct SocketHarness: Sendable {
                 options: options,
                 context: BackendContext(name: "android", http: NIOTransport(logger: quiet), time: time, logger: quiet)
             )
-            do {
-                try await body(SocketHarness(simulator: simulator, backend: backend))
+            try await finally({ try await body(SocketHarness(simulator: simulator, backend: backend)) }) {
                 await backend.shutdown(grace: .milliseconds(100))
-            } catch {
-                await backend.shutdown(grace: .milliseconds(100))
-                throw error
             }
         }
     }

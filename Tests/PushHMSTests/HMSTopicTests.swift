@@ -1,5 +1,6 @@
 import PushCore
 import PushSandbox
+import PushTesting
 import Testing
 
 @testable import PushHMS

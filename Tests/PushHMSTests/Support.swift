@@ -42,12 +42,8 @@ struct Harness: Sendable {
                 options: options,
                 context: BackendContext(name: "huawei", http: NIOTransport(logger: quiet), time: time, logger: quiet)
             )
-            do {
-                try await body(Harness(simulator: simulator, backend: backend))
+            try await finally({ try await body(Harness(simulator: simulator, backend: backend)) }) {
                 await backend.shutdown(grace: .milliseconds(100))
-            } catch {
-                await backend.shutdown(grace: .milliseconds(100))
-                throw error
             }
         }
     }
@@ -67,10 +63,4 @@ struct Harness: Sendable {
     /// Sends one message to one registered device.
     @discardableResult
     func sendOne(_ number: Int = 0) async -> DeliveryOutcome { await send(register(number..<(number + 1)))[0] }
-}
-
-extension DeliveryOutcome {
-    var acceptance: Acceptance? { if case .accepted(let acceptance) = self { acceptance } else { nil } }
-    var refusal: Refusal? { if case .refused(let refusal) = self { refusal } else { nil } }
-    var unknown: UnknownOutcome? { if case .unknown(let unknown) = self { unknown } else { nil } }
 }

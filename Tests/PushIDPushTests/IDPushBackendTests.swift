@@ -128,7 +128,7 @@ struct IDPushBackendTests {
             #expect(error?.reason == reason)
             #expect(error?.code == code)
             #expect(harness.simulator.counters.idPushRequests == requests)
-            #expect(harness.state.values.withLock { $0.isEmpty })
+            #expect(harness.state.values.isEmpty)
             #expect(error.map { "\($0)".contains(apnsToken) } == false)
         }
     }
@@ -136,7 +136,7 @@ struct IDPushBackendTests {
     @Test("A store that fails makes no registration a success")
     func failingStore() async throws {
         try await Harness.run { harness in
-            harness.state.fails.withLock { $0 = true }
+            harness.state.fails = true
             let error = await failure { () async throws(PushError) in
                 _ = try await harness.idPush.devices?.register(.sample())
             }

@@ -41,7 +41,7 @@ struct OAuth2RelayTests {
             let report = ConfigReport()
             let files = Files(pem: platform.certificatePEM)
             let backends = try BackendRegistry([.oneSignal]).backends(
-                in: ConfigSection(configNode(section), report: report, files: files)
+                in: ConfigSection(ConfigNode(section), report: report, files: files)
             ) { name in
                 BackendContext(
                     name: name,
@@ -111,7 +111,7 @@ struct OAuth2RelayTests {
             bench.server.revokeAccessTokens()
             #expect(await first.send(.sample, to: [.platformID(id)])[0].acceptance != nil)
             await first.shutdown(grace: .zero)
-            #expect(bench.state.values.withLock { $0["oauth2/partner"] != nil })
+            #expect(bench.state.values["oauth2/partner"] != nil)
             let second = try bench.backend()
             #expect(await second.send(.sample, to: [.platformID(id)])[0].acceptance != nil)
             #expect(bench.server.counters.tokenRequests == 1)

@@ -146,7 +146,7 @@ struct OneSignalBodyTests {
     private func read(_ section: JSONValue) throws -> (backend: (any PushBackend)?, issues: [String]) {
         let report = ConfigReport()
         let registry = try BackendRegistry([.oneSignal, .idPush])
-        let all = ConfigSection(configNode(["campaigns": section]), report: report, files: Files())
+        let all = ConfigSection(ConfigNode(["campaigns": section]), report: report, files: Files())
         let backends = registry.backends(in: all) { name in
             BackendContext(name: name, http: ScriptedTransport(), time: SystemTime(), logger: quiet)
         }

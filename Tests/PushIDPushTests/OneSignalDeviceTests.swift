@@ -1,6 +1,7 @@
 import Foundation
 import PushCore
 import PushSandbox
+import PushTesting
 import Synchronization
 import Testing
 
@@ -222,7 +223,7 @@ struct OneSignalDeviceTests {
             _ = try await #require(backend.devices).register(device)
             try await backend.subscriptions?.setStatus(.unsubscribed, of: device)
             #expect(harness.time.slept.withLock { $0.reduce(.zero, +) } > .milliseconds(500))
-            harness.state.fails.withLock { $0 = true }
+            harness.state.fails = true
             let error = await failure { () async throws(PushError) in
                 try await backend.subscriptions?.setStatus(.subscribed, of: device)
             }

@@ -189,7 +189,7 @@ struct OneSignalSendTests {
             _ = await harness.send(harness.simulator.addPlayers(1))
             let request = PushRequest(.sample, to: addressees(harness.simulator.addPlayers(3)))
             harness.simulator.add([FaultRule(at: .processed, match: FaultMatch(count: 1), .silence)])
-            #expect(await harness.oneSignal.send([request])[0].allSatisfy(\.isUnknown))
+            #expect(await harness.oneSignal.send([request])[0].allSatisfy { $0.unknown != nil })
             let again = await harness.oneSignal.send([request])[0]
             #expect(again.allSatisfy { $0.acceptance != nil })
             let counters = harness.simulator.counters
@@ -224,7 +224,7 @@ struct OneSignalSendTests {
         try await Harness.run { harness in
             let all = addressees(harness.simulator.addPlayers(6))
             harness.simulator.add([FaultRule(at: .processed, match: FaultMatch(count: 1), .end(.reset))])
-            #expect(await harness.oneSignal.send([PushRequest(.sample, to: all)])[0].allSatisfy(\.isUnknown))
+            #expect(await harness.oneSignal.send([PushRequest(.sample, to: all)])[0].allSatisfy { $0.unknown != nil })
             let backend = restarts ? try harness.restarted() : harness.oneSignal
             // As a gateway's recovery does it: each delivery a request of its own, in any order and company.
             let parts = [PushRequest(.sample, to: [all[4]]), PushRequest(.sample, to: [all[1], all[0]])]
@@ -236,7 +236,7 @@ struct OneSignalSendTests {
             #expect(counters.created == 1 && counters.delivered == 6, "nobody got it twice, nobody was left out")
             if restarts { await backend.shutdown(grace: .zero) }
             #expect(
-                harness.state.values.withLock { $0.keys.filter { $0.contains("chunk") } }.isEmpty,
+                harness.state.values.keys.filter { $0.contains("chunk") }.isEmpty,
                 "nothing is left over"
             )
         }
@@ -247,7 +247,7 @@ struct OneSignalSendTests {
         try await Harness.run { harness in
             let all = addressees(harness.simulator.addPlayers(4))
             harness.simulator.add([FaultRule(match: FaultMatch(count: 1), .end(.reset))])
-            #expect(await harness.oneSignal.send([PushRequest(.sample, to: all)])[0].allSatisfy(\.isUnknown))
+            #expect(await harness.oneSignal.send([PushRequest(.sample, to: all)])[0].allSatisfy { $0.unknown != nil })
             let backend = try harness.restarted()
             let parts = all.map { PushRequest(.sample, to: [$0]) }
             let outcomes = await backend.send(parts).flatMap { $0 }

@@ -336,7 +336,7 @@ struct OneSignalStandingTests {
                     #expect(isTyped, "\(body): \(String(describing: error))")
                 }
             }
-            #expect(harness.state.values.withLock { $0.isEmpty })
+            #expect(harness.state.values.isEmpty)
         }
     }
 

@@ -58,13 +58,7 @@ struct Harness: Sendable {
                 state: state,
                 notices: notices
             )
-            do {
-                try await body(harness)
-                await harness.end()
-            } catch {
-                await harness.end()
-                throw error
-            }
+            try await finally({ try await body(harness) }) { await harness.end() }
         }
     }
 
@@ -198,20 +192,6 @@ extension PushNotification {
     static let sample = PushNotification(title: "Order 42", body: "is on its way")
 }
 
-extension DeliveryOutcome {
-    var refusal: Refusal? { if case .refused(let refusal) = self { refusal } else { nil } }
-    var acceptance: Acceptance? { if case .accepted(let acceptance) = self { acceptance } else { nil } }
-    var isUnknown: Bool { if case .unknown = self { true } else { false } }
-    /// One word for tables.
-    var word: String {
-        switch self {
-        case .accepted: "accepted"
-        case .refused(let refusal): "\(refusal.kind.rawValue) \(refusal.reason)"
-        case .unknown(let unknown): "unknown \(unknown.reason)"
-        }
-    }
-}
-
 /// A device token that differs with its number.
 func token(_ number: Int) -> String {
     let digits = String(number, radix: 16)
@@ -234,50 +214,5 @@ final class MovableTime: TimeSource {
         while holdsSleepers.withLock({ $0 }) { try await Task.sleep(for: .milliseconds(2)) }
         slept.withLock { $0.append(duration) }
         advance(by: duration)
-    }
-}
-
-/// Keeps state in memory, as a gateway's store would.
-final class MemoryState: StateStore {
-    let values = Mutex<[String: [UInt8]]>([:])
-    let fails = Mutex(false)
-
-    func loadState(_ name: String) async throws(StoreError) -> [UInt8]? {
-        if fails.withLock({ $0 }) { throw .failed("the disk is full") }
-        return values.withLock { $0[name] }
-    }
-
-    func saveState(_ name: String, _ value: [UInt8]?) async throws(StoreError) {
-        if fails.withLock({ $0 }) { throw .failed("the disk is full") }
-        values.withLock { $0[name] = value }
-    }
-}
-
-/// Keeps what it is told, in order.
-final class Recorder<Element: Sendable>: Sendable {
-    private let elements = Mutex<[Element]>([])
-    func add(_ element: Element) { elements.withLock { $0.append(element) } }
-    var all: [Element] { elements.withLock { $0 } }
-}
-
-/// Runs a call and gives its error.
-func failure(_ body: () async throws(PushError) -> Void) async -> PushError? {
-    do throws(PushError) {
-        try await body()
-        return nil
-    } catch {
-        return error
-    }
-}
-
-/// A value as a configuration file would have it.
-func configNode(_ value: JSONValue) -> ConfigNode {
-    let origin = ConfigOrigin(file: "chapar.yaml", line: 1, column: 1)
-    switch value {
-    case .object(let object):
-        let entries = object.map { ConfigNode.Entry(key: $0.name, keyOrigin: origin, node: configNode($0.value)) }
-        return ConfigNode(.map(entries), origin: origin)
-    case .string(let text): return ConfigNode(.scalar(text), origin: origin)
-    default: return ConfigNode(.scalar(value.text), origin: origin)
     }
 }

@@ -57,13 +57,6 @@ final class Paper: Sendable {
     struct Missing: Error, CustomStringConvertible { let description = "no such file" }
 }
 
-/// Keeps state in memory, as a gateway's store would.
-final class MemoryState: StateStore {
-    let values = Mutex<[String: [UInt8]]>([:])
-    func loadState(_ name: String) async throws(StoreError) -> [UInt8]? { values.withLock { $0[name] } }
-    func saveState(_ name: String, _ value: [UInt8]?) async throws(StoreError) { values.withLock { $0[name] = value } }
-}
-
 /// A gateway of a test: devices, what was accepted, and what became of it.
 final class FakeGate: ModuleGate {
     struct Contents {

@@ -36,15 +36,10 @@ struct Harness: Sendable {
                 options: options,
                 context: BackendContext(name: "pager", http: transport, logger: quiet)
             )
-            let result: Result<Void, any Error>
-            do {
-                result = .success(try await body(Harness(simulator: simulator, backend: backend)))
-            } catch {
-                result = .failure(error)
+            try await finally({ try await body(Harness(simulator: simulator, backend: backend)) }) {
+                await backend.shutdown(grace: .milliseconds(50))
+                await transport.shutdown(grace: .milliseconds(100))
             }
-            await backend.shutdown(grace: .milliseconds(50))
-            await transport.shutdown(grace: .milliseconds(100))
-            try result.get()
         }
     }
 
@@ -56,10 +51,4 @@ struct Harness: Sendable {
 
 extension PushNotification {
     static let sample = PushNotification(title: "Order 118", body: "On its way")
-}
-
-extension DeliveryOutcome {
-    var refusal: Refusal? { if case .refused(let refusal) = self { refusal } else { nil } }
-    var acceptance: Acceptance? { if case .accepted(let acceptance) = self { acceptance } else { nil } }
-    var unknown: UnknownOutcome? { if case .unknown(let unknown) = self { unknown } else { nil } }
 }

@@ -108,8 +108,8 @@ public final class IDPushBackend: PushBackend {
         let status = client.pool.status
         health.connections += status.connections
         health.inFlight += status.openStreams
-        if status.connections == 0, let failure = status.lastConnectFailure {
-            (health.status, health.detail) = (sender == nil ? .down : .degraded, failure.detail)
+        if let outage = status.outage {
+            (health.status, health.detail) = (sender == nil ? .down : .degraded, outage.detail)
         }
         return health
     }

@@ -198,7 +198,7 @@ struct IDPushRegistrar: DeviceRegistrar, SubscriptionManager, TagEditor {
             do throws(HTTPFailure) {
                 answer = try await client.exchange(request)
             } catch {
-                throw OneSignalRefusals.error(error)
+                throw error.pushError
             }
             if let error = Self.error(answer, isEdit: playerID != nil, now: time.now) { throw error }
             let reply = IDPushReply(status: answer.status, body: answer.body, for: action, acceptsAny2xx: true)

@@ -71,7 +71,7 @@ final class OneSignalAPI: Sendable {
         case .success(let answer):
             guard (200..<300).contains(answer.status) || accepted(answer) else { throw OneSignalRefusals.error(answer) }
             return answer
-        case .failure(let failure): throw OneSignalRefusals.error(failure)
+        case .failure(let failure): throw failure.pushError
         }
     }
 

@@ -276,15 +276,7 @@ public final class OneSignalBackend: PushBackend {
     }
 
     /// What went wrong last, until something works.
-    public var health: BackendHealth {
-        let status = api.pool.status
-        var health = BackendHealth(connections: status.connections, inFlight: status.openStreams)
-        if let detail = alert.withLock({ $0 }) { (health.status, health.detail) = (.degraded, detail) }
-        if status.connections == 0, let failure = status.lastConnectFailure {
-            (health.status, health.detail) = (.down, failure.detail)
-        }
-        return health
-    }
+    public var health: BackendHealth { BackendHealth(api.pool.status, alert: alert.withLock { $0 }) }
 
     /// Looks at the newest message: one view call that proves key and app.
     public func diagnose() async -> [Diagnosis] {

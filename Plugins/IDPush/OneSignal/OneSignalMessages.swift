@@ -109,7 +109,7 @@ public struct OneSignalMessages: MessageCanceller, MessageTracker {
             isLegacy: api.options.deviceAPI == .players
         )
         switch try await api.exchange("POST", "/notifications", bytes, quota: .messages) {
-        case .failure(let failure): throw OneSignalRefusals.error(failure)
+        case .failure(let failure): throw failure.pushError
         case .success(let answer):
             guard (200..<300).contains(answer.status) else { throw OneSignalRefusals.error(answer) }
             guard answer.body != nil else {

@@ -82,25 +82,6 @@ enum OneSignalRefusals {
 
     /// The error of a call that is no send.
     static func error(_ answer: OneSignalAnswer) -> PushError {
-        let refusal = refusal(answer)
-        let message = refusal.detail ?? "OneSignal answered \(answer.status)"
-        let code: PushError.Code =
-            switch refusal.advice {
-            case .slowBackend: .rateLimited
-            case .retry, .slowRecipient: .unavailable
-            case .parkBackend: .credentialsRefused
-            case .never: .invalidRequest
-            }
-        return PushError(code, message, reason: refusal.reason, retryAfter: answer.retryAfter)
-    }
-
-    /// The error of a call that has no answer.
-    static func error(_ failure: HTTPFailure) -> PushError {
-        let reason = failure.cause.reason
-        switch failure.cause {
-        case .credentials: return PushError(.credentialsRefused, failure.detail, reason: reason)
-        case .invalidCall: return PushError(.invalidRequest, failure.detail, reason: reason)
-        default: return PushError(.unavailable, failure.detail, reason: reason)
-        }
+        PushError(refusal(answer), words: "OneSignal answered \(answer.status)", retryAfter: answer.retryAfter)
     }
 }

@@ -37,6 +37,18 @@ public struct BackendHealth: Sendable, Hashable {
         self.inFlight = inFlight
         self.credentialExpiries = credentialExpiries
     }
+
+    /// The state of a backend that sends through one pool.
+    ///
+    /// - Parameters:
+    ///   - pool: The pool's state; its outage takes the backend down, whatever else is said.
+    ///   - alert: What the platform complained about, with the fix; nil when it did not.
+    ///   - severity: What the complaint makes of the backend.
+    public init(_ pool: HTTPPoolStatus, alert: String? = nil, severity: Status = .degraded) {
+        self.init(connections: pool.connections, inFlight: pool.openStreams)
+        if let alert { (status, detail) = (severity, alert) }
+        if let outage = pool.outage { (status, detail) = (.down, outage.detail) }
+    }
 }
 
 /// One finding of `chapar doctor`: what was looked at, how it is, and how to mend it.

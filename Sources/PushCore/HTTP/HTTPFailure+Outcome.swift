@@ -28,6 +28,17 @@ extension HTTPFailure {
         return .refused(Refusal(kind, reason: cause.reason, detail: detail, advice: advice))
     }
 
+    /// What a call comes to that is no send and has no answer: an error that another try may mend, unless its cause stays.
+    public var pushError: PushError {
+        let code: PushError.Code =
+            switch cause {
+            case .credentials: .credentialsRefused
+            case .invalidCall: .invalidRequest
+            default: .unavailable
+            }
+        return PushError(code, detail, reason: cause.reason)
+    }
+
     /// Whether a handshake failed for a certificate.
     public var isAboutCertificate: Bool {
         cause == .tls && detail.lowercased().contains("certificate")

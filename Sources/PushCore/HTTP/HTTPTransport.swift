@@ -84,6 +84,9 @@ public struct HTTPPoolStatus: Sendable, Hashable {
         self.connectionsOpened = connectionsOpened
         self.lastConnectFailure = lastConnectFailure
     }
+
+    /// Why nothing gets through now: there is no connection, and the last attempt to make one failed.
+    public var outage: HTTPFailure? { connections == 0 ? lastConnectFailure : nil }
 }
 
 /// Everything a pool needs to know, with defaults that fit the push platforms.

@@ -44,3 +44,22 @@ public struct PushError: Error, Sendable, CustomStringConvertible {
     /// The code and the sentence, for logs.
     public var description: String { "\(code.rawValue): \(message)" }
 }
+
+extension PushError {
+    /// The error of a call that is no send, where a platform's refusals of both are read from one table.
+    ///
+    /// - Parameters:
+    ///   - refusal: What a send would have come to.
+    ///   - words: What is said when the refusal says nothing itself.
+    ///   - retryAfter: The platform's own wish how long to wait.
+    public init(_ refusal: Refusal, words: String, retryAfter: Duration? = nil) {
+        let code: Code =
+            switch refusal.advice {
+            case .slowBackend: .rateLimited
+            case .retry, .slowRecipient: .unavailable
+            case .parkBackend: .credentialsRefused
+            case .never: .invalidRequest
+            }
+        self.init(code, refusal.detail ?? words, reason: refusal.reason, retryAfter: retryAfter)
+    }
+}

@@ -21,7 +21,7 @@ public struct SampleSection {
     /// Makes a section of `keys`, at the path `backends.sample`; `files` are those that keys can name, by their paths.
     public init(_ keys: JSONObject, files: [String: String] = [:]) {
         section = ConfigSection(
-            Self.node(.object(keys)),
+            ConfigNode(.object(keys)),
             path: "backends.sample",
             report: ConfigReport(),
             files: Files(files: files)
@@ -39,17 +39,20 @@ public struct SampleSection {
         section.finish()
         return issues.isEmpty ? backend : nil
     }
+}
 
-    private static func node(_ value: JSONValue) -> ConfigNode {
+extension ConfigNode {
+    /// A value as a configuration file would have it.
+    public init(_ value: JSONValue) {
         let origin = ConfigOrigin(file: "sample.yaml", line: 1, column: 1)
         switch value {
-        case .null: return ConfigNode(.null, origin: origin)
-        case .array(let list): return ConfigNode(.list(list.map(node)), origin: origin)
+        case .null: self.init(.null, origin: origin)
+        case .array(let list): self.init(.list(list.map { ConfigNode($0) }), origin: origin)
         case .object(let object):
-            let entries = object.map { ConfigNode.Entry(key: $0.name, keyOrigin: origin, node: node($0.value)) }
-            return ConfigNode(.map(entries), origin: origin)
-        case .string(let text): return ConfigNode(.scalar(text), origin: origin)
-        case .bool, .integer, .double: return ConfigNode(.scalar(value.text), origin: origin)
+            let entries = object.map { Entry(key: $0.name, keyOrigin: origin, node: ConfigNode($0.value)) }
+            self.init(.map(entries), origin: origin)
+        case .string(let text): self.init(.scalar(text), origin: origin)
+        case .bool, .integer, .double: self.init(.scalar(value.text), origin: origin)
         }
     }
 }

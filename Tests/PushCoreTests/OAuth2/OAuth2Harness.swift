@@ -134,13 +134,6 @@ final class MovableClock: TimeSource {
     func sleep(for duration: Duration) async throws { try await Task.sleep(for: duration) }
 }
 
-/// Keeps what it is told, in order.
-final class Recorder<Element: Sendable>: Sendable {
-    private let elements = Mutex<[Element]>([])
-    func add(_ element: Element) { elements.withLock { $0.append(element) } }
-    var all: [Element] { elements.withLock { $0 } }
-}
-
 /// Hooks that write down what they are told.
 final class RecordingHooks: OAuth2Hooks {
     let notices = Recorder<String>()

@@ -71,24 +71,11 @@ struct OAuth2SettingsTests {
         func contents(of path: String) throws -> [UInt8] { throw CancellationError() }
     }
 
-    private func node(_ value: JSONValue) -> ConfigNode {
-        let origin = ConfigOrigin(file: "chapar.yaml", line: 1, column: 1)
-        switch value {
-        case .object(let object):
-            let entries = object.map { ConfigNode.Entry(key: $0.name, keyOrigin: origin, node: node($0.value)) }
-            return ConfigNode(.map(entries), origin: origin)
-        case .array(let elements): return ConfigNode(.list(elements.map(node)), origin: origin)
-        case .string(let text): return ConfigNode(.scalar(text), origin: origin)
-        case .null: return ConfigNode(.null, origin: origin)
-        default: return ConfigNode(.scalar(value.text), origin: origin)
-        }
-    }
-
     private func read(_ auth: JSONValue) throws -> (
         strategy: (any AuthStrategy)?, issues: [String], context: BackendContext
     ) {
         let report = ConfigReport()
-        let section = ConfigSection(node(["auth": auth]), path: "backends.crm", report: report, files: NoFiles())
+        let section = ConfigSection(ConfigNode(["auth": auth]), path: "backends.crm", report: report, files: NoFiles())
         let context = BackendContext(name: "crm", http: ScriptedTransport(), time: ManualTime(), logger: quiet)
         let base = try #require(HTTPBaseURL(url: "https://crm.example.org/api"))
         let site = AuthSite(base: base, common: CommonBackendOptions(), context: context)

@@ -209,16 +209,3 @@ struct OAuthCredentialTests {
         #expect(OAuthCredential(environment: [:], prefix: "CRM", now: Self.now) == nil)
     }
 }
-
-/// Keeps state in memory, as a gateway's store would.
-final class MemoryState: StateStore {
-    private let values = MemoryValues()
-    func loadState(_ name: String) async throws(StoreError) -> [UInt8]? { await values.get(name) }
-    func saveState(_ name: String, _ value: [UInt8]?) async throws(StoreError) { await values.set(name, value) }
-}
-
-private actor MemoryValues {
-    private var values: [String: [UInt8]] = [:]
-    func get(_ name: String) -> [UInt8]? { values[name] }
-    func set(_ name: String, _ value: [UInt8]?) { values[name] = value }
-}

@@ -280,16 +280,9 @@ struct TokenProviderChainTests {
         func remember(_ token: DeviceToken?) async { self.token = token }
     }
 
-    /// A store of small values.
-    private actor Values: StateStore {
-        private var values: [String: [UInt8]] = [:]
-        func loadState(_ name: String) async throws(StoreError) -> [UInt8]? { values[name] }
-        func saveState(_ name: String, _ value: [UInt8]?) async throws(StoreError) { values[name] = value }
-    }
-
     @Test("The last token is kept in a store of small values, byte for byte")
     func storedMemory() async {
-        let store = Values()
+        let store = MemoryState()
         let memory = StoredTokenMemory(store, name: "token")
         #expect(await memory.lastToken() == nil)
         let token = DeviceToken("a:b:c/ß", service: .androidFirebase)

@@ -1,0 +1,47 @@
+public import PushCore
+
+/// Runs a call to a platform and gives its error; nil after a success.
+public func failure(_ body: () async throws(PushError) -> Void) async -> PushError? {
+    do throws(PushError) {
+        try await body()
+        return nil
+    } catch {
+        return error
+    }
+}
+
+/// Runs `body`, and `end` after it whatever happens: what a test's harness is made of.
+public func finally<Value>(
+    _ body: () async throws -> Value,
+    isolation: isolated (any Actor)? = #isolation,
+    _ end: () async -> Void
+) async throws -> Value {
+    let result: Result<Value, any Error>
+    do {
+        result = .success(try await body())
+    } catch {
+        result = .failure(error)
+    }
+    await end()
+    return try result.get()
+}
+
+extension DeliveryOutcome {
+    /// The acceptance, when it is one.
+    public var acceptance: Acceptance? { if case .accepted(let acceptance) = self { acceptance } else { nil } }
+
+    /// The refusal, when it is one.
+    public var refusal: Refusal? { if case .refused(let refusal) = self { refusal } else { nil } }
+
+    /// What is known of an unknown outcome, when it is one.
+    public var unknown: UnknownOutcome? { if case .unknown(let unknown) = self { unknown } else { nil } }
+
+    /// Its few words for tables: `accepted`, `token unregistered`, `unknown deadline`.
+    public var word: String {
+        switch self {
+        case .accepted: "accepted"
+        case .refused(let refusal): "\(refusal.kind.rawValue) \(refusal.reason)"
+        case .unknown(let unknown): "unknown \(unknown.reason)"
+        }
+    }
+}

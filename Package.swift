@@ -202,7 +202,11 @@ let package = Package(
             ],
             swiftSettings: strict
         ),
-        .target(name: "PushTesting", dependencies: ["PushCore"], swiftSettings: strict),
+        .target(
+            name: "PushTesting",
+            dependencies: ["PushCore", .product(name: "Logging", package: "swift-log")],
+            swiftSettings: strict
+        ),
 
         // The C library's allocator, whose settings Swift's Glibc module leaves out.
         .systemLibrary(name: "CMalloc"),

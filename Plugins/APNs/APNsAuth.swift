@@ -56,8 +56,11 @@ final class RetirementPauses: Sendable {
 }
 
 extension ProviderTokenSource: AuthStrategy {
-    /// The newest token, for any destination of Apple's.
+    /// The newest token, for the addresses it is meant for.
     public func credential(for destination: HTTPEndpoint) async throws(PushError) -> AuthCredential {
+        guard addresses.contains(destination) else {
+            throw PushError(.unsupported, "the provider token is not for \(destination)")
+        }
         await prepare()
         do throws(HTTPFailure) {
             let token = try newest()
@@ -69,6 +72,9 @@ extension ProviderTokenSource: AuthStrategy {
             throw PushError(.credentialsRefused, error.detail)
         }
     }
+
+    /// Whether the call goes where the token is meant for.
+    public func covers(_ endpoint: HTTPEndpoint, path: String) -> Bool { addresses.contains(endpoint) }
 
     /// An expired token is replaced unless the newest is younger than Apple's 20 minutes; anything else is for an operator.
     public func refused(_ credential: AuthCredential, status: Int, reason: String?) async -> AuthDecision {

@@ -52,16 +52,32 @@ public final class ProviderTokenSource: Sendable {
     let key: APNsAuthKey
     let keyID: String
     let teamID: String
+    let addresses: [HTTPEndpoint]
     let state = Mutex(State())
     private let time: any TimeSource
     private let store: (any StateStore)?
     private let logger: Logger
 
+    /// Apple's own hosts, for sending and for channels.
+    public static let appleHosts = APNsOptions.Environment.allCases.flatMap { environment in
+        [443, 2197].map { APNsOptions.host(environment, $0) } + [APNsOptions.management(environment)]
+    }
+
     /// Makes a source; nothing is minted before the first use.
+    ///
+    /// - Parameters:
+    ///   - key: What signs.
+    ///   - keyID: The key's id.
+    ///   - teamID: The team's id.
+    ///   - addresses: The only ones whose requests carry a token when it is used as an `AuthStrategy`.
+    ///   - time: The clock.
+    ///   - store: Where the newest token survives a restart.
+    ///   - logger: Its log.
     public init(
         key: APNsAuthKey,
         keyID: String,
         teamID: String,
+        for addresses: [HTTPEndpoint] = ProviderTokenSource.appleHosts,
         time: any TimeSource = SystemTime(),
         store: (any StateStore)? = nil,
         logger: Logger
@@ -69,6 +85,7 @@ public final class ProviderTokenSource: Sendable {
         self.key = key
         self.keyID = keyID
         self.teamID = teamID
+        self.addresses = addresses
         self.time = time
         self.store = store
         self.logger = logger

@@ -81,13 +81,13 @@ public final class AltcraftBackend: PushBackend {
     /// A launch that is repeated sends twice.
     public func isRepeatHarmful(_ notification: PushNotification) -> Bool { true }
 
-    /// The connections.
+    /// The connections of both, subscriptions' and campaigns'.
     public var health: BackendHealth {
-        let status = desk.pool.status
-        var health = BackendHealth(connections: status.connections, inFlight: status.openStreams)
-        if status.connections == 0, let failure = status.lastConnectFailure {
-            (health.status, health.detail) = (.down, failure.detail)
-        }
+        var health = BackendHealth(desk.pool.status)
+        guard let campaign = campaign?.status else { return health }
+        health.connections += campaign.connections
+        health.inFlight += campaign.openStreams
+        if let outage = campaign.outage { (health.status, health.detail) = (.down, outage.detail) }
         return health
     }
 
@@ -103,6 +103,11 @@ public final class AltcraftBackend: PushBackend {
         if let failure = desk.pool.status.lastConnectFailure {
             findings.append(
                 Diagnosis("reachability", .failure, failure.detail, fix: "Check api_url and the network path.")
+            )
+        }
+        if let failure = campaign?.status.lastConnectFailure {
+            findings.append(
+                Diagnosis("reachability", .failure, failure.detail, fix: "Check campaign.url and the network path.")
             )
         }
         return findings

@@ -147,6 +147,11 @@ final class AltcraftCampaign: Sendable {
 
     static func outcome(_ answer: HTTPAnswer, now: Date) -> DeliveryOutcome {
         let response = Response(answer.body)
+        if (200..<300).contains(answer.status), response == nil, !answer.body.isEmpty {
+            // Whoever said that, it was not Altcraft's API, and the start may have reached it all the same.
+            let detail = "The answer is no JSON object; a repeat may start the campaign twice."
+            return .unknown(UnknownOutcome(reason: "bad_answer", detail: detail, isRepeatHarmful: true))
+        }
         let error = response?.error ?? 0
         if (200..<300).contains(answer.status), error == 0 {
             return .accepted(Acceptance(isVerdictPending: false, status: answer.status))
@@ -168,6 +173,9 @@ final class AltcraftCampaign: Sendable {
         default: return refuse(.message, "bad_request", .never)
         }
     }
+
+    /// The connections.
+    var status: HTTPPoolStatus { pool.status }
 
     func shutdown(grace: Duration) async { await pool.shutdown(grace: grace) }
 }

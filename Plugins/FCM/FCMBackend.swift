@@ -40,7 +40,8 @@ public final class FCMBackend: PushBackend {
         time = context.time
         logger = context.logger
         func google(_ source: GoogleAuth.Source) throws(HTTPPoolError) -> any AuthStrategy {
-            try GoogleAuth(source, common: options.common, context: context)
+            let addresses = [options.endpoint] + (options.instanceIDEndpoint.map { [$0] } ?? [])
+            return try GoogleAuth(source, for: addresses, common: options.common, context: context)
         }
         switch options.credential {
         case .serviceAccount(let account): auth = try google(.serviceAccount(account))

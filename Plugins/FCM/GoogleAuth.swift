@@ -25,6 +25,7 @@ public final class GoogleAuth: AuthStrategy {
     private static let leeway = Duration.seconds(10)
     private static let providerDeadline = Duration.seconds(30)
 
+    private let addresses: [HTTPEndpoint]
     private let cache: AccessTokenCache
     private let exchange: GoogleTokenExchange?
     private let trouble: Trouble
@@ -33,14 +34,17 @@ public final class GoogleAuth: AuthStrategy {
     ///
     /// - Parameters:
     ///   - source: Where tokens come from.
+    ///   - addresses: The only ones whose requests carry the token; nil is Google's own, for sending and for tokens.
     ///   - common: Trust, proxy and deadline of the requests to the token endpoint.
     ///   - context: Transport, clock, log.
     /// - Throws: When the trust or the proxy cannot work.
     public init(
         _ source: Source,
+        for addresses: [HTTPEndpoint]? = nil,
         common: CommonBackendOptions = CommonBackendOptions(),
         context: BackendContext
     ) throws(HTTPPoolError) {
+        self.addresses = addresses ?? [FCMOptions.sendHost, FCMOptions.instanceIDHost]
         let trouble = Trouble()
         self.trouble = trouble
         let fetch: @Sendable () async throws(PushError) -> AccessToken
@@ -89,8 +93,11 @@ public final class GoogleAuth: AuthStrategy {
         }
     }
 
-    /// The present token, for any address of Google's.
+    /// The present token, for the addresses it is meant for.
     public func credential(for destination: HTTPEndpoint) async throws(PushError) -> AuthCredential {
+        guard addresses.contains(destination) else {
+            throw PushError(.unsupported, "Google's access token is not for \(destination)")
+        }
         let entry = try await cache.token()
         let value = Secret("Bearer " + entry.token.value.reveal())
         return AuthCredential(headers: [.init("authorization", value)], generation: entry.generation)
@@ -104,6 +111,9 @@ public final class GoogleAuth: AuthStrategy {
         await cache.invalidate(generation: credential.generation)
         return .retry
     }
+
+    /// Whether the call goes where the token is meant for.
+    public func covers(_ endpoint: HTTPEndpoint, path: String) -> Bool { addresses.contains(endpoint) }
 
     /// Why the last attempt to get a token failed; nil when it did not.
     public var lastFailure: PushError? { trouble.last.withLock { $0 } }

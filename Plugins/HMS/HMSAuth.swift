@@ -12,36 +12,51 @@ public final class HMSAuth: AuthStrategy {
     private static let renewAhead = Duration.seconds(300)
     static let path = "/oauth2/v3/token"
 
+    private let addresses: [HTTPEndpoint]
     private let cache: AccessTokenCache
 
     /// Makes a strategy for an app's id and secret; `pool` leads to Huawei's token endpoint.
+    ///
+    /// Requests to no other than `addresses` carry the token.
     public convenience init(
         clientID: String,
         secret: Secret,
         pool: any HTTPPool,
+        for addresses: [HTTPEndpoint] = [HMSOptions.pushEndpoint],
         time: any TimeSource = SystemTime()
     ) {
         let endpoint = HMSTokenEndpoint(clientID: clientID, secret: secret, pool: pool, time: time)
-        self.init { () async throws(PushError) in try await endpoint.fetch() }
+        self.init(addresses) { () async throws(PushError) in try await endpoint.fetch() }
     }
 
-    /// Makes a strategy for a service account, which needs no network.
-    public convenience init(account: HMSServiceAccount, time: any TimeSource = SystemTime()) {
-        self.init { () async throws(PushError) in try account.token(at: time.now) }
+    /// Makes a strategy for a service account, which needs no network; requests to no other than `addresses` carry the token.
+    public convenience init(
+        account: HMSServiceAccount,
+        for addresses: [HTTPEndpoint] = [HMSOptions.pushEndpoint],
+        time: any TimeSource = SystemTime()
+    ) {
+        self.init(addresses) { () async throws(PushError) in try account.token(at: time.now) }
     }
 
-    private init(fetch: @escaping @Sendable () async throws(PushError) -> AccessToken) {
+    private init(_ addresses: [HTTPEndpoint], fetch: @escaping @Sendable () async throws(PushError) -> AccessToken) {
+        self.addresses = addresses
         cache = AccessTokenCache(renewAhead: Self.renewAhead, fetch: fetch)
     }
 
-    /// The bearer to use now.
+    /// The bearer to use now, for the addresses it is meant for.
     public func credential(for destination: HTTPEndpoint) async throws(PushError) -> AuthCredential {
+        guard addresses.contains(destination) else {
+            throw PushError(.unsupported, "Huawei's access token is not for \(destination)")
+        }
         let entry = try await cache.token()
         return AuthCredential(
             headers: [.init("authorization", Secret("Bearer " + entry.token.value.reveal()))],
             generation: entry.generation
         )
     }
+
+    /// Whether the call goes where the token is meant for.
+    public func covers(_ endpoint: HTTPEndpoint, path: String) -> Bool { addresses.contains(endpoint) }
 
     /// Waits for a refresh under way.
     func settle() async { await cache.settle() }

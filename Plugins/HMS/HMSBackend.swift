@@ -51,10 +51,16 @@ public final class HMSBackend: PushBackend {
         case .client(let id, let secret):
             let tokenPool = try context.http.pool(options.pool(options.tokenEndpoint))
             self.tokenPool = tokenPool
-            auth = HMSAuth(clientID: id, secret: secret, pool: tokenPool, time: context.time)
+            auth = HMSAuth(
+                clientID: id,
+                secret: secret,
+                pool: tokenPool,
+                for: [options.endpoint],
+                time: context.time
+            )
         case .serviceAccount(let account):
             tokenPool = nil
-            auth = HMSAuth(account: account, time: context.time)
+            auth = HMSAuth(account: account, for: [options.endpoint], time: context.time)
         }
         link = HMSLink(pool: pool, auth: auth, endpoint: options.endpoint, time: context.time)
         topics = options.appID.map { [link] in HMSTopics(appID: $0, link: link) }

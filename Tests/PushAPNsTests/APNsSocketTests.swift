@@ -11,21 +11,37 @@ import Testing
 @Suite("APNs over real sockets", .timeLimit(.minutes(1)))
 struct APNsSocketTests {
     @Test("It keeps the promises of a backend", arguments: BackendConformance.checks)
-    func conformance(check: ConformanceCheck<BackendConformance.Subject>) async throws {
-        try await SocketHarness.run { harness in
-            _ = harness.register(20)
+    func conformance(check: BackendConformance.Check) async throws {
+        let timeout = Duration.seconds(check.wantsHaste ? 3 : 60)
+        let log = RecordedLog()
+        try await SocketHarness.run(timeout: timeout, logger: log.logger) { harness in
+            let simulator = harness.simulator
+            _ = harness.register(1_010)
             let dead = String(repeating: "d", count: 64)
-            harness.simulator.unregister(token: dead)
-            try await check.run(
-                .init(
-                    backend: harness.backend,
-                    recipient: { recipient(deviceToken($0)) },
-                    deadRecipient: recipient(dead),
-                    foreignRecipient: .token(DeviceToken("fcm:APA91bHun4MxP5", service: .iOSFirebase)),
-                    taken: { harness.simulator.counters.accepted },
-                    payloadLimit: 4096
-                )
+            simulator.unregister(token: dead)
+            var subject = BackendConformance.Subject(
+                backend: harness.backend,
+                recipient: { recipient(deviceToken($0)) },
+                deadRecipient: recipient(dead),
+                foreignRecipient: .token(DeviceToken("fcm:APA91bHun4MxP5", service: .iOSFirebase)),
+                taken: { simulator.counters.accepted },
+                payloadLimit: 4096,
+                disturb: {
+                    simulator.removeRules()
+                    // Apple's 200 says it all: what nobody can read comes from somebody in between.
+                    simulator.add(
+                        FaultRule.trouble(try #require(FaultRule.Trouble(rawValue: $0.rawValue)), nonsense: .htmlPage)
+                    )
+                }
             )
+            if let channels = harness.backend.channels, check.source == "PushBackend.audience" {
+                subject.others = [.platformID(try await channels.create(storage: .none))]
+                subject.messages = [.platformID: APNsCredentialSocketTests.update()]
+            }
+            subject.deadline = timeout
+            subject.log = log
+            subject.secrets = [Secret(simulator.key.pem)]
+            try await check.run(subject)
         }
     }
 

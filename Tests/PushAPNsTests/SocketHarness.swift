@@ -23,6 +23,7 @@ struct SocketHarness: Sendable {
         state: (any StateStore)? = nil,
         credential: ((APNsSimulator) throws -> APNsOptions.Credential)? = nil,
         trusts: Bool = true,
+        logger: Logger = quiet,
         _ body: (SocketHarness) async throws -> Void
     ) async throws {
         try await APNsSimulator.run(configuration, time: time) { simulator in
@@ -40,10 +41,10 @@ struct SocketHarness: Sendable {
                 options: options,
                 context: BackendContext(
                     name: "ios",
-                    http: NIOTransport(logger: quiet),
+                    http: NIOTransport(logger: logger),
                     time: time,
                     state: state,
-                    logger: quiet
+                    logger: logger
                 )
             )
             try await finally({ try await body(SocketHarness(simulator: simulator, backend: backend)) }) {

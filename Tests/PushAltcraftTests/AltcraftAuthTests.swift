@@ -109,7 +109,7 @@ struct AltcraftAuthTests {
         #expect(sessions.count == 1 && count.withLock { $0 } == 1)
         let bob = try await auth.session(for: AltcraftIdentity(user: "bob", device: "d-1"))
         #expect(!sessions.contains(bob) && sessions.allSatisfy { $0.tag != bob.tag })
-        let strategy = auth.strategy(for: Self.ada)
+        let strategy = auth.strategy(for: Self.ada, at: HTTPEndpoint(host: "x.test"))
         let credential = try await strategy.credential(for: HTTPEndpoint(host: "x.test"))
         #expect(await strategy.refused(credential, status: 401, reason: nil) == .retry)
         #expect(count.withLock { $0 } == 3)
@@ -123,7 +123,7 @@ struct AltcraftAuthTests {
         for auth in [
             AltcraftAuth(source: AltcraftClosureTokens { _ in Self.vector }), AltcraftAuth(rToken: Secret("r")),
         ] {
-            let strategy = auth.strategy(for: Self.ada)
+            let strategy = auth.strategy(for: Self.ada, at: HTTPEndpoint(host: "x.test"))
             let credential = try await strategy.credential(for: HTTPEndpoint(host: "x.test"))
             guard case .giveUp = await strategy.refused(credential, status: 401, reason: nil) else {
                 Issue.record("it must give up")

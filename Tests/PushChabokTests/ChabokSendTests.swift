@@ -362,14 +362,56 @@ struct ChabokSendTests {
 
     @Test("The backend keeps what every backend promises", arguments: BackendConformance.checks)
     func conformance(_ check: BackendConformance.Check) async throws {
-        try await Harness.run(Self.open) { harness in
-            let subject = BackendConformance.Subject(
+        let timeout = Duration.seconds(check.wantsHaste ? 3 : 60)
+        let log = RecordedLog()
+        let adjust: (inout ChabokOptions) -> Void = { options in
+            options.common.timeout = timeout
+            options.allowsBroadcast = true
+            options.forwardsClicks = true
+            options.webhookSecret = Secret("0123456789abcdef")
+        }
+        try await Harness.run(Self.open, state: MemoryState(), adjust: adjust, logger: log.logger) { harness in
+            let simulator = harness.simulator
+            let installation = simulator.addInstallation(of: "u-1")
+            _ = try await harness.backend.devices?.register(.sample())
+            var subject = BackendConformance.Subject(
                 backend: harness.backend,
                 recipient: { .user("u-\($0)") },
+                others: [
+                    .device("d-1"), .platformID(installation), .topic("news"), .tags(TagFilter(any: ["a"])), .everyone,
+                ],
                 foreignRecipient: .token(DeviceToken("foreign-device-token", service: .iOSFirebase)),
-                taken: { harness.simulator.messages().count },
+                taken: { simulator.messages().count },
+                requests: { simulator.requests.count },
                 payloadLimit: ChabokCheck.limit,
-                givesPlatformIDs: false
+                givesPlatformIDs: false,
+                disturb: {
+                    simulator.removeFaults()
+                    simulator.add(FaultRule.trouble(try #require(FaultRule.Trouble(rawValue: $0.rawValue))))
+                }
+            )
+            subject.deadline = timeout
+            subject.log = log
+            subject.secrets = [Secret(simulator.rules.accessTokens[ChabokSimulator.sandbox] ?? "")]
+            subject.means.device = .sample("d-2")
+            subject.means.tags = ["vip": nil, "plan": "gold"]
+            subject.means.reported = { "m7" }
+            subject.means.tracked = {
+                _ = await harness.backend.send(.sample, to: [.user("u-1")])
+                return simulator.messages().last?.id ?? ""
+            }
+            subject.means.callback = {
+                ReceiptCallback(
+                    headers: [HTTPHeader("x-webhook-secret", "0123456789abcdef")],
+                    body: Array(#"{"event":"message_delivery","messageId":"m1","deliveredAt":1000000}"#.utf8),
+                    receivedAt: Date(timeIntervalSince1970: 2_000)
+                )
+            }
+            subject.means.click = ReportedClick(
+                ["message": ["id": "m7", "data": ["order": 41]]],
+                action: "map",
+                device: "d-1",
+                at: Date(timeIntervalSince1970: 1_767_225_600)
             )
             try await check.run(subject)
         }

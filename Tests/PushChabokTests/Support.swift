@@ -22,18 +22,19 @@ struct Harness: Sendable {
         world: SandboxListener = ChabokSimulator.sandbox,
         state: (any StateStore)? = nil,
         adjust: (inout ChabokOptions) -> Void = { _ in },
+        logger: Logger = quiet,
         _ body: (Harness) async throws -> Void
     ) async throws {
         let time = InstantTime()
         try await ChabokSimulator.run(rules, time: time) { simulator in
-            let transport = NIOTransport(logger: quiet)
+            let transport = NIOTransport(logger: logger)
             let notices = Recorder<BackendNotice>()
             let context = BackendContext(
                 name: "chabok",
                 http: transport,
                 time: time,
                 state: state,
-                logger: quiet,
+                logger: logger,
                 announce: { notices.add($0) }
             )
             let token = simulator.rules.accessTokens[world] ?? ""

@@ -11,20 +11,32 @@ import Testing
 @Suite("FCM over real sockets", .serialized, .timeLimit(.minutes(1)))
 struct FCMSocketTests {
     @Test("It keeps the promises of a backend", arguments: BackendConformance.checks)
-    func conformance(check: ConformanceCheck<BackendConformance.Subject>) async throws {
-        try await SocketHarness.run { harness in
-            _ = harness.register(20)
-            harness.simulator.setDevice(FCMDevice(state: .unregistered), token: "d3ad:APA91b")
-            try await check.run(
-                .init(
-                    backend: harness.backend,
-                    recipient: { recipient(deviceToken($0)) },
-                    deadRecipient: recipient("d3ad:APA91b"),
-                    foreignRecipient: .token(DeviceToken(String(repeating: "9f", count: 32), service: .iOSAPNs)),
-                    taken: { harness.simulator.counters.accepted },
-                    payloadLimit: 4096
-                )
+    func conformance(check: BackendConformance.Check) async throws {
+        let timeout = Duration.seconds(check.wantsHaste ? 3 : 60)
+        let log = RecordedLog()
+        try await SocketHarness.run(timeout: timeout, logger: log.logger) { harness in
+            let simulator = harness.simulator
+            _ = harness.register(1_010)
+            simulator.setDevice(FCMDevice(state: .unregistered), token: "d3ad:APA91b")
+            var subject = BackendConformance.Subject(
+                backend: harness.backend,
+                recipient: { recipient(deviceToken($0)) },
+                others: [recipient(deviceToken(0), .iOSFirebase), .topic("news")],
+                deadRecipient: recipient("d3ad:APA91b"),
+                foreignRecipient: .token(DeviceToken(String(repeating: "9f", count: 32), service: .iOSAPNs)),
+                taken: { simulator.counters.accepted },
+                payloadLimit: 4096,
+                disturb: {
+                    simulator.removeRules()
+                    let trouble = try #require(FaultRule.Trouble(rawValue: $0.rawValue))
+                    let listener = trouble == .unreachable ? nil : FCMListener.send.name
+                    simulator.add(FaultRule.trouble(trouble, on: listener))
+                }
             )
+            subject.deadline = timeout
+            subject.log = log
+            subject.secrets = [Secret(simulator.credentialsFile)]
+            try await check.run(subject)
         }
     }
 

@@ -64,6 +64,7 @@ struct SocketHarness: Sendable {
         time: any TimeSource = SystemTime(),
         credential: ((FCMSimulator) throws -> FCMOptions.Credential)? = nil,
         trusts: Bool = true,
+        logger: Logger = quiet,
         _ body: (SocketHarness) async throws -> Void
     ) async throws {
         try await FCMSimulator.run(configuration, time: time) { simulator in
@@ -79,7 +80,12 @@ struct SocketHarness: Sendable {
             options.instanceIDEndpoint = HTTPEndpoint(url: simulator.url(.instanceID))
             let backend = try FCMBackend(
                 options: options,
-                context: BackendContext(name: "android", http: NIOTransport(logger: quiet), time: time, logger: quiet)
+                context: BackendContext(
+                    name: "android",
+                    http: NIOTransport(logger: logger),
+                    time: time,
+                    logger: logger
+                )
             )
             try await finally({ try await body(SocketHarness(simulator: simulator, backend: backend)) }) {
                 await backend.shutdown(grace: .milliseconds(100))

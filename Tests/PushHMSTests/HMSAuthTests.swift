@@ -194,7 +194,7 @@ struct HMSAuthTests {
             try await check.run(
                 AuthStrategyConformance.Subject(
                     strategy: harness.backend.auth,
-                    destination: HMSOptions.pushEndpoint,
+                    destination: harness.backend.options.endpoint,
                     refreshes: { harness.simulator.counters.tokensIssued },
                     curable: (401, "80200003"),
                     hopeless: (400, "80300002")

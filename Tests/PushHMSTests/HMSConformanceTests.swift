@@ -9,21 +9,40 @@ import Testing
 @Suite("The HMS backend keeps every promise of a backend", .timeLimit(.minutes(1)))
 struct HMSConformanceTests {
     @Test("The conformance kit passes over a socket", arguments: BackendConformance.checks)
-    func backend(check: ConformanceCheck<BackendConformance.Subject>) async throws {
-        try await Harness.run { harness in
-            harness.register(0..<20)
-            try await check.run(
-                BackendConformance.Subject(
-                    backend: harness.backend,
-                    recipient: { android(androidToken($0)) },
-                    deadRecipient: android("sample-dead"),
-                    foreignRecipient: .token(DeviceToken("fcm:APA91", service: .androidFirebase)),
-                    taken: { harness.simulator.counters.accepted },
-                    payloadLimit: 4096,
-                    // Huawei gives one id to a request, and with it to all of its recipients.
-                    givesPlatformIDs: false
-                )
+    func backend(check: BackendConformance.Check) async throws {
+        let timeout = Duration.seconds(check.wantsHaste ? 3 : 60)
+        let log = RecordedLog()
+        let signing = HMSReceiptOptions(user: "chapar", secret: Secret("sandbox"), encoding: .raw)
+        try await Harness.run(
+            timeout: timeout,
+            change: { options, _ in options.receipts = signing },
+            logger: log.logger
+        ) {
+            harness in
+            let simulator = harness.simulator
+            harness.register(0..<1_010)
+            simulator.setDevice(HMSDevice(), tokens: ["IQAAAACy0sampleOnIOS"])
+            var subject = BackendConformance.Subject(
+                backend: harness.backend,
+                recipient: { android(androidToken($0)) },
+                others: [.token(DeviceToken("IQAAAACy0sampleOnIOS", service: .iOSHuawei)), .topic("news")],
+                deadRecipient: android("sample-dead"),
+                foreignRecipient: .token(DeviceToken("fcm:APA91", service: .androidFirebase)),
+                taken: { simulator.counters.accepted },
+                payloadLimit: 4096,
+                // Huawei gives one id to a request, and with it to all of its recipients.
+                givesPlatformIDs: false,
+                disturb: {
+                    simulator.removeRules()
+                    let trouble = try #require(FaultRule.Trouble(rawValue: $0.rawValue))
+                    simulator.add(FaultRule.trouble(trouble, on: trouble == .unreachable ? nil : HMSSimulator.push))
+                }
             )
+            subject.deadline = timeout
+            subject.log = log
+            subject.secrets = [Secret(simulator.app.clientSecret)]
+            subject.means.callback = { HMSReceiptTests.callback(HMSReceiptTests.newer) }
+            try await check.run(subject)
         }
     }
 

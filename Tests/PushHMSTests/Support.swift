@@ -25,6 +25,7 @@ struct Harness: Sendable {
         timeout: Duration = .seconds(45),
         time: any TimeSource = SystemTime(),
         change: (inout HMSOptions, HMSSimulator) throws -> Void = { _, _ in },
+        logger: Logger = quiet,
         _ body: (Harness) async throws -> Void
     ) async throws {
         try await HMSSimulator.run(configuration, time: time) { simulator in
@@ -40,7 +41,7 @@ struct Harness: Sendable {
             try change(&options, simulator)
             let backend = try HMSBackend(
                 options: options,
-                context: BackendContext(name: "huawei", http: NIOTransport(logger: quiet), time: time, logger: quiet)
+                context: BackendContext(name: "huawei", http: NIOTransport(logger: logger), time: time, logger: logger)
             )
             try await finally({ try await body(Harness(simulator: simulator, backend: backend)) }) {
                 await backend.shutdown(grace: .milliseconds(100))

@@ -437,17 +437,14 @@ struct OneSignalSendTests {
 
     @Test("The backend keeps what every backend promises", arguments: BackendConformance.checks)
     func conformance(_ check: BackendConformance.Check) async throws {
-        try await Harness.run { harness in
-            let ids = harness.simulator.addPlayers(20)
-            let subject = BackendConformance.Subject(
-                backend: harness.oneSignal,
-                recipient: { .platformID(ids[$0]) },
-                foreignRecipient: .token(DeviceToken("foreign-device-token", service: .iOSFirebase)),
-                taken: { harness.simulator.counters.created },
-                payloadLimit: OneSignalCheck.payloadLimit,
-                givesPlatformIDs: false
-            )
-            try await check.run(subject)
+        let timeout = Duration.seconds(check.wantsHaste ? 3 : 120)
+        let log = RecordedLog()
+        let adjust: (inout OneSignalOptions) -> Void = { options in
+            options.common.timeout = timeout
+            options.schedulesOnPlatform = true
+        }
+        try await Harness.run(adjust: adjust, logger: log.logger) { harness in
+            try await check.run(try await harness.subject(harness.oneSignal, deadline: timeout, log: log))
         }
     }
 }

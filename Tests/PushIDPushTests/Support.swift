@@ -31,20 +31,21 @@ struct Harness: Sendable {
         _ rules: OneSignalSimulator.Rules = .lenient,
         adjust: (inout OneSignalOptions) -> Void = { _ in },
         state: MemoryState = MemoryState(),
+        logger: Logger = quiet,
         _ body: (Harness) async throws -> Void
     ) async throws {
         await Turns.shared.take()
         defer { Turns.shared.giveBack() }
         let time = MovableTime()
         try await OneSignalSimulator.run(rules, time: time) { simulator in
-            let transport = NIOTransport(logger: quiet)
+            let transport = NIOTransport(logger: logger)
             let notices = Recorder<BackendNotice>()
             let context = BackendContext(
                 name: "campaigns",
                 http: transport,
                 time: time,
                 state: state,
-                logger: quiet,
+                logger: logger,
                 announce: { notices.add($0) }
             )
             var options = OneSignalOptions.sample(simulator)

@@ -35,7 +35,7 @@ struct AnyLanguageTests {
     }
 
     @Test("The conformance kit passes", arguments: BackendConformance.checks)
-    func kit(check: ConformanceCheck<BackendConformance.Subject>) async throws {
+    func kit(check: BackendConformance.Check) async throws {
         try await Self.withService { port, _ in
             let transport = NIOTransport(logger: quiet)
             let url = try #require(HTTPBaseURL(url: "http://127.0.0.1:\(port)/"))
@@ -47,24 +47,17 @@ struct AnyLanguageTests {
             )
             let context = BackendContext(name: "python", http: transport, logger: quiet)
             let backend = try ServiceBackend(options: options, context: context)
-            let result: Result<Void, any Error>
-            do {
-                try await check.run(
-                    BackendConformance.Subject(
-                        backend: backend,
-                        recipient: { Harness.token("t-\($0)") },
-                        deadRecipient: Harness.token("gone-1"),
-                        foreignRecipient: .token(DeviceToken("00fc13adff785122", service: .iOSAPNs)),
-                        payloadLimit: 4_096
-                    )
-                )
-                result = .success(())
-            } catch {
-                result = .failure(error)
+            let subject = BackendConformance.Subject(
+                backend: backend,
+                recipient: { Harness.token("t-\($0)") },
+                deadRecipient: Harness.token("gone-1"),
+                foreignRecipient: .token(DeviceToken("00fc13adff785122", service: .iOSAPNs)),
+                payloadLimit: 4_096
+            )
+            try await finally({ try await check.run(subject) }) {
+                await backend.shutdown(grace: .zero)
+                await transport.shutdown(grace: .milliseconds(100))
             }
-            await backend.shutdown(grace: .zero)
-            await transport.shutdown(grace: .milliseconds(100))
-            try result.get()
         }
     }
 

@@ -10,18 +10,32 @@ import Testing
 @Suite("A service of one's own: sending", .timeLimit(.minutes(1)))
 struct ServiceSendTests {
     @Test("The conformance kit passes over a socket", arguments: BackendConformance.checks)
-    func kit(check: ConformanceCheck<BackendConformance.Subject>) async throws {
-        try await Harness.run(adjust: { $0.maximumMessageBytes = 4_096 }) { harness in
-            try await check.run(
-                BackendConformance.Subject(
-                    backend: harness.backend,
-                    recipient: { Harness.token("t-\($0)") },
-                    deadRecipient: Harness.token("gone-1"),
-                    foreignRecipient: .token(DeviceToken("00fc13adff785122", service: .iOSAPNs)),
-                    taken: { harness.simulator.counters.messages },
-                    payloadLimit: 4_096
-                )
+    func kit(check: BackendConformance.Check) async throws {
+        let timeout = Duration.seconds(check.wantsHaste ? 3 : 60)
+        let log = RecordedLog()
+        let adjust: (inout ServiceOptions) -> Void = { options in
+            options.maximumMessageBytes = 4_096
+            options.common.timeout = timeout
+        }
+        try await Harness.run(adjust: adjust, logger: log.logger) { harness in
+            let simulator = harness.simulator
+            var subject = BackendConformance.Subject(
+                backend: harness.backend,
+                recipient: { Harness.token("t-\($0)") },
+                others: [.user("u-1"), .topic("news")],
+                deadRecipient: Harness.token("gone-1"),
+                foreignRecipient: .token(DeviceToken("00fc13adff785122", service: .iOSAPNs)),
+                taken: { simulator.counters.messages },
+                payloadLimit: 4_096,
+                disturb: {
+                    simulator.removeFaults()
+                    simulator.add(FaultRule.trouble(try #require(FaultRule.Trouble(rawValue: $0.rawValue))))
+                }
             )
+            subject.deadline = timeout
+            subject.log = log
+            subject.secrets = [Secret(ServiceSimulator.secret)]
+            try await check.run(subject)
         }
     }
 

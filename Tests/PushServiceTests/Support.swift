@@ -20,10 +20,11 @@ struct Harness: Sendable {
 
     static func run(
         adjust: (inout ServiceOptions) -> Void = { _ in },
+        logger: Logger = quiet,
         _ body: (Harness) async throws -> Void
     ) async throws {
         try await ServiceSimulator.run { simulator in
-            let transport = NIOTransport(logger: quiet)
+            let transport = NIOTransport(logger: logger)
             guard let url = HTTPBaseURL(url: simulator.url) else { throw ConformanceFailure("no address") }
             var options = ServiceOptions(
                 url: url,
@@ -34,7 +35,7 @@ struct Harness: Sendable {
             adjust(&options)
             let backend = try ServiceBackend(
                 options: options,
-                context: BackendContext(name: "pager", http: transport, logger: quiet)
+                context: BackendContext(name: "pager", http: transport, logger: logger)
             )
             try await finally({ try await body(Harness(simulator: simulator, backend: backend)) }) {
                 await backend.shutdown(grace: .milliseconds(50))

@@ -75,9 +75,9 @@ public final class AltcraftAuth: Sendable {
         return fresh
     }
 
-    /// The strategy of one identity, for any backend that speaks HTTP.
-    public func strategy(for identity: AltcraftIdentity) -> AltcraftIdentityAuth {
-        AltcraftIdentityAuth(auth: self, identity: identity)
+    /// The strategy of one identity, for any backend that speaks HTTP; requests to no other than `address` carry it.
+    public func strategy(for identity: AltcraftIdentity, at address: HTTPEndpoint) -> AltcraftIdentityAuth {
+        AltcraftIdentityAuth(auth: self, identity: identity, address: address)
     }
 
     /// Forgets the JWTs of a device, or of all.
@@ -150,9 +150,16 @@ public final class AltcraftAuth: Sendable {
 public struct AltcraftIdentityAuth: AuthStrategy {
     let auth: AltcraftAuth
     let identity: AltcraftIdentity
+    let address: HTTPEndpoint
 
-    /// The header field.
+    /// Whether the call goes where the credential is meant for.
+    public func covers(_ endpoint: HTTPEndpoint, path: String) -> Bool { endpoint == address }
+
+    /// The header field, for the one address.
     public func credential(for destination: HTTPEndpoint) async throws(PushError) -> AuthCredential {
+        guard destination == address else {
+            throw PushError(.unsupported, "Altcraft's credential is not for \(destination)")
+        }
         let session = try await auth.session(for: identity)
         return AuthCredential(
             headers: [.init("authorization", session.authorization)],

@@ -23,6 +23,7 @@ final class OneSignalKey: AuthStrategy {
     func covers(_ endpoint: HTTPEndpoint, path: String) -> Bool { base.covers(endpoint, path: path) }
 
     func credential(for destination: HTTPEndpoint) async throws(PushError) -> AuthCredential {
+        guard destination == base.endpoint else { return AuthCredential(headers: [], generation: 0) }
         let now = state.withLock { $0 }
         return AuthCredential(
             headers: [.init("authorization", Secret(Self.field(now.key.reveal(), scheme)))],

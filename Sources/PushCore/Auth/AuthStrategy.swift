@@ -5,7 +5,8 @@
 public protocol AuthStrategy: Sendable {
     /// The credential to use now for a request to `destination`, fetched or made first when there is none.
     ///
-    /// Throws when none can be had; the error says whether trying again makes sense.
+    /// Throws when none can be had; the error says whether trying again makes sense. An address that it is not for gets
+    /// ``PushError/Code/unsupported``, or a credential without fields: never the secret.
     func credential(for destination: HTTPEndpoint) async throws(PushError) -> AuthCredential
 
     /// Decides after the platform refused a request that carried `credential`.

@@ -16,6 +16,8 @@ public enum AuthStrategyConformance {
         public var hopeless: (status: Int, reason: String?)
         /// Lets enough time pass for a refused credential to be replaced, where a platform bounds how often that may be.
         public var age: @Sendable () async -> Void
+        /// How long a thing may take on a slow machine before it counts as never ending.
+        public var patience = Duration.seconds(20)
 
         /// Makes a subject.
         public init(
@@ -44,15 +46,22 @@ public enum AuthStrategyConformance {
 
     /// All checks.
     public static let checks: [Check] = [
-        Check("gives a credential that HTTP can carry", run: givesCredential),
-        Check("keeps its credential", run: keepsCredential),
-        Check("shows no secret", run: showsNoSecret),
-        Check("makes one credential for many who ask at once", run: startsOnce),
-        Check("replaces a refused credential", run: replaces),
-        Check("refreshes once for a thousand refusals at once", run: refreshesOnce),
-        Check("does not refresh for a credential that has been replaced", run: ignoresOldRefusals),
-        Check("gives up in words when no credential helps", run: givesUp),
+        Check("gives a credential that HTTP can carry", source: asking, run: givesCredential),
+        Check("keeps its credential", source: asking, run: keepsCredential),
+        Check("shows no secret", source: "AuthCredential.Header.value", run: showsNoSecret),
+        Check("gives its credential to no other address", source: asking, run: keepsToItsAddress),
+        Check("makes one credential for many who ask at once", source: protocolText, run: startsOnce),
+        Check("replaces a refused credential", source: refusing, run: replaces),
+        Check("refreshes once for a thousand refusals at once", source: protocolText, run: refreshesOnce),
+        Check("does not refresh for a credential that has been replaced", source: refusing, run: ignoresOldRefusals),
+        Check("has a refused call sent once more at the most", source: "AuthorizedPool", run: doesNotLoop),
+        Check("gives up in words when no credential helps", source: "AuthDecision.giveUp(_:)", run: givesUp),
+        Check("ends twice without harm", source: "AuthStrategy.shutdown()", run: ends),
     ]
+
+    private static let asking = "AuthStrategy.credential(for:)"
+    private static let refusing = "AuthStrategy.refused(_:status:reason:)"
+    private static let protocolText = "AuthStrategy: refresh is single-flight"
 
     private static func givesCredential(_ subject: Subject) async throws {
         let credential = try await subject.credential()
@@ -75,6 +84,22 @@ public enum AuthStrategyConformance {
         let text = "\(credential)" + String(reflecting: credential)
         for header in credential.headers {
             try expect(!text.contains(header.value.reveal()), "printing a credential shows its secret")
+        }
+    }
+
+    private static func keepsToItsAddress(_ subject: Subject) async throws {
+        let own = subject.destination
+        let secrets = try await subject.credential().headers.map { $0.value.reveal() }
+        let strangers = [
+            HTTPEndpoint(host: "elsewhere.example"), HTTPEndpoint(host: "\(own.host).elsewhere.example"),
+            HTTPEndpoint(scheme: own.scheme, host: own.host, port: own.port == 8444 ? 8445 : 8444),
+            HTTPEndpoint(scheme: own.scheme == .https ? .http : .https, host: own.host, port: own.port),
+        ]
+        for stranger in strangers {
+            // To throw is one way to give nothing.
+            guard let given = try? await subject.strategy.credential(for: stranger) else { continue }
+            let isOut = given.headers.contains { secrets.contains($0.value.reveal()) }
+            try expect(!isOut && given.headers.isEmpty, "it gives its credential to \(stranger)")
         }
     }
 
@@ -131,6 +156,27 @@ public enum AuthStrategyConformance {
         try expect(count == 0, "a late refusal of the old credential caused \(count) refreshes")
     }
 
+    private static func doesNotLoop(_ subject: Subject) async throws {
+        let status = subject.curable?.status ?? subject.hopeless.status
+        let platform = ScriptedTransport { _ in .success(HTTPAnswer(status: status)) }
+        let configuration = HTTPPoolConfiguration(endpoint: subject.destination, version: .http1)
+        let pool = try AuthorizedTransport(platform, strategy: subject.strategy).pool(configuration)
+        let before = await subject.refreshes()
+        for number in 1...3 {
+            let call = HTTPCall(HTTPCallTemplate(method: "POST"), path: "/")
+            // A refusal that stands is a failure of the call.
+            _ = try? await within(subject.patience, "a call that is always refused did not end") {
+                try await pool.send(call)
+            }
+            try expect(
+                platform.calls.count <= 2 * number,
+                "\(number) calls that were always refused went out \(platform.calls.count) times"
+            )
+            let count = await subject.refreshes() - before
+            try expect(count <= number + 1, "\(number) calls that were always refused caused \(count) refreshes")
+        }
+    }
+
     private static func givesUp(_ subject: Subject) async throws {
         let credential = try await subject.credential()
         let decision = await subject.strategy.refused(
@@ -144,6 +190,14 @@ public enum AuthStrategyConformance {
         try expect(!sentence.isEmpty, "giving up says nothing to the operator")
         for header in credential.headers {
             try expect(!sentence.contains(header.value.reveal()), "giving up shows the secret")
+        }
+    }
+
+    private static func ends(_ subject: Subject) async throws {
+        _ = try await subject.credential()
+        let strategy = subject.strategy
+        for _ in 0..<2 {
+            try await within(subject.patience, "the shutdown did not end") { await strategy.shutdown() }
         }
     }
 }

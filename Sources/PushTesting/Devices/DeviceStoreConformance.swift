@@ -11,14 +11,20 @@ public struct DeviceStoreConformance {
     /// Every check.
     ///
     /// They are independent of each other; each needs an empty store.
-    public static let cases: [DeviceStoreConformanceCase] =
-        records + ownership + lists + refusals + guarding + comparison
+    public static let cases: [DeviceStoreConformanceCase] = [
+        (records, "DeviceStore.put(_:telling:)"), (ownership, "DeviceStore: a token is of one device"),
+        (lists, "DeviceStore.list(_:after:limit:)"), (refusals, "DeviceStore.bury(_:telling:)"),
+        (guarding, "DeviceStore.hold(_:)"),
+        (comparison, "DeviceStore"),
+    ].flatMap { cases, source in cases.map { $0.told(by: source) } }
 }
 
 /// One promise of the contract.
 public struct DeviceStoreConformanceCase: Sendable, CustomStringConvertible {
     /// What is promised, as a sentence.
     public let name: String
+    /// Where it is promised: the declaration whose documentation says so.
+    public private(set) var source = ""
     private let check: @Sendable (any DeviceStore) async throws -> Void
 
     init(_ name: String, _ check: @escaping @Sendable (any DeviceStore) async throws -> Void) {
@@ -28,8 +34,16 @@ public struct DeviceStoreConformanceCase: Sendable, CustomStringConvertible {
 
     /// Runs the check on an empty store.
     ///
-    /// - Throws: ``ConformanceFailure`` when the promise is broken, else what the store threw.
-    public func run(_ store: any DeviceStore) async throws { try await check(store) }
+    /// - Throws: ``ConformanceFailure`` with the promise, what was seen and the source; else what the store threw.
+    public func run(_ store: any DeviceStore) async throws {
+        try await promised(name, source) { try await check(store) }
+    }
+
+    fileprivate func told(by source: String) -> Self {
+        var told = self
+        told.source = source
+        return told
+    }
 
     /// The promise.
     public var description: String { name }

@@ -35,7 +35,7 @@ public struct OperationStoreConformanceCase: Sendable, CustomStringConvertible {
     /// - Parameters:
     ///   - open: Opens the store under test; the first call of a run must find it empty, a later one the same storage again.
     ///   - close: Closes it.
-    /// - Throws: ``ConformanceFailure`` when the promise is broken, else what the store threw.
+    /// - Throws: ``ConformanceFailure`` with the promise, what was seen and the source; else what the store threw.
     public func run(
         open: @escaping @Sendable (ManualTime) async throws -> OperationStoreConformance.Store,
         close: @escaping @Sendable (OperationStoreConformance.Store) async -> Void = { _ in }
@@ -47,7 +47,7 @@ public struct OperationStoreConformanceCase: Sendable, CustomStringConvertible {
             open: { try await open(time) },
             close: close
         )
-        try await check(fixture)
+        try await promised(name, "OperationStore") { try await check(fixture) }
         await close(fixture.store)
     }
 

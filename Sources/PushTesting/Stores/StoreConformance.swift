@@ -13,15 +13,22 @@ public struct StoreConformance {
     /// Every check.
     ///
     /// They are independent of each other.
-    public static let cases: [StoreConformanceCase] =
-        acceptance + idempotency + claims + resolutions + leases + collapsing + cancelling + expiry + events + keeping
-        + plans + walks + receipts
+    public static let cases: [StoreConformanceCase] = [
+        (acceptance, "NotificationStore.enqueue(_:)"), (idempotency, "IdempotencyEntry"),
+        (claims, "NotificationStore.claim(lane:limit:lease:patience:)"), (resolutions, "NotificationStore.record(_:)"),
+        (leases, "NotificationStore.claim(lane:limit:lease:patience:)"), (collapsing, "NewNotification.collapseID"),
+        (cancelling, "NotificationStore.cancel(_:event:)"), (expiry, "NotificationStore.claimExpired(limit:lease:)"),
+        (events, "NotificationStore.events(after:limit:patience:)"), (keeping, "NotificationStore, StateStore"),
+        (plans, "DeliveryPlan"), (walks, "NotificationStore"), (receipts, "NotificationStore.receive(_:)"),
+    ].flatMap { cases, source in cases.map { $0.told(by: source) } }
 }
 
 /// One promise of the contract.
 public struct StoreConformanceCase: Sendable, CustomStringConvertible {
     /// What is promised, as a sentence.
     public let name: String
+    /// Where it is promised: the declaration whose documentation says so.
+    public private(set) var source = ""
     private let check: @Sendable (StoreFixture) async throws -> Void
 
     init(_ name: String, _ check: @escaping @Sendable (StoreFixture) async throws -> Void) {
@@ -34,9 +41,15 @@ public struct StoreConformanceCase: Sendable, CustomStringConvertible {
     /// - Parameter open: Opens the store under test. The first call of a run must find it empty; a later one, made
     ///   after
     ///   the store was closed, must open the same storage again.
-    /// - Throws: ``ConformanceFailure`` when the promise is broken, else what the store threw.
+    /// - Throws: ``ConformanceFailure`` with the promise, what was seen and the source; else what the store threw.
     public func run(open: @escaping @Sendable (ManualTime) async throws -> any NotificationStore) async throws {
-        try await check(StoreFixture(open: open))
+        try await promised(name, source) { try await check(StoreFixture(open: open)) }
+    }
+
+    fileprivate func told(by source: String) -> Self {
+        var told = self
+        told.source = source
+        return told
     }
 
     /// The promise.

@@ -16,6 +16,8 @@ public enum TokenProviderConformance {
         public var renewing: (any TokenDeleting)?
         /// Texts that cannot be a token of the service.
         public var invalidTexts: [String]
+        /// How long a thing may take on a slow machine before it counts as never ending.
+        public var patience = Duration.seconds(20)
 
         /// Makes a subject.
         public init(
@@ -40,17 +42,41 @@ public enum TokenProviderConformance {
 
     /// All checks.
     public static let checks: [Check] = [
-        Check("is of a service that the API knows", run: hasKnownService),
-        Check("gives tokens of its own service, in the form it wants itself", run: givesValidTokens),
-        Check("gives the same token until it changes", run: isStable),
-        Check("brings a token to its final form at once", run: validatesOnce),
-        Check("refuses texts that cannot be a token, without repeating them", run: refusesTexts),
-        Check("says nil when there is no token", run: saysNil),
-        Check("says that the source failed, and that trying again makes sense", run: saysFailure),
-        Check("gives up on a source that never answers", run: givesUp),
-        Check("ends when its caller is cancelled", run: heedsCancellation),
-        Check("claims to delete only what can be deleted", run: claimsNoDeletion),
-        Check("deletes a token, so that the next one is new, and one that is gone", run: deletes),
+        Check("is of a service that the API knows", source: "TokenProvider.service", run: hasKnownService),
+        Check(
+            "gives tokens of its own service, in the form it wants itself",
+            source: "TokenProvider.validate(_:)",
+            run: givesValidTokens
+        ),
+        Check("gives the same token until it changes", source: "TokenProvider.token()", run: isStable),
+        Check("brings a token to its final form at once", source: "TokenProvider.validate(_:)", run: validatesOnce),
+        Check(
+            "refuses texts that cannot be a token, without repeating them",
+            source: "InvalidToken.problem",
+            run: refusesTexts
+        ),
+        Check("says nil when there is no token", source: "TokenProvider.token()", run: saysNil),
+        Check(
+            "says that the source failed, and that trying again makes sense",
+            source: "PushError.Code.unavailable",
+            run: saysFailure
+        ),
+        Check(
+            "gives up on a source that never answers",
+            source: "TokenProvider.token(): a deadline of its own",
+            run: givesUp
+        ),
+        Check(
+            "ends when its caller is cancelled",
+            source: "TokenProvider.token(): a deadline of its own",
+            run: heedsCancellation
+        ),
+        Check("claims to delete only what can be deleted", source: "TokenDeleting", run: claimsNoDeletion),
+        Check(
+            "deletes a token, so that the next one is new, and one that is gone",
+            source: "TokenDeleting.delete(_:)",
+            run: deletes
+        ),
     ]
 
     private static func hasKnownService(_ subject: Subject) async throws {
@@ -102,19 +128,21 @@ public enum TokenProviderConformance {
 
     private static func saysFailure(_ subject: Subject) async throws {
         guard let failing = subject.failing else { return }
-        try await expectUnavailable(failing, "a source that fails")
+        try await expectUnavailable(failing, subject.patience, "a source that fails")
     }
 
     private static func givesUp(_ subject: Subject) async throws {
         guard let hanging = subject.hanging else { return }
-        try await expectUnavailable(hanging, "a source that never answers")
+        try await expectUnavailable(hanging, subject.patience, "a source that never answers")
     }
 
     private static func heedsCancellation(_ subject: Subject) async throws {
         guard let hanging = subject.hanging else { return }
-        let asking = Task { _ = try? await hanging.token() }
-        asking.cancel()
-        await asking.value  // The suite's time limit speaks when it does not end.
+        try await within(subject.patience, "a cancelled caller still waits") {
+            let asking = Task { _ = try? await hanging.token() }
+            asking.cancel()
+            await asking.value
+        }
     }
 
     private static func claimsNoDeletion(_ subject: Subject) async throws {
@@ -131,10 +159,14 @@ public enum TokenProviderConformance {
         try await renewing.delete(old)
     }
 
-    private static func expectUnavailable(_ provider: any TokenProvider, _ what: String) async throws {
-        do throws(PushError) {
-            _ = try await provider.token()
-        } catch {
+    private static func expectUnavailable(
+        _ provider: any TokenProvider,
+        _ patience: Duration,
+        _ what: String
+    ) async throws {
+        do {
+            _ = try await within(patience, "\(what) leads to no end") { try await provider.token() }
+        } catch let error as PushError {
             try expect(error.code == .unavailable, "\(what) leads to \(error.code.rawValue)")
             return
         }

@@ -1,6 +1,7 @@
 import Foundation
 import PushCore
 import PushSandbox
+import PushTesting
 import Testing
 
 @testable import PushAPNs

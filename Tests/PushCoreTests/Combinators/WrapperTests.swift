@@ -46,14 +46,21 @@ struct WrapperTests {
     @Test("The conformance kit passes over every wrapper", arguments: wrappings, BackendConformance.checks)
     func conformance(_ wrapping: Wrapping, _ check: BackendConformance.Check) async throws {
         let inner = ScriptedBackend()
-        let subject = BackendConformance.Subject(
-            backend: wrapping.wrap(inner),
+        let backend = wrapping.wrap(inner)
+        let others = backend.audience.services.subtracting([.iOSAPNs]).map {
+            Recipient.token(DeviceToken("t", service: $0))
+        }
+        var subject = BackendConformance.Subject(
+            backend: backend,
             recipient: { .token(DeviceToken("token-\($0)", service: .iOSAPNs)) },
+            others: others + [.topic("news")],
             deadRecipient: .token(DeviceToken(ScriptedBackend.deadToken, service: .iOSAPNs)),
             foreignRecipient: .token(DeviceToken("of-another-service", service: .androidHuawei)),
             taken: { inner.taken },
             payloadLimit: ScriptedBackend.bodyLimit
         )
+        // What waits longer for its turn than its lane allows is refused, which is another promise.
+        subject.largeBatch = 60
         try await check.run(subject)
     }
 

@@ -1,0 +1,216 @@
+internal import PushCore
+
+/// What a backend declares beside sending does something on the platform, and what it answers fits.
+///
+/// An ability that is nil is not asked for. One that is declared must be given the means to be tried.
+extension BackendConformance {
+    static let abilities: [Check] = [
+        Check(
+            "adds a device, says nothing when nothing has changed, and removes it twice without a word",
+            source: "PushBackend.devices, DeviceRegistrar",
+            run: registers
+        ),
+        Check(
+            "brings a subscription where it is told, and tells where it stands",
+            source: "PushBackend.subscriptions, SubscriptionManager",
+            run: subscribes
+        ),
+        Check("takes tags to the platform", source: "PushBackend.tags, TagEditor", run: tags),
+        Check("takes events to the platform", source: "PushBackend.events, EventReporter", run: reports),
+        Check(
+            "cancels what has not gone out, and tells when it was too late",
+            source: "PushBackend.cancellation, MessageCanceller",
+            run: cancels
+        ),
+        Check(
+            "tells the state of a message, and nil of one that the platform does not know",
+            source: "PushBackend.tracking, MessageTracker",
+            run: tracks
+        ),
+        Check(
+            "reads the platform's callbacks, and believes no others",
+            source: "PushBackend.receipts, ReceiptReader",
+            run: readsReceipts
+        ),
+        Check("reads a click", source: "PushBackend.clicks, ClickReader", run: readsClicks),
+    ]
+
+    // MARK: Devices
+
+    private static func registers(_ subject: Subject) async throws {
+        guard let devices = subject.backend.devices else { return }
+        let device = try means(subject.means.device, "devices", "device")
+        try expect(devices.accepts(device), "it does not accept a device that it is tested with")
+        let id = try await saying("registering a device") { () async throws(PushError) in
+            try await devices.register(device)
+        }
+        try expect(!id.isEmpty, "the platform's id of the device is empty")
+        let again = try await subject.rise(subject.requests) {
+            let same = try await saying("registering it again") { () async throws(PushError) in
+                try await devices.register(device)
+            }
+            try expect(same == id, "the device has another id when it is registered again")
+        }
+        try expect((again ?? 0) == 0, "registering it again without a change took \(again ?? 0) requests")
+        var other = device
+        other.attributes["app_version"] = "99.1"
+        other.language = "de-DE"
+        let changed = other
+        let renewed = try await subject.rise(subject.requests) {
+            _ = try await saying("registering a changed device") { () async throws(PushError) in
+                try await devices.register(changed)
+            }
+            try await saying("removing a device") { () async throws(PushError) in try await devices.remove(changed) }
+        }
+        try expect(renewed != 0, "changing and removing a device took no request")
+        try await saying("removing a device that is gone") { () async throws(PushError) in
+            try await devices.remove(changed)
+        }
+    }
+
+    private static func subscribes(_ subject: Subject) async throws {
+        guard let subscriptions = subject.backend.subscriptions else { return }
+        let device = try await known(subject, "subscriptions")
+        for status in subject.means.statuses {
+            let reached = try await subject.rise(subject.requests) {
+                try await saying("the change to \(status.rawValue)") { () async throws(PushError) in
+                    try await subscriptions.setStatus(status, of: device)
+                }
+            }
+            try expect(reached != 0, "the change to \(status.rawValue) took no request")
+            let found = try await saying("the question for a status") { () async throws(PushError) in
+                try await subscriptions.status(of: device)
+            }
+            try expect(found == status, "brought to \(status.rawValue), it stands at \(found?.rawValue ?? "nothing")")
+        }
+        var change = SubscriptionChange(.subscribed)
+        change.options["no_such_option"] = true
+        let issues = subscriptions.issues(in: change, of: device)
+        try expect(!issues.isEmpty, "an option that does not exist passes unseen")
+    }
+
+    private static func tags(_ subject: Subject) async throws {
+        guard let tags = subject.backend.tags else { return }
+        let device = try await known(subject, "tags")
+        let wanted = subject.means.tags
+        let issues = tags.issues(in: wanted, of: device)
+        try expect(issues.isEmpty, "tags that the platform takes have faults: \(issues.map(\.detail))")
+        let reached = try await subject.rise(subject.requests) {
+            try await saying("setting tags") { () async throws(PushError) in try await tags.setTags(wanted, of: device)
+            }
+        }
+        try expect(reached != 0, "setting tags took no request")
+        let removed = wanted.reduce(into: JSONObject()) { $0[$1.name] = .null }
+        try await saying("removing tags") { () async throws(PushError) in try await tags.setTags(removed, of: device) }
+    }
+
+    private static func reports(_ subject: Subject) async throws {
+        guard let events = subject.backend.events else { return }
+        let device = try await known(subject, "events")
+        let id = try await means(subject.means.reported, "events", "reported")()
+        for event in PushEvent.allCases {
+            let reached = try await subject.rise(subject.requests) {
+                try await saying("the event \(event.rawValue)") { () async throws(PushError) in
+                    try await events.report(event, platformID: id, device: device)
+                }
+            }
+            try expect(reached != 0, "the event \(event.rawValue) took no request")
+        }
+        let foreign = try await saying("the payload of another platform") { () async throws(PushError) in
+            try events.platformID(in: ["aps": ["alert": "Hello"]])
+        }
+        try expect(foreign == nil, "the payload of another platform has the id \(foreign ?? "")")
+    }
+
+    // MARK: Messages
+
+    private static func cancels(_ subject: Subject) async throws {
+        guard let cancellation = subject.backend.cancellation else { return }
+        let id = try await means(subject.means.cancellable, "cancellation", "cancellable")()
+        let first = try await saying("cancelling") { () async throws(PushError) in
+            try await cancellation.cancel(platformID: id)
+        }
+        try expect(first, "a message that has not gone out could not be cancelled")
+        // A word about a message that nobody knows is as good as "too late".
+        let late = (try? await cancellation.cancel(platformID: subject.means.unknownID)) ?? false
+        try expect(!late, "a message that does not exist was cancelled")
+    }
+
+    private static func tracks(_ subject: Subject) async throws {
+        guard let tracking = subject.backend.tracking else { return }
+        let id = try await means(subject.means.tracked, "tracking", "tracked")()
+        let state = try await saying("asking for a message") { () async throws(PushError) in
+            try await tracking.state(of: id)
+        }
+        try expect(state != nil, "a message that the platform has taken has no state")
+        let unknown = try await saying("asking for an unknown message") { () async throws(PushError) in
+            try await tracking.state(of: subject.means.unknownID)
+        }
+        try expect(unknown == nil, "a message that does not exist is \(unknown?.rawValue ?? "")")
+    }
+
+    private static func readsReceipts(_ subject: Subject) async throws {
+        guard let reader = subject.backend.receipts else { return }
+        let callback = try await means(subject.means.callback, "receipts", "callback")()
+        let receipts: [DeliveryReceipt]
+        do throws(ReceiptRefusal) {
+            receipts = try reader.receipts(in: callback)
+        } catch {
+            throw ConformanceFailure("a callback of the platform's own was refused: \(error)")
+        }
+        try expect(!receipts.isEmpty, "a callback with a receipt holds none")
+        for receipt in receipts {
+            try expect(receipt.platformID != nil || receipt.token != nil, "a receipt says nothing of its message")
+            try expect(!receipt.reason.isEmpty && receipt.reason.utf8.count <= 64, "a reason is unfit for a label")
+        }
+        var forged = callback
+        forged.headers = forged.headers.filter { $0.name == "content-type" }
+        forged.pathSecret = nil
+        do throws(ReceiptRefusal) {
+            _ = try reader.receipts(in: forged)
+        } catch {
+            guard case .notAuthentic = error else {
+                throw ConformanceFailure("a callback without its credential is refused as \(error)")
+            }
+            let answer = reader.acknowledgement
+            try expect(
+                answer.isEmpty || (try? JSONValue(parsing: answer)) != nil,
+                "the acknowledgement is no JSON: \(String(decoding: answer, as: UTF8.self))"
+            )
+            return
+        }
+        throw ConformanceFailure("a callback without its credential was believed")
+    }
+
+    private static func readsClicks(_ subject: Subject) async throws {
+        guard let clicks = subject.backend.clicks else { return }
+        let click = try means(subject.means.click, "clicks", "click")
+        let taken = try await saying("a click") { () async throws(PushError) in try await clicks.take(click) }
+        let isRead = taken.receipt != nil || !taken.notification.isEmpty
+        try expect(isRead, "it finds nothing in a click on its own notification")
+        if case .failure(let error)? = taken.forwarding {
+            throw ConformanceFailure("the platform could not be told of a click: \(error)")
+        }
+    }
+
+    // MARK: Tools
+
+    /// What an ability is tried with; without it nobody knows whether the ability does anything.
+    private static func means<Value>(_ value: Value?, _ ability: String, _ name: String) throws -> Value {
+        guard let value else {
+            throw ConformanceFailure("it declares \(ability), and the subject gives no means.\(name) to try it with")
+        }
+        return value
+    }
+
+    /// The device of the subject, registered where the backend registers devices.
+    private static func known(_ subject: Subject, _ ability: String) async throws -> DeviceRecord {
+        let device = try means(subject.means.device, ability, "device")
+        if let devices = subject.backend.devices, devices.accepts(device) {
+            _ = try await saying("registering a device") { () async throws(PushError) in
+                try await devices.register(device)
+            }
+        }
+        return device
+    }
+}

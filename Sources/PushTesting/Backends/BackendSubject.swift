@@ -1,0 +1,154 @@
+public import PushCore
+
+extension BackendConformance {
+    /// A backend with what the checks need to know about the world behind it.
+    ///
+    /// What a platform cannot do is left as it is. What the backend declares must be given: an ability without the means to
+    /// look at it fails its check.
+    public struct Subject: Sendable {
+        /// The backend, able to send.
+        public var backend: any PushBackend
+        /// The recipient of a number, from 0 to ``largeBatch``: different ones, all of which the platform takes messages for.
+        public var recipient: @Sendable (Int) -> Recipient
+        /// One recipient for each further form and token service of the audience.
+        public var others: [Recipient]
+        /// What recipients of a form are sent where the platform wants a message of a kind of its own.
+        public var messages: [Recipient.Form: PushNotification] = [:]
+        /// A recipient whose token the platform declares dead.
+        public var deadRecipient: Recipient?
+        /// A recipient of a form or service that the backend cannot address.
+        public var foreignRecipient: Recipient?
+        /// How many messages the platform has taken so far; it must not count what it only looked at.
+        public var taken: (@Sendable () async -> Int)?
+        /// How many requests of any kind have reached the platform so far.
+        public var requests: (@Sendable () async -> Int)?
+        /// The largest payload in bytes; nil when the platform has no such limit.
+        public var payloadLimit: Int?
+        /// Whether an acceptance carries an id of the platform's that no other message has.
+        public var givesPlatformIDs: Bool
+        /// How many recipients a large batch has: more than the platform takes in one request.
+        public var largeBatch = 1_001
+        /// What must never be shown: keys, secrets, credentials.
+        public var secrets: [Secret] = []
+        /// Where the backend logs to.
+        public var log: RecordedLog?
+        /// Makes the platform misbehave from now on; nil when it cannot be brought to that.
+        public var disturb: (@Sendable (Disturbance) async throws -> Void)?
+        /// How long a send may take to a platform that never answers: the backend's own deadline.
+        public var deadline = Duration.seconds(60)
+        /// How much longer than it should a thing may take on a slow machine before it counts as never ending.
+        public var patience = Duration.seconds(20)
+        /// What the abilities are tried with.
+        public var means = Means()
+
+        /// Makes a subject.
+        public init(
+            backend: any PushBackend,
+            recipient: @escaping @Sendable (Int) -> Recipient,
+            others: [Recipient] = [],
+            deadRecipient: Recipient? = nil,
+            foreignRecipient: Recipient? = nil,
+            taken: (@Sendable () async -> Int)? = nil,
+            requests: (@Sendable () async -> Int)? = nil,
+            payloadLimit: Int? = nil,
+            givesPlatformIDs: Bool = true,
+            disturb: (@Sendable (Disturbance) async throws -> Void)? = nil
+        ) {
+            self.backend = backend
+            self.recipient = recipient
+            self.others = others
+            self.deadRecipient = deadRecipient
+            self.foreignRecipient = foreignRecipient
+            self.taken = taken
+            self.requests = requests
+            self.payloadLimit = payloadLimit
+            self.givesPlatformIDs = givesPlatformIDs
+            self.disturb = disturb
+        }
+    }
+
+    /// How a platform misbehaves.
+    public enum Disturbance: String, Sendable, CaseIterable {
+        /// It takes messages and never answers.
+        case silence
+        /// It takes a message, and the connection ends before the answer.
+        case lostAnswer = "lost_answer"
+        /// It answers what nobody can read.
+        case unreadable
+        /// Nothing answers at its address.
+        case unreachable
+    }
+
+    /// What a backend's abilities are tried with; each is needed only where the backend declares the ability.
+    public struct Means: Sendable {
+        /// A device that the platform keeps or may keep, for ``PushBackend/devices``, subscriptions, tags and events.
+        public var device: DeviceRecord?
+        /// Where a subscription can be brought so that the platform tells it apart.
+        public var statuses: [SubscriptionStatus] = [.unsubscribed, .subscribed]
+        /// Tags that the platform takes.
+        public var tags: JSONObject = ["conformance": "yes"]
+        /// Gives the id of a message whose events the platform takes.
+        public var reported: (@Sendable () async throws -> String)?
+        /// Gives the id of a message that the platform has taken and that can still be cancelled.
+        public var cancellable: (@Sendable () async throws -> String)?
+        /// Gives the id of a message whose state the platform tells.
+        public var tracked: (@Sendable () async throws -> String)?
+        /// An id of the platform's form that stands for no message.
+        public var unknownID = "00000000-0000-4000-8000-000000000000"
+        /// Gives a callback as the platform makes it, with at least one receipt in it.
+        public var callback: (@Sendable () async throws -> ReceiptCallback)?
+        /// A notification as an app of the platform received it, and what its user did.
+        public var click: ReportedClick?
+
+        /// Makes the defaults.
+        public init() {}
+    }
+}
+
+extension BackendConformance.Subject {
+    /// Words of every message that the checks send, which must turn up nowhere else.
+    static let marker = "kit-5d1f0c"
+
+    func request(_ numbers: Range<Int>, title: String = "Conformance") -> PushRequest {
+        PushRequest(
+            PushNotification(title: .plain(title), body: .plain("A message that any platform takes: \(Self.marker).")),
+            to: numbers.map { Addressee(recipient($0)) }
+        )
+    }
+
+    /// Sends within the deadline, and gives the outcomes when each was reported exactly once.
+    @discardableResult
+    func send(_ requests: [PushRequest]) async throws -> [DeliveryOutcome] {
+        let tally = SendTally(requests)
+        let backend = backend
+        try await within(deadline + patience, "a send was still under way \(patience) after its deadline") {
+            await backend.send(requests) { tally.take($0) }
+        }
+        return try tally.check()
+    }
+
+    func send(_ request: PushRequest) async throws -> [DeliveryOutcome] { try await send([request]) }
+
+    /// How much `count` rose while `body` ran; nil where the subject cannot tell.
+    func rise(
+        _ count: (@Sendable () async -> Int)?,
+        while body: () async throws -> Void
+    ) async throws -> Int? {
+        guard let count else {
+            try await body()
+            return nil
+        }
+        let before = await count()
+        try await body()
+        return await count() - before
+    }
+}
+
+/// The acceptance of a message to a good recipient.
+@discardableResult
+func expectAccepted(_ outcome: DeliveryOutcome) throws(ConformanceFailure) -> Acceptance {
+    guard case .accepted(let acceptance) = outcome else {
+        throw ConformanceFailure("a message to a good recipient was not accepted: \(outcome)")
+    }
+    return acceptance
+}

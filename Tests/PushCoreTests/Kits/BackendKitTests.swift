@@ -1,0 +1,152 @@
+import Foundation
+import PushCore
+import PushTesting
+import Synchronization
+import Testing
+
+/// What is wrong with a model backend: one broken promise each.
+enum ModelFault: String, Sendable, CaseIterable {
+    case oddKind, noAudience, refusesTopics, checksAgain, noWindow
+    case reportsNobody, reportsTwice, reportsOneTooFew, reportsStrangers, dropsBeyondLimit, hasNoID, refusesReplays
+    case mixesSends, sendsDryRuns
+    case blamesMessage, killsForeignTokens, takesAnybody, findsFaults, passesLarge, leaksTokens, leaksSecrets, logsTexts
+    case waitsForEver, refusesLost, takesNonsense, doubtsUnsent, callsRepeatsHarmless, seesNoOutage, cannotDiagnose
+    case forgetsCancelled, hangsWhenCancelled, goesOnAfterShutdown, cannotShutDownTwice, goesOnInShutdown, watchesOn
+    case knowsNobody
+    case registersNothing, registersAlways, missesDevices, ignoresStatus, ignoresTags, ignoresEvents, cancelsAnything
+    case inventsStates, believesAll, readsNoClicks
+
+    /// How the promise begins that it breaks.
+    var promise: String {
+        switch self {
+        case .oddKind: "has a kind"
+        case .noAudience: "can address its own"
+        case .refusesTopics: "takes messages for every form"
+        case .checksAgain: "brings a device token"
+        case .noWindow: "says how much it bears"
+        case .reportsNobody: "returns at once"
+        case .reportsTwice, .reportsOneTooFew, .reportsStrangers: "reports every recipient"
+        case .dropsBeyondLimit: "takes a large batch"
+        case .hasNoID: "gives an id"
+        case .refusesReplays: "takes the same message a second time"
+        case .mixesSends: "keeps concurrent sends apart"
+        case .sendsDryRuns: "sends nothing in a dry run"
+        case .blamesMessage: "refuses a dead recipient alone"
+        case .killsForeignTokens: "refuses a recipient that it cannot address"
+        case .takesAnybody: "refuses every form and service"
+        case .findsFaults: "finds no fault"
+        case .passesLarge: "never lets out"
+        case .leaksTokens, .leaksSecrets, .logsTexts: "shows no token"
+        case .waitsForEver: "ends a send by its deadline"
+        case .refusesLost: "calls unknown what was sent"
+        case .takesNonsense: "takes an answer that nobody can read"
+        case .doubtsUnsent: "asks for another try"
+        case .callsRepeatsHarmless: "says of an unknown outcome"
+        case .seesNoOutage: "says in its health"
+        case .cannotDiagnose: "finds nothing wrong by its diagnosis"
+        case .forgetsCancelled: "reports everyone when its task is cancelled"
+        case .hangsWhenCancelled: "ends a cancelled send"
+        case .goesOnAfterShutdown, .cannotShutDownTwice: "reports everyone after its shutdown"
+        case .goesOnInShutdown: "ends a send by its shutdown"
+        case .watchesOn: "ends its watch"
+        case .knowsNobody: "forgets a device"
+        case .registersNothing, .registersAlways, .missesDevices: "adds a device"
+        case .ignoresStatus: "brings a subscription"
+        case .ignoresTags: "takes tags"
+        case .ignoresEvents: "takes events"
+        case .cancelsAnything: "cancels what has not gone out"
+        case .inventsStates: "tells the state of a message"
+        case .believesAll: "reads the platform's callbacks"
+        case .readsNoClicks: "reads a click"
+        }
+    }
+}
+
+/// The kit is worth something only if a backend that breaks a promise does not pass.
+@Suite("The conformance kit of backends", .timeLimit(.minutes(1)))
+struct BackendKitTests {
+    private static func subject(_ fault: ModelFault?) -> BackendConformance.Subject {
+        let platform = ModelPlatform()
+        let log = RecordedLog()
+        let backend = ModelBackend(platform, fault, log)
+        var subject = BackendConformance.Subject(
+            backend: backend,
+            recipient: { .token(DeviceToken("token-\($0)", service: ModelBackend.own)) },
+            others: [.topic("news")],
+            deadRecipient: .token(DeviceToken("dead-7f3c", service: ModelBackend.own)),
+            foreignRecipient: .token(DeviceToken("of-another-service", service: .androidHuawei)),
+            taken: { platform.state.withLock { $0.taken.count } },
+            requests: { platform.state.withLock { $0.requests } },
+            payloadLimit: ModelBackend.limit,
+            disturb: { disturbance in platform.state.withLock { $0.disturbance = disturbance } }
+        )
+        subject.log = log
+        subject.secrets = [Secret(ModelBackend.secret)]
+        subject.deadline = .milliseconds(100)
+        // What hangs on purpose is not waited for; a slow machine must not look like it.
+        let hanging: [ModelFault?] = [
+            .waitsForEver, .hangsWhenCancelled, .goesOnInShutdown, .cannotShutDownTwice, .watchesOn, .seesNoOutage,
+            .doubtsUnsent,
+        ]
+        subject.patience = fault != nil && hanging.contains(fault) ? .milliseconds(400) : .seconds(20)
+        subject.means.device = DeviceRecord(id: "d", token: DeviceToken("token-d", service: ModelBackend.own))
+        subject.means.reported = { "m" }
+        let message: @Sendable () async -> String = {
+            let id = MessageID.random()
+            let request = PushRequest(
+                PushNotification(title: "x"),
+                to: [Addressee(.topic("news"), messageID: id)]
+            )
+            _ = await backend.send([request])
+            return id.description
+        }
+        subject.means.cancellable = message
+        subject.means.tracked = message
+        subject.means.callback = {
+            ReceiptCallback(headers: [HTTPHeader("x-secret", ModelBackend.secret)], body: [], receivedAt: .distantPast)
+        }
+        subject.means.click = ReportedClick(["id": "m"], action: nil, at: .distantPast)
+        return subject
+    }
+
+    @Test("A backend that keeps every promise passes", arguments: BackendConformance.checks)
+    func good(check: BackendConformance.Check) async throws {
+        try await check.run(Self.subject(nil))
+    }
+
+    @Test("A broken promise fails its check, which names promise, finding and source", arguments: ModelFault.allCases)
+    func broken(fault: ModelFault) async throws {
+        let check = try #require(BackendConformance.checks.first { $0.name.hasPrefix(fault.promise) })
+        let failure = await #expect(throws: ConformanceFailure.self) { try await check.run(Self.subject(fault)) }
+        let words = failure?.description ?? ""
+        #expect(words.contains(check.name) && words.contains("seen: ") && words.contains("source: \(check.source)"))
+        #expect(!check.source.isEmpty && !words.contains(ModelBackend.secret))
+    }
+
+    @Test("There is a broken backend for each check")
+    func everyCheck() {
+        for check in BackendConformance.checks {
+            #expect(ModelFault.allCases.contains { check.name.hasPrefix($0.promise) }, "\(check)")
+        }
+    }
+
+    @Test("An ability that is declared must be given the means to be tried", arguments: BackendConformance.checks)
+    func noMeans(check: BackendConformance.Check) async throws {
+        guard check.source.hasPrefix("PushBackend."), check.source.contains(", ") else { return }
+        var subject = Self.subject(nil)
+        subject.means = BackendConformance.Means()
+        let failure = await #expect(throws: ConformanceFailure.self) { try await check.run(subject) }
+        #expect(failure?.description.contains("the subject gives no means") == true)
+    }
+
+    @Test("What is not declared is not asked for", arguments: BackendConformance.checks)
+    func undeclared(check: BackendConformance.Check) async throws {
+        let platform = ScriptedBackend(audience: BackendAudience(services: [ModelBackend.own]))
+        try await check.run(
+            BackendConformance.Subject(
+                backend: platform,
+                recipient: { .token(DeviceToken("token-\($0)", service: ModelBackend.own)) }
+            )
+        )
+    }
+}

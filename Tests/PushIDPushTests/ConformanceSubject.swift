@@ -1,0 +1,58 @@
+import Foundation
+import PushCore
+import PushSandbox
+import PushTesting
+import Testing
+
+@testable import PushIDPush
+
+extension Harness {
+    /// What the conformance kit needs to know of OneSignal, for a backend that sends through it.
+    func subject(
+        _ backend: any PushBackend,
+        deadline: Duration,
+        log: RecordedLog
+    ) async throws -> BackendConformance.Subject {
+        let simulator = simulator
+        let ids = simulator.addPlayers(2_010, tags: ["plan": "gold"])
+        _ = try await backend.devices?.register(.sample(user: "u-1"))
+        var subject = BackendConformance.Subject(
+            backend: backend,
+            recipient: { .platformID(ids[$0]) },
+            others: [.device("d-1"), .user("u-1"), .topic("All"), .tags(TagFilter(any: ["plan:gold"])), .everyone],
+            foreignRecipient: .token(DeviceToken("foreign-device-token", service: .androidFirebase)),
+            taken: { simulator.counters.created },
+            requests: {
+                let seen = simulator.counters
+                return seen.createRequests + seen.views + seen.writes + seen.idPushRequests
+            },
+            payloadLimit: OneSignalCheck.payloadLimit,
+            givesPlatformIDs: false,
+            disturb: {
+                simulator.removeFaults()
+                simulator.add(FaultRule.trouble(try #require(FaultRule.Trouble(rawValue: $0.rawValue))))
+            }
+        )
+        subject.largeBatch = 2_001
+        subject.deadline = deadline
+        subject.log = log
+        subject.secrets = [Secret("os_v2_app_sandbox"), Secret(simulator.rules.projectID)]
+        subject.means.device = .sample("d-2", token: token(7))
+        subject.means.tags = ["plan": "gold"]
+        let sender = oneSignal
+        let later = time.now.addingTimeInterval(3_600)
+        @Sendable func id(_ notification: PushNotification) async -> String {
+            guard case .accepted(let taken) = await sender.send(notification, to: .platformID(ids[0])) else {
+                return ""
+            }
+            return taken.platformID ?? ""
+        }
+        subject.means.tracked = { await id(.sample) }
+        subject.means.cancellable = {
+            var scheduled = PushNotification.sample
+            scheduled.sendAt = later
+            return await id(scheduled)
+        }
+        return subject
+    }
+}

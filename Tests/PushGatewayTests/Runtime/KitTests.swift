@@ -1,0 +1,59 @@
+import Foundation
+import PushCore
+import PushGateway
+import PushStoreSQLite
+import PushTesting
+import Testing
+
+/// What the gateway wraps around stores, or makes providers of, keeps the promises of what it wraps.
+@Suite("The gateway's own stores and providers pass their kits", .timeLimit(.minutes(1)))
+struct KitTests {
+    @Test("A store whose books are kept is a store", arguments: StoreConformance.cases)
+    func ledger(check: StoreConformanceCase) async throws {
+        let folder = FileManager.default.temporaryDirectory.appending(path: "chapar-kit-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let path = folder.appending(path: "store.db").path
+        try await check.run { time in
+            try await LedgerStore(
+                try SQLiteStore(SQLiteStoreOptions(path: path), time: time),
+                metrics: GatewayMetrics()
+            )
+        }
+    }
+
+    /// A backend of one service that knows what its tokens look like.
+    private struct Strict: PushBackend {
+        let kind: BackendKind = "strict"
+        let audience = BackendAudience(services: [.androidFirebase])
+
+        func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {}
+
+        func checked(_ token: DeviceToken) throws(InvalidToken) -> DeviceToken {
+            let plain = token.value.trimmingCharacters(in: .whitespacesAndNewlines)
+            guard !plain.isEmpty, !plain.contains("!") else { throw InvalidToken(token.service, "it has other signs") }
+            return DeviceToken(plain, service: token.service)
+        }
+    }
+
+    @Test(
+        "A device's registered token comes from a provider like any other",
+        arguments: TokenProviderConformance.checks
+    )
+    func registered(check: TokenProviderConformance.Check) async throws {
+        let store = MemoryDeviceStore()
+        let token = DeviceToken("token-a", service: .androidFirebase)
+        let device = Device(id: "a", tokens: [RegisteredToken(token, registeredAt: .now)], createdAt: .now)
+        _ = try await store.put([device])
+        func provider(of device: String) -> RegisteredTokenProvider {
+            RegisteredTokenProvider(.androidFirebase, of: device, in: store, backends: [Strict()])
+        }
+        try await check.run(
+            TokenProviderConformance.Subject(
+                provider: provider(of: "a"),
+                empty: provider(of: "nobody"),
+                invalidTexts: ["not!one"]
+            )
+        )
+    }
+}

@@ -140,7 +140,6 @@ public final class Sandbox: Sendable {
     ) throws -> SandboxDescription {
         let directory = directory.standardizedFileURL
         if gatewayPort > 0 { hms.callBack(gatewayPort: gatewayPort) }
-        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
         let folder = SandboxFolder(path: directory.path)
         var files = [SandboxFile(name: "ca.pem", text: authority.certificatePEM)]
         var configuration = SandboxFile(name: "chapar.yaml", text: head(in: folder, port: gatewayPort))
@@ -156,7 +155,9 @@ public final class Sandbox: Sendable {
             files += SandboxReleaseNotes.files
             configuration.text += SandboxReleaseNotes.section
         }
-        for file in files + [configuration] {
+        let isEmpty = written.kinds.isEmpty && kinds != nil
+        if !isEmpty { try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true) }
+        for file in isEmpty ? [] : files + [configuration] {
             let url = directory.appendingPathComponent(file.name)
             if file.isSecret {
                 try writeSecret(file.text, to: url)

@@ -66,6 +66,18 @@ struct ConfigurationTests {
         #expect(throws: ConfigurationError.self) { try section.report.throwIfFaulty() }
     }
 
+    @Test("A key that was asked for is known, also when reading ended before its value was wanted")
+    func knownKeys() {
+        let section = section([("key", .scalar("k")), ("kye", .scalar("k"))])
+        for key in ["url", "key"] where !section.has(key) { section.missing(key, "a \(key)") }
+        section.finish()
+        let expected = [
+            "f.yaml:1:1: server.url: is missing. Write a url.",
+            "f.yaml:2:1: server.kye: unknown key. Did you mean \"key\"?",
+        ]
+        #expect(section.report.issues.map(\.description) == expected)
+    }
+
     @Test("Every value in force is noted with its origin, a secret without its value")
     func settings() {
         let section = section([("host", .scalar("::1")), ("key", .scalar("hunter2"))])

@@ -41,8 +41,8 @@ public final class ConfigSection {
         )
     }
 
-    /// Whether the key stands in the file with a value.
-    public func has(_ key: String) -> Bool { entries.contains { $0.key == key && $0.node.value != .null } }
+    /// Whether the key stands in the file with a value; a key that was asked for so is known, too.
+    public func has(_ key: String) -> Bool { node(key) != nil }
 
     /// Whether the key stands in the file with a map, for keys that take a text or a map.
     public func holdsMap(_ key: String) -> Bool {

@@ -10,11 +10,14 @@ enum DeviceWords {
     /// The path of many devices, and so no id.
     static let reservedID = "batch"
 
+    /// What other names a service may have.
+    static let ownServices = "x-name for a platform of your own (a-z, 0-9, -)"
+
     /// The sentence about a service that does not exist.
     static func unknownService(_ name: String) -> String {
         if name == "web-push" { return "The service is reserved, but nothing serves it yet." }
         let services = TokenService.known.map(\.rawValue)
-        return didYouMean(name, services) ?? "The services are \(services.joined(separator: ", "))."
+        return didYouMean(name, services) ?? "The services are \(services.joined(separator: ", ")), and \(ownServices)."
     }
 
     /// What is wrong with a language tag; nil for one of the form of BCP 47, with `-` or `_`.

@@ -5,8 +5,9 @@ extension RoutingTable {
     /// The backends for a device: those that take one of its live tokens, or devices as such.
     ///
     /// The route that matches its platform, when there is one. Else one backend for each service that the device has a
-    /// live token of, in the order of the token priority; of several backends the one that stands first, since a token
-    /// of one app is refused, and so declared dead, by the backend of another.
+    /// live token of, in the order of the token priority, then those it does not name (services of one's own); of several
+    /// backends the one that stands first, since a token of one app is refused, and so declared dead, by the backend of
+    /// another.
     func routing(for device: Device, _ choice: Choice) throws(Failure) -> Routing {
         switch choice {
         case .backend(let name):
@@ -32,7 +33,8 @@ extension RoutingTable {
 
     private func backends(for device: Device) -> [String] {
         var names: [String] = []
-        for service in priority where device.liveToken(of: service) != nil {
+        let others = device.tokens.map(\.token.service).filter { !priority.contains($0) }
+        for service in priority + others where device.liveToken(of: service) != nil {
             guard let first = order.first(where: { $0.backend.audience.services.contains(service) }) else { continue }
             if !names.contains(first.name) { names.append(first.name) }
         }

@@ -1,3 +1,4 @@
+import Foundation
 import PushCore
 import Testing
 
@@ -43,6 +44,31 @@ struct RoutingTableTests {
         let bare = RoutingTable(routes: [], backends: Self.backends)
         #expect(try bare.plan(for: Self.android, .automatic) == DeliveryPlan(["fcm"]))
         #expect(try bare.plan(for: .topic("news"), .route("default")) == DeliveryPlan(["fcm"]))
+    }
+
+    @Test("Without a route, a device goes through one backend for each of its services, those of one's own last")
+    func devices() throws {
+        let own = TokenService(rawValue: "x-pager")
+        let pager = BackendRegistry.ConfiguredBackend(
+            name: "pager",
+            backend: Stand(audience: BackendAudience(services: [own]))
+        )
+        let bare = RoutingTable(routes: [], backends: [pager] + Self.backends)
+        let registered = Date(timeIntervalSince1970: 0)
+        func device(_ services: TokenService...) -> Device {
+            let tokens = services.map { RegisteredToken(DeviceToken("t", service: $0), registeredAt: registered) }
+            return Device(id: "d", tokens: tokens, createdAt: registered)
+        }
+        #expect(try bare.routing(for: device(own), .automatic).plan == DeliveryPlan(["pager"]))
+        #expect(
+            try bare.routing(for: device(own, .androidFirebase, .iOSAPNs), .automatic).plan
+                == DeliveryPlan(["ios", "fcm", "pager"])
+        )
+        let preferred = RoutingTable(routes: [], backends: [pager] + Self.backends, priority: [own, .iOSAPNs])
+        #expect(
+            try preferred.routing(for: device(own, .androidFirebase, .iOSAPNs), .automatic).plan
+                == DeliveryPlan(["pager", "ios", "fcm"])
+        )
     }
 
     @Test("A name that does not exist is answered with the nearest that does")

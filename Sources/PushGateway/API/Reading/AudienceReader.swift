@@ -100,7 +100,7 @@ enum AudienceReader {
                 guard let name = try scanner.text(&issues, "#/to/tokens/\(index)/service") else { return }
                 service = TokenService.named(name)
                 if service == nil {
-                    issues.add("#/to/tokens/\(index)/service", "unknown_service", unknownService(name))
+                    issues.add("#/to/tokens/\(index)/service", "unknown_service", DeviceWords.unknownService(name))
                 }
             }
         }
@@ -114,11 +114,6 @@ enum AudienceReader {
     }
 
     private static let services = TokenService.known.map(\.rawValue).joined(separator: ", ")
-
-    private static func unknownService(_ name: String) -> String {
-        if name == "web-push" { return "The service is reserved, but nothing serves it yet." }
-        return didYouMean(name, TokenService.known.map(\.rawValue)) ?? "The services are \(services)."
-    }
 
     private static func names(
         _ scanner: inout JSONScanner,

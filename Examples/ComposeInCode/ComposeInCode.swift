@@ -17,6 +17,7 @@ enum ComposeInCode {
                 try await OneSignalExample.run(client, sandbox)
                 try await AltcraftExample.run(client, sandbox)
                 try await ChabokExample.run(client, sandbox)
+                try await SimulatorExample.run(client, sandbox)
             }
         }
     }

@@ -47,7 +47,7 @@ enum FallbackExample {
         for outcome in outcomes { print("at last:", words(.answered(outcome))) }
     }
 
-    private static func words(_ event: PlanEvent) -> String {
+    static func words(_ event: PlanEvent) -> String {
         switch event {
         case .answered(.accepted): "taken"
         case .answered(.refused(let refusal)): "refused, \(refusal.reason)"

@@ -45,7 +45,7 @@ enum PlatformExample {
         }
     }
 
-    private static func words(_ outcome: DeliveryOutcome) -> String {
+    static func words(_ outcome: DeliveryOutcome) -> String {
         switch outcome {
         case .accepted: "taken"
         case .refused(let refusal): "refused, \(refusal.reason)"

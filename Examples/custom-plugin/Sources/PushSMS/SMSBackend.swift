@@ -8,11 +8,12 @@ public import PushCore
 public struct SMSBackend: PushBackend {
     /// The word after `kind:` in configuration files.
     public let kind: BackendKind = "sms"
-    /// Phone numbers, as a token service of our own.
-    public let audience = BackendAudience(services: [TokenService(rawValue: "x-sms")])
-    private let pool: any HTTPPool
-    private let template: HTTPCallTemplate
-    private let path: String
+    /// Phone numbers.
+    public let audience = BackendAudience(services: [.sms])
+    static let keyFix = "Put the account's key under key and reload."
+    let pool: any HTTPPool
+    let template: HTTPCallTemplate
+    let path: String
 
     /// Makes a backend; nothing is opened before the first message.
     public init(url: HTTPBaseURL, key: Secret, common: CommonBackendOptions, http: any HTTPTransport) throws {
@@ -50,8 +51,7 @@ public struct SMSBackend: PushBackend {
         let calls = batches.map { batch in
             HTTPCall(template, path: path, body: JSONValue.object(["messages": .array(batch.map(\.json))]).bytes)
         }
-        let started = Date()
-        await pool.send(calls) { replies in
+        await pool.send(calls) { [started = Date()] replies in
             for reply in replies {
                 let outcome = Self.outcomes(reply.result, since: started)
                 report(batches[reply.index].map { $0.report(outcome($0.id)) })
@@ -73,8 +73,14 @@ public struct SMSBackend: PushBackend {
         [notification.title, notification.body].compactMap { $0?.resolved(for: language) }.joined(separator: "\n")
     }
 
-    private static func refused(_ kind: Refusal.Kind, _ reason: String, _ advice: Refusal.Advice) -> DeliveryOutcome {
-        .refused(Refusal(kind, reason: reason, advice: advice))
+    private static func refused(
+        _ kind: Refusal.Kind,
+        _ reason: String,
+        _ advice: Refusal.Advice,
+        _ status: Int? = nil,
+        detail: String? = nil
+    ) -> DeliveryOutcome {
+        .refused(Refusal(kind, reason: reason, detail: detail, status: status, advice: advice))
     }
 
     /// What a reply means for the message of an id: a status other than 200 is about all messages of the request.
@@ -89,9 +95,9 @@ public struct SMSBackend: PushBackend {
                 let list = (try? JSONValue(parsing: answer.body))?["results"]?.arrayValue ?? []
                 let results = Dictionary(list.map { ($0["id"]?.stringValue, $0) }) { first, _ in first }
                 return { outcome(of: results[$0], since: since) }
-            case 400, 413, 422: return { _ in refused(.message, "rejected", .never) }
-            case 401, 403: return { _ in refused(.account, "key_refused", .parkBackend) }
-            case 429, 503: return { _ in refused(.platform, "busy", .slowBackend(after: pause)) }
+            case 400, 413, 422: return { _ in refused(.message, "rejected", .never, answer.status) }
+            case 401, 403: return { _ in refused(.account, "key_refused", .parkBackend, answer.status, detail: keyFix) }
+            case 429, 503: return { _ in refused(.platform, "busy", .slowBackend(after: pause), answer.status) }
             // It may have sent them before it failed.
             default: return { _ in .unknown(UnknownOutcome(reason: "status_\(answer.status)")) }
             }
@@ -103,9 +109,9 @@ public struct SMSBackend: PushBackend {
         switch result?["error"]?.stringValue {
         case "unknown_number":
             let dead = Refusal.Invalidation(asOf: started, isCertain: true)
-            return .refused(Refusal(.token, reason: "unknown_number", advice: .never, invalidation: dead))
-        case "opted_out": return refused(.token, "opted_out", .never)
-        case .some: return refused(.message, "other", .never)
+            return .refused(Refusal(.token, reason: "unknown_number", status: 200, advice: .never, invalidation: dead))
+        case "opted_out": return refused(.token, "opted_out", .never, 200)
+        case .some: return refused(.message, "other", .never, 200)
         case nil: return .unknown(UnknownOutcome(reason: "bad_answer"))
         }
     }

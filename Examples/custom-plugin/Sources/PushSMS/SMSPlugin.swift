@@ -1,5 +1,10 @@
 public import PushCore
 
+extension TokenService {
+    /// Phone numbers; a name of our own begins with `x-`.
+    public static let sms = TokenService(rawValue: "x-sms")
+}
+
 extension BackendFactory {
     /// Text messages.
     ///
@@ -7,8 +12,10 @@ extension BackendFactory {
     /// mistakes by themselves.
     public static let sms = BackendFactory("sms", summary: "Text messages") { section, context in
         for key in ["url", "key"] where !section.has(key) { section.missing(key, "\(key): …") }
+        // All keys are read before the first return: a key that nobody asked for counts as unknown.
+        let (url, key) = (section.baseURL("url"), section.secret("key"))
         let common = CommonBackendOptions(section, readsBase: false)
-        guard let url = section.baseURL("url"), let key = section.secret("key") else { return nil }
+        guard let url, let key else { return nil }
         do {
             return try SMSBackend(url: url, key: key, common: common, http: context.http)
         } catch {

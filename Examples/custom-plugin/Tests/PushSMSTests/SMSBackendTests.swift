@@ -8,7 +8,7 @@ import Testing
 @Suite("Text messages", .timeLimit(.minutes(1)))
 struct SMSBackendTests {
     private static func phone(_ number: String) -> Recipient {
-        .token(number, service: TokenService(rawValue: "x-sms"))
+        .token(number, service: .sms)
     }
 
     @Test("The backend keeps the promises of the core", arguments: BackendConformance.checks)
@@ -51,7 +51,8 @@ struct SMSBackendTests {
                     Issue.record("\(outcome)")
                     continue
                 }
-                #expect(refusal.kind == kind && refusal.advice == advice)
+                #expect(refusal.kind == kind && refusal.advice == advice && refusal.status == answer.status)
+                #expect((refusal.detail != nil) == (advice == .parkBackend), "an operator reads it")
             }
         }
     }
@@ -88,15 +89,38 @@ struct SMSBackendTests {
         }
     }
 
+    @Test("The doctor says whether the service takes the key", arguments: [(SMSService.key, true), ("wrong", false)])
+    func doctor(key: String, isRight: Bool) async throws {
+        try await SMSService.withBackend(key: key) { service, backend in
+            let findings = await backend.diagnose()
+            #expect(findings.map(\.check) == ["key"] && findings.map(\.verdict) == [isRight ? .ok : .failure])
+            #expect((findings[0].fix == nil) == isRight && service.numbers.isEmpty)
+            #expect(backend.health.status == .ok, "an answer came")
+        }
+    }
+
+    @Test("The API takes tokens of our service")
+    func service() {
+        #expect(TokenService.named("x-sms") == .sms)
+    }
+
+    private static let context = BackendContext(
+        name: "texts",
+        http: ScriptedTransport { _ in .success(HTTPAnswer(status: 200)) },
+        logger: Logger(label: "sms")
+    )
+
+    @Test("A wrong url is the only mistake beside a right key")
+    func wrongURL() {
+        let sample = SampleSection(["url": "http://sms.example.com", "key": "k", "timeout": 5])
+        #expect(sample.make(.sms, Self.context) == nil)
+        #expect(sample.issues.map(\.path) == ["backends.sample.url"])
+    }
+
     @Test("A wrong section is refused with every mistake")
     func section() throws {
         let sample = SampleSection(["url": "http://sms.example.com", "kye": "x"])
-        let context = BackendContext(
-            name: "texts",
-            http: ScriptedTransport { _ in .success(HTTPAnswer(status: 200)) },
-            logger: Logger(label: "sms")
-        )
-        #expect(sample.make(.sms, context) == nil)
+        #expect(sample.make(.sms, Self.context) == nil)
         let words = sample.issues.map { "\($0)" }.joined(separator: "\n")
         for word in ["not encrypted", "key", "kye"] { #expect(words.contains(word), "\(words)") }
     }

@@ -81,7 +81,7 @@ extension BackendConformance {
 
     /// What a backend's abilities are tried with; each is needed only where the backend declares the ability.
     public struct Means: Sendable {
-        /// A device that the platform keeps or may keep, for ``PushBackend/devices``, subscriptions, tags and events.
+        /// A device that the platform keeps or may keep, for `PushBackend.devices`, subscriptions, tags and events.
         public var device: DeviceRecord?
         /// Where a subscription can be brought so that the platform tells it apart.
         public var statuses: [SubscriptionStatus] = [.unsubscribed, .subscribed]

@@ -6,7 +6,7 @@ extension PushError.Code {
     public static let unknownOutcome = PushError.Code(rawValue: "unknown-outcome")
 }
 
-/// What Chabok's errors mean for whoever waits: the one table (specs: Chabok sections 14 and 19).
+/// What Chabok's errors mean for whoever waits: the one table.
 enum ChabokFailures {
     /// A send that Chabok did not take.
     static func refusal(_ answer: ChabokAnswer) -> Refusal {

@@ -86,7 +86,7 @@ struct FCMFault: Error {
 /// A token of an Android device gets the common part and the `android` block, one of an Apple device the `apns` block; topics
 /// and conditions get all. What FCM has no field for (tap address, buttons) is in `data`, under `chapar`, as JSON text.
 /// A message that shows something always has a collapse key, a tag and an `apns-collapse-id`, by default the delivery's id:
-/// should it go out twice, the second copy takes the place of the first (specs: FCM section 7). One that shows nothing has
+/// should it go out twice, the second copy takes the place of the first. One that shows nothing has
 /// the id in `data`, under `chapar_id`.
 struct FCMPayload {
     /// When FCM must give up.

@@ -23,7 +23,7 @@ struct FCMTarget: Sendable {
             }
         }
 
-        /// The most bytes of a payload (specs: FCM section 6).
+        /// The most bytes of a payload.
         var payloadLimit: Int { self == .topic ? 2048 : 4096 }
     }
 

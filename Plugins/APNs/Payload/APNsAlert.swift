@@ -3,7 +3,7 @@ public import PushCore
 /// A push that shows, sounds or badges, in Apple's own words.
 ///
 /// What is nil stays as the notification has it.
-/// Source: Apple, "Generating a remote notification" (specs: APNs section 4), read 2026-08.
+/// Source: Apple, "Generating a remote notification", read 2026-08.
 public struct APNsAlert: Sendable, Hashable {
     /// The heading.
     public var title: AppText?

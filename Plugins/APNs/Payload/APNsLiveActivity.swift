@@ -9,7 +9,7 @@ public import PushCore
 ///
 /// The app decodes state and attributes with the system's default decoder, so they are encoded in its form (dates are
 /// seconds since 2001); a `JSONValue` goes through unchanged.
-/// Source: Apple, "Starting and updating Live Activities with ActivityKit push notifications" (specs: APNs section 11).
+/// Source: Apple, "Starting and updating Live Activities with ActivityKit push notifications".
 public struct APNsLiveActivity: Sendable, Hashable {
     /// What happens to the activity.
     public enum Event: Sendable, Hashable {

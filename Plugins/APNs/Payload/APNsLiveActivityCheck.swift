@@ -1,6 +1,6 @@
 import PushCore
 
-/// What the payload of a Live Activity push must and must not hold (specs: APNs section 11).
+/// What the payload of a Live Activity push must and must not hold.
 enum APNsLiveActivityCheck {
     private static let startOnly = ["attributes-type", "attributes", "input-push-token", "input-push-channel"]
 

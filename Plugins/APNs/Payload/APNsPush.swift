@@ -10,7 +10,7 @@ public import PushCore
 /// let notification = try PushNotification().with(APNsPush(.liveActivity(update)))
 /// ```
 ///
-/// Source: Apple, "Sending notification requests to APNs" (specs: APNs sections 3 and 4), read 2026-08.
+/// Source: Apple, "Sending notification requests to APNs", read 2026-08.
 public struct APNsPush: PlatformPayload, Hashable {
     /// `apns`.
     public static var kind: BackendKind { APNsBackend.kind }

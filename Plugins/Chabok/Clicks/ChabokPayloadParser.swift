@@ -2,7 +2,7 @@ public import PushCore
 
 /// Reads the payload of a clicked notification.
 ///
-/// A pure function of the payload; nothing in a payload can make it fail (specs: Chabok sections 2 and 20).
+/// A pure function of the payload; nothing in a payload can make it fail.
 public enum ChabokPayloadParser {
     /// Reads a payload.
     ///

@@ -1,6 +1,6 @@
 /// Where one message to one device stands, in Chabok's words; reports move it forward and never back.
 ///
-/// For programs that follow messages without a gateway, whose own states are fewer (specs: Chabok section 21).
+/// For programs that follow messages without a gateway, whose own states are fewer.
 public struct ChabokProgress: Sendable, Hashable {
     /// A state.
     public enum State: Int, Sendable, CaseIterable, Comparable {

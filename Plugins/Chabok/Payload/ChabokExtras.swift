@@ -4,7 +4,7 @@ public import PushCore
 ///
 /// What is nil stays as the notification has it, or as the backend is configured. Lay it over with
 /// ``PushCore/PushNotification/with(_:)``.
-/// Source: Chabok, "REST API", pages on sending, read 2026-08 (specs: Chabok section 9).
+/// Source: Chabok, "REST API", pages on sending, read 2026-08.
 public struct ChabokExtras: PlatformPayload, Hashable {
     /// `chabok`.
     public static var kind: BackendKind { ChabokBackend.kind }
@@ -91,7 +91,7 @@ public struct ChabokExtras: PlatformPayload, Hashable {
 
 /// How a notification of Chabok's looks, where the neutral one has no word for it.
 ///
-/// Source: Chabok, "REST API", the object `notification`, read 2026-08 (specs: Chabok section 9.2).
+/// Source: Chabok, "REST API", the object `notification`, read 2026-08.
 public struct ChabokLooks: Sendable, Hashable {
     /// Which way the text runs.
     public enum Direction: String, Sendable, Hashable {

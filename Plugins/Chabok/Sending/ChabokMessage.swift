@@ -1,6 +1,6 @@
 import PushCore
 
-/// A notification in Chabok's words: the body of a send but for its audience (specs: Chabok sections 9 and 18).
+/// A notification in Chabok's words: the body of a send but for its audience.
 struct ChabokMessage: Sendable {
     /// The longest that a message waits for its user.
     static let longestTimeToLive: Int64 = 30 * 86_400

@@ -4,7 +4,7 @@ public import PushCore
 ///
 /// What is nil stays as the notification has it. Lay it over with ``PushCore/PushNotification/with(_:)``; backends of other
 /// kinds do not see it, Apple's devices do not get it.
-/// Source: Firebase, REST resource `projects.messages`, `AndroidConfig` (specs: FCM section 3.2), read 2026-08.
+/// Source: Firebase, REST resource `projects.messages`, `AndroidConfig`, read 2026-08.
 public struct FCMAndroid: PlatformPayload, Hashable {
     /// `fcm`.
     public static var kind: BackendKind { FCMBackend.kind }

@@ -3,7 +3,7 @@ public import PushCore
 
 /// What Android shows for a message, in Android's words.
 ///
-/// Source: Firebase, REST resource `projects.messages`, `AndroidNotification` (specs: FCM section 3.2), read 2026-08.
+/// Source: Firebase, REST resource `projects.messages`, `AndroidNotification`, read 2026-08.
 public struct FCMAndroidNotification: Sendable, Hashable {
     /// How prominently it is shown, below Android 8.
     public enum Priority: String, Sendable, Hashable {

@@ -4,8 +4,8 @@ public import PushCore
 ///
 /// Headers and payload are Apple's own, and have the form of the overrides that `APNsPush` of PushAPNs makes:
 /// ``init(_:liveActivityToken:)`` takes those.
-/// Source: Firebase, REST resource `projects.messages`, `ApnsConfig`, and "Get started with Live Activity" (specs: FCM section
-/// 3.2), read 2026-08.
+/// Source: Firebase, REST resource `projects.messages`, `ApnsConfig`, and "Get started with Live Activity",
+/// read 2026-08.
 public struct FCMApple: PlatformPayload, Hashable {
     /// `fcm`.
     public static var kind: BackendKind { FCMBackend.kind }

@@ -3,7 +3,7 @@ public import PushCore
 /// What only browsers get of a message that goes through Google: members of a topic, or of topics by a condition.
 ///
 /// A message to a single token goes without it, since Chapar's tokens of Google's are those of Android and of Apple's devices.
-/// Source: Firebase, REST resource `projects.messages`, `WebpushConfig` (specs: FCM section 3.2), read 2026-08.
+/// Source: Firebase, REST resource `projects.messages`, `WebpushConfig`, read 2026-08.
 public struct FCMWeb: PlatformPayload, Hashable {
     /// `fcm`.
     public static var kind: BackendKind { FCMBackend.kind }

@@ -4,7 +4,7 @@ public import PushCore
 ///
 /// What is nil stays as the notification has it. Lay it over with ``PushCore/PushNotification/with(_:)``; backends of other
 /// kinds do not see it.
-/// Source: Huawei, Push Kit, "Message sending", `AndroidConfig` (specs: HMS section 3.2), read 2026-08.
+/// Source: Huawei, Push Kit, "Message sending", `AndroidConfig`, read 2026-08.
 public struct HMSAndroid: PlatformPayload, Hashable {
     /// `hms`.
     public static var kind: BackendKind { HMSBackend.kind }

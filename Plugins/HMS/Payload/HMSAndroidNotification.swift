@@ -3,7 +3,7 @@ public import PushCore
 
 /// What a Huawei phone shows for a message, in Huawei's words.
 ///
-/// Source: Huawei, Push Kit, "Message sending", `AndroidNotification` (specs: HMS section 3.2), read 2026-08.
+/// Source: Huawei, Push Kit, "Message sending", `AndroidNotification`, read 2026-08.
 public struct HMSAndroidNotification: Sendable, Hashable {
     /// How much it may disturb.
     public enum Importance: String, Sendable, Hashable {

@@ -4,7 +4,7 @@ public import PushCore
 ///
 /// Headers and payload are Apple's own, and have the form of the overrides that `APNsPush` of PushAPNs makes: ``init(_:)``
 /// takes those.
-/// Source: Huawei, Push Kit, `ApnsConfig` (specs: HMS section 3.2), read 2026-08.
+/// Source: Huawei, Push Kit, `ApnsConfig`, read 2026-08.
 public struct HMSApple: PlatformPayload, Hashable {
     /// `hms`.
     public static var kind: BackendKind { HMSBackend.kind }

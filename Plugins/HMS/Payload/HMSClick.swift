@@ -2,7 +2,7 @@ import PushCore
 
 /// What a tap on a notification does on a Huawei phone.
 ///
-/// Source: Huawei, Push Kit, `ClickAction` (specs: HMS section 3.2), read 2026-08.
+/// Source: Huawei, Push Kit, `ClickAction`, read 2026-08.
 public enum HMSClick: Sendable, Hashable {
     /// Opens the app.
     case app
@@ -25,7 +25,7 @@ public enum HMSClick: Sendable, Hashable {
 
 /// A button below a notification on a Huawei phone.
 ///
-/// Source: Huawei, Push Kit, `Button` (specs: HMS section 3.2), read 2026-08.
+/// Source: Huawei, Push Kit, `Button`, read 2026-08.
 public struct HMSButton: Sendable, Hashable {
     /// What a tap does.
     public enum Action: Sendable, Hashable {
@@ -70,7 +70,7 @@ public struct HMSButton: Sendable, Hashable {
 
 /// The number on an app's icon on a Huawei phone.
 ///
-/// Source: Huawei, Push Kit, `BadgeNotification` (specs: HMS section 3.2), read 2026-08.
+/// Source: Huawei, Push Kit, `BadgeNotification`, read 2026-08.
 public struct HMSBadge: Sendable, Hashable {
     /// How the number changes.
     public enum Change: Sendable, Hashable {
@@ -104,7 +104,7 @@ public struct HMSBadge: Sendable, Hashable {
 
 /// How the light of a Huawei phone blinks.
 ///
-/// Source: Huawei, Push Kit, `LightSettings` (specs: HMS section 3.2), read 2026-08.
+/// Source: Huawei, Push Kit, `LightSettings`, read 2026-08.
 public struct HMSLight: Sendable, Hashable {
     /// The share of red, 0 to 1.
     public var red: Double

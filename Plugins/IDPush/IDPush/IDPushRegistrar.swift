@@ -176,7 +176,7 @@ struct IDPushRegistrar: DeviceRegistrar, SubscriptionManager, TagEditor {
         return record
     }
 
-    /// One action, with its answer's meaning (specs: IDPush section 20.4); what nobody can read is asked three times.
+    /// One action, with its answer's meaning; what nobody can read is asked three times.
     private func exchange(
         _ action: IDPushAction,
         playerID: String?,

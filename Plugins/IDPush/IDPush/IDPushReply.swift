@@ -1,7 +1,7 @@
 import Foundation
 public import PushCore
 
-/// What an answer of IDPush means for the action that was asked for (specs: IDPush section 6).
+/// What an answer of IDPush means for the action that was asked for.
 public struct IDPushReply: Sendable, Hashable {
     /// What went wrong; nil when the action is done.
     public let error: IDPushActionError?

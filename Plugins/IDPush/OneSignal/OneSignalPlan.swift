@@ -160,7 +160,7 @@ struct OneSignalPlan: Sendable {
 }
 
 extension OneSignalVerdict {
-    /// The meaning of an answer to a create: the id decides, never the status (specs: OneSignal section 14.4).
+    /// The meaning of an answer to a create: the id decides, never the status.
     init(_ answer: OneSignalAnswer, for chunk: OneSignalChunk) {
         let isForAudience = if case .audience = chunk.form { true } else { false }
         guard (200..<300).contains(answer.status) else {

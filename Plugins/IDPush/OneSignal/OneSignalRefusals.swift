@@ -1,7 +1,7 @@
 import Foundation
 import PushCore
 
-/// What OneSignal's errors mean for whoever waits: the one table (specs: OneSignal section 18).
+/// What OneSignal's errors mean for whoever waits: the one table.
 enum OneSignalRefusals {
     /// An answer to a create that made nothing.
     static func refusal(_ answer: OneSignalAnswer) -> Refusal {

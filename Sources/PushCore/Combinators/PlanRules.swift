@@ -7,8 +7,7 @@ public import Foundation
 /// * a gap under ``DeliveryPlan/UnknownRule/next``: while a backend is left and there is time, it gets its turn;
 /// * a message that may have arrived reported as failed.
 ///
-/// Source of the rules: DESIGN "The way of a notification", PRODUCT rows M5 and A1, and each platform's error table, which
-/// the plugin has turned into a ``Refusal/Advice`` already.
+/// What a platform's error table says, its plugin has turned into a ``Refusal/Advice`` already.
 public struct PlanRules: Sendable, Hashable {
     /// How often is tried, how long is waited.
     public var retry: RetryPolicy

@@ -1,6 +1,6 @@
 /// Appends compact JSON to a byte buffer: the one writer of payloads, answers, events and stored attempts.
 ///
-/// Slashes are not escaped, since payload limits count bytes after encoding (specs: APNs section 4).
+/// Slashes are not escaped, since payload limits count bytes after encoding.
 /// The caller is trusted to open and close in order; commas are the writer's business.
 public struct JSONWriter: Sendable {
     /// What has been written.

@@ -86,7 +86,7 @@ public struct Refusal: Sendable, Hashable {
         /// Whether the platform's word suffices.
         ///
         /// False for reasons that a wrong configuration causes as well
-        /// (APNs `BadDeviceToken`): those are held back when they come in numbers (specs: APNs section 6.4).
+        /// (APNs `BadDeviceToken`): those are held back when they come in numbers.
         public var isCertain: Bool
 
         /// Makes an invalidation.

@@ -8,7 +8,7 @@ struct APNsManagementAnswer {
     var body: [UInt8] = []
 }
 
-/// Channel management and broadcast, as specs section 12 lays them out. Apple documents no order of checks here; this one
+/// Channel management and broadcast, as Apple lays them out. Apple documents no order of checks here; this one
 /// follows that of device sends.
 extension APNsRules {
     /// Judges a call to a management listener, and carries it out.

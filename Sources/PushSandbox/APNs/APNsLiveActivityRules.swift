@@ -1,6 +1,6 @@
 internal import PushCore
 
-/// What the payload of a Live Activity push must hold, as specs section 11 lays it out.
+/// What the payload of a Live Activity push must hold, as Apple documents it.
 ///
 /// The service does not say what it thinks of such a payload, and a device drops a bad one in silence. A simulator that
 /// refuses it lets a mistake be seen; only the strict form does. Written from Apple's text and not from the plugin.

@@ -27,7 +27,7 @@ final class APNsPeer: SandboxHTTP2Peer {
         streamLimit = isProven ? streams.afterFirstPush : streams.beforeFirstPush
     }
 
-    /// What APNs has been seen to open with (specs section 8.1).
+    /// What APNs has been seen to open with.
     var openingSettings: [HTTP2ServerSession.Setting] {
         [
             .init(id: 1, value: 4096), .maximumStreams(streamLimit), .initialWindow(65535), .init(id: 5, value: 16384),

@@ -31,7 +31,7 @@ public struct APNsRefusal: Error, Sendable, Hashable {
         return writer.bytes
     }
 
-    // The reasons of Apple's table, in the order in which the simulator checks for them (specs section 15.2).
+    // The reasons of Apple's table, in the order in which the simulator checks for them.
     static let badMessageID = APNsRefusal(400, "BadMessageId")
     static let methodNotAllowed = APNsRefusal(405, "MethodNotAllowed")
     static let duplicateHeaders = APNsRefusal(400, "DuplicateHeaders")
@@ -63,7 +63,7 @@ public struct APNsRefusal: Error, Sendable, Hashable {
     static let internalServerError = APNsRefusal(500, "InternalServerError")
     static let serviceUnavailable = APNsRefusal(503, "ServiceUnavailable")
 
-    // Reasons of channel management and broadcast alone (specs section 12).
+    // Reasons of channel management and broadcast alone.
     static let badChannelID = APNsRefusal(400, "BadChannelId")
     static let missingChannelID = APNsRefusal(400, "MissingChannelId")
     static let channelNotRegistered = APNsRefusal(400, "ChannelNotRegistered")

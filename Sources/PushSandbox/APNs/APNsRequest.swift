@@ -59,7 +59,7 @@ struct APNsRequest {
     }
 }
 
-/// The push types of specs section 3.1, with what they ask of the topic.
+/// The push types of Apple's `apns-push-type`, with what they ask of the topic.
 enum APNsPushType: String, CaseIterable {
     case alert
     case background

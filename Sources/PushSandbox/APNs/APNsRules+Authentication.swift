@@ -11,7 +11,7 @@ extension APNsRules {
         world: APNsWorld
     ) throws(APNsRefusal) {
         if let certificate = connection.certificate {
-            // With a certificate the header is ignored (specs section 2.1).
+            // With a certificate the header is ignored.
             guard certificate.environments.contains(environment) else { throw .badCertificateEnvironment }
             let type = request.pushType.flatMap(APNsPushType.init(rawValue:))
             // Apple names no reason for this; `Forbidden` is its word for an action that is not allowed.

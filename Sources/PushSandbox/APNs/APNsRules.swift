@@ -28,7 +28,7 @@ struct APNsPush {
     var delay: Duration = .zero
 }
 
-/// Decides what APNs would answer to a device send, in the order of specs section 15.2.
+/// Decides what APNs would answer to a device send, in the order of the reasons of ``APNsRefusal``.
 ///
 /// A pure value: time comes as a parameter, what is known about the world and the connection as `inout` state, the
 /// verdict goes out as a push or a thrown refusal. It sends nothing and counts nothing.
@@ -84,7 +84,7 @@ struct APNsRules {
                 throw .topicDisallowed
             }
         } else if let token {
-            // A connection goes on with the topics its key had at the first accepted push (specs section 2.2).
+            // A connection goes on with the topics its key had at the first accepted push.
             let bound = connection.bound.flatMap { $0.keyID == token.keyID ? $0.topics : nil }
             let topics = bound ?? world.keys[token.keyID]?.topics ?? .all
             guard topics.allows(topic, bundleID: bundleID) else { throw .topicDisallowed }

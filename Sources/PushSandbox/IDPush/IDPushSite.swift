@@ -1,7 +1,7 @@
 internal import Foundation
 internal import PushCore
 
-/// IDPush: two routes, forms only, over OneSignal's table of players (specs: IDPush sections 4 to 6).
+/// IDPush: two routes, forms only, over OneSignal's table of players.
 struct IDPushSite: SandboxSite {
     private static let shared = ["project_id", "device_type", "game_version", "device_model", "device_os"]
 

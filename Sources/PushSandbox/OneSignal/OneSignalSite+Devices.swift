@@ -1,7 +1,7 @@
 internal import Foundation
 internal import PushCore
 
-/// Users with their subscriptions, and the legacy players (specs: OneSignal sections 12 and 13).
+/// Users with their subscriptions, and the legacy players.
 extension OneSignalSite {
     private static let types: Set<String> = [
         "iOSPush", "AndroidPush", "HuaweiPush", "FireOSPush", "WindowsPush", "macOSPush", "ChromePush", "FirefoxPush",

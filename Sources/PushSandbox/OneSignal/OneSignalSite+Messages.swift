@@ -1,7 +1,7 @@
 internal import Foundation
 internal import PushCore
 
-/// Creating, viewing and cancelling messages (specs: OneSignal sections 14 to 16).
+/// Creating, viewing and cancelling messages.
 extension OneSignalSite {
     /// How long a key and a message are remembered.
     private static let memory: TimeInterval = 30 * 86400

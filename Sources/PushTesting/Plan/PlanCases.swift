@@ -1,6 +1,6 @@
 internal import PushCore
 
-/// The suite that every interpreter of `DeliveryPlan` must pass (PRODUCT rows A1 and A6): each kind of outcome under each
+/// The suite that every interpreter of `DeliveryPlan` must pass: each kind of outcome under each
 /// rule at each step, and what happens between steps.
 public enum PlanCases {
     /// All of it.

@@ -6,7 +6,7 @@ import Testing
 
 @testable import PushGateway
 
-/// The suite of plans that the combinators in memory pass as well (PRODUCT row A6), over the dispatcher and the embedded
+/// The suite of plans that the combinators in memory pass as well, over the dispatcher and the embedded
 /// store: one gateway in which every case has backends and a device of its own.
 @Suite("The suite of plans over the gateway", .timeLimit(.minutes(5)))
 struct PlanSuiteTests {

@@ -4,7 +4,7 @@ public import PushCore
 ///
 /// What is nil stays as the notification has it, or as the app's settings at OneSignal. Lay it over with
 /// ``PushCore/PushNotification/with(_:)``; it counts for what IDPush sends through OneSignal too.
-/// Source: OneSignal, "Create message" (specs: IDPush and OneSignal section 14.3), read 2026-08.
+/// Source: OneSignal, "Create message", read 2026-08.
 public struct OneSignalExtras: PlatformPayload, Hashable {
     /// `onesignal`.
     public static var kind: BackendKind { OneSignalBackend.kind }

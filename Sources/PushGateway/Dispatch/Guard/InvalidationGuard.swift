@@ -5,7 +5,7 @@ internal import PushCore
 ///
 /// A wrong environment or topic makes a platform call every token dead. So above a share the verdicts are doubted: those
 /// of the window are taken back, further ones are held back, and an operator decides. Pure: time comes in, a verdict goes
-/// out. Source: specs/apns.md section 6.4.
+/// out.
 struct InvalidationGuard: Sendable {
     /// What to do with the dead-token answers that were just noted.
     enum Verdict: Equatable {

@@ -17,12 +17,13 @@ struct AnyLanguageTests {
     private static func withService(_ body: (Int, FileHandle) async throws -> Void) async throws {
         let process = Process()
         process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
-        process.arguments = ["timeout", "60", "python3", program, "0", secret]
+        process.arguments = ["timeout", "-s", "KILL", "60", "python3", program, "0", secret]
         let output = Pipe()
         process.standardOutput = output
         process.standardError = FileHandle.nullDevice
         try process.run()
-        defer { kill(process.processIdentifier, SIGKILL) }
+        // The group that `timeout` makes for itself and the service: killed alone, it would leave the service behind.
+        defer { kill(-process.processIdentifier, SIGKILL) }
         var line = ""
         while !line.contains("\n") {
             let more = output.fileHandleForReading.availableData

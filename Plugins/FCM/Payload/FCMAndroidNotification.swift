@@ -94,8 +94,8 @@ public struct FCMAndroidNotification: Sendable, Hashable {
     /// The members of `android.notification`.
     var members: JSONObject {
         var members = JSONObject()
-        Self.put(title, as: "title", into: &members)
-        Self.put(body, as: "body", into: &members)
+        title?.put(as: "title", into: &members)
+        body?.put(as: "body", into: &members)
         for (name, text) in [
             ("icon", icon), ("color", color), ("sound", sound), ("tag", tag), ("click_action", clickAction),
             ("channel_id", channelID), ("ticker", ticker), ("image", image),
@@ -114,16 +114,6 @@ public struct FCMAndroidNotification: Sendable, Hashable {
         members["notification_count"] = count.map { .integer(Int64($0)) }
         members["light_settings"] = light?.value
         return members
-    }
-
-    private static func put(_ text: AppText?, as name: String, into members: inout JSONObject) {
-        switch text {
-        case nil: break
-        case .plain(let text)?: members[name] = .string(text)
-        case .key(let key, let arguments)?:
-            members["\(name)_loc_key"] = .string(key)
-            if !arguments.isEmpty { members["\(name)_loc_args"] = .texts(arguments) }
-        }
     }
 }
 

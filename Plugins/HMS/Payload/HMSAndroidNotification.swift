@@ -102,8 +102,8 @@ public struct HMSAndroidNotification: Sendable, Hashable {
     /// The members of `android.notification`.
     var members: JSONObject {
         var members = JSONObject()
-        Self.put(title, as: "title", into: &members)
-        Self.put(body, as: "body", into: &members)
+        title?.put(as: "title", into: &members)
+        body?.put(as: "body", into: &members)
         for (name, text) in [
             ("icon", icon), ("color", color), ("sound", sound), ("tag", tag), ("channel_id", channelID),
             ("notify_summary", summary), ("image", image), ("group", group), ("importance", importance?.rawValue),
@@ -142,16 +142,6 @@ public struct HMSAndroidNotification: Sendable, Hashable {
         case nil: break
         }
         return members
-    }
-
-    private static func put(_ text: AppText?, as name: String, into members: inout JSONObject) {
-        switch text {
-        case nil: break
-        case .plain(let text)?: members[name] = .string(text)
-        case .key(let key, let arguments)?:
-            members["\(name)_loc_key"] = .string(key)
-            if !arguments.isEmpty { members["\(name)_loc_args"] = .texts(arguments) }
-        }
     }
 
     private static func milliseconds(_ duration: Duration) -> Int64 {

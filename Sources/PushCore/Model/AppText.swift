@@ -10,4 +10,14 @@ public enum AppText: Sendable, Hashable, ExpressibleByStringLiteral {
 
     /// The text itself.
     public init(stringLiteral value: String) { self = .plain(value) }
+
+    /// Writes it in the form that Android's platforms share: `title`, or `title_loc_key` and `title_loc_args`.
+    package func put(as name: String, into members: inout JSONObject) {
+        switch self {
+        case .plain(let text): members[name] = .string(text)
+        case .key(let key, let arguments):
+            members["\(name)_loc_key"] = .string(key)
+            if !arguments.isEmpty { members["\(name)_loc_args"] = .texts(arguments) }
+        }
+    }
 }

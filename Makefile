@@ -31,8 +31,8 @@ test: test-deps lint  ## Everything that CI checks
 	@[ -d .build/debug ] || echo "First build with tests: about ten minutes on two cores."
 	swift build --build-tests
 	export CHAPAR_PYTHON=python3; [ -x .venv/bin/python ] && CHAPAR_PYTHON=$$PWD/.venv/bin/python; \
-	    swift test --skip-build --no-parallel --skip ChaparTests
-	swift test --skip-build --no-parallel --filter ChaparTests
+	    ./.ci/swift-test --skip-build --no-parallel --skip ChaparTests
+	./.ci/swift-test --skip-build --no-parallel --filter ChaparTests
 	.build/debug/ComposeInCode
 	./.ci/docs
 	$(CHAPAR) demo --once

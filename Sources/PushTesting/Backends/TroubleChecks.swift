@@ -183,15 +183,19 @@ extension BackendConformance {
     // MARK: Endings
 
     private static func survivesCancellation(_ subject: Subject) async throws {
-        let before = await subject.taken?()
-        let sending = begin(subject, 0..<5)
-        sending.task.cancel()
-        try await within(subject.deadline + subject.patience, "a cancelled send did not end") {
-            await sending.task.value
-        }
-        let accepted = try sending.tally.check().count { if case .accepted = $0 { true } else { false } }
-        if let before, let after = await subject.taken?() {
-            try expect(accepted == 0 || after > before, "\(accepted) were accepted, and the platform has none of them")
+        // Once cancelled before it begins, once at any moment.
+        for isCancelledFirst in [true, false] {
+            let before = await subject.taken?()
+            let sending = begin(subject, 0..<5, whenCancelled: isCancelledFirst)
+            sending.task.cancel()
+            try await within(subject.deadline + subject.patience, "a cancelled send did not end") {
+                await sending.task.value
+            }
+            let accepted = try sending.tally.check().count { if case .accepted = $0 { true } else { false } }
+            if let before, let after = await subject.taken?() {
+                let isTrue = accepted == 0 || after > before
+                try expect(isTrue, "\(accepted) were accepted, and the platform has none of them")
+            }
         }
     }
 
@@ -232,13 +236,20 @@ extension BackendConformance {
         try expectNoSuccess(try sending.tally.check(), "without an answer")
     }
 
-    /// Begins a send, whose end the caller waits for.
-    private static func begin(_ subject: Subject, _ numbers: Range<Int>) -> (task: Task<Void, Never>, tally: SendTally)
-    {
+    /// Begins a send, whose end the caller waits for; on demand only once its task has been cancelled.
+    private static func begin(
+        _ subject: Subject,
+        _ numbers: Range<Int>,
+        whenCancelled: Bool = false
+    ) -> (task: Task<Void, Never>, tally: SendTally) {
         let requests = [subject.request(numbers)]
         let tally = SendTally(requests)
         let backend = subject.backend
-        return (Task { await backend.send(requests) { tally.take($0) } }, tally)
+        let task = Task {
+            while whenCancelled, !Task.isCancelled { await Task.yield() }
+            await backend.send(requests) { tally.take($0) }
+        }
+        return (task, tally)
     }
 
     /// Begins a send, and returns once the platform has seen something of it, where the subject can tell.

@@ -97,7 +97,9 @@ struct OperationLaneTests {
             _ = try await rig.store.put([rig.device("slow"), rig.device("quick")])
             try await rig.store.add([rig.subscription("slow"), rig.subscription("slow"), rig.subscription("quick")])
             try await rig.run(["crm": platform], registers: false) { _, _ in
-                try await rig.until("the quick one") { platform.words.contains("subscription quick") }
+                try await rig.until("the quick one") {
+                    platform.words.contains("subscription quick") && platform.calls.contains { $0.device.id == "slow" }
+                }
                 #expect(platform.calls.count { $0.device.id == "slow" } == 1, "the second one waits for the first")
                 try await rig.until(by: .seconds(1)) { try await rig.store.operationDepths().isEmpty }
             }

@@ -15,7 +15,7 @@ struct SocketHarness: Sendable {
     /// Starts both, runs `body`, and ends both whatever happens.
     static func run(
         _ configuration: APNsSimulatorConfiguration = APNsSimulatorConfiguration(),
-        timeout: Duration = .seconds(10),
+        timeout: Duration = .seconds(30),
         connections: Int = 4,
         topic: String = bundleID,
         environment: APNsOptions.Environment = .production,
@@ -65,6 +65,17 @@ struct SocketHarness: Sendable {
     func warmUp() async -> DeliveryOutcome {
         simulator.register(tokens: [goodToken], topic: bundleID)
         return await send()
+    }
+
+    /// Waits until the client knows that it may have so many streams open.
+    func hasWindow(_ window: Int) async -> Bool {
+        let clock = ContinuousClock()
+        let end = clock.now + .seconds(20)
+        while backend.window != window {
+            guard clock.now < end else { return false }
+            await Task.yield()
+        }
+        return true
     }
 
     /// Sends one message.

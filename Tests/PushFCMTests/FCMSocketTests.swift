@@ -162,8 +162,9 @@ struct FCMSocketTests {
 
     @Test("Silence ends with the deadline, and nobody knows what became of the message")
     func silence() async throws {
-        try await SocketHarness.run(timeout: .milliseconds(300)) { harness in
-            await harness.warmUp()
+        // Long enough for two handshakes and an access token on a busy machine.
+        try await SocketHarness.run(timeout: .seconds(4)) { harness in
+            #expect(await harness.warmUp().acceptance != nil)
             harness.simulator.add(FaultRule(match: FaultMatch(listener: "send", count: 1), .silence))
             #expect(await harness.send().unknown?.reason == "deadline")
         }
@@ -210,7 +211,8 @@ struct FCMSocketTests {
     func topicQuota() async throws {
         var configuration = FCMSimulatorConfiguration()
         configuration.quotas.topics = 2
-        try await SocketHarness.run(configuration) { harness in
+        // The quota is for a minute, and a new one must not begin in between.
+        try await SocketHarness.run(configuration, time: ManualTime(Date())) { harness in
             await harness.warmUp()
             var outcomes: [DeliveryOutcome] = []
             for _ in 0..<4 {
@@ -228,7 +230,7 @@ struct FCMSocketTests {
         var configuration = FCMSimulatorConfiguration()
         configuration.quotas.device = 1
         configuration.quotas.retryAfter = 17
-        try await SocketHarness.run(configuration) { harness in
+        try await SocketHarness.run(configuration, time: ManualTime(Date())) { harness in
             await harness.warmUp()
             #expect(await harness.send().refusal?.advice == .slowRecipient(after: .seconds(17)))
             harness.simulator.register(tokens: [deviceToken(1)])

@@ -51,7 +51,7 @@ struct HMSConnectionTests {
         func unreachable(_ options: inout HMSOptions, _ simulator: HMSSimulator) {
             options.common.baseURL = HTTPEndpoint(host: "127.0.0.1", port: 1)
         }
-        try await Harness.run(timeout: .seconds(2), change: unreachable) { harness in
+        try await Harness.run(timeout: .seconds(4), change: unreachable) { harness in
             let refusal = try #require(await harness.sendOne().refusal)
             #expect(refusal.kind == .platform)
             #expect(refusal.reason == "connect_failed")

@@ -1,4 +1,5 @@
 import Logging
+import NIOCore
 import PushCore
 import Synchronization
 import Testing
@@ -85,17 +86,23 @@ struct PushClientTests {
 
     @Test("Everyone who ends it waits for the one end")
     func twice() async throws {
+        // The end takes a while, so that who does not wait for it comes too early.
+        let server = try await HTTP1Server.start { _, context in
+            let channel = context.channel
+            channel.eventLoop.scheduleTask(in: .milliseconds(300)) { channel.close(promise: nil) }
+        }
         let client = PushClient(logger: silent)
-        let probe = try client.backend("probe") { try ProbeBackend($0, url: "http://127.0.0.1:9") }
+        let probe = try client.backend("probe") { try ProbeBackend($0, url: server.url) }
         await withTaskGroup(of: Int.self) { tasks in
             for _ in 0..<10 {
                 tasks.addTask {
-                    await client.shutdown(grace: .seconds(1))
+                    await client.shutdown(grace: .seconds(20))
                     return probe.ends.count
                 }
             }
             for await count in tasks { #expect(count == 1) }
         }
+        try await server.stop()
     }
 
     @Test("A backend's logger carries its name")

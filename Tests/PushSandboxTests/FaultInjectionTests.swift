@@ -122,7 +122,7 @@ struct FaultInjectionTests {
                 match: FaultMatch(requests: 4...4),
                 [.goAway(SandboxGoAway(reason: "Shutdown", last: .middle, ending: .afterAnswers))]
             ),
-            FaultRule(match: FaultMatch(requests: 1...3), .delay(.milliseconds(100))),
+            FaultRule(match: FaultMatch(requests: 1...3), .delay(.seconds(1))),
         ]
         try await run(APNsSimulatorConfiguration(), rules) { simulator, client, jwt in
             for stream: Int32 in [1, 3, 5, 7] { client.push(stream, to: Self.token, jwt: jwt) }

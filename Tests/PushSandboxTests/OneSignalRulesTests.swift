@@ -2,6 +2,7 @@ import Foundation
 import Logging
 import PushCore
 import PushHTTP
+import PushTesting
 import Testing
 
 @testable import PushSandbox
@@ -11,9 +12,10 @@ import Testing
 struct OneSignalRulesTests {
     private func run(
         _ rules: OneSignalSimulator.Rules = .init(),
+        time: any TimeSource = SystemTime(),
         _ body: (OneSignalSimulator, _ api: any HTTPPool, _ idPush: any HTTPPool) async throws -> Void
     ) async throws {
-        try await OneSignalSimulator.run(rules) { simulator in
+        try await OneSignalSimulator.run(rules, time: time) { simulator in
             let transport = NIOTransport(logger: Logger(label: "test"))
             func pool(_ url: String) throws -> any HTTPPool {
                 let base = try #require(HTTPBaseURL(url: url))
@@ -94,7 +96,8 @@ struct OneSignalRulesTests {
     func quotas() async throws {
         var rules = OneSignalSimulator.Rules()
         rules.createsPerSecond = 3
-        try await run(rules) { simulator, api, _ in
+        // Its clock stands still, so that a slow machine stays above the quota too.
+        try await run(rules, time: ManualTime()) { simulator, api, _ in
             let id = simulator.addPlayers(1)[0]
             let body = #"{\#(Self.app),\#(Self.text),"include_subscription_ids":["\#(id)"]}"#
             var refused: [HTTPAnswer] = []

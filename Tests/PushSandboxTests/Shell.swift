@@ -9,11 +9,12 @@ enum Shell {
 
     /// Runs a program to its end, standard output and error together.
     ///
-    /// It is killed after half a minute.
+    /// It is killed after half a minute. What it asks for is on this machine, so it hears of no proxy.
     static func run(_ arguments: [String]) async throws -> Outcome {
         let process = Process()
         process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
         process.arguments = ["timeout", "30"] + arguments
+        process.environment = ProcessInfo.processInfo.environment.filter { !$0.key.lowercased().hasSuffix("_proxy") }
         let file = FileManager.default.temporaryDirectory.appendingPathComponent("chapar-\(UUID().uuidString)")
         _ = FileManager.default.createFile(atPath: file.path, contents: nil)
         defer { try? FileManager.default.removeItem(at: file) }

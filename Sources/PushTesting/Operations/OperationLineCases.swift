@@ -117,13 +117,13 @@ extension OperationStoreConformance {
                     patience: .seconds(60)
                 )
             }
-            try expect(try await fixture.advance(until: later).map(\.attempt), is: [2], "what comes due")
+            try expect(try await fixture.time.advance(until: later).map(\.attempt), is: [2], "what comes due")
         },
         OperationStoreConformanceCase("A claim without work ends with its patience, and with its task") { fixture in
             let patient = Task {
                 try await fixture.store.claimOperations(of: "crm", limit: 5, lease: .seconds(60), patience: .seconds(2))
             }
-            try expect(try await fixture.advance(until: patient).count, is: 0, "what it gets")
+            try expect(try await fixture.time.advance(until: patient).count, is: 0, "what it gets")
             let cancelled = Task {
                 try await fixture.store.claimOperations(
                     of: "crm",
@@ -136,24 +136,4 @@ extension OperationStoreConformance {
             try expect(try await cancelled.value.count, is: 0, "what a cancelled one gets")
         },
     ]
-}
-
-extension OperationFixture {
-    /// Moves the clock, a little at a time, until something that waits on it is done.
-    func advance<Value: Sendable>(until task: Task<Value, any Error>) async throws -> Value {
-        let isDone = Flag()
-        let watcher = Task {
-            defer { isDone.set() }
-            return try await task.value
-        }
-        for _ in 0..<2_000 where !isDone.isSet {
-            time.advance(by: .milliseconds(50))
-            try await Task.sleep(for: .milliseconds(1))
-        }
-        guard isDone.isSet else {
-            task.cancel()
-            throw ConformanceFailure("still waiting after 100 s of the store's time")
-        }
-        return try await watcher.value
-    }
 }

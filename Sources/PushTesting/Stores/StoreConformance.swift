@@ -71,26 +71,9 @@ struct StoreFixture: Sendable {
         return try await open()
     }
 
-    /// Moves the clock, a little at a time, until something that waits on it is done.
-    func advance<Value: Sendable>(
-        by step: Duration = .milliseconds(50),
-        until task: Task<Value, any Error>,
-        line: Int = #line
-    ) async throws -> Value {
-        let isDone = Flag()
-        let watcher = Task {
-            defer { isDone.set() }
-            return try await task.value
-        }
-        for _ in 0..<2_000 where !isDone.isSet {
-            time.advance(by: step)
-            try await Task.sleep(for: .milliseconds(1))
-        }
-        guard isDone.isSet else {
-            task.cancel()
-            throw ConformanceFailure("line \(line): still waiting after 100 s of the store's time")
-        }
-        return try await watcher.value
+    /// Moves the clock until something that waits on it is done.
+    func advance<Value: Sendable>(until task: Task<Value, any Error>, line: Int = #line) async throws -> Value {
+        try await time.advance(until: task, line: line)
     }
 }
 

@@ -150,9 +150,11 @@ final class RecordingHooks: OAuth2Hooks {
     func shouldDropCredential(_ error: OAuth2Error) async { notices.add("log out") }
 }
 
-/// A store on a disk that may be full.
+/// A store on a disk that may be full, and that somebody else may write to just before.
 final class FullDisk: Sendable {
     let isFull = Mutex(false)
+    /// Run once, when the next credential is about to be saved.
+    let beforeSave: Mutex<(@Sendable () -> Void)?> = Mutex(nil)
 
     func around(_ store: MemoryCredentialStore) -> any CredentialStore { Store(disk: self, inner: store) }
 
@@ -166,6 +168,7 @@ final class FullDisk: Sendable {
             _ credential: OAuthCredential,
             expecting expected: CredentialRevision?
         ) async throws(OAuth2Error) -> CredentialRevision? {
+            disk.beforeSave.withLock { $0.take() }?()
             if disk.isFull.withLock({ $0 }) { throw .storeFailed("the disk is full") }
             return try await inner.save(credential, expecting: expected)
         }

@@ -291,17 +291,21 @@ struct OAuth2ScenarioTests {
 
     @Test("A credential that an operator stores during a refresh wins")
     func operatorWins() async throws {
-        try await OAuth2Harness.run { harness in
+        let disk = FullDisk()
+        try await OAuth2Harness.run(wrap: { disk.around($0) }) { harness in
             _ = await harness.ask()
             harness.server.revokeAccessTokens()
-            harness.server.add([tokenFault(.delay(.milliseconds(150)), at: .processed)])
-            let request = Task { await harness.ask() }
-            while harness.server.counters.refreshed == 0 { await Task.yield() }
-            harness.store.replace(harness.server.issue(at: harness.clock.now))
-            let theirs = harness.store.credential
-            #expect(await request.value == "200")
-            #expect(harness.store.credential == theirs, "the refresh's own result was discarded")
-            #expect(await harness.strategy.credential == theirs)
+            let theirs = Recorder<OAuthCredential>()
+            disk.beforeSave.withLock {
+                $0 = {
+                    harness.store.replace(harness.server.issue(at: harness.clock.now))
+                    if let credential = harness.store.credential { theirs.add(credential) }
+                }
+            }
+            #expect(await harness.ask() == "200")
+            #expect(harness.server.counters.refreshed == 1 && theirs.all.count == 1)
+            #expect(harness.store.credential == theirs.all.first, "the refresh's own result was discarded")
+            #expect(await harness.strategy.credential == theirs.all.first)
         }
     }
 
@@ -467,7 +471,7 @@ struct OAuth2ScenarioTests {
     }
 
     /// A fault at the token endpoint.
-    private func tokenFault(_ step: FaultStep, at point: FaultRule.Point = .request) -> FaultRule {
-        FaultRule(at: point, match: FaultMatch(pathPrefix: OAuth2Simulator.tokenPath), step)
+    private func tokenFault(_ step: FaultStep) -> FaultRule {
+        FaultRule(match: FaultMatch(pathPrefix: OAuth2Simulator.tokenPath), step)
     }
 }

@@ -8,7 +8,7 @@ import Testing
 
 @testable import PushGateway
 
-@Suite("Operations are carried out", .timeLimit(.minutes(1)))
+@Suite("Operations are carried out", .timeLimit(.minutes(2)))
 struct OperationLaneTests {
     private static let down = PushError(.unavailable, "it is down", reason: "503")
 
@@ -101,7 +101,7 @@ struct OperationLaneTests {
                     platform.words.contains("subscription quick") && platform.calls.contains { $0.device.id == "slow" }
                 }
                 #expect(platform.calls.count { $0.device.id == "slow" } == 1, "the second one waits for the first")
-                try await rig.until(by: .seconds(1)) { try await rig.store.operationDepths().isEmpty }
+                try await rig.until(by: .milliseconds(250)) { try await rig.store.operationDepths().isEmpty }
             }
             let types = try await rig.events().map { $0["type"]?.stringValue }
             #expect(types == ["operation.done", "operation.retry", "operation.done", "operation.done"])
@@ -160,6 +160,7 @@ struct OperationLaneTests {
                 state.replace(rig.snapshot(["other": second]))
                 desk.install()
                 try await rig.until("the introduction") { second.words == ["register a"] }
+                try await rig.settled()
                 try await rig.store.add([rig.subscription("a")])
                 #expect(try await rig.store.operationDepths()["crm"]?.waiting == 1)
                 state.replace(rig.snapshot(["crm": second], registers: false))

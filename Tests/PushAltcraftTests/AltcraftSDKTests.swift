@@ -324,11 +324,9 @@ struct AltcraftSDKTests {
             await rig.sdk.pushSubscriptionFunctions.pushSubscribe()
             let task = Task { await rig.sdk.backgroundTasks.run() }
             var pauses: [Double] = []
-            for _ in 0..<5 {
-                pauses.append(await time.release().inSeconds)
-            }
+            for _ in 0..<4 { pauses.append(await time.release().inSeconds) }
+            pauses.append(await time.release { task.cancel() }.inSeconds)
             #expect(pauses == [1, 5.5, 30.25, 166.375, 10_800])
-            task.cancel()
             await task.value
             #expect(rig.codes.filter { $0 == 530 }.count == 4 && rig.codes.filter { $0 == 230 }.count == 1)
             #expect(rig.codes.contains(206) && rig.codes.contains(207) && rig.codes.last == 570)
@@ -348,9 +346,10 @@ final class StepTime: TimeSource {
         try Task.checkCancellation()
     }
 
-    /// Ends the next wait; how long it would have been.
-    func release() async -> Duration {
+    /// Ends the next wait, after something that is to be done while it lasts; how long it would have been.
+    func release(after body: () -> Void = {}) async -> Duration {
         for await (duration, continuation) in waits.stream {
+            body()
             continuation.resume()
             return duration
         }

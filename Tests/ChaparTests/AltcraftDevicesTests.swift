@@ -66,12 +66,14 @@ struct AltcraftDevicesTests {
             try Data().write(to: output)
             let process = Process()
             process.executableURL = URL(filePath: "/usr/bin/curl")
-            process.arguments = ["-sN", "--max-time", "40", url + "/v1/events?last=1000&types=backend.notice"]
+            process.arguments = [
+                "-sN", "--noproxy", "*", "--max-time", "40", url + "/v1/events?last=1000&types=backend.notice",
+            ]
             process.standardOutput = try FileHandle(forWritingTo: output)
             try process.run()
             defer { process.terminate() }
             return try await Program.wait("\(count) notices") {
-                let lines = try String(contentsOf: output, encoding: .utf8).split(separator: "\n")
+                let lines = String(decoding: try Data(contentsOf: output), as: UTF8.self).split(separator: "\n")
                 let found = lines.filter { $0.hasPrefix("data: ") }.compactMap {
                     try? JSONValue(parsing: Array($0.dropFirst(6).utf8))
                 }

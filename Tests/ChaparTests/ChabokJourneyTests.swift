@@ -189,12 +189,12 @@ private final class EventTail: Sendable {
         try Data().write(to: file)
         process = Process()
         process.executableURL = URL(filePath: "/usr/bin/env")
-        process.arguments = ["curl", "-s", "-N", "-H", "Last-Event-ID: 0", "\(url)/v1/events"]
+        process.arguments = ["curl", "-s", "-N", "--noproxy", "*", "-H", "Last-Event-ID: 0", "\(url)/v1/events"]
         process.standardOutput = try FileHandle(forWritingTo: file)
         try process.run()
     }
 
-    var text: String { (try? String(contentsOf: file, encoding: .utf8)) ?? "" }
+    var text: String { (try? Data(contentsOf: file)).map { String(decoding: $0, as: UTF8.self) } ?? "" }
 
     /// Whether a backend has announced something of this name.
     func names(_ name: String) -> Bool { text.contains("\"name\":\"\(name)\"") }

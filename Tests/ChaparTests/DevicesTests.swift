@@ -1,6 +1,7 @@
 import Foundation
 import PushCore
 import PushSandbox
+import Synchronization
 import Testing
 
 @testable import PushCommands
@@ -168,21 +169,25 @@ struct DevicesTests {
             for round in 0..<3 {
                 let gateway = try await rig.serve()
                 let client = try gateway.client()
+                let count = Mutex(0)
                 let found = try await withThrowingTaskGroup(of: [String].self) { group in
                     for writer in 0..<4 {
-                        group.addTask {
+                        group.addTask { @Sendable in
                             var own: [String] = []
                             for number in 0..<10_000 {
                                 let id = "r\(round)-w\(writer)-\(number)"
                                 let body = Array(#"{"user":"u","tags":["x"]}"#.utf8)
                                 guard let answer = try? await client.put("/v1/devices/\(id)", body) else { break }
-                                if answer.status == 201 { own.append(id) }
+                                guard answer.status == 201 else { continue }
+                                own.append(id)
+                                count.withLock { $0 += 1 }
                             }
                             return own
                         }
                     }
-                    group.addTask {
+                    group.addTask { @Sendable in
                         try await Task.sleep(for: .milliseconds(300 + 200 * round))
+                        try await Program.wait("a few devices") { count.withLock { $0 > 4 } ? true : nil }
                         gateway.child.kill()
                         return []
                     }

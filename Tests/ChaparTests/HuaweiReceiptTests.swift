@@ -80,7 +80,7 @@ struct HuaweiReceiptTests {
         } _: { rig, client, id in
             try await Self.wait(client, id, ["delivered": 150])
             // Two callbacks of at most 100 statuses, each twice.
-            let isThrough = await rig.sandbox.hms.wait { $0.callbacksTaken == 4 }
+            let isThrough = await rig.sandbox.hms.wait(atMost: .seconds(30)) { $0.callbacksTaken == 4 }
             #expect(isThrough)
             let answer = try await client.get("/v1/notifications/\(id)/deliveries?limit=200")
             for item in answer.json["items"]?.arrayValue ?? [] { #expect(item["attempts"]?.arrayValue?.count == 2) }
@@ -98,7 +98,7 @@ struct HuaweiReceiptTests {
             plan.attempts = 2
             plan.retryPause = .milliseconds(10)
         } _: { rig, client, id in
-            let isThrough = await rig.sandbox.hms.wait { $0.callbacksLost == 1 }
+            let isThrough = await rig.sandbox.hms.wait(atMost: .seconds(30)) { $0.callbacksLost == 1 }
             #expect(isThrough)
             #expect(rig.sandbox.hms.counters.callbacksTaken == 0)
             try await Self.wait(client, id, ["accepted_by_platform": 1])

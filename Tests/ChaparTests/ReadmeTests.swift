@@ -249,6 +249,8 @@ private enum Shell {
         process.currentDirectoryURL = folder
         var variables = ProcessInfo.processInfo.environment.filter { !$0.key.hasPrefix("CHAPAR_") }
         variables["PATH"] = path
+        variables["NO_PROXY"] = "*"  // The gateway is on this machine.
+        variables["no_proxy"] = "*"
         process.environment = variables
         let handle = try FileHandle(forWritingTo: output)
         process.standardOutput = handle

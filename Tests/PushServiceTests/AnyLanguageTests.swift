@@ -14,30 +14,32 @@ struct AnyLanguageTests {
         .deletingLastPathComponent().deletingLastPathComponent()
         .appendingPathComponent("Examples/AnyLanguage/service.py").path
 
-    private static func withService(_ body: (Int, FileHandle) async throws -> Void) async throws {
+    private static func withService(_ body: (Int) async throws -> Void) async throws {
+        let output = FileManager.default.temporaryDirectory.appending(path: "chapar-service-\(UUID().uuidString)")
+        try Data().write(to: output)
+        defer { try? FileManager.default.removeItem(at: output) }
         let process = Process()
         process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
         process.arguments = ["timeout", "-s", "KILL", "60", "python3", program, "0", secret]
-        let output = Pipe()
-        process.standardOutput = output
+        // A file, so that it never waits for somebody who reads what it tells of each message.
+        process.standardOutput = try FileHandle(forWritingTo: output)
         process.standardError = FileHandle.nullDevice
         try process.run()
         // The group that `timeout` makes for itself and the service: killed alone, it would leave the service behind.
         defer { kill(-process.processIdentifier, SIGKILL) }
         var line = ""
-        while !line.contains("\n") {
-            let more = output.fileHandleForReading.availableData
-            guard !more.isEmpty else { break }  // It has ended.
-            line += String(decoding: more, as: UTF8.self)
+        while !line.contains("\n"), process.isRunning {
+            try await Task.sleep(for: .milliseconds(5))
+            line = String(decoding: try Data(contentsOf: output), as: UTF8.self)
         }
         let words = line.split(whereSeparator: \.isWhitespace)
         let port = try #require(words.last.flatMap { Int($0) }, "\(line)")
-        try await body(port, output.fileHandleForReading)
+        try await body(port)
     }
 
     @Test("The conformance kit passes", arguments: BackendConformance.checks)
     func kit(check: BackendConformance.Check) async throws {
-        try await Self.withService { port, _ in
+        try await Self.withService { port in
             let transport = NIOTransport(logger: quiet)
             let url = try #require(HTTPBaseURL(url: "http://127.0.0.1:\(port)/"))
             let options = ServiceOptions(

@@ -49,7 +49,8 @@ struct GateTests {
             let gateway = try Self.start(["serve", "--config", config.path], variables, log: log)
             defer { gateway.terminate() }
             let url = try await Self.wait("listening") {
-                let words = try String(contentsOf: log, encoding: .utf8).split(whereSeparator: \.isWhitespace)
+                let words = String(decoding: try Data(contentsOf: log), as: UTF8.self)
+                    .split(whereSeparator: \.isWhitespace)
                 return words.first { $0.hasPrefix("url=") }.map { String($0.dropFirst(4)) }
             }
             let output = folder.appending(path: "output")

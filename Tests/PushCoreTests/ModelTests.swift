@@ -139,4 +139,19 @@ struct ModelTests {
     func noEndpoints(url: String) {
         #expect(HTTPEndpoint(url: url) == nil)
     }
+
+    @Test("Printing or dumping a token, or what holds one, says which is meant and does not show it")
+    func printing() {
+        let value = "9f3c0a51d2e84b7790aa16c3be52fd08417e6b2c95d0a3f8e1647b0c2d9f5a34"
+        let token = DeviceToken(value, service: .iOSAPNs)
+        let request = PushRequest(PushNotification(title: "x"), to: [Addressee(.token(token))])
+        var dumped = ""
+        dump(request, to: &dumped)
+        let texts = ["\(token)", String(reflecting: token), "\(Recipient.token(token))", "\(request)", dumped]
+        for text in texts {
+            #expect(text.contains("ios-apns 9f3c0a…5a34"))
+            #expect(!text.contains(value.prefix(7)) && !text.contains(value.suffix(5)))
+        }
+        #expect("\(DeviceToken("short-token", service: .androidFirebase))" == "android-firebase (11 characters)")
+    }
 }

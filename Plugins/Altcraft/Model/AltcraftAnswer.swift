@@ -216,14 +216,6 @@ extension ResponseWithHttp {
     }
 }
 
-/// Says which token or credential is meant without telling it.
-enum Fingerprint {
-    /// The first six and the last four characters; of a short text only its length.
-    static func of(_ text: String) -> String {
-        text.count >= 20 ? "\(text.prefix(6))…\(text.suffix(4))" : "(\(text.count) characters)"
-    }
-}
-
 extension JSONObject {
     /// The members that have a value.
     static func present(_ members: [(String, JSONValue?)]) -> JSONObject {

@@ -43,7 +43,10 @@ public struct TokenService: RawRepresentable, Hashable, Sendable, CustomStringCo
 }
 
 /// The opaque address of one installation of an app, kept byte for byte as the device registered it.
-public struct DeviceToken: Hashable, Sendable {
+///
+/// Whoever has it can address the phone, so printing one, or a ``Recipient`` that holds one, tells which is meant and does not
+/// show it.
+public struct DeviceToken: Hashable, Sendable, CustomStringConvertible, CustomReflectable {
     /// The token.
     public let value: String
     /// The service that gave it.
@@ -54,6 +57,12 @@ public struct DeviceToken: Hashable, Sendable {
         self.value = value
         self.service = service
     }
+
+    /// The service and the token's first six and last four characters; of a token of under 20 only its length.
+    public var description: String { "\(service) \(Fingerprint.of(value))" }
+
+    /// What a dump shows: the same.
+    public var customMirror: Mirror { Mirror(self, children: ["token": description]) }
 }
 
 /// Whom a notification goes to.

@@ -52,8 +52,9 @@ extension StoreConformance {
             )
             func receive(_ address: ReceiptAddress) async throws -> String {
                 let story = Array(#"{"outcome":"receipt"}"#.utf8)
-                return try await store.receive([ReceiptEntry(address, state: .opened, story: story) { _ in [1] }])[0]
-                    .word
+                let entry = ReceiptEntry(address, state: .opened, story: story) { _ in [1] }
+                let received = try await store.receive([entry])
+                return received[0].word
             }
             let lane = claims[0].plan.backends[0]
             let number = id.rawValue + 1
@@ -74,7 +75,8 @@ extension StoreConformance {
             let id = try await store.accept(.sample(store, fixture.time))
             try await store.acceptByPlatform(try await store.claimNow(), "REQ-1")
             func receive(_ state: DeliveryState?) async throws -> String {
-                try await store.receive([.sample("REQ-1", "token-a", state)])[0].word
+                let received = try await store.receive([.sample("REQ-1", "token-a", state)])
+                return received[0].word
             }
             try expect(try await receive(nil), is: "taken", "first news")
             try expect(try await receive(nil), is: "repeated", "the same news")
@@ -95,7 +97,8 @@ extension StoreConformance {
             let id = try await store.accept(.sample(store, fixture.time, to: (0..<2).map { Recipient.sample($0) }))
             let claimed = try await store.claimNow()
             func receive(_ token: String) async throws -> String {
-                try await store.receive([.sample("REQ-1", token, .delivered)])[0].word
+                let received = try await store.receive([.sample("REQ-1", token, .delivered)])
+                return received[0].word
             }
             try expect(try await receive("token-0"), is: "unknown", "while claimed")
             try await store.acceptByPlatform([claimed[0]], "REQ-1")

@@ -8,7 +8,7 @@ internal import PushCore
 /// ```swift
 /// @Test("It keeps the promises of a backend", arguments: BackendConformance.checks)
 /// func conformance(check: BackendConformance.Check) async throws {
-///     try await Harness.run(timeout: check.wantsHaste ? .seconds(1) : .seconds(60)) { harness in
+///     try await Harness.run(timeout: check.wantsHaste ? .seconds(3) : .seconds(60)) { harness in
 ///         try await check.run(BackendConformance.Subject(backend: harness.backend, …))
 ///     }
 /// }

@@ -62,6 +62,27 @@ struct AnswerTests {
     }
 
     @Test(
+        "A status that answers nothing fails its own call as badAnswer",
+        arguments: ["000", "099", "101", "20", "abc"]
+    )
+    func statusOfNoAnswer(status: String) async throws {
+        let script: @Sendable (ServerConnection, ServerEvent) -> Void = { connection, event in
+            guard case .request(let id) = event else { return }
+            guard id == 1 else { return connection.answer(id) }
+            connection.frame(.headers, flags: 5, stream: id, connection.fields([(":status", status)]))
+        }
+        try await withServer(script: script) { server in
+            try await withPool(port: server.port) { pool in
+                let replies = await pool.replies(to: .posts(3))
+                #expect(replies.failures.map(\.cause) == [.badAnswer])
+                #expect(replies.failures.map(\.stage) == [.unknown])
+                #expect(replies.statuses == [200, 200])
+                #expect(server.connections.count == 1)
+            }
+        }
+    }
+
+    @Test(
         "A body or fields above the limit fail the call as badAnswer and cancel its stream",
         arguments: [true, false]
     )

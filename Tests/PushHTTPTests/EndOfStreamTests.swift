@@ -129,6 +129,22 @@ struct EndOfStreamTests {
         }
     }
 
+    @Test("A call whose answer had begun is unknown, whatever the peer says afterwards", arguments: [true, false])
+    func answerBegun(byGoAway: Bool) async throws {
+        let script: @Sendable (ServerConnection, ServerEvent) -> Void = { connection, event in
+            guard case .request(let id) = event else { return }
+            connection.frame(.headers, flags: 4, stream: id, connection.fields([(":status", "200")]))
+            byGoAway ? connection.goAway(last: 0) : connection.reset(id, 7)
+        }
+        try await withServer(script: script) { server in
+            try await withPool(port: server.port) { pool in
+                let failure = await pool.failure(of: .post(bytes: 10))
+                #expect(failure?.stage == .unknown)
+                #expect(server.requests.count == 1)
+            }
+        }
+    }
+
     @Test("Any other reset leaves the outcome unknown and is not repeated", arguments: [1, 2, 8, 11] as [UInt32])
     func reset(code: UInt32) async throws {
         let script: @Sendable (ServerConnection, ServerEvent) -> Void = { connection, event in
@@ -194,6 +210,23 @@ struct EndOfStreamTests {
                 #expect(replies.failures.map(\.stage) == [.unknown])
                 #expect(replies.statuses.count == 4)
                 #expect(server.connections.count == 1)
+            }
+        }
+    }
+
+    @Test("Calls that wait for a stream do not lose their tries on a connection whose peer broke a rule")
+    func waitingAmidTrouble() async throws {
+        let script: @Sendable (ServerConnection, ServerEvent) -> Void = { connection, event in
+            guard case .request(let id) = event else { return }
+            connection.answer(id)
+            if connection.number == 1 { connection.frame(.data, flags: 1, stream: 2, [1]) }
+        }
+        try await withServer({ $0.settings = [(3, 1)] }, script: script) { server in
+            try await withPool(port: server.port, { $0.maximumConnections = 1 }) { pool in
+                let replies = await pool.replies(to: .posts(10))
+                #expect(replies.failures.allSatisfy { $0.stage == .unknown })
+                #expect(replies.failures.count <= 1, "one at most had been written")
+                #expect(replies.all.count == 10)
             }
         }
     }

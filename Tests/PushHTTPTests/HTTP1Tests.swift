@@ -123,6 +123,30 @@ struct HTTP1Tests {
         try await server.stop()
     }
 
+    @Test(
+        "A status that answers nothing fails the call as badAnswer, and the next one gets its answer",
+        arguments: [0, 99, 101]
+    )
+    func statusOfNoAnswer(status: Int) async throws {
+        let isFirst = Mutex(true)
+        let server = try await HTTP1Server.start(withPipelining: false) { _, context in
+            let status = isFirst.withLock { isFirst in
+                defer { isFirst = false }
+                return isFirst ? status : 200
+            }
+            let text = "HTTP/1.1 \(status / 100)\(status / 10 % 10)\(status % 10) OK\r\ncontent-length: 4\r\n\r\nbody"
+            let encoder = try? context.pipeline.syncOperations.context(handlerType: HTTPResponseEncoder.self)
+            encoder?.writeAndFlush(NIOAny(ByteBuffer(string: text)), promise: nil)
+        }
+        try await withPool(server.url) { pool in
+            let failure = await pool.failure(of: .post(bytes: 1))
+            #expect(failure?.cause == .badAnswer)
+            #expect(failure?.stage == .unknown)
+            #expect(await pool.status(of: .post(bytes: 1)) == 200)
+        }
+        try await server.stop()
+    }
+
     @Test("A body above the limit fails the call as badAnswer")
     func tooLarge() async throws {
         let server = try await HTTP1Server.start()

@@ -51,6 +51,7 @@ final class HTTP1Client {
         settings.http1_1ConnectionDebugInitializer = { channel in
             count.add()
             channel.closeFuture.whenComplete { _ in count.remove() }
+            HTTP1AnswerGuard.add(to: channel)
             return channel.eventLoop.makeSucceededVoidFuture()
         }
         client = HTTPClient(eventLoopGroupProvider: .shared(loop), configuration: settings)

@@ -199,15 +199,24 @@ final class HTTP2Connection: ChannelInboundHandler {
             reason = HTTPFailure(.unknown, .connectionLost, "\(endpoint) said \(goAway.text)")
             if phase == .greeting { return abort(HTTPFailure(.notProcessed, .goAway, goAway.text)) }
             retire(asFailure: true)
+        } else if !session.takesRequests, !session.isExhausted, reason == nil {
+            // The peer broke a rule. Calls that wait must not be tried here, each try would be lost.
+            let failure = HTTPFailure(.unknown, .connectionLost, "\(endpoint): \(session.complaint ?? "a broken rule")")
+            if phase == .greeting { return abort(failure) }
+            reason = failure
+            retire(asFailure: true)
         }
         if phase == .greeting, session.hasSettings { becomeOpen() }
         collect()
         engine?.settle(lastSign, reading: self)
-        if phase != .closed, session.isFinished { context.close(promise: nil) }
+        closeIfFinished()
     }
 
     func channelWritabilityChanged(context: ChannelHandlerContext) {
-        if context.channel.isWritable, phase == .open || phase == .draining { engine?.settle(.now(), reading: self) }
+        if context.channel.isWritable, phase == .open || phase == .draining {
+            engine?.settle(.now(), reading: self)
+            closeIfFinished()
+        }
         context.fireChannelWritabilityChanged()
     }
 
@@ -228,6 +237,10 @@ final class HTTP2Connection: ChannelInboundHandler {
     }
 
     // MARK: Inside
+
+    private func closeIfFinished() {
+        if phase != .closed, session.isFinished { context?.close(promise: nil) }
+    }
 
     private func becomeOpen() {
         let info = HTTPConnectionInfo(id: id, openedAt: .now)

@@ -84,6 +84,8 @@ final class HTTP2Session {
     var hasWindow: Bool { nghttp2_session_get_remote_window_size(codec) > 0 }
     /// Whether there are frames to write.
     var wantsWrite: Bool { nghttp2_session_want_write(codec) != 0 }
+    /// Whether the codec would still send a request: no longer after a GOAWAY, which it sends itself to a peer that broke a rule.
+    var takesRequests: Bool { nghttp2_session_check_request_allowed(codec) != 0 }
     /// Whether nothing more can come of this connection.
     var isFinished: Bool { nghttp2_session_want_read(codec) == 0 && nghttp2_session_want_write(codec) == 0 }
 
@@ -309,14 +311,22 @@ extension HTTP2Session {
             return .failure(HTTPFailure(.unknown, .badAnswer, "the answer broke the protocol\(text)"))
         }
         if stream.pointee.isComplete {
+            let status = stream.pointee.status
+            guard status >= 200 else {  // The codec lets `000` and `099` through.
+                return .failure(
+                    HTTPFailure(.unknown, .badAnswer, "the answer's status is \(status), which answers nothing")
+                )
+            }
             return .success(
-                HTTPAnswer(status: stream.pointee.status, headers: stream.pointee.headers, body: stream.pointee.body)
+                HTTPAnswer(status: status, headers: stream.pointee.headers, body: stream.pointee.body)
             )
         }
-        if let goAway, stream.pointee.id > goAway.lastStreamID {
+        // A peer that had begun to answer has processed the call, whatever it says afterwards.
+        let isAnswerBegun = stream.pointee.status != 0
+        if !isAnswerBegun, let goAway, stream.pointee.id > goAway.lastStreamID {
             return .failure(HTTPFailure(.notProcessed, .goAway, goAway.text))
         }
-        if code == NGHTTP2_REFUSED_STREAM.rawValue {
+        if !isAnswerBegun, code == NGHTTP2_REFUSED_STREAM.rawValue {
             return .failure(HTTPFailure(.notProcessed, .refusedStream, "the peer refused the stream"))
         }
         return .failure(HTTPFailure(.unknown, .reset(code), "the peer reset the stream: \(Self.name(ofCode: code))"))

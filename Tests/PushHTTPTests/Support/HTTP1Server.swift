@@ -19,7 +19,9 @@ final class HTTP1Server: Sendable {
         withTLS: Bool = false,
         identity: TestAuthority.Identity? = nil,
         port: Int = 0,
-        action: Action? = nil
+        withPipelining: Bool = true,
+        action: Action? = nil,
+        opened: (@Sendable (ChannelHandlerContext) -> Void)? = nil
     ) async throws -> HTTP1Server {
         let server = HTTP1Server(scheme: withTLS ? "https" : "http")
         let identity = try identity ?? TestAuthority.shared.identity()
@@ -38,8 +40,8 @@ final class HTTP1Server: Sendable {
                 return channel.eventLoop.makeCompletedFuture {
                     let pipeline = channel.pipeline.syncOperations
                     if withTLS { try pipeline.addHandler(NIOSSLServerHandler(context: tls)) }
-                    try pipeline.configureHTTPServerPipeline()
-                    try pipeline.addHandler(Handler(server: server, action: action))
+                    try pipeline.configureHTTPServerPipeline(withPipeliningAssistance: withPipelining)
+                    try pipeline.addHandler(Handler(server: server, opened: opened, action: action))
                 }
             }
             .bind(host: "127.0.0.1", port: port).get()
@@ -61,11 +63,23 @@ final class HTTP1Server: Sendable {
         typealias OutboundOut = HTTPServerResponsePart
 
         private let server: HTTP1Server
+        private let opened: (@Sendable (ChannelHandlerContext) -> Void)?
         private let action: Action?
         private var head: HTTPRequestHead?
         private var bytes = 0
 
-        init(server: HTTP1Server, action: Action?) { (self.server, self.action) = (server, action) }
+        init(
+            server: HTTP1Server,
+            opened: (@Sendable (ChannelHandlerContext) -> Void)?,
+            action: Action?
+        ) {
+            (self.server, self.opened, self.action) = (server, opened, action)
+        }
+
+        func channelActive(context: ChannelHandlerContext) {
+            opened?(context)
+            context.fireChannelActive()
+        }
 
         func channelRead(context: ChannelHandlerContext, data: NIOAny) {
             switch unwrapInboundIn(data) {

@@ -1,5 +1,6 @@
 import CNghttp2
 import NIOCore
+import NIOSSL
 
 /// One connection of a scripted server: frames by hand, only the header decoder is the library's.
 ///
@@ -40,6 +41,8 @@ final class ServerConnection: ChannelInboundHandler, @unchecked Sendable {
     private(set) var bodyBytes: [Int32: Int] = [:]
     private(set) var pings = 0
     private(set) var isClosed = false
+    /// The `:path` of every request that came.
+    private(set) var paths: [Int32: String] = [:]
     /// Stream limits sent and not yet superseded by an acknowledged one, oldest first.
     private var limits: [UInt32] = [.max]
     private var unacknowledged: [UInt32?] = []
@@ -54,15 +57,39 @@ final class ServerConnection: ChannelInboundHandler, @unchecked Sendable {
     // MARK: What scripts do
 
     func frame(_ kind: Kind, flags: UInt8 = 0, stream: Int32 = 0, _ payload: [UInt8] = []) {
-        var buffer = ByteBuffer()
-        let count = UInt32(payload.count)
-        buffer.writeBytes([UInt8(count >> 16), UInt8(count >> 8 & 255), UInt8(count & 255), kind.rawValue, flags])
-        buffer.writeInteger(stream)
-        buffer.writeBytes(payload)
-        context?.writeAndFlush(wrapOutboundOut(buffer), promise: nil)
+        send(Self.frame(kind.rawValue, flags: flags, stream: stream, payload))
     }
 
-    func fields(_ fields: [(String, String)]) -> [UInt8] {
+    /// Writes bytes as they are.
+    func send(_ bytes: [UInt8]) { context?.writeAndFlush(wrapOutboundOut(ByteBuffer(bytes: bytes)), promise: nil) }
+
+    /// Writes bytes that TLS has not made.
+    func sendBelowTLS(_ bytes: [UInt8]) { tls?.writeAndFlush(NIOAny(ByteBuffer(bytes: bytes)), promise: nil) }
+
+    /// Closes without a goodbye.
+    func breakOff() { tls?.close(promise: nil) }
+
+    private var tls: ChannelHandlerContext? {
+        try? context?.pipeline.syncOperations.context(handlerType: NIOSSLServerHandler.self)
+    }
+
+    /// A frame's bytes; its head says `length` even when the payload has another.
+    static func frame(
+        _ type: UInt8,
+        flags: UInt8 = 0,
+        stream: Int32 = 0,
+        _ payload: [UInt8] = [],
+        length: Int? = nil
+    ) -> [UInt8] {
+        let count = UInt32(length ?? payload.count)
+        let head = [UInt8(count >> 16), UInt8(count >> 8 & 255), UInt8(count & 255), type, flags]
+        return head + bytes(UInt32(bitPattern: stream)) + payload
+    }
+
+    func fields(_ fields: [(String, String)]) -> [UInt8] { Self.block(fields) }
+
+    /// The literal form of fields.
+    static func block(_ fields: [(String, String)]) -> [UInt8] {
         fields.flatMap { name, value in
             [0, UInt8(name.utf8.count)] + Array(name.utf8) + Self.length(value.utf8.count) + Array(value.utf8)
         }
@@ -114,6 +141,8 @@ final class ServerConnection: ChannelInboundHandler, @unchecked Sendable {
         _ = context?.channel.setOption(.autoRead, value: isReading)
     }
 
+    var loop: any EventLoop { server.loop }
+
     func after(_ time: TimeAmount, _ action: @escaping @Sendable (ServerConnection) -> Void) {
         _ = context?.eventLoop.scheduleTask(in: time) { action(self) }
     }
@@ -130,7 +159,10 @@ final class ServerConnection: ChannelInboundHandler, @unchecked Sendable {
     // MARK: What the channel does
 
     func handlerAdded(context: ChannelHandlerContext) { self.context = context }
-    func handlerRemoved(context: ChannelHandlerContext) { self.context = nil }
+    func handlerRemoved(context: ChannelHandlerContext) {
+        self.context = nil
+        isClosed = true  // A connection that was gone before it was taken never becomes inactive.
+    }
 
     func channelInactive(context: ChannelHandlerContext) { isClosed = true }
 
@@ -201,7 +233,9 @@ final class ServerConnection: ChannelInboundHandler, @unchecked Sendable {
             server.note(violation: "\(open.count) streams open on connection \(number), the limit is \(limit)")
         }
         if !hasGreeted { server.note(violation: "a request before any SETTINGS") }
-        server.note(ScriptedServer.Request(connection: number, stream: id, fields: decode(headerBlock)))
+        let fields = decode(headerBlock)
+        paths[id] = fields[":path"]
+        server.note(ScriptedServer.Request(connection: number, stream: id, fields: fields))
         let isEnd = headerFlags & 1 != 0
         server.rules.script(self, .headers(id))
         if isEnd { requestEnded(id) }

@@ -79,7 +79,7 @@ final class BrokenHTTP2Peer: @unchecked Sendable {
         }
         var attempt = Attempt(connection: connection.number)
         attempt.isTurnedAway = id > state.lastStream
-        attempt.isObscure = state.isNonsense && kind.isObscure
+        attempt.isObscure = state.isNonsense && (kind.isObscure || kind == .early)
         state.numbers[id] = (number, attempts.add(attempt, number: number))
         let isAnswered = !isBroken(connection) || state.isSpent || state.isMute
         if !isAnswered || state.isWriting { state.pending.append(id) }

@@ -78,8 +78,9 @@ struct EndOfStreamTests {
     func afterGoAway() async throws {
         let script: @Sendable (ServerConnection, ServerEvent) -> Void = { connection, event in
             guard case .request(let id) = event else { return }
-            connection.answer(id)
+            // Before the answer: with it the next call comes.
             if connection.number == 1 { connection.goAway(last: id) }
+            connection.answer(id)
         }
         try await withServer(script: script) { server in
             try await withPool(port: server.port) { pool in

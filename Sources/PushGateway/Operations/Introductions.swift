@@ -12,6 +12,8 @@ actor Introductions {
         var stamp: String
         var after: DeviceCursor?
         var isDone = false
+        /// What it was told meanwhile is lost: the next start or reload begins anew.
+        var isDoubted = false
     }
 
     private static let key = "operations.introduced"
@@ -49,15 +51,15 @@ actor Introductions {
     ///
     /// For a backend whose credentials were refused: what it was told meanwhile is lost, and who mends it reloads.
     func doubt(_ backend: String) async {
-        guard await load(), progress?[backend]?.isDone ?? false else { return }
-        progress?[backend] = nil
+        guard await load(), let own = progress?[backend], !own.isDoubted else { return }
+        progress?[backend]?.isDoubted = true
         await save()
     }
 
     /// Introduces every device to a backend, unless that has been done; returns then or when the task is cancelled.
     func introduce(to backend: String, stamp: String, _ teller: DeviceTeller) async {
         guard await load() else { return }
-        if progress?[backend]?.stamp != stamp {
+        if progress?[backend].map({ $0.stamp != stamp || $0.isDoubted }) ?? true {
             progress?[backend] = Progress(stamp: stamp)
             await save()
             logger.notice("every device is introduced to a backend", metadata: ["backend": "\(backend)"])
@@ -72,7 +74,8 @@ actor Introductions {
                 guard let telling = teller.introducing(to: backend, at: time.now) else { return }
                 _ = try await store.introduce(page.devices.map(\.id), telling: telling)
                 guard progress?[backend]?.stamp == stamp else { return }
-                progress?[backend] = Progress(stamp: stamp, after: page.next, isDone: page.next == nil)
+                progress?[backend]?.after = page.next
+                progress?[backend]?.isDone = page.next == nil
                 await save()
             } catch {
                 if error == .closed { return }
@@ -100,7 +103,7 @@ actor Introductions {
         for (backend, own) in (progress ?? [:]).sorted(by: { $0.key < $1.key }) {
             object[backend] = [
                 "stamp": .string(own.stamp), "after": own.after.map { .integer($0.rawValue) } ?? .null,
-                "done": .bool(own.isDone),
+                "done": .bool(own.isDone), "doubted": .bool(own.isDoubted),
             ]
         }
         do throws(StoreError) {
@@ -117,7 +120,8 @@ actor Introductions {
             progress[member.name] = Progress(
                 stamp: stamp,
                 after: member.value["after"]?.integerValue.map { DeviceCursor(rawValue: $0) },
-                isDone: member.value["done"]?.boolValue ?? false
+                isDone: member.value["done"]?.boolValue ?? false,
+                isDoubted: member.value["doubted"]?.boolValue ?? false
             )
         }
     }

@@ -182,6 +182,32 @@ struct MassInvalidationTests {
         }
     }
 
+    @Test("loses no device when its answers come from many threads at once")
+    func manyThreads() async throws {
+        try await DispatcherRig.run(["a": ScriptedBackend { _, _ in nil }]) { rig in
+            let desk = try #require(rig.dispatcher.invalidations)
+            _ = try await Self.register(rig)
+            for round in 0..<20 {
+                let backend = "many-\(round)"
+                let watch = await desk.watch(backend, GatewayConfiguration.InvalidationGuard())
+                let now = rig.time.now
+                await withTaskGroup(of: Void.self) { tasks in
+                    for number in 0..<Self.devices {
+                        tasks.addTask {
+                            let token = DeviceToken("token-\(number)", service: .iOSAPNs)
+                            let refusal = TokenRefusal(token, asOf: now, at: now, backend: backend, reason: "dead")
+                            _ = desk.take([refusal], answers: 1, watch, at: now)
+                        }
+                    }
+                }
+                try await rig.until { desk.backlog == 0 }
+                #expect(desk.doubts.contains { $0.backend == backend })
+                #expect(try await Self.alive(rig) == Self.devices)
+                #expect(try await desk.settle(backend, .discard) == Self.devices)
+            }
+        }
+    }
+
     @Test("is still doubted after a restart")
     func restart() async throws {
         let time = ManualTime()

@@ -1,4 +1,5 @@
 import Foundation
+import Logging
 import PushCore
 import PushStoreSQLite
 import PushTesting
@@ -151,6 +152,34 @@ struct DeviceTellingTests {
             #expect(refusing.words == ["register a", "register b"])
             let mended = ScriptedPlatform()
             try await rig.run(["crm": mended]) { _, _ in try await rig.until { mended.calls.count == 2 } }
+        }
+    }
+
+    @Test("What is lost while a backend is being introduced is made up for at the next start, once")
+    func doubtedMeanwhile() async throws {
+        try await OperationRig.run { rig in
+            _ = try await rig.store.put([rig.device("a")])
+            // So much waits for the backend that its introduction does too.
+            try await rig.store.add((0..<2_000).map { rig.subscription("x\($0)") })
+            let teller = rig.snapshot(["crm": ScriptedPlatform()]).teller
+            /// What a start of the gateway introduces.
+            func start(_ body: (Introductions) async throws -> Void = { _ in }) async throws -> Int {
+                let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+                let own = Introductions(store: rig.store, state: rig.store, time: rig.time, logger: logger)
+                async let introducing: Void = own.introduce(to: "crm", stamp: "1", teller)
+                try await body(own)
+                await introducing
+                return try await rig.store.removeOperations(of: "crm", device: nil)
+            }
+            let first = try await start { own in
+                try await rig.until { try await rig.store.loadState("operations.introduced") != nil }
+                await own.doubt("crm")
+                _ = try await rig.store.removeOperations(of: "crm", device: nil)
+                try await rig.introduced()
+            }
+            #expect(first == 1)
+            #expect(try await start() == 1, "what was told while the credentials were wrong is told again")
+            #expect(try await start() == 0)
         }
     }
 

@@ -121,31 +121,28 @@ public final class InvalidationDesk: Sendable {
     ///
     /// Never blocks.
     func take(_ refusals: [TokenRefusal], answers: Int, _ watch: InvalidationWatch, at now: Date) -> Bool {
-        switch watch.note(answers: answers, dead: refusals.count, at: now) {
-        case .bury:
-            if !refusals.isEmpty { append(.bury(refusals), count: refusals.count) }
-            return true
-        case .hold:
-            guard !refusals.isEmpty else { return false }
-            hold(refusals, watch, nil)
-            return false
-        case .trip(let trip):
+        let verdict = watch.note(answers: answers, dead: refusals.count, at: now) { verdict in
+            // In the order of the verdicts: a burial that came in after the doubt about it would stay one.
+            switch verdict {
+            case .bury where !refusals.isEmpty: append(.bury(refusals), count: refusals.count)
+            case .hold where !refusals.isEmpty: append(.hold(watch.backend, refusals, nil), count: refusals.count)
+            case .trip(let trip): append(.hold(watch.backend, refusals, trip), count: refusals.count)
+            case .bury, .hold: break
+            }
+        }
+        if case .bury = verdict { return true }
+        for (reason, group) in Dictionary(grouping: refusals, by: \.reason) {
+            observer.heldInvalidations(backend: watch.backend, reason: reason, count: group.count)
+        }
+        if case .trip(let trip) = verdict {
             let explanation = trip.explanation(window: watch.settings.window)
             logger.error(
                 "invalidations are held, an operator must decide",
                 metadata: ["backend": "\(watch.backend)", "reason": "\(explanation)"]
             )
             publish([EventJSON.invalidationsHeld(watch.backend, trip, reason: explanation)])
-            hold(refusals, watch, trip)
-            return false
         }
-    }
-
-    private func hold(_ refusals: [TokenRefusal], _ watch: InvalidationWatch, _ trip: InvalidationGuard.Trip?) {
-        for (reason, group) in Dictionary(grouping: refusals, by: \.reason) {
-            observer.heldInvalidations(backend: watch.backend, reason: reason, count: group.count)
-        }
-        append(.hold(watch.backend, refusals, trip), count: refusals.count)
+        return false
     }
 
     // MARK: For operators

@@ -39,9 +39,23 @@ final class InvalidationWatch: Sendable {
     }
 
     /// Notes answers; see ``InvalidationGuard/note(answers:dead:at:)``.
-    func note(answers: Int, dead: Int, at now: Date) -> InvalidationGuard.Verdict {
+    ///
+    /// - Parameters:
+    ///   - answers: How many came.
+    ///   - dead: How many of them declared a token dead.
+    ///   - now: The time.
+    ///   - carry: Takes the verdict before another one can be given: what it does happens in the order of the verdicts. It must
+    ///     not block.
+    /// - Returns: What becomes of the tokens.
+    func note(
+        answers: Int,
+        dead: Int,
+        at now: Date,
+        carry: (InvalidationGuard.Verdict) -> Void
+    ) -> InvalidationGuard.Verdict {
         let (verdict, onChange) = guarded.withLock { guarded in
             let verdict = guarded.state.note(answers: answers, dead: dead, at: now)
+            carry(verdict)
             guard case .trip = verdict else { return (verdict, (@Sendable (Bool) -> Void)?.none) }
             return (verdict, guarded.onChange)
         }

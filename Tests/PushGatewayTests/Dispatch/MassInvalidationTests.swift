@@ -73,6 +73,30 @@ struct InvalidationGuardTests {
         #expect(state.note(answers: 1, dead: 1, at: Self.now.addingTimeInterval(-10_000)) == .bury)
     }
 
+    @Test("has what becomes of tokens carried out in the order of its verdicts, whoever asks")
+    func order() async {
+        for _ in 0..<10 {
+            let watch = InvalidationWatch("a", guarding())
+            let carried = Recorder<String>()
+            await withTaskGroup(of: Void.self) { tasks in
+                for _ in 0..<100 {
+                    tasks.addTask {
+                        _ = watch.note(answers: 1, dead: 1, at: Self.now) { verdict in
+                            usleep(.random(in: 0...1_000))  // Others overtake it, unless they are kept waiting.
+                            switch verdict {
+                            case .bury: carried.add("bury")
+                            case .trip: carried.add("trip")
+                            case .hold: carried.add("hold")
+                            }
+                        }
+                    }
+                }
+            }
+            let expected = Array(repeating: "bury", count: 49) + ["trip"] + Array(repeating: "hold", count: 50)
+            #expect(carried.all == expected)
+        }
+    }
+
     @Test("is kept over a restart byte by byte")
     func stored() throws {
         let trip = InvalidationGuard.Trip(at: Self.now, since: Self.now.addingTimeInterval(-301), answers: 60, dead: 59)

@@ -4,7 +4,8 @@ internal import Synchronization
 
 /// A wall clock that stands still until a test moves it.
 ///
-/// `sleep(for:)` returns when the clock has been moved past its end, in the order of the ends.
+/// `sleep(for:)` returns when the clock has been advanced past its end, in the order of the ends. ``set(_:)`` moves the
+/// wall clock alone, as an operator does; the steady clock and whoever sleeps know nothing of it.
 public final class ManualTime: TimeSource {
     private struct Sleeper {
         let id: UInt64
@@ -13,7 +14,10 @@ public final class ManualTime: TimeSource {
     }
 
     private struct State {
-        var now: Date
+        /// The steady time.
+        var steady: Date
+        /// How far the wall clock is ahead of it, in seconds.
+        var offset = 0.0
         var sleepers: [Sleeper] = []
         var cancelled: Set<UInt64> = []
         var nextID: UInt64 = 0
@@ -23,11 +27,14 @@ public final class ManualTime: TimeSource {
 
     /// Makes a clock; 1 January 2026 unless told otherwise.
     public init(_ now: Date = Date(timeIntervalSince1970: 1_767_225_600)) {
-        state = Mutex(State(now: now))
+        state = Mutex(State(steady: now))
     }
 
-    /// The time it was last moved to.
-    public var now: Date { state.withLock { $0.now } }
+    /// The time of day it was last moved or set to.
+    public var now: Date { state.withLock { $0.steady.addingTimeInterval($0.offset) } }
+
+    /// The time it has been advanced to.
+    public var steady: Date { state.withLock { $0.steady } }
 
     /// How many tasks wait on it.
     public var sleeping: Int { state.withLock { $0.sleepers.count } }
@@ -35,8 +42,8 @@ public final class ManualTime: TimeSource {
     /// Moves the clock on and wakes who has slept long enough.
     public func advance(by duration: Duration) {
         let woken = state.withLock { state -> [Sleeper] in
-            state.now += duration.inSeconds
-            let now = state.now
+            state.steady += duration.inSeconds
+            let now = state.steady
             let woken = state.sleepers.filter { $0.end <= now }.sorted { $0.end < $1.end }
             state.sleepers.removeAll { $0.end <= now }
             return woken
@@ -44,8 +51,8 @@ public final class ManualTime: TimeSource {
         for sleeper in woken { sleeper.continuation.resume() }
     }
 
-    /// Sets the clock, also back; nobody is woken by that.
-    public func set(_ now: Date) { state.withLock { $0.now = now } }
+    /// Sets the wall clock, also back; nobody is woken by that.
+    public func set(_ now: Date) { state.withLock { $0.offset = now.timeIntervalSince($0.steady) } }
 
     /// Waits until the clock has been moved on by `duration`; throws `CancellationError` when the task is cancelled.
     public func sleep(for duration: Duration) async throws {
@@ -58,7 +65,7 @@ public final class ManualTime: TimeSource {
                 let result = state.withLock { state -> Result<Void, any Error>? in
                     if state.cancelled.remove(id) != nil { return .failure(CancellationError()) }
                     if duration <= .zero { return .success(()) }
-                    let end = state.now.addingTimeInterval(duration.inSeconds)
+                    let end = state.steady.addingTimeInterval(duration.inSeconds)
                     state.sleepers.append(Sleeper(id: id, end: end, continuation: continuation))
                     return nil
                 }

@@ -1,23 +1,54 @@
 public import Foundation
 
-/// The wall clock and the ability to wait, as a parameter, so that tests own the time.
+/// The wall clock, a clock that nobody can set, and the ability to wait, as a parameter, so that tests own the time.
 ///
-/// Times that are stored or sent to a platform come from `now`; waits go through `sleep(for:)`.
+/// `now` is for times of day: what a platform or a person is told, and when a message was asked to go out. `steady` is
+/// for spans: time to live, leases, pauses, retries. Waits go through `sleep(for:)`.
 public protocol TimeSource: Sendable {
     /// The time of day.
+    ///
+    /// It jumps when somebody sets the machine's clock.
     var now: Date { get }
+
+    /// A time that passes evenly, whatever happens to the machine's clock: what ``now`` would be had nobody set it.
+    ///
+    /// Compare it with nothing but itself; ``wall(_:)`` and ``steady(_:)`` translate. As long as the process runs it
+    /// never goes back. By default it is ``now``, which is right for a clock that is never set.
+    var steady: Date { get }
 
     /// Waits; throws `CancellationError` when the task is cancelled.
     func sleep(for duration: Duration) async throws
 }
 
+extension TimeSource {
+    /// The wall clock, for a source that is never set.
+    public var steady: Date { now }
+
+    /// How far the wall clock is ahead of the steady one; negative when it was set back.
+    public var wallOffset: Duration { .seconds(now.timeIntervalSince(steady)) }
+
+    /// The time of day that a steady time has, as the wall clock stands now.
+    public func wall(_ steady: Date) -> Date { steady.addingTimeInterval(now.timeIntervalSince(self.steady)) }
+
+    /// The steady time at which a time of day comes, as the wall clock stands now.
+    public func steady(_ wall: Date) -> Date { wall.addingTimeInterval(steady.timeIntervalSince(now)) }
+}
+
 /// The machine's own clock.
 public struct SystemTime: TimeSource {
+    /// What the clocks said when the process first asked.
+    private static let start = (wall: Date(), instant: ContinuousClock.now)
+
     /// Makes the machine's clock.
     public init() {}
 
     /// The time of day.
     public var now: Date { Date() }
+
+    /// The time of day at which the process first asked for the time, and what has passed since.
+    public var steady: Date {
+        Self.start.wall.addingTimeInterval(Self.start.instant.duration(to: .now).inSeconds)
+    }
 
     /// Waits on the continuous clock.
     public func sleep(for duration: Duration) async throws {

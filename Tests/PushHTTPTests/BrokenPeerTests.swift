@@ -1,5 +1,4 @@
 import Foundation
-import Logging
 import NIOCore
 import NIOPosix
 import PushCore
@@ -98,9 +97,7 @@ struct BrokenPeerTests {
         let pool = try makePool(port: server.port) { configure(&$0, seed) }
         let complaints = try await judge(
             pool,
-            deadline: kind == .cutInSilence ? .milliseconds(300) : nil,
-            arrives: ![.cutInSilence, .cutWithoutGoodbye, .brokenTLS].contains(kind),
-            allSucceed: kind.isLegal,
+            kind,
             progress,
             failures: { try await server.loop.submit { peer.failures }.get() },
             attempts: { try await server.loop.submit { peer.attempts }.get() },
@@ -121,13 +118,11 @@ struct BrokenPeerTests {
         let pool = try HTTP1Pool(
             configuration,
             loop: MultiThreadedEventLoopGroup.singleton.next(),
-            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+            logger: quiet
         )
         let complaints = try await judge(
             pool,
-            deadline: kind == .cutInSilence ? .milliseconds(300) : nil,
-            arrives: ![.cutInSilence, .cutWithoutGoodbye, .brokenTLS].contains(kind),
-            allSucceed: kind.isLegal,
+            kind,
             progress,
             failures: { peer.failures },
             attempts: { peer.attempts },
@@ -147,9 +142,7 @@ struct BrokenPeerTests {
     /// Sends a batch, another one amid the trouble, and more when the peer is well again; says what went wrong.
     private static func judge(
         _ pool: any HTTPPool,
-        deadline: Duration?,
-        arrives: Bool,
-        allSucceed: Bool,
+        _ kind: some Nonsense,
         _ progress: Progress,
         failures: @Sendable () async throws -> Int,
         attempts: () async throws -> Attempts,
@@ -158,9 +151,9 @@ struct BrokenPeerTests {
     ) async throws -> [String] {
         let (first, second) = (Replies(), Replies())
         progress.reach("two batches on a broken peer")
-        async let early: Void = pool.send(Attempts.calls(0..<20, deadline: deadline)) { first.take($0) }
+        async let early: Void = pool.send(Attempts.calls(0..<20, deadline: kind.deadline)) { first.take($0) }
         try await eventually("the peer is broken") { try await failures() > 0 || first.all.count == 20 }
-        await pool.send(Attempts.calls(20..<25, deadline: deadline)) { second.take($0) }
+        await pool.send(Attempts.calls(20..<25, deadline: kind.deadline)) { second.take($0) }
         await early
 
         progress.reach("the peer is well again")
@@ -186,9 +179,9 @@ struct BrokenPeerTests {
         try await eventually("all is closed") { try await open() == 0 }
 
         let known = try await attempts()
-        complaints += known.complaints(about: first, first: 0, count: 20, arrives: arrives)
-        complaints += known.complaints(about: second, first: 20, count: 5, arrives: arrives)
-        if allSucceed, let failure = (first.failures + second.failures).first {
+        complaints += known.complaints(about: first, first: 0, count: 20, arrives: kind.arrives)
+        complaints += known.complaints(about: second, first: 20, count: 5, arrives: kind.arrives)
+        if kind.isLegal, let failure = (first.failures + second.failures).first {
             complaints.append("failed although the peer kept to the protocol: \(failure)")
         }
         return complaints

@@ -1,4 +1,3 @@
-import Logging
 import NIOCore
 import NIOHTTP1
 import NIOPosix
@@ -21,7 +20,7 @@ struct HTTP1Tests {
         var configuration = HTTPPoolConfiguration(endpoint: endpoint, version: .http1)
         configuration.extraTrustPEM = try TestAuthority.shared.certificatePEM
         change(&configuration)
-        let transport = NIOTransport(logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+        let transport = NIOTransport(logger: quiet)
         let pool = try transport.pool(configuration)
         do {
             let result = try await body(pool)
@@ -57,7 +56,7 @@ struct HTTP1Tests {
         let pool = try HTTP1Pool(
             configuration,
             loop: MultiThreadedEventLoopGroup.singleton.next(),
-            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
+            logger: quiet,
             jitter: { 1 }
         )
         let replies = await pool.replies(to: .posts(10))

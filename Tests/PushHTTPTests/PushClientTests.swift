@@ -19,7 +19,7 @@ struct PushClientTests {
         let server = try await HTTP1Server.start()
         let seen = Mutex<ProbeBackend?>(nil)
         let run = Task {
-            try await PushClient.run(logger: silent) { client in
+            try await PushClient.run(logger: quiet) { client in
                 let probe = try client.backend("probe") { try ProbeBackend($0, url: server.url) }
                 #expect(await probe.send(PushNotification(title: "1"), to: anyone).isAccepted)
                 seen.withLock { $0 = probe }
@@ -47,7 +47,7 @@ struct PushClientTests {
     @Test("A backend that is used after the end refuses every recipient and sends nothing")
     func late() async throws {
         let server = try await HTTP1Server.start()
-        let probe = try await PushClient.run(logger: silent) { client in
+        let probe = try await PushClient.run(logger: quiet) { client in
             try client.backend("probe") { try ProbeBackend($0, url: server.url) }
         }
         let sent = server.requests
@@ -59,7 +59,7 @@ struct PushClientTests {
 
     @Test("After the end no backend and no connection is made")
     func nothingNew() async throws {
-        let client = PushClient(logger: silent)
+        let client = PushClient(logger: quiet)
         await client.shutdown()
         let isAsked = Mutex(false)
         #expect(throws: HTTPPoolError.self) {
@@ -76,7 +76,7 @@ struct PushClientTests {
 
     @Test("A backend whose end never comes is left behind and loses its connections")
     func stuck() async throws {
-        let client = PushClient(logger: silent)
+        let client = PushClient(logger: quiet)
         let probe = try client.backend("stuck") { try ProbeBackend($0, url: "http://127.0.0.1:9", isStuck: true) }
         await client.shutdown(grace: .zero)
         #expect(probe.ends.isEmpty, "it has not ended")
@@ -91,7 +91,7 @@ struct PushClientTests {
             let channel = context.channel
             channel.eventLoop.scheduleTask(in: .milliseconds(300)) { channel.close(promise: nil) }
         }
-        let client = PushClient(logger: silent)
+        let client = PushClient(logger: quiet)
         let probe = try client.backend("probe") { try ProbeBackend($0, url: server.url) }
         await withTaskGroup(of: Int.self) { tasks in
             for _ in 0..<10 {
@@ -117,7 +117,6 @@ struct PushClientTests {
     }
 }
 
-private let silent = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
 private let anyone = Recipient.token("1", service: .iOSAPNs)
 
 extension DeliveryOutcome {

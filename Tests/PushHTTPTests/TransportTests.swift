@@ -1,4 +1,3 @@
-import Logging
 import PushCore
 import Testing
 
@@ -24,7 +23,7 @@ struct TransportTests {
     ]
 
     private var transport: NIOTransport {
-        NIOTransport(logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+        NIOTransport(logger: quiet)
     }
 
     @Test("A configuration that cannot work is refused when the pool is made", arguments: mistakes)

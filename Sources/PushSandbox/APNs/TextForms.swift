@@ -1,3 +1,5 @@
+internal import PushCore
+
 /// The textual form of a UUID (RFC 9562, section 4), in either case.
 enum UUIDText {
     static func isValid(_ text: String) -> Bool { parse(text) != nil }
@@ -67,19 +69,6 @@ enum HexText {
     }
 }
 
-/// Random numbers from a seed, the same on every machine: SplitMix64 (Steele, Lea, Flood: OOPSLA 2014).
-struct SeededGenerator: RandomNumberGenerator, Sendable {
-    private var state: UInt64
-
-    init(seed: UInt64) { state = seed }
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var mixed = state
-        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-        return mixed ^ (mixed >> 31)
-    }
-
+extension SeededGenerator {
     mutating func uuid() -> String { UUIDText.make(UInt128(next()) << 64 | UInt128(next())) }
 }

@@ -80,7 +80,7 @@ extension StoreConformance {
                 let claimed = try await store.claim(lane: "apns", limit: 5, lease: .seconds(60), patience: .seconds(90))
                 return claimed.isEmpty ? nil : fixture.time.now
             }
-            guard let at = try await fixture.advance(until: waiting) else {
+            guard let at = try await fixture.time.advance(until: waiting) else {
                 throw ConformanceFailure("the scheduled delivery never came")
             }
             try expect(at >= due, "claimed \(due.timeIntervalSince(at)) s too early")
@@ -91,7 +91,7 @@ extension StoreConformance {
             let patient = Task {
                 try await store.claim(lane: "apns", limit: 5, lease: .seconds(60), patience: .seconds(5))
             }
-            try expect(try await fixture.advance(until: patient).count, is: 0, "claimed by the patient one")
+            try expect(try await fixture.time.advance(until: patient).count, is: 0, "claimed by the patient one")
             let cancelled = Task {
                 try await store.claim(lane: "apns", limit: 5, lease: .seconds(60), patience: .seconds(99_999))
             }

@@ -48,7 +48,7 @@ extension StoreConformance {
             try await store.publish([[2], [3]])
             try expect(try await waiting.value.map(\.json), is: [[2], [3]], "the next events")
             let patient = Task { try await store.events(after: 3, limit: 5, patience: .seconds(5)) }
-            try expect(try await fixture.advance(until: patient).count, is: 0, "after the patience")
+            try expect(try await fixture.time.advance(until: patient).count, is: 0, "after the patience")
             let cancelled = Task { try await store.events(after: 3, limit: 5, patience: .seconds(99_999)) }
             await Task.yield()
             cancelled.cancel()

@@ -116,7 +116,7 @@ extension StoreConformance {
                 }
                 return found
             }
-            let second = try await fixture.advance(until: again)
+            let second = try await fixture.time.advance(until: again)
             try expect(Set(second.map(\.id)), is: [id.rawValue, id.rawValue + 1], "claimed afterwards")
             for delivery in second {
                 let wasHeld = delivery.id == first.first?.id
@@ -140,7 +140,7 @@ extension StoreConformance {
                 }
                 return 0
             }
-            _ = try await fixture.advance(until: waiting)
+            _ = try await fixture.time.advance(until: waiting)
             try await store.record([
                 Resolution(delivery: claimed[0].id, transition: .end(.acceptedByPlatform)),
                 Resolution(

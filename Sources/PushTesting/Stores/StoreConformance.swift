@@ -70,11 +70,6 @@ struct StoreFixture: Sendable {
         await store.close()
         return try await open()
     }
-
-    /// Moves the clock until something that waits on it is done.
-    func advance<Value: Sendable>(until task: Task<Value, any Error>, line: Int = #line) async throws -> Value {
-        try await time.advance(until: task, line: line)
-    }
 }
 
 /// Fails unless two values are equal.

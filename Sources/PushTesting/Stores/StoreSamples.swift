@@ -88,18 +88,3 @@ extension NotificationStore {
         try await events(after: after, limit: 10_000, patience: .zero).map { String(decoding: $0.json, as: UTF8.self) }
     }
 }
-
-/// A small generator whose numbers are the same in every run.
-struct SeededGenerator: RandomNumberGenerator {
-    private var state: UInt64
-
-    init(seed: UInt64) { state = seed }
-
-    mutating func next() -> UInt64 {  // SplitMix64, Steele, Lea and Flood 2014
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var value = state
-        value = (value ^ (value >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        value = (value ^ (value >> 27)) &* 0x94D0_49BB_1331_11EB
-        return value ^ (value >> 31)
-    }
-}

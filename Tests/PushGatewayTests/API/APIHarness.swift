@@ -12,6 +12,8 @@ import Testing
 
 @testable import PushGateway
 
+let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+
 /// A gateway's API over a store in memory and backends that only answer questions.
 struct APIHarness {
     let time = ManualTime(Date(timeIntervalSince1970: 1_800_000_000))
@@ -50,27 +52,25 @@ struct APIHarness {
         )
         state = GatewayState(snapshot: snapshot, store: store, devices: devices, time: time)
         let store = store
-        let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
         desk = InvalidationDesk(
             devices: devices,
             state: store,
             time: time,
             observer: SilentObserver(),
-            logger: logger
+            logger: quiet
         ) { _ in }
         api = GatewayAPI(
             state: state,
             lanes: StubLanes(invalidations: desk),
             metrics: metrics,
             knownKinds: ["apns", "fcm"],
-            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+            logger: quiet
         )
     }
 
     /// Carries out what platforms are to be told while `body` runs.
     func operating(_ body: () async throws -> Void) async throws {
-        let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
-        let desk = OperationDesk(state: state, metrics: metrics, logger: logger)
+        let desk = OperationDesk(state: state, metrics: metrics, logger: quiet)
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { await desk.run() }
             let result: Result<Void, any Error>

@@ -1,6 +1,5 @@
 import HTTPTypes
 import Hummingbird
-import Logging
 import NIOCore
 import NIOPosix
 import PushCore
@@ -103,7 +102,6 @@ extension APIHarness {
         patience: TimeAmount = ConnectionHandler.patience,
         _ body: (Int, ServiceGroup) async throws -> Void
     ) async throws {
-        let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
         let (ports, continuation) = AsyncStream.makeStream(of: Int.self)
         let application = api.makeApplication(patience: patience) { continuation.yield($0) }
         let group = ServiceGroup(services: [application], logger: quiet)

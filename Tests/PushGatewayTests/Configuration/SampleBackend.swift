@@ -1,4 +1,3 @@
-import Logging
 import PushCore
 import PushGateway
 
@@ -47,6 +46,6 @@ extension ConfigurationLoader {
 
 extension BackendContext {
     static func sample(_ name: String) -> BackendContext {
-        BackendContext(name: name, http: NoTransport(), logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+        BackendContext(name: name, http: NoTransport(), logger: quiet)
     }
 }

@@ -1,5 +1,4 @@
 import Foundation
-import Logging
 import PushCore
 import PushStoreSQLite
 import PushTesting
@@ -164,8 +163,7 @@ struct DeviceTellingTests {
             let teller = rig.snapshot(["crm": ScriptedPlatform()]).teller
             /// What a start of the gateway introduces.
             func start(_ body: (Introductions) async throws -> Void = { _ in }) async throws -> Int {
-                let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
-                let own = Introductions(store: rig.store, state: rig.store, time: rig.time, logger: logger)
+                let own = Introductions(store: rig.store, state: rig.store, time: rig.time, logger: quiet)
                 async let introducing: Void = own.introduce(to: "crm", stamp: "1", teller)
                 try await body(own)
                 await introducing

@@ -173,8 +173,7 @@ struct OperationRig: Sendable {
             devices: store,
             time: time
         )
-        let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
-        let desk = OperationDesk(state: state, metrics: metrics, logger: logger)
+        let desk = OperationDesk(state: state, metrics: metrics, logger: quiet)
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { await desk.run() }
             let result: Result<Void, any Error>
@@ -225,12 +224,11 @@ struct OperationRig: Sendable {
     }
 
     /// Waits until every device has been introduced to the backends that are there.
-    ///
-    /// A backend that refuses its credentials meanwhile is forgotten again, which may be sooner than we look.
     func introduced(sourceLine: Int = #line) async throws {
         try await until("the introduction", sourceLine: sourceLine) {
             let kept = try await store.loadState("operations.introduced").map { try JSONValue(parsing: $0) }
-            return kept?.objectValue?.allSatisfy { $0.value["done"] == true } ?? false
+            let done = kept?.objectValue?.map { $0.value["done"] == true } ?? []
+            return !done.isEmpty && done.allSatisfy { $0 }
         }
     }
 
@@ -251,7 +249,7 @@ struct OperationRig: Sendable {
             state: state,
             lanes: StubLanes(),
             metrics: metrics,
-            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+            logger: quiet
         )
     }
 

@@ -4,7 +4,7 @@ import NIOSSL
 import Synchronization
 
 /// The ways in which an HTTP/1.1 peer, or something between, can be broken.
-enum HTTP1Nonsense: Int, CaseIterable, Sendable {
+enum HTTP1Nonsense: Int, Nonsense, CaseIterable {
     // Bytes.
     case flippedBits, cut, cutInSilence, cutWithoutGoodbye, brokenTLS, noise
     // Legal, if odd: nothing may come of it.
@@ -12,7 +12,6 @@ enum HTTP1Nonsense: Int, CaseIterable, Sendable {
     // What no peer may write.
     case early, statusLine, chunks, length, hugeHead, endlessHead, twoAnswers, moreBytes, fields, upgrade
 
-    /// Whether every call must get its answer.
     var isLegal: Bool { [.small, .informational, .untilClose].contains(self) }
 
     /// Whether nobody can say what the bytes mean.

@@ -1,16 +1,12 @@
-/// Random numbers from a seed, the same in every run: SplitMix64 (Steele, Lea, Flood: OOPSLA 2014).
+import PushCore
+
+/// Throws of dice from a seed, the same in every run.
 struct Dice: RandomNumberGenerator {
-    private var state: UInt64
+    private var generator: SeededGenerator
 
-    init(seed: Int) { state = UInt64(seed) &* 0xD129_0D3B_5A69_C1F5 &+ 0x9E37_79B9 }
+    init(seed: Int) { generator = SeededGenerator(seed: UInt64(seed) &* 0xD129_0D3B_5A69_C1F5 &+ 0x9E37_79B9) }
 
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var value = state
-        value = (value ^ (value >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        value = (value ^ (value >> 27)) &* 0x94D0_49BB_1331_11EB
-        return value ^ (value >> 31)
-    }
+    mutating func next() -> UInt64 { generator.next() }
 
     mutating func roll(_ range: ClosedRange<Int>) -> Int { .random(in: range, using: &self) }
 

@@ -1,5 +1,5 @@
 /// The ways in which an HTTP/2 peer, or something between, can be broken.
-enum HTTP2Nonsense: Int, CaseIterable, Sendable {
+enum HTTP2Nonsense: Int, Nonsense, CaseIterable {
     // Bytes.
     case flippedBits, wrongLength, cut, cutInSilence, cutWithoutGoodbye, brokenTLS, noise
     // Before the first request.
@@ -12,7 +12,6 @@ enum HTTP2Nonsense: Int, CaseIterable, Sendable {
     // Values that are forbidden.
     case settings, windowUpdates, resets, goAways, hugeFields, bomb, statuses, lengths
 
-    /// Whether the peer keeps to the protocol, so that every call must get its answer.
     var isLegal: Bool { rawValue >= Self.small.rawValue && rawValue <= Self.padded.rawValue }
 
     /// Whether nobody can say what the bytes mean.

@@ -25,6 +25,8 @@ func withPool<Result>(
     }
 }
 
+let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+
 func makePool(
     port: Int,
     host: String = "127.0.0.1",
@@ -35,9 +37,8 @@ func makePool(
     configuration.extraTrustPEM = try TestAuthority.shared.certificatePEM
     configuration.requestTimeout = .seconds(20)
     change(&configuration)
-    let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
     let loop = MultiThreadedEventLoopGroup.singleton.next()
-    return try HTTP2Pool(configuration, loop: loop, tuning: tuning, logger: logger)
+    return try HTTP2Pool(configuration, loop: loop, tuning: tuning, logger: quiet)
 }
 
 extension HTTP2Tuning {

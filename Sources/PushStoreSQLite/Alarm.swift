@@ -14,7 +14,7 @@ final class Alarm: Sendable {
         var isClosed = false
     }
 
-    /// The longest sleep, so that a wall clock that was set is noticed.
+    /// The longest sleep, so that a wall clock that was set is noticed: `send_at` follows it.
     private static let longestSleep: Int64 = 30_000
 
     private let time: any TimeSource
@@ -35,7 +35,7 @@ final class Alarm: Sendable {
             state.sleeper = Task { [previous = state.sleeper, time, ring] in
                 previous?.cancel()
                 await previous?.value
-                let wait = min(moment - time.now.millisecondsSince1970, Self.longestSleep)
+                let wait = min(moment - time.steady.millisecondsSince1970, Self.longestSleep)
                 if wait > 0 { try? await time.sleep(for: .milliseconds(wait)) }
                 guard !Task.isCancelled else { return }
                 self.state.withLock { if $0.moment == moment { $0.moment = nil } }

@@ -96,7 +96,7 @@ extension Entry {
             id: id,
             recipient: recipient,
             state: state,
-            lane: lane.name,
+            lane: flow.queue.name,
             dueAt: Date(millisecondsSince1970: due),
             expiresAt: head.expiresAt,
             story: []
@@ -136,7 +136,7 @@ enum ArrivalPacking {
         to bytes: inout [UInt8]
     ) {
         append(entry.id, to: &bytes)
-        append(entry.lane.number, to: &bytes)
+        append(entry.flow.number, to: &bytes)
         append(entry.due, to: &bytes)
         append(row.expires, to: &bytes)
         append(row.accepted, to: &bytes)

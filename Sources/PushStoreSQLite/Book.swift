@@ -4,12 +4,16 @@ import PushCore
 ///
 /// Used by the writer's thread only, so what it does for each delivery goes unchecked for exclusive access.
 final class Book {
-    private let windowCapacity: Int
-    private var lanesByNumber: [Int64: Lane] = [:]
-    private var lanesByName: [String: Lane] = [:]
-    private var highestLane: Int64 = 0
-    /// Lanes whose names are not on disk yet.
-    private(set) var unsavedLanes: [Lane] = []
+    private let room: Flow.Room
+    private var flowsByNumber: [Int64: Flow] = [:]
+    private var queuesByName: [String: BackendQueue] = [:]
+    private var highestFlow: Int64 = 0
+    /// The flow that was asked for last: nearly always the next one too.
+    private var lastFlow: (backend: String, flow: Flow)?
+    /// Flows that are not on disk yet.
+    private(set) var unsavedFlows: [Flow] = []
+    /// Which backend takes what plans give to another, by that one's name.
+    private(set) var moves: [String: String]
     /// The claimed deliveries, by number.
     @exclusivity(unchecked) private(set) var claims: [Int64: Entry] = [:]
     /// The leases with deliveries that are still out, by number.
@@ -20,44 +24,95 @@ final class Book {
     /// Deliveries without rows, the oldest first.
     private(set) var arrivals: [Arrivals] = []
     private var lastArrivals: Int64 = 0
-    /// No lease lapses before this moment.
-    var nextLapse = Int64.max
     /// No waiting delivery expires before this moment, as far as is known.
     var expiryFloor = Int64.min
 
     /// Makes an empty book, whose lease numbers are above one.
-    init(windowCapacity: Int, lastLease: Int64) {
-        self.windowCapacity = windowCapacity
+    init(room: Flow.Room, lastLease: Int64, moves: [String: String] = [:]) {
+        self.room = room
         self.lastLease = lastLease
+        self.moves = moves
     }
 
-    var lanes: some Collection<Lane> { lanesByNumber.values }
-    var waiting: Int { lanesByNumber.values.reduce(0) { $0 + $1.waiting } }
+    var queues: some Collection<BackendQueue> { queuesByName.values }
+    var flows: some Collection<Flow> { flowsByNumber.values }
+    var waiting: Int { flowsByNumber.values.reduce(0) { $0 + $1.waiting } }
     /// The deliveries that are in memory without being claimed.
-    var inMemory: Int { lanesByNumber.values.reduce(0) { $0 + $1.windowCount + $1.held } }
+    var inMemory: Int { flowsByNumber.values.reduce(0) { $0 + $1.windowCount + $1.held } }
+    /// The bytes of the windows.
+    var bytesInMemory: Int { room.used }
 
-    // MARK: Lanes
+    // MARK: Queues
 
-    /// Notes a lane found on disk.
-    func load(number: Int64, name: String, waiting: Int, frontier: DueKey?) {
-        let lane = Lane(number: number, name: name, capacity: windowCapacity, waiting: waiting, frontier: frontier)
-        lanesByNumber[number] = lane
-        lanesByName[name] = lane
-        highestLane = max(highestLane, number)
+    /// Notes a flow found on disk.
+    func load(
+        number: Int64,
+        backend: String,
+        isUrgent: Bool,
+        caller: String,
+        waiting: Int = 0,
+        frontier: DueKey? = nil
+    ) {
+        let queue = queue(named: backend)
+        let flow = Flow(
+            number: number,
+            in: queue,
+            isUrgent: isUrgent,
+            caller: caller,
+            room: room,
+            waiting: waiting,
+            frontier: frontier
+        )
+        queue.add(flow)
+        flowsByNumber[number] = flow
+        highestFlow = max(highestFlow, number)
     }
 
-    func lane(number: Int64) -> Lane? { lanesByNumber[number] }
+    func flow(number: Int64) -> Flow? { flowsByNumber[number] }
 
-    /// The lane of a name, a new one if need be.
-    func lane(named name: String) -> Lane {
-        if let lane = lanesByName[name] { return lane }
-        load(number: highestLane + 1, name: name, waiting: 0, frontier: nil)
-        guard let lane = lanesByName[name] else { return Lane(number: 0, name: name, capacity: 0) }
-        unsavedLanes.append(lane)
-        return lane
+    /// The queue of a backend, a new one if need be.
+    func queue(named name: String) -> BackendQueue {
+        if let queue = queuesByName[name] { return queue }
+        let queue = BackendQueue(name: name)
+        queuesByName[name] = queue
+        return queue
     }
 
-    func lanesWereSaved() { unsavedLanes.removeAll() }
+    /// The flow of a backend that a plan names, or of the one that takes its place, a new one if need be.
+    func flow(of backend: String, isUrgent: Bool, caller: String) -> Flow {
+        if let last = lastFlow, last.flow.isUrgent == isUrgent, last.backend == backend, last.flow.caller == caller {
+            return last.flow
+        }
+        let queue = queue(named: moves[backend] ?? backend)
+        let flow = queue.flow(isUrgent: isUrgent, caller: caller) ?? makeFlow(in: queue, isUrgent, caller)
+        lastFlow = (backend, flow)
+        return flow
+    }
+
+    private func makeFlow(in queue: BackendQueue, _ isUrgent: Bool, _ caller: String) -> Flow {
+        highestFlow += 1
+        let flow = Flow(number: highestFlow, in: queue, isUrgent: isUrgent, caller: caller, room: room)
+        queue.add(flow)
+        flowsByNumber[flow.number] = flow
+        unsavedFlows.append(flow)
+        return flow
+    }
+
+    func flowsWereSaved() { unsavedFlows.removeAll() }
+
+    /// Hands a queue's flows to another backend, also those that are still to come.
+    func move(_ queue: BackendQueue, to other: String) {
+        lastFlow = nil
+        queue.moveFlows(to: self.queue(named: other))
+        for (name, target) in moves where target == queue.name { moves[name] = other }
+        moves[queue.name] = other
+    }
+
+    /// Ends a move: the backend is there again.
+    func endMove(of name: String) {
+        lastFlow = nil
+        moves[name] = nil
+    }
 
     // MARK: Deliveries without rows
 
@@ -88,9 +143,9 @@ final class Book {
 
     // MARK: Claims
 
-    func makeLease(until deadline: Int64) -> Lease {
+    func makeLease() -> Lease {
         lastLease += 1
-        return Lease(number: lastLease, deadline: deadline)
+        return Lease(number: lastLease)
     }
 
     /// Gives a delivery to an owner.
@@ -99,27 +154,23 @@ final class Book {
     func claim(_ entry: Entry, under lease: Lease) -> Bool {
         if let key = entry.collapseKey {
             if flying[key] != nil {
-                entry.lane.hold()
+                entry.flow.hold()
                 flying[key]?.append(entry)
                 return false
             }
             flying[key] = []
         }
         entry.lease = lease
-        lease.entries.append(entry)
         lease.remaining += 1
-        entry.lane.claimed += 1
+        entry.flow.queue.claimed += 1
         claims[entry.id] = entry
         return true
     }
 
     func isInFlight(_ key: CollapseKey?) -> Bool { key.map { flying[$0] != nil } ?? false }
 
-    /// Starts the clock of a lease.
-    func start(_ lease: Lease) {
-        leases[lease.number] = lease
-        nextLapse = min(nextLapse, lease.deadline)
-    }
+    /// Notes a lease that was given out.
+    func start(_ lease: Lease) { leases[lease.number] = lease }
 
     /// Takes a delivery from its owner, for now: ``settle(_:now:)`` or ``restore(_:)`` follows.
     func take(_ id: Int64) -> Entry? { claims.removeValue(forKey: id) }
@@ -135,7 +186,7 @@ final class Book {
 
     /// Ends for good a claim whose delivery was taken from its owner; what was held back behind it waits again.
     func settle(_ entry: Entry, now: Int64) {
-        entry.lane.claimed -= 1
+        entry.flow.queue.claimed -= 1
         if let lease = entry.lease {
             lease.remaining -= 1
             if lease.remaining == 0 { leases[lease.number] = nil }
@@ -143,19 +194,19 @@ final class Book {
         entry.lease = nil
         if let key = entry.collapseKey, let held = flying.removeValue(forKey: key) {
             for entry in held {
-                entry.lane.unhold()
-                entry.lane.add(entry, now: now)
+                entry.flow.unhold()
+                entry.flow.add(entry, now: now)
             }
         }
     }
 
     /// Forgets a waiting delivery, wherever it is.
-    func remove(_ key: DueKey, collapse: CollapseKey?, from lane: Lane) {
+    func remove(_ key: DueKey, collapse: CollapseKey?, from flow: Flow) {
         if let place = heldPlace(key.id, collapse), let collapse {
             flying[collapse]?.remove(at: place)
-            lane.unhold()
+            flow.unhold()
         } else {
-            lane.remove(key)
+            flow.remove(key)
         }
     }
 
@@ -165,7 +216,4 @@ final class Book {
     private func heldPlace(_ id: Int64, _ collapse: CollapseKey?) -> Int? {
         collapse.flatMap { flying[$0]?.firstIndex { $0.id == id } }
     }
-
-    /// Finds out anew when the next lease lapses.
-    func updateNextLapse() { nextLapse = leases.values.reduce(.max) { min($0, $1.deadline) } }
 }

@@ -20,25 +20,28 @@ struct DueKey: Comparable {
     }
 }
 
-/// What must not be in flight twice: a recipient with a collapse id, in one lane.
+/// What must not be in flight twice: a recipient with a collapse id, at one backend.
 struct CollapseKey: Hashable {
-    var lane: Int64
+    var backend: String
     var hash: Int64
 }
 
-/// A delivery that is in memory: in a lane's window, held back, or claimed.
+/// A delivery that is in memory: in a flow's window, held back, or claimed.
 ///
 /// Used by the writer's thread only.
 final class Entry {
     let id: Int64
     let head: DeliveryHead
     let recipient: Recipient
-    let lane: Lane
+    let flow: Flow
     let due: Int64
     let step: Int
     let attempts: Int
     let story: [UInt8]
     let collapse: Int64?
+    let collapseKey: CollapseKey?
+    /// What its content takes in memory; 0 where another delivery of the notification counts it.
+    let contentBytes: Int
     /// Whether an attempt may have been delivered.
     var isReplay: Bool
     /// Whether its last owner let it go without a word.
@@ -49,29 +52,38 @@ final class Entry {
     var arrival: Arrival?
     /// How to tell of its replacement by a newer one that came while it was claimed.
     var replacement: (@Sendable (ClaimedDelivery) -> [UInt8])?
+    /// How to tell of its end, when it was cancelled while it was claimed.
+    var cancellation: (@Sendable (ClaimedDelivery, DeliveryState) -> [UInt8])?
+    /// Whether it was cancelled while an owner had it whose process died.
+    let isCancelled: Bool
 
     init(
         id: Int64,
         head: DeliveryHead,
         recipient: Recipient,
-        lane: Lane,
+        flow: Flow,
         due: Int64,
         step: Int = 0,
         attempts: Int = 0,
         story: [UInt8] = [],
         collapse: Int64? = nil,
         isReplay: Bool = false,
-        isRecovered: Bool = false
+        isRecovered: Bool = false,
+        isCancelled: Bool = false,
+        contentBytes: Int = 0
     ) {
         self.id = id
         self.head = head
         self.recipient = recipient
-        self.lane = lane
+        self.flow = flow
         self.due = due
         self.step = step
         self.attempts = attempts
         self.story = story
         self.collapse = collapse
+        collapseKey = collapse.map { CollapseKey(backend: flow.queue.name, hash: $0) }
+        self.contentBytes = contentBytes
+        self.isCancelled = isCancelled
         self.isReplay = isReplay
         self.isRecovered = isRecovered
     }
@@ -83,9 +95,10 @@ final class Entry {
         return taken
     }
 
-    var key: DueKey { DueKey(due: due, id: id) }
+    /// About how much memory it takes.
+    var bytes: Int { 512 + contentBytes + story.count }
 
-    var collapseKey: CollapseKey? { collapse.map { CollapseKey(lane: lane.number, hash: $0) } }
+    var key: DueKey { DueKey(due: due, id: id) }
 
     /// What an owner gets to see.
     var delivery: ClaimedDelivery {
@@ -97,28 +110,25 @@ final class Entry {
             attempts: attempts,
             story: story,
             isReplay: isReplay || isRecovered,
-            isRecovered: isRecovered
+            isRecovered: isRecovered,
+            lease: lease?.number ?? 0,
+            isCancelled: isCancelled
         )
     }
 }
 
-/// The deliveries that one call claimed, and until when.
+/// What one call claimed.
+///
+/// It holds until its deliveries are back, and no longer than the process lives.
 final class Lease {
     /// Its number, larger than that of every lease before it, also before a restart.
     let number: Int64
-    /// When it lapses, in milliseconds since 1970.
-    let deadline: Int64
     /// Whether a row on disk lists its deliveries.
     var isListed = false
-    /// Every delivery it was given for.
-    var entries: [Entry] = []
     /// How many of them are still out.
     var remaining = 0
 
-    init(number: Int64, deadline: Int64) {
-        self.number = number
-        self.deadline = deadline
-    }
+    init(number: Int64) { self.number = number }
 }
 
 extension DeliveryState {

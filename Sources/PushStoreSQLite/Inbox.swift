@@ -2,7 +2,7 @@ import Dispatch
 import PushCore
 import Synchronization
 
-/// The calls on their way to the writer, in order, bounded by the rows they would write.
+/// The calls on their way to the writer, in order, bounded by the rows and the bytes of new work.
 final class Inbox: Sendable {
     /// Whose idempotency key, and which.
     struct KeyName: Hashable {
@@ -12,7 +12,7 @@ final class Inbox: Sendable {
 
     private struct Contents {
         var operations: [Operation] = []
-        var rows = 0
+        var size = OperationSize()
         var keys: Set<KeyName> = []
         var isWriterAsleep = false
         var isClosed = false
@@ -27,11 +27,13 @@ final class Inbox: Sendable {
         case closed
     }
 
-    private let maximumRows: Int
+    private let maximum: OperationSize
     private let contents = Mutex(Contents())
     private let bell = DispatchSemaphore(value: 0)
 
-    init(maximumRows: Int) { self.maximumRows = maximumRows }
+    init(maximumRows: Int, maximumBytes: Int = .max) {
+        maximum = OperationSize(rows: maximumRows, bytes: maximumBytes)
+    }
 
     /// Hands in a call that is never refused for its size; false when the store is closed.
     func add(_ operation: Operation) -> Bool {
@@ -41,7 +43,7 @@ final class Inbox: Sendable {
     private func add(_ operation: Operation, isInternal: Bool) -> Bool {
         let (isAdmitted, wakes) = contents.withLock { contents in
             guard !(isInternal ? contents.hasEnded : contents.isClosed) else { return (false, false) }
-            contents.rows += operation.rows
+            contents.size += operation.size
             return (true, Self.append(operation, to: &contents))
         }
         if wakes { bell.signal() }
@@ -55,10 +57,9 @@ final class Inbox: Sendable {
         let (admission, wakes) = contents.withLock { contents -> (Admission, Bool) in
             if contents.isClosed { return (.closed, false) }
             if let key, contents.keys.contains(key) { return (.keyInUse, false) }
-            let rows = operation.rows
-            if contents.rows > 0, contents.rows + rows > maximumRows { return (.full, false) }
+            if contents.size.rows >= maximum.rows || contents.size.bytes >= maximum.bytes { return (.full, false) }
             if let key { contents.keys.insert(key) }
-            contents.rows += rows
+            contents.size += operation.size
             return (.admitted, Self.append(operation, to: &contents))
         }
         if wakes { bell.signal() }
@@ -107,8 +108,11 @@ final class Inbox: Sendable {
     /// Whether calls are refused.
     var isClosed: Bool { contents.withLock { $0.isClosed } }
 
-    /// Makes room after rows were written or refused.
-    func settle(rows: Int) { contents.withLock { $0.rows -= rows } }
+    /// Makes room after operations were carried out or refused.
+    func settle(_ size: OperationSize) { contents.withLock { $0.size -= size } }
+
+    /// Takes up room again for operations that go on.
+    func take(_ size: OperationSize) { contents.withLock { $0.size += size } }
 
     /// Returns whether the writer has to be woken.
     private static func append(_ operation: Operation, to contents: inout Contents) -> Bool {

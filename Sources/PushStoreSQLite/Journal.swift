@@ -6,14 +6,12 @@ struct Journal {
     enum Effect {
         /// A new delivery waits.
         case added(Entry)
-        /// A new delivery waits behind others on disk.
-        case addedOnDisk(Lane, DueKey)
         /// A claim ended for good.
         case ended(Entry)
         /// A claim ended and the delivery waits again, in the form of the second entry.
         case returned(Entry, as: Entry)
         /// A waiting delivery became final.
-        case removed(Lane, DueKey, CollapseKey?)
+        case removed(Flow, DueKey, CollapseKey?)
     }
 
     /// A call of `claim` and what it gets.
@@ -21,13 +19,21 @@ struct Journal {
         let ticket: ClaimTicket
         let lease: Lease
         var entries: [Entry] = []
+        /// How many of normal priority it may still get.
+        var normal: Int
 
         init(_ ticket: ClaimTicket, _ lease: Lease) {
             self.ticket = ticket
             self.lease = lease
+            normal = ticket.normal
         }
 
         var isFull: Bool { entries.count >= ticket.limit }
+
+        func take(_ entry: Entry) {
+            entries.append(entry)
+            if !entry.flow.isUrgent { normal -= 1 }
+        }
     }
 
     /// Whether a transaction has begun.
@@ -39,8 +45,8 @@ struct Journal {
     /// Deliveries given to owners, to be taken back after a failure; with whether they waited before.
     var given: [(entry: Entry, waited: Bool)] = []
     var assignments: [Assignment] = []
-    /// The assignment of each lane that still takes deliveries.
-    var filling: [Int64: Assignment] = [:]
+    /// The assignment of each queue that still takes deliveries.
+    var filling: [ObjectIdentifier: Assignment] = [:]
     /// Leases to be listed on disk, with their deliveries.
     var listings: [(lease: Lease, deliveries: [Int64])] = []
     /// New deliveries that are kept without rows.
@@ -53,8 +59,10 @@ struct Journal {
     var settled: [Int64: Int] = [:]
     /// New deliveries so far, which count against the bound.
     var added = 0
-    /// New work to be answered after the commit: how many rows, of which lane.
-    var accepted: [(rows: Int, lane: Lane, reply: EnqueueReply)] = []
+    /// What those who keep the books are told: all but ``added``.
+    var change = StoreChange()
+    /// New work to be answered after the commit: how many rows, in which flow.
+    var accepted: [(rows: Int, flow: Flow, reply: EnqueueReply)] = []
     /// What to do after the commit: answers to callers.
     var answers: [() -> Void] = []
     /// What the callers' bookkeeping needs to do whether it works or not.
@@ -75,6 +83,7 @@ struct Journal {
         emptied.removeAll(keepingCapacity: true)
         settled.removeAll(keepingCapacity: true)
         added = 0
+        change = StoreChange()
         accepted.removeAll(keepingCapacity: true)
         answers.removeAll(keepingCapacity: true)
         newExpiry = .max

@@ -4,15 +4,29 @@ import PushCore
 
 /// What a store finds on disk when it opens: enough to fill a ``Book``, small however much waits.
 struct OpenedStore: Sendable {
-    /// A lane with what waits in it.
-    struct FoundLane: Sendable {
+    /// A flow with what waits in it.
+    struct FoundFlow: Sendable {
         var number: Int64
-        var name: String
+        var backend: String
+        var isUrgent: Bool
+        var caller: String
         var waiting: Int
         var firstDue: Int64?
     }
 
-    var lanes: [FoundLane] = []
+    /// A file of so many bytes at most is rewritten when the store opens, if that lets it give room back later.
+    private static let largestRewrite = 256 << 20
+
+    var flows: [FoundFlow] = []
+    var moves: [String: String] = [:]
+    /// Whether pages that are free can be given back to the disk.
+    var givesRoomBack = true
+    /// The bytes of a page.
+    var pageBytes: Int64 = 0
+    /// How far the store's steady time is ahead of the process's, in milliseconds.
+    var shift: Int64 = 0
+    /// How far the wall clock was ahead of the store's steady time when they were noted last, in milliseconds.
+    var wallOffset: Int64 = 0
     var lastEvent: Int64 = 0
     var highestID: Int64 = 0
     var lastLease: Int64 = 0
@@ -20,7 +34,7 @@ struct OpenedStore: Sendable {
     /// Opens the database, brings its tables up to date and marks what a dead owner had claimed.
     static func open(
         _ options: SQLiteStoreOptions,
-        now: Int64 = Date.now.millisecondsSince1970
+        time: any TimeSource = SystemTime()
     ) throws(StoreError) -> (DatabasePool, OpenedStore) {
         do {
             var configuration = Configuration()
@@ -29,7 +43,7 @@ struct OpenedStore: Sendable {
             configuration.busyMode = .timeout(5)
             // Before anything else touches a new file: the size of its pages is fixed by the first write.
             configuration.prepareDatabase { [pageBytes = options.pageBytes] in
-                try $0.execute(sql: "PRAGMA page_size = \(pageBytes)")
+                try $0.execute(sql: "PRAGMA page_size = \(pageBytes); PRAGMA auto_vacuum = INCREMENTAL")
             }
             let pool = try DatabasePool(path: options.path, configuration: configuration)
             try Schema.migrator.migrate(pool)
@@ -39,14 +53,20 @@ struct OpenedStore: Sendable {
                     sql: """
                         PRAGMA synchronous = \(options.durability == .full ? "FULL" : "NORMAL");
                         PRAGMA wal_autocheckpoint = \(options.checkpointPages);
+                        PRAGMA journal_size_limit = \(options.logBytes);
                         PRAGMA cache_size = -\(max(1, options.cacheBytes >> 10));
                         """
                 )
                 if let pages = options.maximumPages { try db.execute(sql: "PRAGMA max_page_count = \(pages)") }
                 var opened = OpenedStore()
+                opened.pageBytes = try Int64.fetchOne(db, sql: "PRAGMA page_size") ?? 0
+                opened.givesRoomBack = try Self.letGiveRoomBack(db)
                 try db.inTransaction(.immediate) {
-                    try opened.recover(db, now: now)
+                    try opened.writeOutArrivals(db)
                     try opened.count(db)
+                    try opened.setClock(db, time)
+                    try opened.recover(db, now: time.steady.millisecondsSince1970 + opened.shift)
+                    try opened.countWaiting(db)
                     return .commit
                 }
                 return opened
@@ -62,14 +82,14 @@ struct OpenedStore: Sendable {
     /// Marks the deliveries of listed leases, unless they came back before the crash; takes a new range of lease
     /// numbers.
     private mutating func recover(_ db: Database, now: Int64) throws {
-        try writeOutArrivals(db)
         let leases = try Row.fetchAll(db, sql: "SELECT number, deliveries FROM leases")
         for lease in leases {
             let number: Int64 = lease["number"]
             let deliveries: Data = lease["deliveries"]
             for delivery in LeaseList.unpack(Array(deliveries)) {
+                // A higher number: it came back under this lease or a later one.
                 try db.execute(
-                    sql: "UPDATE deliveries SET mark = 1 WHERE id = ? AND state = 0 AND mark <> ?",
+                    sql: "UPDATE deliveries SET mark = 1 WHERE id = ? AND state = 0 AND mark < ?",
                     arguments: [delivery, number]
                 )
             }
@@ -104,7 +124,8 @@ struct OpenedStore: Sendable {
             guard let deliveries = ArrivalPacking.unpack(Array(packed)) else {
                 throw StoreError.failed("the deliveries that arrived last cannot be read: the file is damaged")
             }
-            for delivery in deliveries {
+            let archived = try Self.archived(deliveries.map(\.id), db)
+            for delivery in deliveries where !archived.contains(delivery.id) {
                 try insert.execute(arguments: [
                     delivery.id, delivery.lane, delivery.due, delivery.expires, delivery.accepted,
                     String(decoding: delivery.recipient, as: UTF8.self), delivery.accepted, delivery.scheduled,
@@ -116,15 +137,73 @@ struct OpenedStore: Sendable {
         try db.execute(sql: "DELETE FROM arrivals")
     }
 
-    private mutating func count(_ db: Database) throws {
-        lanes = try Row.fetchAll(
+    /// Which of these deliveries ended and are in the archive.
+    private static func archived(_ ids: [Int64], _ db: Database) throws -> Set<Int64> {
+        guard let first = ids.min(), let last = ids.max() else { return [] }
+        let blocks = try Row.fetchCursor(
+            db,
+            sql: "SELECT packed FROM archive INDEXED BY archived WHERE last >= ? AND last <= ? AND first <= ?",
+            arguments: [first, last + Archive.widestBlock, last]
+        )
+        var found: Set<Int64> = []
+        while let block = try blocks.next() {
+            let packed: Data = block["packed"]
+            found.formUnion(ArchivedDelivery.numbers(in: Array(packed)))
+        }
+        return found
+    }
+
+    /// Lets a file from before give pages back to the disk; false when it is too large to be rewritten at a start.
+    private static func letGiveRoomBack(_ db: Database) throws -> Bool {
+        if try Int.fetchOne(db, sql: "PRAGMA auto_vacuum") == 2 { return true }
+        let pages = try Int.fetchOne(db, sql: "PRAGMA page_count") ?? 0
+        let bytes = try Int.fetchOne(db, sql: "PRAGMA page_size") ?? 0
+        guard pages * bytes <= largestRewrite else { return false }
+        try db.execute(sql: "PRAGMA auto_vacuum = INCREMENTAL; VACUUM")
+        return true
+    }
+
+    /// Lets the steady time go on where it was, by the time of day that has passed since; it never goes back.
+    ///
+    /// So a machine that starts with a wrong clock lifts no numbers and holds nothing up: what its clock is off by is no
+    /// time that has passed.
+    private mutating func setClock(_ db: Database, _ time: any TimeSource) throws {
+        let wall = time.now.millisecondsSince1970
+        let marks = try Row.fetchAll(db, sql: "SELECT name, value FROM marks WHERE name IN ('steady', 'wall')")
+        let saved = Dictionary(marks.map { ($0["name"] as String, $0["value"] as Int64) }) { $1 }
+        var steady = wall
+        if let savedSteady = saved["steady"], let savedWall = saved["wall"] {
+            steady = savedSteady + max(0, wall - savedWall)
+            wallOffset = savedWall - savedSteady
+        }
+        steady = max(steady, NotificationID(rawValue: highestID).time.millisecondsSince1970)
+        shift = steady - time.steady.millisecondsSince1970
+    }
+
+    private mutating func countWaiting(_ db: Database) throws {
+        flows = try Row.fetchAll(
             db,
             sql: """
-                SELECT lanes.number, lanes.name, coalesce(w.waiting, 0) AS waiting, w.due FROM lanes LEFT JOIN
+                SELECT f.number, f.backend, f.urgent, f.caller, coalesce(w.waiting, 0) AS waiting, w.due FROM flows f LEFT JOIN
                 (SELECT lane, count(*) AS waiting, min(due) AS due FROM deliveries INDEXED BY waiting
-                WHERE state = 0 AND mark <> 2 GROUP BY lane) w ON w.lane = lanes.number
+                WHERE state = 0 AND mark <> 2 GROUP BY lane) w ON w.lane = f.number ORDER BY f.number
                 """
-        ).map { FoundLane(number: $0["number"], name: $0["name"], waiting: $0["waiting"], firstDue: $0["due"]) }
+        ).map {
+            FoundFlow(
+                number: $0["number"],
+                backend: $0["backend"],
+                isUrgent: $0["urgent"],
+                caller: $0["caller"],
+                waiting: $0["waiting"],
+                firstDue: $0["due"]
+            )
+        }
+        for row in try Row.fetchAll(db, sql: "SELECT backend, target FROM moves") {
+            moves[row["backend"]] = row["target"]
+        }
+    }
+
+    private mutating func count(_ db: Database) throws {
         lastEvent =
             try Int64.fetchOne(
                 db,
@@ -132,19 +211,23 @@ struct OpenedStore: Sendable {
             ) ?? 0
         highestID = max(
             try Int64.fetchOne(db, sql: "SELECT max(id) FROM deliveries") ?? 0,
+            try Int64.fetchOne(db, sql: "SELECT max(last) FROM archive") ?? 0,
             try Int64.fetchOne(db, sql: "SELECT value FROM marks WHERE name = 'highest'") ?? 0
         )
     }
 
     /// The book to start with.
     func makeBook(_ options: SQLiteStoreOptions) -> Book {
-        let book = Book(windowCapacity: options.windowCapacity, lastLease: lastLease)
-        for lane in lanes {
+        let room = Flow.Room(deliveries: options.windowCapacity, bytes: options.windowBytes)
+        let book = Book(room: room, lastLease: lastLease, moves: moves)
+        for flow in flows {
             book.load(
-                number: lane.number,
-                name: lane.name,
-                waiting: lane.waiting,
-                frontier: lane.firstDue.map { DueKey(due: $0, id: .min) }
+                number: flow.number,
+                backend: flow.backend,
+                isUrgent: flow.isUrgent,
+                caller: flow.caller,
+                waiting: flow.waiting,
+                frontier: flow.firstDue.map { DueKey(due: $0, id: .min) }
             )
         }
         return book

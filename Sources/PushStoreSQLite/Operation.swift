@@ -30,16 +30,17 @@ enum EnqueueReply: Sendable {
 final class ClaimTicket: Sendable {
     let lane: String
     let limit: Int
-    let lease: Duration
+    /// The most of normal priority.
+    let normal: Int
     /// When its patience ends, in milliseconds since 1970.
     let until: Int64
     private let reply = Mutex<Reply<[ClaimedDelivery]>?>(nil)
     private let cancellation = Atomic(false)
 
-    init(lane: String, limit: Int, lease: Duration, until: Int64) {
+    init(lane: String, limit: Int, normal: Int, until: Int64) {
         self.lane = lane
         self.limit = limit
-        self.lease = lease
+        self.normal = normal
         self.until = until
     }
 
@@ -57,39 +58,29 @@ final class ClaimTicket: Sendable {
     }
 }
 
-/// What a purge has still to do and what it did: it goes in steps, between which other work gets its turn.
-struct PurgeStep: Sendable {
-    /// Removes what has not changed since this moment, in milliseconds since 1970.
-    var before: Int64
-    /// Removes at most so many rows.
-    var limit: Int
-    /// Goes on with the first notification at or above this number.
-    var cursor: Int64
-    /// What it removed.
-    var removed = 0
-    /// Whether there is nothing more to look at.
-    var isFinished = false
-}
-
 /// What a cancellation has still to do and what it did.
 struct CancelStep: Sendable {
     var id: NotificationID
-    var event: @Sendable (ClaimedDelivery) -> [UInt8]
+    var event: @Sendable (ClaimedDelivery, DeliveryState) -> [UInt8]
     /// Goes on above this number.
     var after: Int64
     var cancelled = 0
+    var inFlight = 0
 }
 
 /// One call, as the writer gets it.
 enum Operation: Sendable {
     case enqueue(EnqueueBatch, EnqueueReply)
     case claim(ClaimTicket)
-    case claimExpired(limit: Int, lease: Duration, Reply<[ClaimedDelivery]>)
+    case claimExpired(limit: Int, Reply<[ClaimedDelivery]>)
     case record([Resolution], Reply<Void>)
     case cancel(CancelStep, Reply<Cancellation?>)
+    case move(lane: String, to: String, Reply<Int?>)
+    /// A backend is there again whose deliveries went to another.
+    case endMove(String)
     case publish([[UInt8]], Reply<Void>)
     case saveState(name: String, value: [UInt8]?, Reply<Void>)
-    case purge(PurgeStep, Reply<PurgeStep>)
+    case purge(Retention, Reply<Bool>)
     /// Changes tables of which the writer keeps nothing in memory.
     case work(TableWork)
     /// Looks at what is in memory, between commits.
@@ -105,10 +96,16 @@ enum Operation: Sendable {
         case .publish(let events, _): events.count / 8 + 1
         case .claimExpired: 500
         case .cancel, .purge: 1_000
-        case .saveState: 1
+        case .saveState, .move, .endMove: 1
         case .work(let work): work.rows
         case .claim, .inspect, .look: 0
         }
+    }
+
+    /// What it takes of the inbox's room.
+    var size: OperationSize {
+        if case .enqueue(let batch, _) = self { return OperationSize(rows: batch.deliveries, bytes: batch.bytes) }
+        return OperationSize(rows: rows, bytes: 0)
     }
 
     /// Answers with an error.
@@ -116,14 +113,44 @@ enum Operation: Sendable {
         switch self {
         case .enqueue(_, let reply): reply.fail(error)
         case .claim(let ticket): ticket.answer(.failure(error))
-        case .claimExpired(_, _, let reply): reply.fail(error)
+        case .claimExpired(_, let reply): reply.fail(error)
         case .record(_, let reply): reply.fail(error)
         case .cancel(_, let reply): reply.fail(error)
+        case .move(_, _, let reply): reply.fail(error)
         case .publish(_, let reply): reply.fail(error)
         case .saveState(_, _, let reply): reply.fail(error)
         case .purge(_, let reply): reply.fail(error)
         case .work(let work): work.fail(error)
-        case .inspect, .look: break
+        case .inspect, .look, .endMove: break
         }
+    }
+}
+
+/// How much an operation brings.
+struct OperationSize {
+    /// About how many rows it writes.
+    var rows = 0
+    /// About how much memory its messages take.
+    var bytes = 0
+
+    static func += (sum: inout OperationSize, more: OperationSize) {
+        sum.rows += more.rows
+        sum.bytes += more.bytes
+    }
+
+    static func -= (sum: inout OperationSize, less: OperationSize) {
+        sum.rows -= less.rows
+        sum.bytes -= less.bytes
+    }
+}
+
+extension EnqueueBatch {
+    /// About how much memory it takes: contents twice, since they are there as stored and decoded.
+    var bytes: Int {
+        var sum = 0
+        for place in notifications.indices {
+            sum += 1_024 + 2 * notifications[place].content.count + 192 * notifications[place].recipients.count
+        }
+        return sum
     }
 }

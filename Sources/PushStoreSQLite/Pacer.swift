@@ -10,10 +10,10 @@ import PushCore
 /// Used by the writer's thread only, with the real clock: a pause is a matter of throughput, not of the store's time.
 final class Pacer {
     private struct Held {
-        var lane: Lane
+        var flow: Flow
         var rows: Int
         var until: DispatchTime
-        /// What the lane had given out when the pause began.
+        /// What the flow had given out when the pause began.
         var taken: Int
         var reply: EnqueueReply
     }
@@ -22,7 +22,7 @@ final class Pacer {
     private let longestPause: Duration
     private var held: [Held] = []
 
-    /// Makes a pacer for a lane that keeps `windowCapacity` deliveries in memory: a quarter of them is plenty for its
+    /// Makes a pacer for flows that keep `windowCapacity` deliveries in memory: a quarter of them is plenty for its
     /// consumers, and leaves room for what is under way.
     init(windowCapacity: Int, longestPause: Duration) {
         threshold = windowCapacity / 4
@@ -33,18 +33,18 @@ final class Pacer {
     var deadline: DispatchTime? { held.first?.until }
 
     /// Answers new work that was committed, now or in a moment.
-    func accept(_ rows: Int, in lane: Lane, _ reply: EnqueueReply) {
-        reconsider(lane)
-        guard longestPause > .zero, lane.isOutrun(above: threshold) else { return reply.succeed(.accepted) }
-        held.append(Held(lane: lane, rows: rows, until: pauseEnd(.now()), taken: lane.taken, reply: reply))
+    func accept(_ rows: Int, in flow: Flow, _ reply: EnqueueReply) {
+        reconsider(flow)
+        guard longestPause > .zero, flow.isOutrun(above: threshold) else { return reply.succeed(.accepted) }
+        held.append(Held(flow: flow, rows: rows, until: pauseEnd(.now()), taken: flow.taken, reply: reply))
     }
 
     /// Does not leave a lane alone any longer that has taken so much lately that a pause makes sense again.
-    private func reconsider(_ lane: Lane) {
-        guard let last = lane.leftAlone else { return }
+    private func reconsider(_ flow: Flow) {
+        guard let last = flow.leftAlone else { return }
         let now = DispatchTime.now()
         guard last.until <= now else { return }
-        lane.leftAlone = lane.taken - last.taken < threshold ? (pauseEnd(now), lane.taken) : nil
+        flow.leftAlone = flow.taken - last.taken < threshold ? (pauseEnd(now), flow.taken) : nil
     }
 
     private func pauseEnd(_ now: DispatchTime) -> DispatchTime {
@@ -55,14 +55,14 @@ final class Pacer {
     func release() {
         guard !held.isEmpty else { return }
         let now = DispatchTime.now()
-        for item in held where item.until <= now && item.lane.taken - item.taken < threshold {
-            item.lane.leftAlone = (pauseEnd(now), item.lane.taken)
+        for item in held where item.until <= now && item.flow.taken - item.taken < threshold {
+            item.flow.leftAlone = (pauseEnd(now), item.flow.taken)
         }
         var released: [Int64: Int] = [:]
         held.removeAll { item in
-            let rows = released[item.lane.number, default: 0]
-            guard item.until <= now || !item.lane.isOutrun(above: threshold - rows) else { return false }
-            released[item.lane.number] = rows + item.rows
+            let rows = released[item.flow.number, default: 0]
+            guard item.until <= now || !item.flow.isOutrun(above: threshold - rows) else { return false }
+            released[item.flow.number] = rows + item.rows
             item.reply.succeed(.accepted)
             return true
         }

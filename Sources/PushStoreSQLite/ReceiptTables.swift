@@ -12,8 +12,12 @@ final class ReceiptTables {
     private let findAny: SQLStatement
     private let row: SQLStatement
     private let update: SQLStatement
+    private let restore: SQLStatement
+    private let isAwaited: SQLStatement
+    private let archive: Archive
 
-    init(_ connection: OpaquePointer) throws(StoreError) {
+    init(_ connection: OpaquePointer, _ archive: Archive) throws(StoreError) {
+        self.archive = archive
         func statement(_ sql: String) throws(StoreError) -> SQLStatement { try SQLStatement(connection, sql) }
         insert = try statement("INSERT OR REPLACE INTO awaited (delivery, message, token) VALUES (?1, ?2, ?3)")
         remove = try statement("DELETE FROM awaited WHERE delivery >= ?1 AND delivery < ?2")
@@ -22,7 +26,15 @@ final class ReceiptTables {
         row = try statement(
             """
             SELECT d.state, coalesce(d.head, d.id), d.recipient, d.story FROM deliveries d
-            JOIN lanes ON lanes.number = d.lane WHERE d.id = ?1 AND d.state > 0 AND (lanes.name = ?2 OR ?2 = '')
+            JOIN flows f ON f.number = d.lane WHERE d.id = ?1 AND d.state > 0 AND (f.backend = ?2 OR ?2 = '')
+            """
+        )
+        isAwaited = try statement("SELECT 1 FROM awaited WHERE delivery >= ?1 AND delivery <= ?2 LIMIT 1")
+        restore = try statement(
+            """
+            INSERT OR IGNORE INTO deliveries (id, state, lane, due, expires, step, attempts, replay, mark, changed, recipient,
+            story, count, accepted, scheduled, plan, caller, content)
+            VALUES (?1, ?2, ?3, ?4, ?5, 0, ?6, 0, 0, ?7, ?8, ?9, 1, ?4, ?10, ?11, ?12, ?13)
             """
         )
         update = try statement(
@@ -33,12 +45,46 @@ final class ReceiptTables {
         )
     }
 
+    /// Gives a row to a delivery that is in the archive, so that it can change; the row counts from now on.
+    ///
+    /// False when it is not there.
+    private func restoreArchived(_ id: Int64, now: Int64) throws(StoreError) -> Bool {
+        guard let delivery = try archive.delivery(id) else { return false }
+        restore.bind(1, id)
+        restore.bind(2, delivery.state.code)
+        restore.bind(3, delivery.flow)
+        restore.bind(4, delivery.accepted)
+        restore.bind(5, delivery.expires)
+        restore.bind(6, delivery.story == nil ? 0 : 1)
+        restore.bind(7, now)
+        restore.bind(8, String(decoding: delivery.recipient, as: UTF8.self))
+        if let story = delivery.story {
+            restore.bind(9, String(decoding: story, as: UTF8.self))
+        } else {
+            restore.bindNull(9)
+        }
+        restore.bind(10, delivery.scheduled)
+        restore.bind(11, String(decoding: delivery.plan, as: UTF8.self))
+        restore.bind(12, String(decoding: delivery.caller, as: UTF8.self))
+        restore.bind(13, blob: delivery.content)
+        return try restore.run() == 1
+    }
+
     /// Expects a receipt for a delivery.
     func expect(_ delivery: Int64, _ address: ReceiptAddress) throws(StoreError) {
         insert.bind(1, delivery)
         insert.bind(2, Self.message(address))
         insert.bind(3, Self.token(address.token))
         try insert.run()
+    }
+
+    /// Expects nothing more for the deliveries of an archive's block.
+    func forget(block number: Int64, from first: Int64, to last: Int64) throws(StoreError) {
+        isAwaited.bind(1, first)
+        isAwaited.bind(2, last)
+        guard try isAwaited.next() else { return }
+        isAwaited.reset()
+        for id in try archive.numbers(inBlock: number) { try forget(from: id, to: id + 1) }
     }
 
     /// Expects nothing more for deliveries of a range.
@@ -55,7 +101,9 @@ final class ReceiptTables {
         publish: ([UInt8]) -> Void
     ) throws(StoreError) -> ReceiptResult {
         for delivery in try candidates(entry.address) {
-            guard let (stored, story) = try look(at: delivery, entry.address) else { continue }
+            var known = try look(at: delivery, entry.address)
+            if known == nil, try restoreArchived(delivery, now: now) { known = try look(at: delivery, entry.address) }
+            guard let (stored, story) = known else { continue }
             var found = stored
             let isOld = story.firstRange(of: entry.story) != nil
             if let state = entry.state {
@@ -143,7 +191,7 @@ extension Writer {
     /// The table of awaited receipts, whose statements are prepared when they are needed first.
     func receiptTables() throws(StoreError) -> ReceiptTables {
         if let receipts { return receipts }
-        let tables = try ReceiptTables(connection)
+        let tables = try ReceiptTables(connection, archive)
         receipts = tables
         return tables
     }

@@ -20,12 +20,13 @@ struct RowReader {
         row.bind(1, id)
         guard try row.next() else { return nil }
         defer { row.reset() }
-        guard let lane = book.lane(number: row.integer(0)),
+        guard let flow = book.flow(number: row.integer(0)),
             let recipient = Recipient(storedForm: row.text(9))
         else { throw .failed("the store's row \(id) cannot be read: it is damaged or from a newer version") }
         let head: DeliveryHead
+        var contentBytes = 0
         if let number = row.optional(7) {
-            let shared = try self.head(number)
+            let shared = try self.head(number, &contentBytes)
             head = row.isNull(12) ? shared : shared.with(DeliveryPlan(storedForm: row.text(12)))
         } else {
             head = DeliveryHead(
@@ -35,23 +36,27 @@ struct RowReader {
                 acceptedAt: Date(millisecondsSince1970: row.integer(11)),
                 expiresAt: Date(millisecondsSince1970: row.integer(2))
             )
+            contentBytes = row.length(13)
         }
         return Entry(
             id: id,
             head: head,
             recipient: recipient,
-            lane: lane,
+            flow: flow,
             due: row.integer(1),
             step: Int(row.integer(3)),
             attempts: Int(row.integer(4)),
             story: row.bytes(10),
             collapse: row.optional(8),
-            isReplay: row.integer(5) != 0,
-            isRecovered: row.integer(6) == 1
+            isReplay: row.integer(5) & Schema.replay != 0,
+            isRecovered: row.integer(6) == 1,
+            isCancelled: row.integer(5) & Schema.cancelled != 0,
+            contentBytes: contentBytes
         )
     }
 
-    private mutating func head(_ number: Int64) throws(StoreError) -> DeliveryHead {
+    /// What deliveries of a notification share; its bytes count for the first of them.
+    private mutating func head(_ number: Int64, _ contentBytes: inout Int) throws(StoreError) -> DeliveryHead {
         if let head = heads[number] { return head }
         let row = statements.head
         row.bind(1, number)
@@ -65,6 +70,7 @@ struct RowReader {
             expiresAt: Date(millisecondsSince1970: row.integer(1))
         )
         heads[number] = head
+        contentBytes = row.length(3)
         return head
     }
 }

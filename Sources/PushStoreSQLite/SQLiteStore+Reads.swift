@@ -5,13 +5,13 @@ public import PushCore
 extension SQLiteStore {
     /// A notification with the counts of its deliveries' states.
     public func notification(_ id: NotificationID) async throws(StoreError) -> StoredNotification? {
-        let now = time.now.millisecondsSince1970
+        let now = time.steady.millisecondsSince1970
         var found = try await stored(id, now: now)
         if found == nil {
             if let new = try await look({ $0.withoutRow(id)?.notification }) { return new }
             found = try await stored(id, now: now)  // It may have got its row in between.
         }
-        guard let (stored, waiting) = found else { return nil }
+        guard let (stored, waiting) = found else { return try await archived(id)?.notification }
         var notification = stored
         let claimed = try await claimed(among: waiting.map(\.0))
         for (number, state) in waiting where claimed.contains(number) {
@@ -20,6 +20,58 @@ extension SQLiteStore {
         }
         notification.counts = notification.counts.filter { $0.value != 0 }
         return notification
+    }
+
+    /// The one delivery of a notification that is in the archive, with its backend.
+    private func archived(_ id: NotificationID) async throws(StoreError) -> Archived? {
+        try await read { db in
+            let blocks = try Row.fetchCursor(
+                db,
+                sql: Archive.search,
+                arguments: [id.rawValue, id.rawValue + Archive.widestBlock]
+            )
+            while let block = try blocks.next() {
+                guard let delivery = ArchivedDelivery.find(id.rawValue, in: block.bytes("packed")) else { continue }
+                let backend = try String.fetchOne(
+                    db,
+                    sql: "SELECT backend FROM flows WHERE number = ?",
+                    arguments: [delivery.flow]
+                )
+                return Archived(delivery: delivery, backend: backend ?? "")
+            }
+            return nil
+        }
+    }
+
+    private struct Archived {
+        var delivery: ArchivedDelivery
+        var backend: String
+
+        var notification: StoredNotification {
+            StoredNotification(
+                id: NotificationID(rawValue: delivery.id),
+                content: delivery.content,
+                caller: String(decoding: delivery.caller, as: UTF8.self),
+                acceptedAt: Date(millisecondsSince1970: delivery.accepted),
+                dueAt: delivery.scheduled.map { Date(millisecondsSince1970: $0) },
+                expiresAt: Date(millisecondsSince1970: delivery.expires),
+                counts: [delivery.state: 1]
+            )
+        }
+
+        var stored: StoredDelivery? {
+            Recipient(storedForm: String(decoding: delivery.recipient, as: UTF8.self)).map { recipient in
+                StoredDelivery(
+                    id: delivery.id,
+                    recipient: recipient,
+                    state: delivery.state,
+                    lane: backend,
+                    dueAt: nil,
+                    expiresAt: Date(millisecondsSince1970: delivery.expires),
+                    story: delivery.story ?? []
+                )
+            }
+        }
     }
 
     /// A notification as the rows have it, with what waits.
@@ -68,12 +120,15 @@ extension SQLiteStore {
     public func deliveries(of id: NotificationID, after: Int64?, limit: Int) async throws(StoreError)
         -> [StoredDelivery]
     {
-        let now = time.now.millisecondsSince1970
+        let now = time.steady.millisecondsSince1970
         var deliveries = try await stored(id, after: after, limit: limit, now: now)
         if deliveries.isEmpty {
             let new = try await look { $0.withoutRow(id)?.stored }
             if let new { return limit > 0 && new.id > after ?? .min ? [new] : [] }
             deliveries = try await stored(id, after: after, limit: limit, now: now)
+            if deliveries.isEmpty, limit > 0, id.rawValue > after ?? .min, let old = try await archived(id)?.stored {
+                return [old]
+            }
         }
         let claimed = try await claimed(among: deliveries.filter { !$0.state.isFinal }.map(\.id))
         guard !claimed.isEmpty else { return deliveries }
@@ -91,8 +146,8 @@ extension SQLiteStore {
             try Row.fetchAll(
                 db,
                 sql: """
-                    SELECT d.id, d.state, d.attempts, d.due, d.expires, d.recipient, d.story, lanes.name AS lane
-                    FROM deliveries d JOIN lanes ON lanes.number = d.lane
+                    SELECT d.id, d.state, d.attempts, d.due, d.expires, d.recipient, d.story, f.backend AS lane
+                    FROM deliveries d JOIN flows f ON f.number = d.lane
                     WHERE d.id > :after AND d.id >= :id
                     AND d.id < :id + (SELECT count FROM deliveries WHERE id = :id AND head IS NULL)
                     ORDER BY d.id LIMIT :limit
@@ -117,13 +172,13 @@ extension SQLiteStore {
     /// Events above a number, from memory when they are new, else from the file.
     public func events(after: Int64, limit: Int, patience: Duration) async throws(StoreError) -> [StoredEvent] {
         guard limit > 0 else { return [] }
-        let until = time.now.millisecondsSince1970 + patience.boundedMilliseconds
+        let until = time.steady.millisecondsSince1970 + patience.boundedMilliseconds
         while true {
             guard !isClosed else { throw .closed }
             guard let recent = feed.read(after: after, limit: limit) else {
                 return try await storedEvents(after: after, limit: limit)
             }
-            guard recent.isEmpty, !Task.isCancelled, time.now.millisecondsSince1970 < until else { return recent }
+            guard recent.isEmpty, !Task.isCancelled, time.steady.millisecondsSince1970 < until else { return recent }
             await feed.wait(after: after, until: until) { setAlarm($0) }
         }
     }

@@ -1,4 +1,4 @@
-public import Foundation
+import Foundation
 import GRDB
 public import Logging
 public import PushCore
@@ -9,7 +9,7 @@ public import PushCore
 /// answers all of them, so many calls share one wait for the disk. Leases are kept in memory; what was claimed when
 /// the process died is known from the file. Reads go to the file through connections of their own.
 public final class SQLiteStore: NotificationStore {
-    private let core: StoreCore
+    let core: StoreCore
     private let end = ThreadEnd()
     private let ownership: FileOwnership
     let pool: DatabasePool
@@ -25,10 +25,16 @@ public final class SQLiteStore: NotificationStore {
     ) throws(StoreError) {
         ownership = try FileOwnership(of: options.path)
         try FileOwnership.makePrivate(options.path)
-        let (pool, opened) = try OpenedStore.open(options, now: time.now.millisecondsSince1970)
+        let (pool, opened) = try OpenedStore.open(options, time: time)
         let core = StoreCore(options, time: time, logger: logger, opened: opened)
         self.pool = pool
         self.core = core
+        if !opened.givesRoomBack {
+            logger.notice(
+                "the store's file is from an older version and never shrinks; to let it, stop the gateway and run VACUUM",
+                metadata: ["store.fix": "sqlite3 FILE 'PRAGMA auto_vacuum = INCREMENTAL; VACUUM'"]
+            )
+        }
         let thread = Thread { [end, ownership] in
             // The file stays ours until the last commit, even if nobody holds the store any more.
             withExtendedLifetime(ownership) { Self.work(core, pool, opened) }
@@ -48,9 +54,9 @@ public final class SQLiteStore: NotificationStore {
             do throws(StoreError) {
                 guard let connection = db.sqliteConnection else { throw .closed }
                 let book = opened.makeBook(core.options)
-                try Writer(core: core, connection: connection, book: book, lastEvent: opened.lastEvent).run()
+                try Writer(core: core, connection: connection, book: book, opened: opened).run()
             } catch {
-                core.status.note(error, now: core.time.now.millisecondsSince1970)
+                core.status.note(error, now: core.time.steady.millisecondsSince1970)
                 core.inbox.close()
                 while let operations = core.inbox.take(isHurried: false) {
                     for operation in operations { operation.fail(error) }
@@ -59,6 +65,12 @@ public final class SQLiteStore: NotificationStore {
             }
         }
     }
+
+    /// The clock, whose steady time goes on over restarts.
+    public var time: any TimeSource { core.time }
+
+    /// Adds somebody who is told of each commit, on the writer's thread.
+    public func observe(_ observer: @escaping @Sendable (StoreChange) -> Void) { core.observers.add(observer) }
 
     // MARK: Work
 
@@ -86,11 +98,11 @@ public final class SQLiteStore: NotificationStore {
     }
 
     /// Takes due deliveries of a lane, and waits for some when there are none.
-    public func claim(lane: String, limit: Int, lease: Duration, patience: Duration) async throws(StoreError)
+    public func claim(lane: String, limit: Int, normal: Int, patience: Duration) async throws(StoreError)
         -> [ClaimedDelivery]
     {
-        let until = core.time.now.millisecondsSince1970 + patience.boundedMilliseconds
-        let ticket = ClaimTicket(lane: lane, limit: limit, lease: lease, until: until)
+        let until = core.time.steady.millisecondsSince1970 + patience.boundedMilliseconds
+        let ticket = ClaimTicket(lane: lane, limit: limit, normal: normal, until: until)
         let result = await withTaskCancellationHandler {
             await withCheckedContinuation { (continuation: Continuation<[ClaimedDelivery]>) in
                 ticket.expect(Reply(continuation: continuation))
@@ -106,8 +118,8 @@ public final class SQLiteStore: NotificationStore {
     /// Takes waiting deliveries whose time to live has ended.
     ///
     /// Each call looks at a part of those that wait, in turn.
-    public func claimExpired(limit: Int, lease: Duration) async throws(StoreError) -> [ClaimedDelivery] {
-        try await ask { .claimExpired(limit: limit, lease: lease, $0) }
+    public func claimExpired(limit: Int) async throws(StoreError) -> [ClaimedDelivery] {
+        try await ask { .claimExpired(limit: limit, $0) }
     }
 
     /// Writes what became of claimed deliveries.
@@ -115,11 +127,16 @@ public final class SQLiteStore: NotificationStore {
         try await ask { .record(resolutions, $0) }
     }
 
-    /// Cancels what is not claimed and not final; a large notification in several commits.
-    public func cancel(_ id: NotificationID, event: @escaping @Sendable (ClaimedDelivery) -> [UInt8])
+    /// Cancels what is not final; a large notification in several commits.
+    public func cancel(_ id: NotificationID, event: @escaping @Sendable (ClaimedDelivery, DeliveryState) -> [UInt8])
         async throws(StoreError) -> Cancellation?
     {
         try await ask { .cancel(CancelStep(id: id, event: event, after: id.rawValue - 1), $0) }
+    }
+
+    /// Hands what waits for a backend to another one.
+    public func move(lane: String, to other: String) async throws(StoreError) -> Int? {
+        try await ask { .move(lane: lane, to: other, $0) }
     }
 
     /// Appends events that belong to no delivery.
@@ -132,22 +149,16 @@ public final class SQLiteStore: NotificationStore {
         try await ask { .saveState(name: name, value: value, $0) }
     }
 
-    /// Removes finished notifications, old events and idempotency keys in small steps, between which other calls get
-    /// their turn.
-    public func purge(before moment: Date, limit: Int) async throws(StoreError) -> Int {
-        var step = PurgeStep(before: moment.millisecondsSince1970, limit: limit, cursor: .min)
-        while !step.isFinished {
-            let current = step
-            step = try await ask { .purge(current, $0) }
-        }
-        return step.removed
+    /// Removes what is over and old, as much as one short commit can.
+    public func purge(_ retention: Retention) async throws(StoreError) -> Bool {
+        try await ask { .purge(retention, $0) }
     }
 
     /// What waits in each lane, from memory.
     public func depths() async throws(StoreError) -> [String: LaneDepth] {
-        let now = core.time.now.millisecondsSince1970
+        let now = core.time.steady.millisecondsSince1970
         return try await look { book in
-            Dictionary(book.lanes.map { ($0.name, $0.depth(now: now)) }, uniquingKeysWith: { first, _ in first })
+            Dictionary(book.queues.map { ($0.name, $0.depth(now: now)) }, uniquingKeysWith: { first, _ in first })
         }
     }
 
@@ -155,13 +166,14 @@ public final class SQLiteStore: NotificationStore {
 
     /// Whether the store can take work.
     public func health() async -> StoreHealth {
-        let now = core.time.now.millisecondsSince1970
+        let now = core.time.steady.millisecondsSince1970
         let free = core.disk.free(now: now)
         if core.inbox.isClosed {
             return StoreHealth(acceptsWork: false, detail: "the store is closed", freeBytes: free)
         }
         let trouble = core.disk.refusal(now: now) ?? core.status.lastFailure(now: now)
-        return StoreHealth(acceptsWork: trouble == nil, detail: trouble, freeBytes: free)
+        let used = core.disk.used(now: now)
+        return StoreHealth(acceptsWork: trouble == nil, detail: trouble, freeBytes: free, usedBytes: used)
     }
 
     /// Commits what is under way and gives up the file.
@@ -171,6 +183,7 @@ public final class SQLiteStore: NotificationStore {
         core.feed.close()
         core.bell.close()
         core.ports.removeAll()
+        core.observers.removeAll()
         await core.alarm.close()
         try? pool.close()
         ownership.release()
@@ -239,7 +252,6 @@ public final class SQLiteStore: NotificationStore {
         }
     }
 
-    var time: any TimeSource { core.time }
     var feed: EventFeed { core.feed }
     var bell: OperationBell { core.bell }
     func setAlarm(_ moment: Int64) { core.alarm.set(moment) }

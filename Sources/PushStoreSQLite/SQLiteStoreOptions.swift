@@ -18,20 +18,31 @@ public struct SQLiteStoreOptions: Sendable {
     public var durability: Durability = .full
     /// Below so many free bytes on the disk no new work is taken; what was accepted goes on being worked off.
     public var minimumFreeBytes: Int64 = 256 << 20
+    /// With so many bytes in use in its files no new work is taken; 0 is no bound.
+    ///
+    /// Room that was freed inside the file counts as free. What was accepted goes on being worked off.
+    public var maximumBytes: Int64 = 0
     /// So many deliveries may wait at once; above it no new work is taken.
     public var maximumWaiting = 5_000_000
-    /// So many rows may wait for the writer; above it no new work is taken.
+    /// While so many rows wait for the writer no new work is taken.
     ///
-    /// Bounds memory when the disk is slow.
+    /// Bounds memory when the disk is slow. What comes while fewer wait is taken whole, so that a large batch finds its
+    /// way in beside many small ones; the bound is exceeded by one batch at most.
     public var maximumQueuedRows = 50_000
+    /// So many bytes of messages may wait for the writer; above it no new work is taken.
+    public var maximumQueuedBytes = 48 << 20
     /// About so many rows go into one commit, which bounds how long a call waits behind others.
     public var rowsPerCommit = 1_000
     /// So long a commit waits at most for more rows to share it, while commits are small and follow each other closely.
     ///
     /// Zero for never. A store with little to do commits at once; see `Gathering`.
     public var longestGathering = Duration.microseconds(1_500)
-    /// So many deliveries of each lane are kept in memory, ready to be claimed; the others wait on disk.
+    /// So many deliveries of each backend, caller and priority are kept in memory, ready to be claimed; the others wait on
+    /// disk.
     public var windowCapacity = 4_096
+    /// So many bytes the deliveries that wait in memory may take together, but for a small part that each backend, caller
+    /// and priority may always have.
+    public var windowBytes = 64 << 20
     /// So many deliveries are read from disk at once when a window runs low.
     public var pageSize = 512
     /// So long the answer to new work waits at most while its lane is handed more than it takes.
@@ -49,6 +60,11 @@ public struct SQLiteStoreOptions: Sendable {
     public var pageBytes = 8_192
     /// After so many pages of write-ahead log they are moved into the database file.
     public var checkpointPages = 4_000
+    /// So many bytes the write-ahead log keeps once it was moved.
+    public var logBytes = 64 << 20
+    /// With so many bytes of write-ahead log, which somebody who reads for long keeps from being moved, no new work is
+    /// taken.
+    public var largestLogBytes: Int64 = 512 << 20
     /// So many waiting deliveries are looked at by one search for expired ones.
     public var expiryScan = 20_000
     /// Tells the free bytes of the file system that holds a path; nil when it cannot.

@@ -11,14 +11,17 @@ enum Schema {
         migrator.registerMigration("4 receipts") { try $0.execute(sql: receipts) }
         migrator.registerMigration("5 operations") { try $0.execute(sql: operations) }
         migrator.registerMigration("6 arrivals") { try $0.execute(sql: arrivals) }
+        migrator.registerMigration("7 flows") { try $0.execute(sql: flows) }
+        migrator.registerMigration("8 archive") { try $0.execute(sql: archive) }
         return migrator
     }
 
-    /// One row for each recipient, but for the newest (``Arrivals``).
+    /// One row for each recipient, but for the newest (``Arrivals``) and the plain ones that ended (``Archive``).
     ///
     /// The row whose number is the notification's own also has what all of them share.
     ///
     /// * `state`: 0 while it waits or is claimed, else the final state (``DeliveryState/code``).
+    /// * `replay`: bits, ``replay`` and ``cancelled``.
     /// * `mark`: 0 when it was never claimed, 1 when it is claimed or its owner left it without a word,
     ///   ``handedOut`` when it was claimed as it was inserted, else the number of the lease under which it came back.
     /// * `head`: the notification's number, null in the row of that number.
@@ -52,8 +55,13 @@ enum Schema {
         CREATE TABLE marks (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
         """
 
-    /// The `mark` of a delivery that went straight to its lane: it is on the list of a lease until it comes back.
+    /// The `mark` of a delivery that was claimed as it came: it is on the list of a lease until it comes back.
     static let handedOut: Int64 = 2
+
+    /// The bit of `replay` that says: an attempt may have been delivered.
+    static let replay: Int64 = 1
+    /// The bit of `replay` that says: cancelled while it was claimed, so not to be tried again.
+    static let cancelled: Int64 = 2
 
     /// Keeps out of the index of what waits what never waited, and gives each row room to grow.
     ///
@@ -63,6 +71,30 @@ enum Schema {
         DROP INDEX waiting;
         CREATE INDEX waiting ON deliveries (lane, due, id, expires) WHERE state = 0 AND mark <> 2;
         ALTER TABLE deliveries ADD COLUMN room BLOB;
+        """
+
+    /// What waits is divided by backend, priority and caller (``Flow``); `deliveries.lane` is the number of the flow.
+    ///
+    /// * `ended`: in the order in which deliveries became final, by which they are purged.
+    /// * `moves`: which backend takes what plans give to another that is gone.
+    private static let flows = """
+        CREATE TABLE flows (number INTEGER PRIMARY KEY, backend TEXT NOT NULL, urgent INTEGER NOT NULL, caller TEXT NOT NULL);
+        INSERT INTO flows (number, backend, urgent, caller) SELECT number, name, 0, '' FROM lanes;
+        DROP TABLE lanes;
+        CREATE TABLE moves (backend TEXT PRIMARY KEY, target TEXT NOT NULL) WITHOUT ROWID;
+        CREATE INDEX ended ON deliveries (changed) WHERE state > 0;
+        """
+
+    /// Deliveries that ended without ever having a row (``Archive``).
+    ///
+    /// * `first`, `last`: the lowest and the highest number in the block.
+    /// * `at`: when they ended; blocks are numbered in that order.
+    private static let archive = """
+        CREATE TABLE archive (
+            number INTEGER PRIMARY KEY, first INTEGER NOT NULL, last INTEGER NOT NULL, at INTEGER NOT NULL,
+            packed BLOB NOT NULL
+        );
+        CREATE INDEX archived ON archive (last, first);
         """
 
     /// New deliveries that have no row in `deliveries` yet, those of a commit together (``Arrivals``).

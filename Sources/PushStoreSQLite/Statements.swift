@@ -8,13 +8,17 @@ struct Statements {
     let endAtOnce: SQLStatement
     let retry: SQLStatement
     let release: SQLStatement
-    let abandon: SQLStatement
+    let noteCancel: SQLStatement
     let insertEvents: SQLStatement
     let insertArrivals: SQLStatement
     let deleteArrivals: SQLStatement
     let insertLease: SQLStatement
     let deleteLease: SQLStatement
-    let insertLane: SQLStatement
+    let insertFlow: SQLStatement
+    let moveFlows: SQLStatement
+    let redirectMoves: SQLStatement
+    let insertMove: SQLStatement
+    let deleteMove: SQLStatement
     let findKey: SQLStatement
     let insertKey: SQLStatement
     let saveState: SQLStatement
@@ -27,13 +31,18 @@ struct Statements {
     let waitingOf: SQLStatement
     let countOf: SQLStatement
     let collapseID: SQLStatement
-    let oldest: SQLStatement
+    let shiftScheduled: SQLStatement
+    let ended: SQLStatement
     let lastChange: SQLStatement
     let deleteRange: SQLStatement
-    let shorten: SQLStatement
     let oldEvents: SQLStatement
+    let oldBlocks: SQLStatement
+    let deleteBlocks: SQLStatement
     let deleteEvents: SQLStatement
     let deleteKeys: SQLStatement
+    let pageCount: SQLStatement
+    let freePages: SQLStatement
+    let vacuum: SQLStatement
     let saveMark: SQLStatement
     let begin: SQLStatement
     let commit: SQLStatement
@@ -70,13 +79,21 @@ struct Statements {
         release = try statement(
             "UPDATE deliveries SET mark = ?2, replay = replay | ?3 WHERE id = ?1 AND state = 0"
         )
-        abandon = try statement("UPDATE deliveries SET mark = 1 WHERE id = ?1 AND state = 0")
+        noteCancel = try statement(
+            "UPDATE deliveries SET replay = replay | \(Schema.cancelled) WHERE id = ?1 AND state = 0"
+        )
         insertEvents = try statement("INSERT INTO events (first, count, at, packed) VALUES (?1, ?2, ?3, ?4)")
         insertArrivals = try statement("INSERT INTO arrivals (number, packed) VALUES (?1, ?2)")
         deleteArrivals = try statement("DELETE FROM arrivals WHERE number = ?1")
         insertLease = try statement("INSERT INTO leases (number, deliveries) VALUES (?1, ?2)")
         deleteLease = try statement("DELETE FROM leases WHERE number = ?1")
-        insertLane = try statement("INSERT OR IGNORE INTO lanes (number, name) VALUES (?1, ?2)")
+        insertFlow = try statement(
+            "INSERT OR IGNORE INTO flows (number, backend, urgent, caller) VALUES (?1, ?2, ?3, ?4)"
+        )
+        moveFlows = try statement("UPDATE flows SET backend = ?2 WHERE backend = ?1")
+        redirectMoves = try statement("UPDATE moves SET target = ?2 WHERE target = ?1")
+        insertMove = try statement("INSERT OR REPLACE INTO moves (backend, target) VALUES (?1, ?2)")
+        deleteMove = try statement("DELETE FROM moves WHERE backend = ?1")
         findKey = try statement("SELECT fingerprint, answer, keep FROM idempotency WHERE caller = ?1 AND key = ?2")
         insertKey = try statement(
             "INSERT OR REPLACE INTO idempotency (caller, key, fingerprint, answer, keep) VALUES (?1, ?2, ?3, ?4, ?5)"
@@ -104,21 +121,35 @@ struct Statements {
         head = try statement("SELECT accepted, expires, plan, content FROM deliveries WHERE id = ?1")
         collapsing = try statement(
             """
-            SELECT id, due, coalesce(head, id) FROM deliveries
-            WHERE state = 0 AND collapse IS NOT NULL AND collapse = ?1 AND lane = ?2 AND recipient = ?3 AND id <> ?4
-            AND (SELECT h.collapse_id FROM deliveries h WHERE h.id = coalesce(deliveries.head, deliveries.id)) = ?5
+            SELECT id, lane FROM deliveries
+            WHERE state = 0 AND collapse IS NOT NULL AND collapse = ?1 AND recipient = ?2 AND id <> ?3
+            AND (SELECT h.collapse_id FROM deliveries h WHERE h.id = coalesce(deliveries.head, deliveries.id)) = ?4
             """
         )
         waitingOf = try statement("SELECT id FROM deliveries WHERE id > ?1 AND id < ?2 AND state = 0 LIMIT ?3")
         countOf = try statement("SELECT count FROM deliveries WHERE id = ?1 AND head IS NULL")
         collapseID = try statement("SELECT collapse_id FROM deliveries WHERE id = ?1")
-        oldest = try statement("SELECT id, count FROM deliveries WHERE id >= ?1 AND head IS NULL ORDER BY id LIMIT 1")
+        shiftScheduled = try statement(
+            """
+            UPDATE deliveries SET due = due - ?1, expires = expires - ?1, scheduled = scheduled - ?1 WHERE id IN (
+            SELECT w.id FROM deliveries w INDEXED BY waiting
+            WHERE w.state = 0 AND w.mark <> 2 AND w.due > ?2 AND w.attempts = 0 AND w.due =
+            (SELECT h.scheduled FROM deliveries h WHERE h.id = coalesce(w.head, w.id)))
+            """
+        )
+        ended = try statement(
+            """
+            SELECT changed, id, coalesce(head, id) FROM deliveries INDEXED BY ended
+            WHERE state > 0 AND (changed, id) > (?1, ?2) AND changed < ?3 ORDER BY changed, id LIMIT ?4
+            """
+        )
         lastChange = try statement("SELECT min(state), max(changed) FROM deliveries WHERE id >= ?1 AND id < ?2")
         deleteRange = try statement("DELETE FROM deliveries WHERE id >= ?1 AND id < ?2")
-        shorten = try statement("UPDATE deliveries SET count = ?2 WHERE id = ?1")
         oldEvents = try statement(
             "SELECT first, at FROM events WHERE first < (SELECT max(first) FROM events) ORDER BY first LIMIT ?1"
         )
+        oldBlocks = try statement("SELECT number, at, first, last FROM archive ORDER BY number LIMIT ?1")
+        deleteBlocks = try statement("DELETE FROM archive WHERE number <= ?1")
         deleteEvents = try statement("DELETE FROM events WHERE first <= ?1")
         deleteKeys = try statement(
             """
@@ -126,6 +157,9 @@ struct Statements {
             SELECT caller, key FROM idempotency INDEXED BY forgetting WHERE keep < ?1 LIMIT ?2)
             """
         )
+        pageCount = try statement("PRAGMA page_count")
+        freePages = try statement("PRAGMA freelist_count")
+        vacuum = try statement("PRAGMA incremental_vacuum(256)")
         saveMark = try statement("INSERT OR REPLACE INTO marks (name, value) VALUES (?1, ?2)")
         insertHead.bind(15, emptyBytes: RowRoom.initial)
         insertChild.bind(10, emptyBytes: RowRoom.initial)

@@ -7,7 +7,9 @@ import Synchronization
 /// What the callers of a store and its writer share.
 final class StoreCore: Sendable {
     let options: SQLiteStoreOptions
+    /// The clock whose steady time goes on over restarts.
     let time: any TimeSource
+    let observers = StoreObservers()
     let inbox: Inbox
     let ports = StorePorts()
     let feed: EventFeed
@@ -19,8 +21,9 @@ final class StoreCore: Sendable {
 
     init(_ options: SQLiteStoreOptions, time: any TimeSource, logger: Logger, opened: OpenedStore) {
         self.options = options
+        let time = StoreTime(base: time, shift: opened.shift)
         self.time = time
-        let inbox = Inbox(maximumRows: options.maximumQueuedRows)
+        let inbox = Inbox(maximumRows: options.maximumQueuedRows, maximumBytes: options.maximumQueuedBytes)
         self.inbox = inbox
         feed = EventFeed(last: opened.lastEvent, capacity: options.eventsInMemory)
         disk = DiskGuard(options)
@@ -33,13 +36,36 @@ final class StoreCore: Sendable {
     var highestID: Int64 { ids.withLock { $0.highest } }
 
     func makeID(recipients: Int) -> NotificationID {
-        let now = time.now
+        let now = time.steady
         return ids.withLock { ids in
             let id = ids.allocator.take(recipients, at: now)
             ids.highest = id.rawValue + Int64(max(1, recipients)) - 1
             return id
         }
     }
+}
+
+/// A clock whose steady time is shifted, so that it goes on where it was in the process before.
+struct StoreTime: TimeSource {
+    let base: any TimeSource
+    /// In milliseconds.
+    let shift: Int64
+
+    var now: Date { base.now }
+    var steady: Date { base.steady.addingTimeInterval(Double(shift) / 1000) }
+    func sleep(for duration: Duration) async throws { try await base.sleep(for: duration) }
+}
+
+/// Those who are told of every commit.
+final class StoreObservers: Sendable {
+    private let observers = Mutex<[@Sendable (StoreChange) -> Void]>([])
+
+    func add(_ observer: @escaping @Sendable (StoreChange) -> Void) { observers.withLock { $0.append(observer) } }
+
+    func tell(_ change: StoreChange) { for observer in observers.withLock({ $0 }) { observer(change) } }
+
+    /// Lets go of all of them when the store is closed.
+    func removeAll() { observers.withLock { $0 = [] } }
 }
 
 /// Remembers whether the last commit worked.
@@ -70,6 +96,11 @@ final class StoreStatus: Sendable {
     func note(_ error: StoreError, now: Int64) {
         failure.withLock { $0 = Failure(sentence: error.description, at: now) }
         logger.debug("a store transaction failed", metadata: ["store.error": "\(error)"])
+    }
+
+    /// Tells that the wall clock was set.
+    func noteJump(milliseconds: Int64) {
+        logger.notice("the wall clock was set", metadata: ["clock.jump_seconds": "\(Double(milliseconds) / 1000)"])
     }
 
     func noteSuccess() { failure.withLock { if $0 != nil { $0 = nil } } }

@@ -6,8 +6,8 @@ extension Writer {
     /// claimed.
     ///
     /// One that replaces others is not asked about: it is looked for among the rows.
-    func staysInMemory(_ lane: Lane, due: Int64) -> Bool {
-        due <= now && lane.hasRoom(for: journal.effects.count + 1)
+    func staysInMemory(_ flow: Flow, due: Int64, bytes: Int) -> Bool {
+        due <= now && flow.hasRoom(for: journal.effects.count + 1, bytes: arrivalBytes.count + bytes)
     }
 
     /// Keeps a new delivery without a row; ``recipientText`` has its recipient.
@@ -87,18 +87,14 @@ extension Writer {
         hasRow(entry, arrival)
     }
 
-    /// Writes the row of a delivery that had none, in the final state that its first attempt or the lack of one led to;
-    /// false when it has a row already.
-    func insertEnded(_ entry: Entry, as state: DeliveryState, _ attempt: [UInt8]?) throws(StoreError) -> Bool {
+    /// Puts a delivery that had no row into the archive, in the final state that its first attempt or the lack of one led
+    /// to; false when it has a row already.
+    func archiveEnded(_ entry: Entry, as state: DeliveryState, _ attempt: [UInt8]?) throws(StoreError) -> Bool {
         guard entry.arrival != nil else { return false }
         try begin()
         guard let arrival = entry.takeArrival() else { return false }
-        do throws(StoreError) {
-            try ended.add(entry, arrival, as: state, attempt: attempt, plan: packed(entry.head.plan), now: now)
-        } catch {
-            entry.arrival = arrival
-            throw error
-        }
+        archive.add(entry, arrival.row, as: state, attempt: attempt, plan: packed(entry.head.plan))
+        journal.change.ended[state, default: 0] += 1
         hasRow(entry, arrival)
         return true
     }

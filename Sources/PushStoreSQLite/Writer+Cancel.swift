@@ -7,7 +7,8 @@ extension Writer {
         if let entry = book.withoutRow(step.id) { try writeOut(entry) }
         sql.countOf.bind(1, step.id.rawValue)
         guard try sql.countOf.next() else {
-            journal.answers.append { reply.succeed(nil) }
+            let isArchived = try archive.delivery(step.id.rawValue) != nil
+            journal.answers.append { reply.succeed(isArchived ? Cancellation(cancelled: 0, tooLate: 1) : nil) }
             return
         }
         let count = Int(sql.countOf.integer(0))
@@ -23,25 +24,66 @@ extension Writer {
         var reader = RowReader(sql, book)
         for number in numbers {
             next.after = number
-            guard book.claims[number] == nil, let entry = try reader.entry(number) else { continue }
-            try end(number, as: .cancelled, attempt: nil)
-            journal.effects.append(.removed(entry.lane, entry.key, entry.collapseKey))
-            journal.events.append(step.event(entry.delivery))
+            if let claimed = book.claims[number] {
+                try begin()
+                sql.noteCancel.bind(1, number)
+                try sql.noteCancel.run()
+                claimed.cancellation = step.event  // At once: what it comes to may stand in the same transaction.
+                next.inFlight += 1
+                continue
+            }
+            guard let entry = try reader.entry(number) else { continue }
+            // One whose owner died with it may have been sent.
+            let state: DeliveryState = entry.isReplay || entry.isRecovered ? .unknown : .cancelled
+            try end(number, as: state, attempt: nil)
+            journal.effects.append(.removed(entry.flow, entry.key, entry.collapseKey))
+            journal.events.append(step.event(entry.delivery, state))
             next.cancelled += 1
         }
         journal.answers.append { [next] in
             if numbers.count == limit {
                 self.continuations.append(.cancel(next, reply))
             } else {
-                reply.succeed(Cancellation(cancelled: next.cancelled, tooLate: count - next.cancelled))
+                let tooLate = count - next.cancelled - next.inFlight
+                reply.succeed(Cancellation(cancelled: next.cancelled, tooLate: tooLate, inFlight: next.inFlight))
             }
         }
     }
 
+    /// Hands what waits for a backend to another one; a change of names alone, however much waits.
+    func move(_ name: String, to other: String, _ reply: Reply<Int?>) throws(StoreError) {
+        let queue = book.queue(named: name)
+        guard name != other, queue.claimed == 0 else {
+            journal.answers.append { reply.succeed(name == other ? 0 : nil) }
+            return
+        }
+        try begin()
+        try writeFlows()
+        for statement in [sql.moveFlows, sql.redirectMoves, sql.insertMove] {
+            statement.bind(1, name)
+            statement.bind(2, other)
+            try statement.run()
+        }
+        journal.answers.append { [book] in
+            let waiting = queue.waiting
+            book.move(queue, to: other)
+            reply.succeed(waiting)
+        }
+    }
+
+    /// Ends a move, since the backend is there again.
+    func endMove(of name: String) throws(StoreError) {
+        guard book.moves[name] != nil else { return }
+        try begin()
+        sql.deleteMove.bind(1, name)
+        try sql.deleteMove.run()
+        journal.answers.append { [book] in book.endMove(of: name) }
+    }
+
     /// Claims deliveries whose time to live has ended: looks at so many waiting ones as the options allow, in turn.
-    func claimExpired(limit: Int, lease duration: Duration, _ reply: Reply<[ClaimedDelivery]>) throws(StoreError) {
+    func claimExpired(limit: Int, _ reply: Reply<[ClaimedDelivery]>) throws(StoreError) {
         try writeOutForSearch()
-        let lease = book.makeLease(until: now + duration.boundedMilliseconds)
+        let lease = book.makeLease()
         var claimed: [Entry] = []
         for number in try expired(limit: limit) {
             guard let entry = try pull(number) else { continue }
@@ -62,8 +104,8 @@ extension Writer {
         guard book.claims[number] == nil, let stored = try reader.entry(number),
             !book.isInFlight(stored.collapseKey)
         else { return nil }
-        let entry = stored.lane.take(stored.key) ?? stored
-        entry.lane.leave()
+        let entry = stored.flow.take(stored.key) ?? stored
+        entry.flow.leave()
         return entry
     }
 

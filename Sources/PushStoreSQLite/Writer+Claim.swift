@@ -1,70 +1,80 @@
 import Foundation
 import PushCore
 
-/// Giving deliveries to those who ask, and taking back what they hold for too long.
+/// Giving deliveries to those who ask.
 extension Writer {
     /// So many deliveries are read from disk at most for the calls that wait, whatever they ask for.
     private static let largestHandOut = 10_000
 
-    /// Reads on from disk when a lane that is asked for work runs low in memory.
-    func loadWindow(of lane: Lane) {
-        let asked = min(lane.tickets.reduce(0) { $0 + max(0, $1.limit) }, Self.largestHandOut)
-        let wanted = max(core.options.pageSize, asked)
-        guard let frontier = lane.frontier, frontier.due <= now, lane.windowCount < wanted else { return }
-        let pageSize = max(core.options.pageSize, wanted - lane.windowCount)
+    /// Reads on from disk where a flow that is asked for work runs low in memory.
+    func loadWindows(of queue: BackendQueue) {
+        let asked = min(queue.tickets.reduce(0) { $0 + max(0, $1.limit) }, Self.largestHandOut)
+        let takesNormal = queue.tickets.contains { $0.normal > 0 }
         do throws(StoreError) {
-            let page = sql.page
-            page.bind(1, lane.number)
-            page.bind(2, frontier.due)
-            page.bind(3, frontier.id)
-            var numbers: [Int64] = []
-            var next: DueKey?
-            while try page.next() {
-                let key = DueKey(due: page.integer(0), id: page.integer(1))
-                if numbers.count == pageSize || key.due > now {
-                    next = key
-                    page.reset()
-                    break
-                }
-                if book.claims[key.id] == nil { numbers.append(key.id) }
+            for flow in queue.flows where flow.isUrgent || takesNormal {
+                try loadWindow(of: flow, wanted: max(core.options.pageSize, asked))
             }
-            var reader = RowReader(sql, book)
-            for number in numbers {
-                guard let entry = try reader.entry(number), !book.isHeld(number, entry.collapseKey) else { continue }
-                lane.load(entry, now: now)
-            }
-            lane.advanceFrontier(to: next)
         } catch {
             core.status.note(error, now: now)
-            for ticket in lane.tickets { ticket.answer(.failure(error)) }
-            lane.tickets.removeAll()
+            for ticket in queue.tickets { ticket.answer(.failure(error)) }
+            queue.tickets.removeAll()
         }
+    }
+
+    /// Reads as many as are wanted, and no more bytes than there is room for; one at least, so that it goes on.
+    private func loadWindow(of flow: Flow, wanted: Int) throws(StoreError) {
+        guard let frontier = flow.frontier, frontier.due <= now, flow.windowCount < wanted else { return }
+        let pageSize = max(core.options.pageSize, wanted - flow.windowCount)
+        let page = sql.page
+        page.bind(1, flow.number)
+        page.bind(2, frontier.due)
+        page.bind(3, frontier.id)
+        var keys: [DueKey] = []
+        var next: DueKey?
+        while try page.next() {
+            let key = DueKey(due: page.integer(0), id: page.integer(1))
+            if keys.count == pageSize || key.due > now {
+                next = key
+                page.reset()
+                break
+            }
+            if book.claims[key.id] == nil { keys.append(key) }
+        }
+        var reader = RowReader(sql, book)
+        for key in keys {
+            guard flow.hasRoom(bytes: 0) || flow.windowCount == 0 else {
+                next = key
+                break
+            }
+            guard let entry = try reader.entry(key.id), !book.isHeld(key.id, entry.collapseKey) else { continue }
+            flow.load(entry, now: now)
+        }
+        flow.advanceFrontier(to: next)
     }
 
     /// Gives what is in memory and due to those who wait for it.
     func handOut() {
-        for lane in book.lanes where !lane.tickets.isEmpty {
-            while let assignment = assignment(for: lane), let entry = lane.takeNext(now: now) {
+        for queue in book.queues where !queue.tickets.isEmpty {
+            while let assignment = assignment(for: queue),
+                let entry = queue.takeNext(now: now, normal: assignment.normal > 0)
+            {
                 if give(entry, to: assignment, waited: true) { list(entry, assignment.lease) }
             }
         }
     }
 
-    /// The call that the next delivery of a lane goes to; nil when nobody waits.
-    func assignment(for lane: Lane) -> Journal.Assignment? {
-        if let filling = journal.filling[lane.number], !filling.isFull { return filling }
-        while !lane.tickets.isEmpty {
-            let ticket = lane.tickets.removeFirst()
+    /// The call that the next delivery of a queue goes to; nil when nobody waits.
+    func assignment(for queue: BackendQueue) -> Journal.Assignment? {
+        if let filling = journal.filling[ObjectIdentifier(queue)], !filling.isFull { return filling }
+        while !queue.tickets.isEmpty {
+            let ticket = queue.tickets.removeFirst()
             if ticket.isCancelled || ticket.limit <= 0 {
                 ticket.answer(.success([]))
                 continue
             }
-            let assignment = Journal.Assignment(
-                ticket,
-                book.makeLease(until: now + ticket.lease.boundedMilliseconds)
-            )
+            let assignment = Journal.Assignment(ticket, book.makeLease())
             journal.assignments.append(assignment)
-            journal.filling[lane.number] = assignment
+            journal.filling[ObjectIdentifier(queue)] = assignment
             return assignment
         }
         return nil
@@ -73,7 +83,7 @@ extension Writer {
     /// Claims a delivery; false when it was held back.
     func give(_ entry: Entry, to assignment: Journal.Assignment, waited: Bool) -> Bool {
         guard book.claim(entry, under: assignment.lease) else { return false }
-        assignment.entries.append(entry)
+        assignment.take(entry)
         journal.given.append((entry, waited))
         return true
     }
@@ -101,35 +111,6 @@ extension Writer {
         }
     }
 
-    /// Makes deliveries claimable again whose owners kept them too long.
-    func lapseLeases() throws(StoreError) {
-        guard book.nextLapse <= now else { return }
-        for lease in book.leases.values where lease.deadline <= now {
-            for entry in lease.entries where entry.lease === lease && book.claims[entry.id] === entry {
-                try begin()
-                try writeOut(entry)
-                sql.abandon.bind(1, entry.id)
-                try sql.abandon.run()
-                settle(entry)
-                let again = Entry(
-                    id: entry.id,
-                    head: entry.head,
-                    recipient: entry.recipient,
-                    lane: entry.lane,
-                    due: entry.due,
-                    step: entry.step,
-                    attempts: entry.attempts,
-                    story: entry.story,
-                    collapse: entry.collapse,
-                    isReplay: true,
-                    isRecovered: true
-                )
-                journal.effects.append(.returned(entry, as: again))
-            }
-        }
-        journal.answers.append { [book] in book.updateNextLapse() }
-    }
-
     /// Takes a delivery from its owner, as part of this transaction.
     func settle(_ entry: Entry) {
         _ = book.take(entry.id)
@@ -139,8 +120,8 @@ extension Writer {
 
     /// Answers the calls whose patience has ended.
     func sendAwayImpatient() {
-        for lane in book.lanes where !lane.tickets.isEmpty {
-            lane.tickets.removeAll { ticket in
+        for queue in book.queues where !queue.tickets.isEmpty {
+            queue.tickets.removeAll { ticket in
                 guard ticket.isCancelled || ticket.until <= now else { return false }
                 ticket.answer(.success([]))
                 return true
@@ -152,14 +133,15 @@ extension Writer {
     ///
     /// True when that moment is now.
     func setAlarm() -> Bool {
-        var next = book.nextLapse
-        for lane in book.lanes {
-            for ticket in lane.tickets { next = min(next, ticket.until) }
-            if !lane.tickets.isEmpty, let key = lane.next { next = min(next, key.due) }
+        var next = Int64.max
+        for queue in book.queues where !queue.tickets.isEmpty {
+            for ticket in queue.tickets { next = min(next, ticket.until) }
+            if let due = queue.nextDue { next = min(next, due) }
         }
-        if let patience = core.feed.expire(now: core.time.now.millisecondsSince1970) { next = min(next, patience) }
-        if let look = core.bell.expire(now: core.time.now.millisecondsSince1970) { next = min(next, look) }
-        if next <= now { return true }
+        let now = core.time.steady.millisecondsSince1970
+        if let patience = core.feed.expire(now: now) { next = min(next, patience) }
+        if let look = core.bell.expire(now: now) { next = min(next, look) }
+        if next <= self.now { return true }
         if next < .max { core.alarm.set(next) }
         return false
     }

@@ -4,48 +4,55 @@ import PushCore
 extension Writer {
     /// Shows in memory what was committed, and answers.
     func apply() {
-        if journal.isOpen { book.lanesWereSaved() }
+        if journal.isOpen { book.flowsWereSaved() }
         if let new = journal.arrivals { book.keep(new) }
         if !journal.emptied.isEmpty { book.dropEmptyArrivals() }
         for effect in journal.effects {
             switch effect {
-            case .added(let entry): entry.lane.add(entry, now: now)
-            case .addedOnDisk(let lane, let key): lane.addOnDisk(key)
+            case .added(let entry): entry.flow.add(entry, now: now)
             case .ended(let entry): book.settle(entry, now: now)
             case .returned(let old, let new):
                 book.settle(old, now: now)
-                new.lane.add(new, now: now)
-            case .removed(let lane, let key, let collapse): book.remove(key, collapse: collapse, from: lane)
+                new.flow.add(new, now: now)
+            case .removed(let flow, let key, let collapse): book.remove(key, collapse: collapse, from: flow)
             }
         }
         book.expiryFloor = min(book.expiryFloor, journal.newExpiry)
         expiryRound.lowest = min(expiryRound.lowest, journal.newExpiry)
         lastEvent += Int64(journal.events.count)
+        tellObservers()
         core.feed.append(journal.events)
         for assignment in journal.assignments {
             if assignment.entries.isEmpty {
                 // Nothing came of it: it waits on, before those that came later.
-                book.lane(named: assignment.ticket.lane).tickets.insert(assignment.ticket, at: 0)
+                book.queue(named: assignment.ticket.lane).tickets.insert(assignment.ticket, at: 0)
             } else {
                 book.start(assignment.lease)
                 assignment.ticket.answer(.success(assignment.entries.map(\.delivery)))
             }
         }
-        for (rows, lane, reply) in journal.accepted { pacer.accept(rows, in: lane, reply) }
+        for (rows, flow, reply) in journal.accepted { pacer.accept(rows, in: flow, reply) }
         for answer in journal.answers { answer() }
+    }
+
+    private func tellObservers() {
+        var change = journal.change
+        change.accepted = journal.added
+        guard change != StoreChange() else { return }
+        core.observers.tell(change)
     }
 
     /// Undoes what memory shows of a transaction that failed.
     func takeBack() {
         for (entry, waited) in journal.given.reversed() {
             book.takeBack(entry, now: now)
-            if waited { entry.lane.add(entry, now: now) }
+            if waited { entry.flow.add(entry, now: now) }
         }
         for (entry, arrival) in journal.written.reversed() { arrival.arrivals.restore(entry, arrival) }
         journal.arrivals?.forget()
         for entry in journal.taken { book.restore(entry) }
         for assignment in journal.assignments.reversed() {
-            book.lane(named: assignment.ticket.lane).tickets.insert(assignment.ticket, at: 0)
+            book.queue(named: assignment.ticket.lane).tickets.insert(assignment.ticket, at: 0)
         }
     }
 }

@@ -14,15 +14,18 @@ extension Writer {
             return
         }
         try begin()
-        let lane = batch.notifications.first?.plan.backends.first.map(book.lane(named:))
         let rows = batch.deliveries
+        var firstFlow: Flow?
         try batch.notifications.withUnsafeBufferPointer { (all) throws(StoreError) in
             guard let first = all.baseAddress else { return }
-            for place in all.indices { try insert(first + place) }  // Without copies.
+            for place in all.indices {  // Without copies.
+                let flow = try insert(first + place)
+                if place == 0 { firstFlow = flow }
+            }
         }
         if let entry = batch.idempotency { try remember(entry) }
-        if let lane {
-            journal.accepted.append((rows, lane, reply))
+        if let firstFlow {
+            journal.accepted.append((rows, firstFlow, reply))
         } else {
             journal.answers.append { reply.succeed(.accepted) }
         }
@@ -59,7 +62,8 @@ extension Writer {
         )
     }
 
-    private func insert(_ new: UnsafePointer<NewNotification>) throws(StoreError) {
+    /// Stores a notification; gives the flow of its first delivery.
+    private func insert(_ new: UnsafePointer<NewNotification>) throws(StoreError) -> Flow {
         guard !new.pointee.recipients.isEmpty else {
             throw .failed("the notification \(new.pointee.id) has no recipient")
         }
@@ -73,7 +77,8 @@ extension Writer {
         let expires = new.pointee.expiresAt.millisecondsSince1970
         let due = max(scheduled ?? accepted, 0)
         let isSimple = new.pointee.recipients.count == 1 && new.pointee.collapseID == nil
-        let stays = isSimple && staysInMemory(first.lane, due: due)
+        let contentBytes = new.pointee.content.count
+        let stays = isSimple && staysInMemory(first.flow, due: due, bytes: contentBytes)
         if !stays {
             bindShared(
                 SharedColumns(
@@ -94,14 +99,23 @@ extension Writer {
                 if let known = others[number] { way = known } else { way = try self.way(of: new, place) }
                 others[number] = way
             }
-            let (head, lane) = way
+            let (head, flow) = way
             recipientText.removeAll(keepingCapacity: true)
             recipient.appendStoredForm(to: &recipientText)
             let collapse = new.pointee.collapseID.map { CollapseHash.of(recipientText, $0) }
             if let collapse, let collapseID = new.pointee.collapseID {
-                try replace(collapse, collapseID, in: lane, by: id, new.pointee.replacementEvent)
+                try replace(collapse, collapseID, in: flow.queue, by: id, new.pointee.replacementEvent)
             }
-            let entry = Entry(id: id, head: head, recipient: recipient, lane: lane, due: due, collapse: collapse)
+            let entry = Entry(
+                id: id,
+                head: head,
+                recipient: recipient,
+                flow: flow,
+                due: due,
+                collapse: collapse,
+                // Twice: decoded, and for one without a row as it will be stored. All recipients share it.
+                contentBytes: place == 0 ? 2 * contentBytes : 0
+            )
             let isGiven = giveAtOnce(entry)
             let mark = isGiven ? Schema.handedOut : 0
             if stays {
@@ -129,10 +143,11 @@ extension Writer {
         journal.added += new.pointee.recipients.count
         journal.newExpiry = min(journal.newExpiry, expires)
         journal.events.append(new.pointee.event)
+        return first.flow
     }
 
-    /// What a delivery shares with those that have the same plan, and the lane it begins in.
-    private typealias Way = (head: DeliveryHead, lane: Lane)
+    /// What a delivery shares with those that have the same plan, and the flow it begins in.
+    private typealias Way = (head: DeliveryHead, flow: Flow)
 
     private func way(of new: UnsafePointer<NewNotification>, _ place: Int) throws(StoreError) -> Way {
         let plan = new.pointee.planOf.isEmpty ? new.pointee.plan : new.pointee.plan(ofRecipient: place)
@@ -146,7 +161,8 @@ extension Writer {
             acceptedAt: new.pointee.acceptedAt,
             expiresAt: new.pointee.expiresAt
         )
-        return (head, book.lane(named: backend))
+        let isUrgent = new.pointee.notification.priority == .high
+        return (head, book.flow(of: backend, isUrgent: isUrgent, caller: new.pointee.caller))
     }
 
     /// What the row of a notification's number has for all of its deliveries, but for the content.
@@ -182,7 +198,7 @@ extension Writer {
     /// Binds what every row has.
     func bindDelivery(_ statement: SQLStatement, _ entry: Entry, expires: Int64, mark: Int64) {
         statement.bind(1, entry.id)
-        statement.bind(2, entry.lane.number)
+        statement.bind(2, entry.flow.number)
         statement.bind(3, entry.due)
         statement.bind(4, expires)
         statement.bind(5, mark)
@@ -205,12 +221,13 @@ extension Writer {
 
     /// Gives a new delivery to a call that waits for it, when nothing comes before it.
     private func giveAtOnce(_ entry: Entry) -> Bool {
-        guard entry.due <= now, entry.lane.isNext(entry.key), !book.isInFlight(entry.collapseKey),
-            let assignment = assignment(for: entry.lane)
+        let queue = entry.flow.queue
+        guard entry.due <= now, queue.isNext(entry, now: now), !book.isInFlight(entry.collapseKey),
+            let assignment = assignment(for: queue), entry.flow.isUrgent || assignment.normal > 0
         else { return false }
         guard give(entry, to: assignment, waited: false) else { return false }
         list(entry, assignment.lease)
-        entry.lane.passThrough()
+        entry.flow.passThrough()
         return true
     }
 
@@ -218,11 +235,11 @@ extension Writer {
     private func replace(
         _ collapse: Int64,
         _ collapseID: String,
-        in lane: Lane,
+        in queue: BackendQueue,
         by id: Int64,
         _ replacementEvent: (@Sendable (ClaimedDelivery) -> [UInt8])?
     ) throws(StoreError) {
-        for older in try rivals(collapse, collapseID, lane.number, recipientText, besides: id) {
+        for older in try rivals(collapse, collapseID, queue, recipientText, besides: id) {
             if let claimed = book.claims[older] {
                 claimed.replacement = replacementEvent
                 continue
@@ -230,29 +247,31 @@ extension Writer {
             var reader = RowReader(sql, book)
             guard let entry = try reader.entry(older) else { continue }
             try end(older, as: .cancelled, attempt: nil)
-            journal.effects.append(.removed(entry.lane, entry.key, entry.collapseKey))
+            journal.effects.append(.removed(entry.flow, entry.key, entry.collapseKey))
             if let event = replacementEvent { journal.events.append(event(entry.delivery)) }
         }
     }
 
-    /// The numbers of the waiting or claimed deliveries in a lane that have the same recipient and the same collapse
+    /// The numbers of the waiting or claimed deliveries at a backend that have the same recipient and the same collapse
     /// id.
     func rivals(
         _ collapse: Int64,
         _ collapseID: String,
-        _ lane: Int64,
+        _ queue: BackendQueue,
         _ recipient: [UInt8],
         besides id: Int64
     ) throws(StoreError) -> [Int64] {
         let statement = sql.collapsing
         statement.bind(1, collapse)
-        statement.bind(2, lane)
-        statement.bind(4, id)
-        statement.bind(5, collapseID)
+        statement.bind(3, id)
+        statement.bind(4, collapseID)
         return try recipient.withUnsafeBufferPointer { (bytes) throws(StoreError) in
-            statement.bindText(3, borrowing: bytes)
+            statement.bindText(2, borrowing: bytes)
             var found: [Int64] = []
-            while try statement.next() { found.append(statement.integer(0)) }
+            while try statement.next() {
+                guard book.flow(number: statement.integer(1))?.queue === queue else { continue }
+                found.append(statement.integer(0))
+            }
             return found
         }
     }

@@ -2,58 +2,120 @@ import PushCore
 
 /// Removing what nobody needs any more, a little at a time.
 extension Writer {
-    /// The most notifications, event rows and keys that one step looks at.
-    private static let stepSize = 500
+    /// The most rows of each kind that one step looks at.
+    private static let stepSize = 1_000
+    /// So many free pages are never given back.
+    private static let sparePages: Int64 = 2_000
+    /// So many pages are given back in one step.
+    private static let vacuumedPages: Int64 = 256
+    /// The most blocks of the archive that one step removes.
+    private static let blocks = 100
 
-    func purge(_ step: PurgeStep, _ reply: Reply<PurgeStep>) throws(StoreError) {
+    /// Removes what one short commit can; tells whether there may be more.
+    func purge(_ retention: Retention, _ reply: Reply<Bool>) throws(StoreError) {
         try begin()
-        var next = step
-        let isThrough = try purgeNotifications(&next)
-        let eventsLeft = try purgeEvents(&next)
-        let keysLeft = try purgeKeys(&next)
-        next.isFinished = next.removed >= next.limit || isThrough && !eventsLeft && !keysLeft
-        journal.answers.append { [next] in reply.succeed(next) }
+        let hasMoreDeliveries = try purgeDeliveries(before: retention.notifications.millisecondsSince1970)
+        let hasMoreBlocks = try purgeArchive(before: retention.notifications.millisecondsSince1970)
+        let hasMoreEvents = try purgeEvents(before: retention.events.millisecondsSince1970)
+        let hasMoreKeys = try purgeKeys()
+        let hasMoreRoom = try giveRoomBack()
+        let hasMore = hasMoreDeliveries || hasMoreBlocks || hasMoreEvents || hasMoreKeys || hasMoreRoom
+        journal.answers.append { reply.succeed(hasMore) }
     }
 
-    /// True when there are no more notifications old enough.
-    private func purgeNotifications(_ step: inout PurgeStep) throws(StoreError) -> Bool {
-        let newest = NotificationID(firstAt: .init(millisecondsSince1970: step.before)).rawValue
-        var budget = min(Self.stepSize, step.limit - step.removed)
-        for _ in 0..<Self.stepSize {
-            guard budget > 0 else { return false }
-            sql.oldest.bind(1, step.cursor)
-            guard try sql.oldest.next() else { return true }
-            let (id, count) = (sql.oldest.integer(0), sql.oldest.integer(1))
-            sql.oldest.reset()
-            guard id < newest else { return true }
-            guard try isFinished(id, count, before: step.before) else {
-                step.cursor = id + count
-                continue
+    /// Removes blocks of the archive, which are in the order of the ends.
+    private func purgeArchive(before: Int64) throws(StoreError) -> Bool {
+        sql.oldBlocks.bind(1, Self.blocks)
+        var blocks: [(Int64, Int64, Int64)] = []
+        var last: Int64?
+        while try sql.oldBlocks.next() {
+            guard sql.oldBlocks.integer(1) < before else {
+                sql.oldBlocks.reset()
+                break
             }
-            let removed = min(count, Int64(budget))
-            sql.deleteRange.bind(1, id + count - removed)
-            sql.deleteRange.bind(2, id + count)
-            try sql.deleteRange.run()
-            try receiptTables().forget(from: id + count - removed, to: id + count)
-            if removed < count {
-                sql.shorten.bind(1, id)
-                sql.shorten.bind(2, count - removed)
-                try sql.shorten.run()
-            } else {
-                step.cursor = id + count
-            }
-            budget -= Int(removed)
-            step.removed += Int(removed)
-            sql.saveMark.bind(1, "highest")
-            sql.saveMark.bind(2, core.highestID)
-            try sql.saveMark.run()
+            last = sql.oldBlocks.integer(0)
+            blocks.append((sql.oldBlocks.integer(0), sql.oldBlocks.integer(2), sql.oldBlocks.integer(3)))
         }
-        return false
+        guard let last else { return false }
+        for (number, first, last) in blocks { try receiptTables().forget(block: number, from: first, to: last) }
+        sql.deleteBlocks.bind(1, last)
+        try sql.deleteBlocks.run()
+        try saveHighest()
+        return blocks.count == Self.blocks
     }
 
-    private func isFinished(_ id: Int64, _ count: Int64, before: Int64) throws(StoreError) -> Bool {
+    /// Gives free pages at the end of the file back to the disk, when many are free.
+    ///
+    /// Some are kept: under a steady load the room that a purge makes is taken again at once.
+    private func giveRoomBack() throws(StoreError) -> Bool {
+        let (pages, free) = (try number(sql.pageCount), try number(sql.freePages))
+        guard free > max(pages / 4, Self.sparePages), givesRoomBack else { return false }
+        while try sql.vacuum.next() {}
+        return free - Self.vacuumedPages > max(pages / 4, Self.sparePages)
+    }
+
+    /// Notes how much of the file is in use, about once a second.
+    func measureFile() {
+        guard core.disk.wantsUsage(now: now) else { return }
+        do throws(StoreError) {
+            let (pages, free) = (try number(sql.pageCount), try number(sql.freePages))
+            let size = Int64(pageBytes)
+            core.disk.note(DiskGuard.Usage(used: (pages - free) * size, free: free * size), now: now)
+        } catch {
+            core.status.note(error, now: now)
+        }
+    }
+
+    private func number(_ statement: SQLStatement) throws(StoreError) -> Int64 {
+        guard try statement.next() else { return 0 }
+        defer { statement.reset() }
+        return statement.integer(0)
+    }
+
+    /// Keeps the highest number ever given out, which may be that of a row that is removed.
+    private func saveHighest() throws(StoreError) {
+        sql.saveMark.bind(1, "highest")
+        sql.saveMark.bind(2, core.highestID)
+        try sql.saveMark.run()
+    }
+
+    /// Removes notifications of which all deliveries ended long ago.
+    ///
+    /// Each ended row is looked at once, in the order of the ends: the last one of a notification takes the others along,
+    /// so what is still under way is not looked at again and again.
+    private func purgeDeliveries(before: Int64) throws(StoreError) -> Bool {
+        let rows = sql.ended
+        rows.bind(1, purged.changed)
+        rows.bind(2, purged.id)
+        rows.bind(3, before)
+        rows.bind(4, Self.stepSize)
+        var last = purged
+        var looked = 0
+        var heads: [Int64] = []
+        while try rows.next() {
+            last = (rows.integer(0), rows.integer(1))
+            looked += 1
+            if heads.last != rows.integer(2) { heads.append(rows.integer(2)) }
+        }
+        for id in Set(heads) {
+            sql.countOf.bind(1, id)
+            guard try sql.countOf.next() else { continue }
+            let end = id + sql.countOf.integer(0)
+            sql.countOf.reset()
+            guard try isFinished(id, end, before: before) else { continue }
+            sql.deleteRange.bind(1, id)
+            sql.deleteRange.bind(2, end)
+            try sql.deleteRange.run()
+            try receiptTables().forget(from: id, to: end)
+        }
+        if !heads.isEmpty { try saveHighest() }
+        journal.answers.append { [last] in self.purged = last }
+        return looked == Self.stepSize
+    }
+
+    private func isFinished(_ id: Int64, _ end: Int64, before: Int64) throws(StoreError) -> Bool {
         sql.lastChange.bind(1, id)
-        sql.lastChange.bind(2, id + count)
+        sql.lastChange.bind(2, end)
         guard try sql.lastChange.next() else { return false }
         defer { sql.lastChange.reset() }
         return sql.lastChange.integer(0) > 0 && sql.lastChange.integer(1) < before
@@ -62,14 +124,12 @@ extension Writer {
     /// Removes old events but for the newest, which keeps their numbers going.
     ///
     /// True when there may be more.
-    private func purgeEvents(_ step: inout PurgeStep) throws(StoreError) -> Bool {
-        let limit = min(Self.stepSize, step.limit - step.removed)
-        guard limit > 0 else { return false }
-        sql.oldEvents.bind(1, limit)
+    private func purgeEvents(before: Int64) throws(StoreError) -> Bool {
+        sql.oldEvents.bind(1, Self.stepSize)
         var last: Int64?
         var count = 0
         while try sql.oldEvents.next() {
-            guard sql.oldEvents.integer(1) < step.before else {
+            guard sql.oldEvents.integer(1) < before else {
                 sql.oldEvents.reset()
                 break
             }
@@ -78,17 +138,13 @@ extension Writer {
         }
         guard let last else { return false }
         sql.deleteEvents.bind(1, last)
-        step.removed += try sql.deleteEvents.run()
-        return count == limit
+        try sql.deleteEvents.run()
+        return count == Self.stepSize
     }
 
-    private func purgeKeys(_ step: inout PurgeStep) throws(StoreError) -> Bool {
-        let limit = min(Self.stepSize, step.limit - step.removed)
-        guard limit > 0 else { return false }
+    private func purgeKeys() throws(StoreError) -> Bool {
         sql.deleteKeys.bind(1, now)
-        sql.deleteKeys.bind(2, limit)
-        let removed = try sql.deleteKeys.run()
-        step.removed += removed
-        return removed == limit
+        sql.deleteKeys.bind(2, Self.stepSize)
+        return try sql.deleteKeys.run() == Self.stepSize
     }
 }

@@ -12,10 +12,12 @@ extension Writer {
     }
 
     private func record(_ place: UnsafePointer<Resolution>) throws(StoreError) {
-        if let entry = book.claims[place.pointee.delivery] {
+        if let entry = book.claims[place.pointee.delivery],
+            place.pointee.lease.map({ $0 == entry.lease?.number }) ?? true
+        {
             // The usual way, in which nothing of the resolution is copied but what is kept.
             if place.pointee.receipt == nil, case .end(let state) = place.pointee.transition, state.isFinal,
-                try insertEnded(entry, as: state, place.pointee.attempt)
+                try archiveEnded(entry, as: state, place.pointee.attempt)
             {
                 finish(entry, true)
                 if let event = place.pointee.event { journal.events.append(event) }
@@ -23,13 +25,27 @@ extension Writer {
             }
             try record(place.pointee, of: entry, isClaimed: true)
         } else {
-            let resolution = place.pointee
-            // Its lease has lapsed, or somebody else was faster. What is final stays as it is.
-            var reader = RowReader(sql, book)
-            guard let entry = try reader.entry(resolution.delivery) else { return }
-            if case .release = resolution.transition { return }
-            try record(resolution, of: entry, isClaimed: false)
+            try recordStale(place.pointee)
         }
+    }
+
+    /// Records what came under a lease that is not in force: only that the platform has the message is true whoever says
+    /// so.
+    private func recordStale(_ resolution: Resolution) throws(StoreError) {
+        guard case .end(let state) = resolution.transition, state == .acceptedByPlatform || state == .delivered else {
+            journal.change.ignored += 1
+            return
+        }
+        if let entry = book.claims[resolution.delivery] {
+            try record(resolution, of: entry, isClaimed: true)
+            return
+        }
+        var reader = RowReader(sql, book)
+        guard let entry = try reader.entry(resolution.delivery) else {
+            journal.change.ignored += 1  // It is final already.
+            return
+        }
+        try record(resolution, of: entry, isClaimed: false)
     }
 
     private func record(_ resolution: Resolution, of entry: Entry, isClaimed: Bool) throws(StoreError) {
@@ -38,7 +54,7 @@ extension Writer {
         case .end(let state):
             guard state.isFinal else { throw .failed("a delivery cannot end in the state \(state.rawValue)") }
             let isNews =
-                if try insertEnded(entry, as: state, resolution.attempt) {
+                if try archiveEnded(entry, as: state, resolution.attempt) {
                     true
                 } else if isClaimed, let attempt = resolution.attempt, entry.attempts == 0, entry.story.isEmpty {
                     try endAtOnce(entry.id, as: state, attempt)
@@ -52,11 +68,17 @@ extension Writer {
             guard entry.head.plan.backends.indices.contains(step) else {
                 throw .failed("the plan of delivery \(entry.id) has no step \(step)")
             }
-            let lane = book.lane(named: entry.head.plan.backends[step])
-            if try supersede(entry, isClaimed, lane: lane, resolution) { return }
-            try retry(resolution, entry, isClaimed, lane: lane, due: moment.millisecondsSince1970, step: step)
+            if try endCancelled(entry, resolution) { return }
+            let flow = book.flow(
+                of: entry.head.plan.backends[step],
+                isUrgent: entry.flow.isUrgent,
+                caller: entry.flow.caller
+            )
+            if try supersede(entry, isClaimed, at: flow.queue, resolution) { return }
+            try retry(resolution, entry, isClaimed, flow: flow, due: moment.millisecondsSince1970, step: step)
         case .release:
-            if try supersede(entry, isClaimed, lane: entry.lane, resolution) { return }
+            if try endCancelled(entry, resolution) { return }
+            if try supersede(entry, isClaimed, at: entry.flow.queue, resolution) { return }
             try writeOut(entry)
             sql.release.bind(1, entry.id)
             sql.release.bind(2, entry.lease?.number ?? 0)
@@ -69,13 +91,14 @@ extension Writer {
                     id: entry.id,
                     head: entry.head,
                     recipient: entry.recipient,
-                    lane: entry.lane,
+                    flow: entry.flow,
                     due: entry.due,
                     step: entry.step,
                     attempts: entry.attempts,
                     story: entry.story,
                     collapse: entry.collapse,
-                    isReplay: entry.isReplay || entry.isRecovered
+                    isReplay: entry.isReplay || entry.isRecovered,
+                    contentBytes: entry.contentBytes
                 )
             )
             if let event = resolution.event { journal.events.append(event) }
@@ -86,7 +109,7 @@ extension Writer {
         _ resolution: Resolution,
         _ entry: Entry,
         _ isClaimed: Bool,
-        lane: Lane,
+        flow: Flow,
         due: Int64,
         step: Int
     ) throws(StoreError) {
@@ -95,7 +118,7 @@ extension Writer {
         try writeOut(entry)
         let statement = sql.retry
         statement.bind(1, entry.id)
-        statement.bind(2, lane.number)
+        statement.bind(2, flow.number)
         statement.bind(3, now)
         statement.bind(4, resolution.attempt == nil ? 0 : 1)
         statement.bind(5, isReplay ? 1 : 0)
@@ -115,13 +138,14 @@ extension Writer {
                 id: entry.id,
                 head: entry.head,
                 recipient: entry.recipient,
-                lane: lane,
+                flow: flow,
                 due: due,
                 step: step,
                 attempts: entry.attempts + (resolution.attempt == nil ? 0 : 1),
                 story: story,
                 collapse: entry.collapse,
-                isReplay: isReplay
+                isReplay: isReplay,
+                contentBytes: entry.contentBytes
             )
         )
         if let event = resolution.event { journal.events.append(event) }
@@ -134,18 +158,31 @@ extension Writer {
     private func supersede(
         _ entry: Entry,
         _ isClaimed: Bool,
-        lane: Lane,
+        at queue: BackendQueue,
         _ resolution: Resolution
     ) throws(StoreError) -> Bool {
         guard let collapse = entry.collapse else { return false }
         recipientText.removeAll(keepingCapacity: true)
         entry.recipient.appendStoredForm(to: &recipientText)
         guard let collapseID = try collapseID(of: entry.head.id) else { return false }
-        let rivals = try rivals(collapse, collapseID, lane.number, recipientText, besides: entry.id)
+        let rivals = try rivals(collapse, collapseID, queue, recipientText, besides: entry.id)
         guard rivals.contains(where: { $0 > entry.id }) else { return false }
         try end(entry.id, as: .cancelled, attempt: resolution.attempt)
         finish(entry, isClaimed)
         if let event = entry.replacement?(entry.delivery) ?? resolution.event { journal.events.append(event) }
+        return true
+    }
+
+    /// Ends a delivery that would wait again although it was cancelled while it was claimed.
+    ///
+    /// True when it did.
+    private func endCancelled(_ entry: Entry, _ resolution: Resolution) throws(StoreError) -> Bool {
+        guard entry.cancellation != nil || entry.isCancelled else { return false }
+        let mayHaveBeenSent = entry.isReplay || entry.isRecovered || resolution.mayHaveBeenSent
+        let state: DeliveryState = mayHaveBeenSent ? .unknown : .cancelled
+        try end(entry.id, as: state, attempt: resolution.attempt)
+        finish(entry, true)
+        if let event = entry.cancellation?(entry.delivery, state) ?? resolution.event { journal.events.append(event) }
         return true
     }
 
@@ -167,10 +204,13 @@ extension Writer {
         } else {
             statement.bindNull(5)
         }
-        return try attempt.withUnsafeBufferPointer { (bytes) throws(StoreError) in
-            statement.bindText(4, borrowing: bytes)
-            return try statement.run()
-        } == 1
+        let isNews =
+            try attempt.withUnsafeBufferPointer { (bytes) throws(StoreError) in
+                statement.bindText(4, borrowing: bytes)
+                return try statement.run()
+            } == 1
+        if isNews { journal.change.ended[state, default: 0] += 1 }
+        return isNews
     }
 
     /// Writes a final state; false when the delivery had one already.
@@ -183,7 +223,9 @@ extension Writer {
         statement.bind(3, now)
         statement.bind(4, attempt == nil ? 0 : 1)
         statement.bind(5, 0)
-        return try run(statement, attempt: attempt) == 1
+        let isNews = try run(statement, attempt: attempt) == 1
+        if isNews { journal.change.ended[state, default: 0] += 1 }
+        return isNews
     }
 
     private func run(_ statement: SQLStatement, attempt: [UInt8]?) throws(StoreError) -> Int {
@@ -202,7 +244,7 @@ extension Writer {
             settle(entry)
             journal.effects.append(.ended(entry))
         } else {
-            journal.effects.append(.removed(entry.lane, entry.key, entry.collapseKey))
+            journal.effects.append(.removed(entry.flow, entry.key, entry.collapseKey))
         }
     }
 
@@ -211,7 +253,7 @@ extension Writer {
             settle(entry)
             journal.effects.append(.returned(entry, as: new))
         } else {
-            journal.effects.append(.removed(entry.lane, entry.key, entry.collapseKey))
+            journal.effects.append(.removed(entry.flow, entry.key, entry.collapseKey))
             journal.effects.append(.added(new))
         }
     }

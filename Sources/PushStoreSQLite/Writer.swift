@@ -1,3 +1,4 @@
+import DequeModule
 import Foundation
 import PushCore
 
@@ -11,17 +12,25 @@ final class Writer {
     let core: StoreCore
     let connection: OpaquePointer
     let sql: Statements
-    let ended: EndedRows
+    let archive: Archive
     let book: Book
     let pacer: Pacer
     /// What the transaction at hand does; not checked for exclusive access, since one thread uses it, and often.
     @exclusivity(unchecked) var journal = Journal()
     /// The moment of the transaction, in milliseconds since 1970.
     var now: Int64 = 0
+    /// Whether free pages can be given back to the disk.
+    let givesRoomBack: Bool
+    /// The bytes of a page.
+    let pageBytes: Int64
     /// The number of the newest committed event.
     var lastEvent: Int64
     /// Where the search for expired deliveries goes on, and what the current round has found out.
     var expiryRound = ExpiryRound()
+    /// The last row that a purge has looked at, in the order in which deliveries became final.
+    var purged = (changed: Int64.min, id: Int64.min)
+    /// What is known of the two clocks.
+    var clock: WriterClock
     /// Work that goes on in another transaction, before what waits in the inbox.
     var continuations: [Operation] = []
     /// The recipient of the row at hand, as text; kept to keep its memory.
@@ -41,46 +50,47 @@ final class Writer {
     /// The table of operations on devices, once it was needed.
     var operations: OperationTables?
 
-    init(core: StoreCore, connection: OpaquePointer, book: Book, lastEvent: Int64) throws(StoreError) {
+    init(core: StoreCore, connection: OpaquePointer, book: Book, opened: OpenedStore) throws(StoreError) {
         self.core = core
+        clock = WriterClock(offset: opened.wallOffset)
         self.connection = connection
         self.book = book
-        self.lastEvent = lastEvent
+        lastEvent = opened.lastEvent
         pacer = Pacer(windowCapacity: core.options.windowCapacity, longestPause: core.options.longestPause)
         sql = try Statements(connection)
-        ended = try EndedRows(connection)
+        givesRoomBack = opened.givesRoomBack
+        pageBytes = opened.pageBytes
+        archive = try Archive(connection)
     }
 
     /// Works until the inbox is closed and empty.
     func run() {
-        var waiting: [Operation] = []
-        var place = 0
+        var waiting = Deque<Operation>()
         var isHurried = false
         var gathering = Gathering(longest: core.options.longestGathering)
         while true {
-            let isBusy = isHurried || place < waiting.count
+            let isBusy = isHurried || !waiting.isEmpty
             guard let arrived = core.inbox.take(isHurried: isBusy, until: pacer.deadline) else { break }
-            if place == waiting.count {
-                waiting = arrived
-                place = 0
-                gathering.gather(&waiting, from: core.inbox)
+            if waiting.isEmpty {
+                var gathered = arrived
+                gathering.gather(&gathered, from: core.inbox)
+                waiting.append(contentsOf: gathered)
             } else {
                 waiting.append(contentsOf: arrived)
             }
             var batch: [Operation] = []
-            var rows = 0
-            while place < waiting.count, rows < core.options.rowsPerCommit {
-                rows += waiting[place].rows
-                batch.append(waiting[place])
-                place += 1
+            var size = OperationSize()
+            // What is taken is let go of: under load the queue is never empty, and an operation holds its messages.
+            while size.rows < core.options.rowsPerCommit, let operation = waiting.popFirst() {
+                size += operation.size
+                batch.append(operation)
             }
-            gathering.lastRows = rows
+            gathering.lastRows = size.rows
             cycle(batch)
-            core.inbox.settle(rows: rows)
+            core.inbox.settle(size)
             if !continuations.isEmpty {
-                waiting = continuations + waiting[place...]
-                place = 0
-                core.inbox.settle(rows: -continuations.reduce(0) { $0 + $1.rows })
+                waiting.prepend(contentsOf: continuations)
+                core.inbox.take(continuations.reduce(into: OperationSize()) { $0 += $1.size })
                 continuations.removeAll()
             }
             isHurried = setAlarm()
@@ -88,24 +98,27 @@ final class Writer {
         book.forgetArrivals()
         pacer.releaseAll()
         core.ports.flush()
-        for lane in book.lanes {
-            for ticket in lane.tickets { ticket.answer(.success([])) }
-            lane.tickets.removeAll()
+        for queue in book.queues {
+            for ticket in queue.tickets { ticket.answer(.success([])) }
+            queue.tickets.removeAll()
         }
     }
 
     /// One transaction with everything in `batch`.
     private func cycle(_ batch: [Operation]) {
-        now = core.time.now.millisecondsSince1970
+        now = core.time.steady.millisecondsSince1970
         var writes: [Operation] = []
         for operation in batch {
             switch operation {
-            case .claim(let ticket): book.lane(named: ticket.lane).tickets.append(ticket)
+            case .claim(let ticket):
+                book.queue(named: ticket.lane).tickets.append(ticket)
+                if book.moves[ticket.lane] != nil { writes.append(.endMove(ticket.lane)) }
             case .inspect, .look: break
             default: writes.append(operation)
             }
         }
-        for lane in book.lanes where !lane.tickets.isEmpty { loadWindow(of: lane) }
+        for queue in book.queues where !queue.tickets.isEmpty { loadWindows(of: queue) }
+        measureFile()
         if let failure = attempt(writes) { attemptSeparately(writes, after: failure) }
         sendAwayImpatient()
         pacer.release()
@@ -116,7 +129,7 @@ final class Writer {
     /// Everything again, each call in a transaction of its own.
     private func attemptSeparately(_ writes: [Operation], after failure: StoreError) {
         core.status.note(failure, now: now)
-        if writes.count == 1, !hasTickets, book.nextLapse > now {
+        if writes.count == 1, !hasTickets {
             writes[0].fail(failure)
             return
         }
@@ -124,10 +137,9 @@ final class Writer {
             if let failure = attempt([operation], handsOut: false) { operation.fail(failure) }
         }
         if let failure = attempt([]) {
-            book.nextLapse = max(book.nextLapse, now + 1_000)
-            for lane in book.lanes {
-                for ticket in lane.tickets { ticket.answer(.failure(failure)) }
-                lane.tickets.removeAll()
+            for queue in book.queues {
+                for ticket in queue.tickets { ticket.answer(.failure(failure)) }
+                queue.tickets.removeAll()
             }
         }
     }
@@ -135,21 +147,24 @@ final class Writer {
     /// Runs the calls in one transaction; nil when it was committed, and memory shows it.
     private func attempt(_ writes: [Operation], handsOut: Bool = true) -> StoreError? {
         journal.reset()
-        ended.reset()
+        archive.reset()
         do throws(StoreError) {
+            if handsOut { try followWallClock() }
             for operation in writes { if !operation.isNewWork { try execute(operation) } }
             if handsOut {
-                try lapseLeases()
                 handOut()
                 try writeOutOldest()
             }
             for operation in writes { if operation.isNewWork { try execute(operation) } }
-            try ended.flush()
+            try archive.flush(now: now)
             try writeArrivals()
             try writeLeases()
             try writeEvents()
-            try writeLanes()
-            if journal.isOpen { try sql.commit.run() }
+            try writeFlows()
+            if journal.isOpen {
+                try writeClock()
+                try sql.commit.run()
+            }
         } catch {
             if journal.isOpen { _ = try? sql.rollback.run() }
             takeBack()
@@ -163,18 +178,20 @@ final class Writer {
     private func execute(_ operation: Operation) throws(StoreError) {
         switch operation {
         case .enqueue, .record: break
-        default: try ended.flush()
+        default: try archive.flush(now: now)
         }
         switch operation {
         case .enqueue(let batch, let reply): try enqueue(batch, reply)
         case .record(let resolutions, let reply): try record(resolutions, reply)
-        case .claimExpired(let limit, let lease, let reply): try claimExpired(limit: limit, lease: lease, reply)
+        case .claimExpired(let limit, let reply): try claimExpired(limit: limit, reply)
         case .cancel(let step, let reply): try cancel(step, reply)
+        case .move(let name, let other, let reply): try move(name, to: other, reply)
+        case .endMove(let name): try endMove(of: name)
         case .publish(let events, let reply):
             journal.events.append(contentsOf: events)
             journal.answers.append { reply.succeed(()) }
         case .saveState(let name, let value, let reply): try saveState(name, value, reply)
-        case .purge(let step, let reply): try purge(step, reply)
+        case .purge(let retention, let reply): try purge(retention, reply)
         case .work(let work):
             try begin()
             journal.answers.append(try work.run(self))
@@ -189,13 +206,15 @@ final class Writer {
         journal.isOpen = true
     }
 
-    /// Writes the names of lanes that came up in this transaction.
-    private func writeLanes() throws(StoreError) {
+    /// Writes the flows that came up in this transaction.
+    func writeFlows() throws(StoreError) {
         guard journal.isOpen else { return }
-        for lane in book.unsavedLanes {
-            sql.insertLane.bind(1, lane.number)
-            sql.insertLane.bind(2, lane.name)
-            try sql.insertLane.run()
+        for flow in book.unsavedFlows {
+            sql.insertFlow.bind(1, flow.number)
+            sql.insertFlow.bind(2, flow.queue.name)
+            sql.insertFlow.bind(3, flow.isUrgent ? 1 : 0)
+            sql.insertFlow.bind(4, flow.caller)
+            try sql.insertFlow.run()
         }
     }
 
@@ -222,7 +241,7 @@ final class Writer {
         journal.answers.append { reply.succeed(()) }
     }
 
-    private var hasTickets: Bool { book.lanes.contains { !$0.tickets.isEmpty } }
+    private var hasTickets: Bool { book.queues.contains { !$0.tickets.isEmpty } }
 }
 
 extension Operation {

@@ -64,24 +64,26 @@ struct PacerTests {
     @Test("A lane that was left alone and takes much again is waited for again")
     func again() throws {
         let pacer = Pacer(windowCapacity: 8, longestPause: .milliseconds(20))
-        let lane = Lane(number: 1, name: "apns", capacity: 8)
+        let queue = BackendQueue(name: "apns")
+        defer { withExtendedLifetime(queue) {} }
+        let flow = Flow.sample(in: queue, deliveries: 8)
         let answers = Answers()
         let port = StorePort(Inbox(maximumRows: 1)) { answers.count.add($0.count, ordering: .relaxed) }
         func accept() -> Bool {
             let before = answers.count.load(ordering: .relaxed)
-            pacer.accept(1, in: lane, .port(port, StorePort.Call(ticket: 0, deliveries: 1)))
+            pacer.accept(1, in: flow, .port(port, StorePort.Call(ticket: 0, deliveries: 1)))
             port.flush()
             return answers.count.load(ordering: .relaxed) > before
         }
         let clock = ContinuousClock()
         let end = clock.now + .seconds(30)
-        lane.claimed = 1
-        for id in 0..<5 { lane.add(.sample(Int64(id), lane), now: 0) }
+        queue.claimed = 1
+        for id in 0..<5 { flow.add(.sample(Int64(id), flow), now: 0) }
         #expect(!accept())
-        while lane.leftAlone == nil, clock.now < end { pacer.release() }
+        while flow.leftAlone == nil, clock.now < end { pacer.release() }
         #expect(accept())
-        for _ in 0..<2 { #expect(lane.takeNext(now: 0) != nil) }
-        for id in 5..<7 { lane.add(.sample(Int64(id), lane), now: 0) }
+        for _ in 0..<2 { #expect(flow.takeNext(now: 0) != nil) }
+        for id in 5..<7 { flow.add(.sample(Int64(id), flow), now: 0) }
         var isHeld = false
         while !isHeld, clock.now < end { isHeld = !accept() }
         #expect(isHeld)
@@ -115,7 +117,7 @@ private final class Answers: Sendable {
 }
 
 extension Entry {
-    fileprivate static func sample(_ id: Int64, _ lane: Lane) -> Entry {
+    fileprivate static func sample(_ id: Int64, _ flow: Flow) -> Entry {
         let head = DeliveryHead(
             id: NotificationID(rawValue: id),
             content: .stored([]),
@@ -123,6 +125,6 @@ extension Entry {
             acceptedAt: .now,
             expiresAt: .now
         )
-        return Entry(id: id, head: head, recipient: .topic("news"), lane: lane, due: 0)
+        return Entry(id: id, head: head, recipient: .topic("news"), flow: flow, due: 0)
     }
 }

@@ -8,7 +8,9 @@ import Testing
 struct PartTests {
     @Test("A sorted queue agrees with a sorted array", arguments: [1, 2, 3])
     func sortedQueue(seed: Int) throws {
-        let lane = Lane(number: 1, name: "x", capacity: 10)
+        let backend = BackendQueue(name: "x")
+        defer { withExtendedLifetime(backend) {} }
+        let flow = Flow.sample(in: backend, deliveries: 10)
         let head = DeliveryHead(
             id: NotificationID(rawValue: 1),
             content: .stored([]),
@@ -30,7 +32,7 @@ struct PartTests {
                     id: Int64(step),
                     head: head,
                     recipient: .everyone,
-                    lane: lane,
+                    flow: flow,
                     due: Int64(step) / 7 + random(20)
                 )
                 queue.insert(entry)
@@ -46,6 +48,36 @@ struct PartTests {
             }
             #expect(queue.count == model.count && queue.first == model.first && queue.last == model.last)
         }
+    }
+
+    @Test("A large batch finds its way in beside small ones, and what waits has a bound in rows and in bytes")
+    func inbox() {
+        func batch(_ recipients: Int, content: Int = 10) -> Operation {
+            let now = Date(timeIntervalSince1970: 0)
+            let new = NewNotification(
+                id: NotificationID(rawValue: 1),
+                notification: PushNotification(title: "a"),
+                content: Array(repeating: 1, count: content),
+                recipients: Array(repeating: .everyone, count: recipients),
+                plan: DeliveryPlan(["x"]),
+                caller: "",
+                acceptedAt: now,
+                expiresAt: now,
+                event: []
+            )
+            let port = StorePort(Inbox(maximumRows: 1)) { _ in }
+            return .enqueue(EnqueueBatch([new]), .port(port, StorePort.Call(ticket: 0, deliveries: recipients)))
+        }
+        let rows = Inbox(maximumRows: 100)
+        for (recipients, isAdmitted) in [(60, true), (5_000, true), (1, false)] {
+            #expect((rows.admit(batch(recipients), key: nil) == .admitted) == isAdmitted, "\(recipients) recipients")
+        }
+        let taken = rows.take(isHurried: true) ?? []
+        rows.settle(taken.reduce(into: OperationSize()) { $0 += $1.size })
+        #expect(rows.admit(batch(1), key: nil) == .admitted, "room comes back")
+        let bytes = Inbox(maximumRows: 100, maximumBytes: 1 << 20)
+        #expect(bytes.admit(batch(1, content: 600_000), key: nil) == .admitted)
+        #expect(bytes.admit(batch(1), key: nil) == .full)
     }
 
     @Test("Events and leases come out of their packing as they went in")

@@ -38,7 +38,7 @@ struct SQLiteLimitTests {
             #expect(again == .replayed(answer: [2]), "what was accepted before is still known")
             let health = await store.health()
             #expect(
-                !health.acceptsWork && health.freeBytes == 999 && health.detail?.contains("minimum_free_bytes") == true
+                !health.acceptsWork && health.freeBytes == 999 && health.detail?.contains("min_free_bytes") == true
             )
             let claimed = try await store.claimNow()
             #expect(claimed.count == 4)
@@ -48,6 +48,29 @@ struct SQLiteLimitTests {
             time.advance(by: .seconds(1))
             try await store.accept(time)
             #expect(await store.health().acceptsWork)
+            await store.close()
+        }
+    }
+
+    @Test("The writer lets go of what it has done, also while more keeps coming")
+    func letsGo() async throws {
+        try await TemporaryFolder.use { folder in
+            let store = try SQLiteStore(SQLiteStoreOptions(path: folder + "/store.db"), time: ManualTime())
+            let (kept, done) = (Kept(), Flag())
+            /// Two chains of operations, of which one waits while the other's next one is carried out: never none waits.
+            @Sendable func add(_ left: Int) {
+                let token = kept.token()
+                let work = TableWork(rows: 1_000) { _ in
+                    token.use()
+                    if left > 0 { add(left - 1) } else { done.set() }
+                    return {}
+                } fail: { _ in
+                }
+                _ = store.core.inbox.add(.work(work))
+            }
+            for _ in 0..<2 { add(2_000) }
+            while !done.isSet { await Task.yield() }
+            #expect(kept.most < 20, "operations in memory at once, of which two waited")
             await store.close()
         }
     }
@@ -190,4 +213,31 @@ struct SQLiteLimitTests {
 /// The free bytes that a test pretends.
 private final class FreeSpace: Sendable {
     let bytes = Atomic<Int64>(1_000_000)
+}
+
+/// Counts the objects that are alive.
+private final class Kept: Sendable {
+    final class Token: Sendable {
+        private let kept: Kept
+        init(_ kept: Kept) { self.kept = kept }
+        deinit { kept.counts.withLock { $0.now -= 1 } }
+        func use() {}
+    }
+
+    private let counts = Mutex((now: 0, most: 0))
+    var most: Int { counts.withLock { $0.most } }
+
+    func token() -> Token {
+        counts.withLock { counts in
+            counts.now += 1
+            counts.most = max(counts.most, counts.now)
+        }
+        return Token(self)
+    }
+}
+
+private final class Flag: Sendable {
+    private let value = Atomic(false)
+    var isSet: Bool { value.load(ordering: .acquiring) }
+    func set() { value.store(true, ordering: .releasing) }
 }

@@ -62,6 +62,7 @@ struct SchemaTests {
             ]
         ),
         ("6 arrivals", ["arrivals": ["number", "packed"]]),
+        ("7 flows", ["flows": ["number", "backend", "urgent", "caller"], "moves": ["backend", "target"]]),
     ]
 
     @Test("Steps are only ever added")
@@ -90,7 +91,10 @@ struct SchemaTests {
             """,
             "SELECT id FROM deliveries WHERE state = 0 AND collapse IS NOT NULL AND collapse = 5",
             "UPDATE deliveries SET state = 1 WHERE id = 5 AND state = 0",
-            "SELECT id, count FROM deliveries WHERE id >= 5 AND head IS NULL ORDER BY id LIMIT 1",
+            """
+            SELECT changed, id, coalesce(head, id) FROM deliveries INDEXED BY ended
+            WHERE state > 0 AND (changed, id) > (1, 2) AND changed < 3 ORDER BY changed, id LIMIT 4
+            """,
             "SELECT number FROM devices WHERE id = 'a'",
             "SELECT number FROM devices WHERE user = 'a' AND number > 1 ORDER BY number LIMIT 5",
             """

@@ -1,7 +1,8 @@
 import Foundation
 import PushCore
-import PushStoreSQLite
 import PushTesting
+
+@testable import PushStoreSQLite
 
 extension SQLiteStore {
     /// Accepts a notification to so many recipients.
@@ -31,6 +32,16 @@ extension SQLiteStore {
 
     /// Claims what is due.
     func claimNow(_ limit: Int = 1_000) async throws -> [ClaimedDelivery] {
-        try await claim(lane: "apns", limit: limit, lease: .seconds(60), patience: .zero)
+        try await claim(lane: "apns", limit: limit, patience: .zero)
+    }
+}
+
+extension Flow {
+    /// A flow of urgent deliveries; whoever makes it keeps the queue.
+    static func sample(_ number: Int64 = 1, in queue: BackendQueue, deliveries: Int) -> Flow {
+        let room = Room(deliveries: deliveries, bytes: 1 << 20)
+        let flow = Flow(number: number, in: queue, isUrgent: true, caller: "shop", room: room)
+        queue.add(flow)
+        return flow
     }
 }

@@ -93,7 +93,6 @@ struct Bench {
                         let claimed = try await store.claim(
                             lane: lane,
                             limit: min(left, limit),
-                            lease: .seconds(60),
                             patience: .seconds(5)
                         )
                         if claimed.isEmpty { break }

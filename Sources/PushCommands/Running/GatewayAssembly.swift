@@ -104,5 +104,6 @@ extension SQLiteStoreOptions {
         durability = store.durability == .full ? .full : .normal
         minimumFreeBytes = store.minimumFreeBytes
         maximumWaiting = store.maximumWaiting
+        maximumBytes = store.maximumBytes
     }
 }

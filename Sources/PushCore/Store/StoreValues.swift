@@ -36,9 +36,9 @@ public struct NewNotification: Sendable {
     public var planOf: [UInt8] = []
     /// Who sent it: the API key's name, empty without one.
     public var caller: String
-    /// When it was accepted.
+    /// When it was accepted, in the store's steady time, as the two below.
     public var acceptedAt: Date
-    /// When to send, nil for at once.
+    /// When to send, nil for at once; it follows the wall clock.
     public var dueAt: Date?
     /// When trying ends.
     public var expiresAt: Date
@@ -95,7 +95,7 @@ public struct IdempotencyEntry: Sendable, Hashable {
     public var fingerprint: [UInt8]
     /// The answer to give again, byte for byte.
     public var answer: [UInt8]
-    /// Until when the key is remembered, at least 24 hours.
+    /// Until when the key is remembered, in the store's steady time.
     public var keepUntil: Date
 
     /// Makes an entry.
@@ -165,8 +165,12 @@ public struct ClaimedDelivery: Sendable {
     public var story: [UInt8]
     /// Whether an attempt may have been delivered: its outcome was unknown, or its owner died while it held the claim.
     public var isReplay: Bool
-    /// Whether the last owner let its claim lapse without a word.
+    /// Whether the process of the last owner died while it held the claim.
     public var isRecovered: Bool
+    /// The number of the lease that it is claimed under; larger is later.
+    public var lease: Int64
+    /// Whether it was cancelled while an owner had it whose process died: it is not to be sent again.
+    public var isCancelled: Bool
 
     /// Its notification.
     public var notificationID: NotificationID { head.id }
@@ -196,7 +200,9 @@ public struct ClaimedDelivery: Sendable {
         attempts: Int = 0,
         story: [UInt8] = [],
         isReplay: Bool = false,
-        isRecovered: Bool = false
+        isRecovered: Bool = false,
+        lease: Int64 = 0,
+        isCancelled: Bool = false
     ) {
         self.id = id
         self.head = head
@@ -206,6 +212,8 @@ public struct ClaimedDelivery: Sendable {
         self.story = story
         self.isReplay = isReplay
         self.isRecovered = isRecovered
+        self.lease = lease
+        self.isCancelled = isCancelled
     }
 
     /// Makes a claim that shares nothing with others.
@@ -245,6 +253,8 @@ public struct Resolution: Sendable {
 
     /// The delivery.
     public var delivery: Int64
+    /// The lease under which it was claimed; nil stands for the one in force.
+    public var lease: Int64?
     /// Where it goes.
     public var transition: Transition
     /// The attempt that was made, one JSON object; nil when none was.
@@ -256,7 +266,25 @@ public struct Resolution: Sendable {
     /// By what the platform's later receipt will find the delivery; nil when none is expected.
     public var receipt: ReceiptAddress?
 
-    /// Makes a resolution.
+    /// Makes a resolution of a claim.
+    public init(
+        of claim: ClaimedDelivery,
+        _ transition: Transition,
+        attempt: [UInt8]? = nil,
+        mayHaveBeenSent: Bool = false,
+        event: [UInt8]? = nil,
+        receipt: ReceiptAddress? = nil
+    ) {
+        self.delivery = claim.id
+        self.lease = claim.lease
+        self.transition = transition
+        self.attempt = attempt
+        self.mayHaveBeenSent = mayHaveBeenSent
+        self.event = event
+        self.receipt = receipt
+    }
+
+    /// Makes a resolution of whatever claim is in force.
     public init(
         delivery: Int64,
         transition: Transition,
@@ -278,14 +306,44 @@ public struct Resolution: Sendable {
 public struct Cancellation: Sendable, Hashable {
     /// Deliveries that were cancelled now.
     public var cancelled: Int
-    /// Deliveries that were on their way or final already.
+    /// Deliveries that were final already.
     public var tooLate: Int
+    /// Deliveries that are claimed: they may still go out, once.
+    public var inFlight: Int
 
     /// Makes a result.
-    public init(cancelled: Int, tooLate: Int) {
+    public init(cancelled: Int, tooLate: Int, inFlight: Int = 0) {
         self.cancelled = cancelled
         self.tooLate = tooLate
+        self.inFlight = inFlight
     }
+}
+
+/// Until when finished things are kept.
+public struct Retention: Sendable, Hashable {
+    /// Notifications that ended before this moment are removed.
+    public var notifications: Date
+    /// Events from before this moment are removed.
+    public var events: Date
+
+    /// Makes a retention.
+    public init(notifications: Date, events: Date) {
+        self.notifications = notifications
+        self.events = events
+    }
+}
+
+/// What a commit changed, for those who keep the books.
+public struct StoreChange: Sendable, Hashable {
+    /// Deliveries that were accepted.
+    public var accepted = 0
+    /// Deliveries that ended, in each final state.
+    public var ended: [DeliveryState: Int] = [:]
+    /// Resolutions that changed nothing: of final deliveries, or under a lease that was not in force.
+    public var ignored = 0
+
+    /// Makes a change of nothing.
+    public init() {}
 }
 
 /// A notification as it stands in the store.
@@ -403,11 +461,14 @@ public struct StoreHealth: Sendable, Hashable {
     public var detail: String?
     /// Free bytes where the store lives, when it can be known.
     public var freeBytes: Int64?
+    /// Bytes in use in the store's files, when it can be known.
+    public var usedBytes: Int64?
 
     /// Makes a state.
-    public init(acceptsWork: Bool, detail: String? = nil, freeBytes: Int64? = nil) {
+    public init(acceptsWork: Bool, detail: String? = nil, freeBytes: Int64? = nil, usedBytes: Int64? = nil) {
         self.acceptsWork = acceptsWork
         self.detail = detail
         self.freeBytes = freeBytes
+        self.usedBytes = usedBytes
     }
 }

@@ -40,6 +40,10 @@ struct OperationsAPI: Sendable {
                 writer.name("free_bytes")
                 writer.integer(free)
             }
+            if let used = health.usedBytes {
+                writer.name("used_bytes")
+                writer.integer(used)
+            }
             writer.endObject()
         }
     }

@@ -85,11 +85,10 @@ struct StoryAPI: Sendable {
     func cancel(_ id: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         try scope.allowParameters([])
         let notification = try Self.id(id)
-        let now = state.time.now
         let result: Cancellation?
         do throws(StoreError) {
-            result = try await state.store.cancel(notification) { claim in
-                EventJSON.delivery(claim, state: .cancelled, at: now, reason: "cancelled_by_caller")
+            result = try await state.store.cancel(notification) { [time = state.time] claim, end in
+                EventJSON.delivery(claim, state: end, at: time.now, reason: "cancelled_by_caller")
             }
         } catch {
             throw Problem(error)
@@ -102,6 +101,8 @@ struct StoryAPI: Sendable {
             writer.integer(result.cancelled)
             writer.name("too_late")
             writer.integer(result.tooLate)
+            writer.name("in_flight")
+            writer.integer(result.inFlight)
         }
     }
 

@@ -108,6 +108,8 @@ struct ConfigurationReader {
         )
         store.maximumWaiting = section.integer("max_waiting", in: 1...1_000_000_000, default: store.maximumWaiting)
         store.retention = section.seconds("retention", in: 60...366 * 86400, default: store.retention)
+        store.eventRetention = section.seconds("event_retention", in: 60...366 * 86400, default: store.eventRetention)
+        store.maximumBytes = Int64(section.integer("max_bytes", in: 0...1 << 50, default: Int(store.maximumBytes)))
         section.finish()
         return store
     }
@@ -127,7 +129,7 @@ struct ConfigurationReader {
         queue.drain = section.seconds("drain", in: 0...3600, default: queue.drain)
         queue.idempotencyWindow = section.seconds(
             "idempotency_window",
-            in: 86400...30 * 86400,
+            in: 60...30 * 86400,
             default: queue.idempotencyWindow
         )
         queue.payloadCheck = section.choice("payload_check", default: queue.payloadCheck)

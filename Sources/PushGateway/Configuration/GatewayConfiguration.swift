@@ -68,6 +68,10 @@ public struct GatewayConfiguration: Sendable {
         public var maximumWaiting = 5_000_000
         /// `retention`: how long a finished notification can be looked up, default 7 days.
         public var retention = Duration.seconds(7 * 86400)
+        /// `event_retention`: how long an event can be read again, default 1 day.
+        public var eventRetention = Duration.seconds(86400)
+        /// `max_bytes`: with so many bytes in use in the store's files new work is refused; 0 is no bound.
+        public var maximumBytes: Int64 = 0
         /// Makes the defaults.
         public init() {}
 
@@ -94,7 +98,7 @@ public struct GatewayConfiguration: Sendable {
         ///
         /// Default 50.
         public var maximumAttempts = 50
-        /// `lease`: how long a claim holds without a word of its owner, default 120 s.
+        /// `lease`: how long a backend may be silent about what it was handed before that is given up, default 120 s.
         public var lease = Duration.seconds(120)
         /// `drain`: how long open sends get at shutdown, default 25 s.
         public var drain = Duration.seconds(25)

@@ -102,12 +102,11 @@ public final class Dispatcher: LaneObserver, Sendable {
     private func runLanes(_ instance: UInt64) async {
         await withTaskGroup(of: Void.self) { group in
             var drain = Duration.seconds(25)
-            var retention = Duration.seconds(7 * 86400)
             var upkeep: Upkeep?
             for await command in commands {
                 guard case .install(let snapshot) = command else { break }
                 drain = snapshot.configuration.queue.drain
-                retention = snapshot.configuration.store.retention
+                let keep = Upkeep.Keep(snapshot.configuration.store)
                 for lane in await replaceLanes(snapshot, instance) {
                     group.addTask {
                         await lane.run()
@@ -115,9 +114,9 @@ public final class Dispatcher: LaneObserver, Sendable {
                     }
                 }
                 if let upkeep {
-                    upkeep.retention = retention
+                    upkeep.keep = keep
                 } else {
-                    let new = Upkeep(store: store, recorder: recorder, time: time, logger: logger, retention: retention)
+                    let new = Upkeep(store: store, recorder: recorder, time: time, logger: logger, keep: keep)
                     upkeep = new
                     group.addTask { await new.run() }
                 }

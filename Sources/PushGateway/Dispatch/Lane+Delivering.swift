@@ -51,7 +51,7 @@ extension Lane {
         } catch {
             around.logger.error("reading devices failed", metadata: ["backend": "\(name)", "error": "\(error)"])
             let later = around.time.now.addingTimeInterval(1)
-            settle(claims.map { Resolution(delivery: $0.id, transition: .retry(at: later, step: $0.step)) })
+            settle(claims.map { Resolution(of: $0, .retry(at: later, step: $0.step)) })
             return nil
         }
         return DeviceAddresses(devices: devices, audience: backend.audience, priority: settings.tokenPriority)
@@ -61,17 +61,22 @@ extension Lane {
 
     /// What is to be done with a claim instead of sending it; nil when it is to be sent.
     func hold(_ claim: ClaimedDelivery, at now: Date) -> Resolution? {
+        if claim.isCancelled {
+            let state: DeliveryState = claim.isReplay ? .unknown : .cancelled
+            let event = EventJSON.delivery(claim, state: state, at: now, reason: "cancelled")
+            return Resolution(of: claim, .end(state), event: event)
+        }
         if now >= claim.expiresAt {
             let event = EventJSON.delivery(claim, state: .expired, at: now, reason: "ttl_ended")
             return Resolution(
-                delivery: claim.id,
-                transition: .end(.expired),
+                of: claim,
+                .end(.expired),
                 attempt: EventJSON.ending("ttl_ended", at: now),
                 event: event
             )
         }
         if let until = pauses.withLock({ $0.isEmpty ? nil : $0.pause(of: claim.recipient, at: now) }) {
-            return Resolution(delivery: claim.id, transition: .retry(at: until, step: claim.step))
+            return Resolution(of: claim, .retry(at: until, step: claim.step))
         }
         return nil
     }
@@ -84,8 +89,8 @@ extension Lane {
         }
         let attempt = EventJSON.skipped(name, reason: reason, at: now)
         return Resolution(
-            delivery: claim.id,
-            transition: verdict.transition(claim, at: now),
+            of: claim,
+            verdict.transition(claim, at: now),
             attempt: attempt,
             mayHaveBeenSent: verdict.mayHaveBeenSent,
             event: EventJSON.delivery(claim, state: verdict.state, at: now, attempt: attempt, reason: reason)
@@ -105,8 +110,8 @@ extension Lane {
         let verdict = rules.decide(claim.position(at: now), .answered(outcome), at: now, random: 0)
         let attempt = EventJSON.attempt(outcome, backend: name, at: now, retryAt: nil)
         return Resolution(
-            delivery: claim.id,
-            transition: verdict.transition(claim, at: now),
+            of: claim,
+            verdict.transition(claim, at: now),
             attempt: attempt,
             mayHaveBeenSent: true,
             event: EventJSON.delivery(
@@ -144,7 +149,7 @@ extension Lane {
             }
             let claim = batch.claims[place]
             if isStopped, outcome.isCancelled {
-                resolutions.append(Resolution(delivery: claim.id, transition: .release))
+                resolutions.append(Resolution(of: claim, .release))
                 continue
             }
             resolutions.append(resolve(claim, outcome, batch, at: now, &aftermath))
@@ -177,8 +182,8 @@ extension Lane {
     ) -> Resolution {
         let attempt = json.attempt(acceptance, service: batch.service(of: claim), at: moment)
         return Resolution(
-            delivery: claim.id,
-            transition: .end(.acceptedByPlatform),
+            of: claim,
+            .end(.acceptedByPlatform),
             attempt: attempt,
             event: json.event(claim, attempt: attempt, at: moment),
             receipt: receiptAddress(of: acceptance, claim, batch)
@@ -242,8 +247,8 @@ extension Lane {
             aftermath.events.append(event)
         }
         return Resolution(
-            delivery: claim.id,
-            transition: verdict.transition(claim, at: now),
+            of: claim,
+            verdict.transition(claim, at: now),
             attempt: attempt,
             mayHaveBeenSent: verdict.mayHaveBeenSent,
             event: EventJSON.delivery(claim, state: verdict.state, at: now, attempt: attempt)

@@ -32,7 +32,7 @@ extension Lane {
             if let end, end <= now { return skip(claim, reason: reason, at: now) }
             let later = until ?? now.addingTimeInterval(30)
             let next = end.map { min($0, later) } ?? later
-            return Resolution(delivery: claim.id, transition: .retry(at: next, step: claim.step))
+            return Resolution(of: claim, .retry(at: next, step: claim.step))
         }
         if !resolutions.isEmpty { settle(resolutions) }
     }
@@ -112,8 +112,8 @@ extension Lane {
         }
         let attempt = EventJSON.ending(reason, at: now)
         return Resolution(
-            delivery: claim.id,
-            transition: verdict.transition(claim, at: now),
+            of: claim,
+            verdict.transition(claim, at: now),
             attempt: attempt,
             mayHaveBeenSent: verdict.mayHaveBeenSent,
             event: EventJSON.delivery(claim, state: verdict.state, at: now, attempt: attempt, reason: reason)

@@ -216,7 +216,7 @@ final class Lane: Sendable {
     /// A task of its own, awaited here, so that ``stop()`` can end the wait and nothing else.
     func look(_ limit: Int, patience: Duration) async -> [ClaimedDelivery] {
         let task = Task<[ClaimedDelivery], any Error> { [around, name, settings] in
-            try await around.store.claim(lane: name, limit: limit, lease: settings.queue.lease, patience: patience)
+            try await around.store.claim(lane: name, limit: limit, patience: patience)
         }
         looking.begin(task)
         // What stopped the lane between the gate's word and now did not find this look.

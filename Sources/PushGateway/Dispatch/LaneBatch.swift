@@ -68,7 +68,7 @@ final class LaneBatch: Sendable {
         }
         for (index, claim) in claims.enumerated() {
             var recovered: PushNotification?
-            if claim.isRecovered, now < claim.expiresAt {
+            if claim.isRecovered, !claim.isCancelled, now < claim.expiresAt {
                 recovered = notification(of: claim)
                 if let recovered, let resolution = recover(claim, recovered, now) {
                     settle(resolution, index)
@@ -152,8 +152,8 @@ final class LaneBatch: Sendable {
 
     private static func unreadable(_ claim: ClaimedDelivery, at now: Date) -> Resolution {
         Resolution(
-            delivery: claim.id,
-            transition: .end(.failed),
+            of: claim,
+            .end(.failed),
             attempt: EventJSON.ending("content_unreadable", at: now),
             event: EventJSON.delivery(claim, state: .failed, at: now, reason: "content_unreadable")
         )

@@ -5,14 +5,25 @@ internal import Synchronization
 
 /// Ends deliveries whose time is over while they wait, and removes what is older than the retention, a little at a time.
 final class Upkeep: Sendable {
-    private static let rest = Duration.seconds(1)
+    private static let pause = Duration.seconds(1)
     private static let batch = 500
+
+    /// How long what is over is kept.
+    struct Keep: Sendable {
+        var notifications: Duration
+        var events: Duration
+
+        init(_ store: GatewayConfiguration.Store) {
+            notifications = store.retention
+            events = store.eventRetention
+        }
+    }
 
     private let store: any NotificationStore
     private let recorder: Recorder
     private let time: any TimeSource
     private let logger: Logger
-    private let keep: Mutex<Duration>
+    private let kept: Mutex<Keep>
     private let sleeper = Mutex<(isStopped: Bool, task: Task<Void, any Error>?)>((false, nil))
 
     init(
@@ -20,19 +31,19 @@ final class Upkeep: Sendable {
         recorder: Recorder,
         time: any TimeSource,
         logger: Logger,
-        retention: Duration
+        keep: Keep
     ) {
         self.store = store
         self.recorder = recorder
         self.time = time
         self.logger = logger
-        keep = Mutex(retention)
+        kept = Mutex(keep)
     }
 
-    /// How long finished notifications are kept.
-    var retention: Duration {
-        get { keep.withLock { $0 } }
-        set { keep.withLock { $0 = newValue } }
+    /// How long what is over is kept.
+    var keep: Keep {
+        get { kept.withLock { $0 } }
+        set { kept.withLock { $0 = newValue } }
     }
 
     /// Works until ``stop()``.
@@ -40,16 +51,21 @@ final class Upkeep: Sendable {
         while !Task.isCancelled {
             do throws(StoreError) {
                 try await expire()
-                _ = try await store.purge(
-                    before: time.now.addingTimeInterval(-retention.inSeconds),
-                    limit: Self.batch
-                )
+                while try await store.purge(retention), !Task.isCancelled, !sleeper.withLock({ $0.isStopped }) {}
             } catch {
                 if case .closed = error { return }
                 logger.warning("upkeep failed, trying again", metadata: ["error": "\(error)"])
             }
             guard await rest() else { return }
         }
+    }
+
+    private var retention: Retention {
+        let (now, keep) = (time.steady, keep)
+        return Retention(
+            notifications: now.addingTimeInterval(-keep.notifications.inSeconds),
+            events: now.addingTimeInterval(-keep.events.inSeconds)
+        )
     }
 
     /// Lets ``run()`` end.
@@ -62,14 +78,14 @@ final class Upkeep: Sendable {
 
     private func expire() async throws(StoreError) {
         while true {
-            let claims = try await store.claimExpired(limit: Self.batch, lease: .seconds(60))
+            let claims = try await store.claimExpired(limit: Self.batch)
             let now = time.now
             recorder.append(
                 claims.map { claim in
                     let event = EventJSON.delivery(claim, state: .expired, at: now, reason: "ttl_ended")
                     return Resolution(
-                        delivery: claim.id,
-                        transition: .end(.expired),
+                        of: claim,
+                        .end(.expired),
                         attempt: EventJSON.ending("ttl_ended", at: now),
                         event: event
                     )
@@ -83,7 +99,7 @@ final class Upkeep: Sendable {
     ///
     /// The task is awaited here, and is one so that ``stop()`` can end it.
     private func rest() async -> Bool {
-        let task = Task<Void, any Error> { [time] in try await time.sleep(for: Self.rest) }
+        let task = Task<Void, any Error> { [time] in try await time.sleep(for: Self.pause) }
         let isStopped = sleeper.withLock { sleeper in
             sleeper.task = task
             return sleeper.isStopped

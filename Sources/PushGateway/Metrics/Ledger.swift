@@ -3,13 +3,13 @@ internal import Synchronization
 
 /// What was accepted since the start and what became of it: the two sides must be equal at any moment of rest.
 ///
-/// accepted + waiting at the start = ended (in each final state) + waiting now. ``LedgerStore`` keeps the books, where every
-/// change passes.
+/// accepted + waiting at the start = ended (in each final state) + waiting now. The store tells of every commit.
 final class Ledger: Sendable {
     private struct Books {
         var waitingAtStart: Int?
         var accepted = 0
         var ended: [DeliveryState: Int] = [:]
+        var ignored = 0
     }
 
     private let books = Mutex(Books())
@@ -17,9 +17,17 @@ final class Ledger: Sendable {
     /// Notes what was waiting before anything was accepted; without it the difference is not known.
     func begin(waiting: Int) { books.withLock { $0.waitingAtStart = waiting } }
 
-    func accept(_ deliveries: Int) { books.withLock { $0.accepted += deliveries } }
+    /// Notes what a commit changed.
+    func note(_ change: StoreChange) {
+        books.withLock { books in
+            books.accepted += change.accepted
+            books.ignored += change.ignored
+            for (state, count) in change.ended { books.ended[state, default: 0] += count }
+        }
+    }
 
-    func end(_ state: DeliveryState, _ count: Int = 1) { books.withLock { $0.ended[state, default: 0] += count } }
+    /// Resolutions that changed nothing since the start.
+    var ignored: Int { books.withLock { $0.ignored } }
 
     /// Deliveries accepted since the start, and how many ended in each final state.
     var totals: (accepted: Int, ended: [DeliveryState: Int]) { books.withLock { ($0.accepted, $0.ended) } }

@@ -9,7 +9,7 @@ extension Gateway {
     ///   - store: An open store; the gateway closes it when it ends.
     ///   - knownKinds: The kinds of backends that `overrides` may name: all that the program knows.
     ///   - notices: Where the backends announce what goes on the stream of events.
-    ///   - time: The clock.
+    ///   - time: The clock; the store's unless told otherwise.
     ///   - metrics: What is counted and shown under `/metrics`.
     ///   - logger: Where trouble is told.
     ///   - onListening: Is told the port once connections are taken.
@@ -20,15 +20,18 @@ extension Gateway {
         store: any NotificationStore & DeviceStore & OperationStore,
         knownKinds: [String] = [],
         notices: NoticeBoard = NoticeBoard(),
-        time: any TimeSource = SystemTime(),
+        time: (any TimeSource)? = nil,
         metrics: GatewayMetrics = GatewayMetrics(),
         logger: Logger,
         onListening: @escaping @Sendable (_ port: Int) async -> Void = { _ in }
     ) async throws(StoreError) -> Gateway {
-        let books = try await LedgerStore(store, metrics: metrics)
-        let state = GatewayState(snapshot: snapshot, store: books, devices: store, time: time)
+        let time = time ?? store.time
+        let depths = try await store.depths()
+        metrics.ledger.begin(waiting: depths.values.reduce(0) { $0 + $1.waiting + $1.claimed })
+        store.observe { [ledger = metrics.ledger] in ledger.note($0) }
+        let state = GatewayState(snapshot: snapshot, store: store, devices: store, time: time)
         let dispatcher = Dispatcher(
-            store: books,
+            store: store,
             devices: store,
             operations: store,
             time: time,

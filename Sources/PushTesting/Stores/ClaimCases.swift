@@ -61,7 +61,7 @@ extension StoreConformance {
         StoreConformanceCase("A claim waits for work that is accepted later") { fixture in
             let store = try await fixture.open()
             let waiting = Task {
-                try await store.claim(lane: "apns", limit: 5, lease: .seconds(60), patience: .seconds(900))
+                try await store.claim(lane: "apns", limit: 5, patience: .seconds(900))
             }
             await Task.yield()
             _ = try await store.accept(.sample(store, fixture.time))
@@ -77,7 +77,7 @@ extension StoreConformance {
             try expect(try await store.claimNow().count, is: 0, "claimed too early")
             try expect(try await store.depths()["apns"]?.oldestDue, is: nil, "nothing is due")
             let waiting = Task<Date?, any Error> {
-                let claimed = try await store.claim(lane: "apns", limit: 5, lease: .seconds(60), patience: .seconds(90))
+                let claimed = try await store.claim(lane: "apns", limit: 5, patience: .seconds(90))
                 return claimed.isEmpty ? nil : fixture.time.now
             }
             guard let at = try await fixture.time.advance(until: waiting) else {
@@ -89,11 +89,11 @@ extension StoreConformance {
         StoreConformanceCase("Patience ends, and so does a cancelled claim, with nothing") { fixture in
             let store = try await fixture.open()
             let patient = Task {
-                try await store.claim(lane: "apns", limit: 5, lease: .seconds(60), patience: .seconds(5))
+                try await store.claim(lane: "apns", limit: 5, patience: .seconds(5))
             }
             try expect(try await fixture.time.advance(until: patient).count, is: 0, "claimed by the patient one")
             let cancelled = Task {
-                try await store.claim(lane: "apns", limit: 5, lease: .seconds(60), patience: .seconds(99_999))
+                try await store.claim(lane: "apns", limit: 5, patience: .seconds(99_999))
             }
             await Task.yield()
             cancelled.cancel()

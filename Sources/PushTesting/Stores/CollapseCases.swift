@@ -89,7 +89,7 @@ extension StoreConformance {
         StoreConformanceCase("Of two to one recipient in one request the later one stays") { fixture in
             let store = try await fixture.open()
             let waiting = Task {
-                try await store.claim(lane: "apns", limit: 9, lease: .seconds(60), patience: .seconds(900))
+                try await store.claim(lane: "apns", limit: 9, patience: .seconds(900))
             }
             await Task.yield()
             let one = NewNotification.sample(store, fixture.time, to: [.sample("a")], collapseID: "order")

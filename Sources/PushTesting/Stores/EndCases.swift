@@ -14,17 +14,18 @@ extension StoreConformance {
                 Resolution(delivery: claimed[1].id, transition: .retry(at: fixture.time.now + 50, step: 0))
             ])
             let before = try await store.lastEvent()
-            let cancellation = try await store.cancel(id) { Array("cancelled \($0.id)".utf8) }
-            try expect(cancellation, is: Cancellation(cancelled: 2_498, tooLate: 2), "the cancellation")
+            let cancellation = try await store.cancel(id) { claim, _ in Array("cancelled \(claim.id)".utf8) }
+            try expect(cancellation, is: Cancellation(cancelled: 2_498, tooLate: 1, inFlight: 1), "the cancellation")
             try expect(try await store.lastEvent() - before, is: 2_498, "events")
             let counts: [DeliveryState: Int] = [.cancelled: 2_498, .sending: 1, .acceptedByPlatform: 1]
             try expect(try await store.counts(id), is: counts, "counts")
             try expect(try await store.depths()["apns"]?.waiting, is: 1, "what waits still")
-            let again = try await store.cancel(id) { _ in [] }
-            try expect(again, is: Cancellation(cancelled: 0, tooLate: 2_500), "the second cancellation")
+            let again = try await store.cancel(id) { _, _ in [] }
+            let second = Cancellation(cancelled: 0, tooLate: 2_499, inFlight: 1)
+            try expect(again, is: second, "the second cancellation")
             try await store.end([claimed[2]], .failed)
             try expect(try await store.claimNow().map(\.notificationID), is: [other], "what is claimed next")
-            let none = try await store.cancel(NotificationID(rawValue: 4_711)) { _ in [] }
+            let none = try await store.cancel(NotificationID(rawValue: 4_711)) { _, _ in [] }
             try expect(none, is: nil, "an unknown notification")
             store = try await fixture.reopen(store)
             try expect(try await store.counts(id)[.cancelled], is: 2_498, "counts after opening again")
@@ -35,12 +36,51 @@ extension StoreConformance {
             let scheduled = try await store.accept(.sample(store, fixture.time, due: fixture.time.now + 5))
             let queued = try await store.accept(.sample(store, fixture.time))
             for id in [scheduled, queued] {
-                let cancellation = try await store.cancel(id) { _ in [1] }
+                let cancellation = try await store.cancel(id) { _, _ in [1] }
                 try expect(cancellation, is: Cancellation(cancelled: 1, tooLate: 0), "the cancellation")
             }
             fixture.time.advance(by: .seconds(10))
             try expect(try await store.claimNow().count, is: 0, "claimed")
             try expect(try await store.depths()["apns"] ?? LaneDepth(), is: LaneDepth(), "depth")
+            await store.close()
+        },
+        StoreConformanceCase("What is cancelled while it is claimed is not tried again") { fixture in
+            let store = try await fixture.open()
+            let recipients = (0..<4).map { Recipient.sample($0) }
+            let id = try await store.accept(.sample(store, fixture.time, to: recipients))
+            let claimed = try await store.claimNow()
+            let cancellation = try await store.cancel(id) { claim, state in Array("\(state.rawValue) \(claim.id)".utf8)
+            }
+            try expect(cancellation, is: Cancellation(cancelled: 0, tooLate: 0, inFlight: 4), "the cancellation")
+            let again = Resolution.Transition.retry(at: store.time.steady, step: 0)
+            let before = try await store.lastEvent()
+            try await store.record([
+                Resolution(of: claimed[0], again, attempt: [49], event: [1]),
+                Resolution(of: claimed[1], again, attempt: [49], mayHaveBeenSent: true, event: [1]),
+                Resolution(of: claimed[2], .release, event: [1]),
+                Resolution(of: claimed[3], .end(.acceptedByPlatform), attempt: [49], event: Array("sent".utf8)),
+            ])
+            let counts: [DeliveryState: Int] = [.cancelled: 2, .unknown: 1, .acceptedByPlatform: 1]
+            try expect(try await store.counts(id), is: counts, "counts")
+            try expect(
+                try await store.eventTexts(after: before),
+                is: ["cancelled \(claimed[0].id)", "unknown \(claimed[1].id)", "cancelled \(claimed[2].id)", "sent"],
+                "events"
+            )
+            fixture.time.advance(by: .seconds(10))
+            try expect(try await store.claimNow().count, is: 0, "claimed again")
+            await store.close()
+        },
+        StoreConformanceCase("What is cancelled while it is claimed stays so when the process dies") { fixture in
+            var store = try await fixture.open()
+            let id = try await store.accept(.sample(store, fixture.time, to: (0..<3).map { .sample($0) }))
+            _ = try await store.claimNow("apns", 2)
+            _ = try await store.cancel(id) { _, _ in [1] }
+            store = try await fixture.reopen(store)
+            let claimed = try await store.claimNow()
+            try expect(claimed.map(\.isCancelled), is: [true, true], "what its next owner is told")
+            try await store.record(claimed.map { Resolution(of: $0, .release) })
+            try expect(try await store.counts(id), is: [.unknown: 2, .cancelled: 1], "counts: they may have been sent")
             await store.close()
         },
     ]
@@ -67,13 +107,13 @@ extension StoreConformance {
                 short.append(try await accept(lane, .seconds(20), due: 300))
                 _ = try await accept(lane, .seconds(600))
             }
-            try expect(try await store.claimExpired(limit: 100, lease: .seconds(60)).count, is: 0, "found too early")
+            try expect(try await store.claimExpired(limit: 100).count, is: 0, "found too early")
             store = try await fixture.reopen(store)
             let claimed = try await store.claimNow("fcm", 1)
             time.advance(by: .seconds(31))
             try expect(try await store.counts(short[0]), is: [.queued: 1], "a state does not change by itself")
             var found: [ClaimedDelivery] = []
-            for _ in 0..<8 { found += try await store.claimExpired(limit: 2, lease: .seconds(60)) }
+            for _ in 0..<8 { found += try await store.claimExpired(limit: 2) }
             try expect(
                 Set(found.map(\.notificationID)),
                 is: Set(short).subtracting(claimed.map(\.notificationID)),
@@ -83,7 +123,7 @@ extension StoreConformance {
             try await store.end(found, .expired)
             try await store.record(claimed.map { Resolution(delivery: $0.id, transition: .release) })
             var rest: [ClaimedDelivery] = []
-            for _ in 0..<8 { rest += try await store.claimExpired(limit: 2, lease: .seconds(60)) }
+            for _ in 0..<8 { rest += try await store.claimExpired(limit: 2) }
             try expect(rest.map(\.notificationID), is: claimed.map(\.notificationID), "found after its release")
             try expect(try await store.depths()["apns"]?.waiting, is: 1, "waiting in the first lane")
             try expect(try await store.depths()["fcm"]?.waiting, is: 1, "waiting in the second lane")

@@ -99,20 +99,19 @@ extension StoreConformance {
                 key: "k",
                 fingerprint: [1],
                 answer: [7],
-                keepUntil: time.now + 50
+                keepUntil: store.time.steady + 50
             )
             _ = try await store.enqueue(EnqueueBatch([.sample(store, time, backends: ["other"])], idempotency: entry))
-            try expect(try await store.purge(before: time.now, limit: 1_000), is: 0, "removed at first")
+            func purge(_ keep: Double) async throws {
+                let before = store.time.steady - keep
+                while try await store.purge(Retention(notifications: before, events: before)) {}
+            }
+            try await purge(0)
+            try expect(try await store.counts(over), is: [.acceptedByPlatform: 30], "after a purge at the same moment")
             time.advance(by: .seconds(100))
             try await store.end(held)
             let fresh = try await store.accept(.sample(store, time))
-            let removed = try await store.purge(before: time.now - 50, limit: 10)
-            try expect(removed, is: 10, "removed under a limit")
-            if let found = try await store.notification(over) {
-                let listed = try await store.deliveries(of: over, after: nil, limit: 100).count
-                try expect(found.counts.values.reduce(0, +), is: listed, "the counts of what is half removed")
-            }
-            while try await store.purge(before: time.now - 50, limit: 1_000) > 0 {}
+            try await purge(50)
             try expect(try await store.notification(over) == nil, "the notification that is over should be gone")
             try expect(try await store.counts(half), is: [.acceptedByPlatform: 1, .queued: 1], "one that is not over")
             try expect(try await store.counts(slow), is: [.acceptedByPlatform: 1], "one that changed lately")
@@ -156,7 +155,7 @@ extension StoreConformance {
             let healthy = await store.health()
             try expect(healthy.acceptsWork, "an open store takes work: \(healthy.detail ?? "")")
             let claim = Task {
-                try await store.claim(lane: "apns", limit: 1, lease: .seconds(9), patience: .seconds(900))
+                try await store.claim(lane: "apns", limit: 1, patience: .seconds(900))
             }
             await Task.yield()
             await store.close()
@@ -170,16 +169,18 @@ extension StoreConformance {
             let errors: [StoreError?] = [
                 await error { _ = try await store.enqueue(EnqueueBatch([new])) },
                 await error { _ = try await store.claimNow() },
-                await error { _ = try await store.claimExpired(limit: 1, lease: .seconds(1)) },
+                await error { _ = try await store.claimExpired(limit: 1) },
                 await error { try await store.record([Resolution(delivery: 1, transition: .release)]) },
-                await error { _ = try await store.cancel(new.id) { _ in [] } },
+                await error { _ = try await store.cancel(new.id) { _, _ in [] } },
                 await error { _ = try await store.notification(new.id) },
                 await error { _ = try await store.deliveries(of: new.id, after: nil, limit: 1) },
                 await error { _ = try await store.events(after: 0, limit: 1, patience: .seconds(9)) },
                 await error { _ = try await store.lastEvent() },
                 await error { try await store.publish([[1]]) },
                 await error { _ = try await store.depths() },
-                await error { _ = try await store.purge(before: fixture.time.now, limit: 1) },
+                await error {
+                    _ = try await store.purge(Retention(notifications: fixture.time.now, events: fixture.time.now))
+                },
                 await error { _ = try await store.loadState("a") },
                 await error { try await store.saveState("a", [1]) },
             ]

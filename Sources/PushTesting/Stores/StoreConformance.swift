@@ -15,9 +15,11 @@ public struct StoreConformance {
     /// They are independent of each other.
     public static let cases: [StoreConformanceCase] = [
         (acceptance, "NotificationStore.enqueue(_:)"), (idempotency, "IdempotencyEntry"),
-        (claims, "NotificationStore.claim(lane:limit:lease:patience:)"), (resolutions, "NotificationStore.record(_:)"),
-        (leases, "NotificationStore.claim(lane:limit:lease:patience:)"), (collapsing, "NewNotification.collapseID"),
-        (cancelling, "NotificationStore.cancel(_:event:)"), (expiry, "NotificationStore.claimExpired(limit:lease:)"),
+        (claims, "NotificationStore.claim(lane:limit:normal:patience:)"), (resolutions, "NotificationStore.record(_:)"),
+        (leases, "NotificationStore"), (turns, "NotificationStore.claim(lane:limit:normal:patience:)"),
+        (clocks, "NotificationStore.time"), (moving, "NotificationStore.move(lane:to:)"),
+        (collapsing, "NewNotification.collapseID"), (cancelling, "NotificationStore.cancel(_:event:)"),
+        (expiry, "NotificationStore.claimExpired(limit:)"),
         (events, "NotificationStore.events(after:limit:patience:)"), (keeping, "NotificationStore, StateStore"),
         (plans, "DeliveryPlan"), (walks, "NotificationStore"), (receipts, "NotificationStore.receive(_:)"),
     ].flatMap { cases, source in cases.map { $0.told(by: source) } }

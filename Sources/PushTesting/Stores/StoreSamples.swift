@@ -26,19 +26,21 @@ extension NewNotification {
         title: String = "Hello",
         due: Date? = nil,
         timeToLive: Duration = .seconds(3_600),
-        collapseID: String? = nil
+        collapseID: String? = nil,
+        priority: PushNotification.Priority = .high,
+        caller: String = "shop"
     ) -> NewNotification {
         let id = store.makeID(recipients: recipients.count)
         return NewNotification(
             id: id,
-            notification: PushNotification(title: .plain(title), collapseID: collapseID),
+            notification: PushNotification(title: .plain(title), priority: priority, collapseID: collapseID),
             content: Array(#"{"title":"\#(title)"}"#.utf8),
             recipients: recipients,
             plan: DeliveryPlan(backends),
-            caller: "shop",
-            acceptedAt: time.now,
+            caller: caller,
+            acceptedAt: store.time.steady,
             dueAt: due,
-            expiresAt: time.now + timeToLive.inSeconds,
+            expiresAt: store.time.steady + timeToLive.inSeconds,
             collapseID: collapseID,
             event: Array("accepted \(id)".utf8),
             replacementEvent: { Array("replaced \($0.id)".utf8) }
@@ -55,10 +57,8 @@ extension NotificationStore {
     }
 
     /// Claims without waiting.
-    func claimNow(_ lane: String = "apns", _ limit: Int = 100, lease: Duration = .seconds(60)) async throws
-        -> [ClaimedDelivery]
-    {
-        try await claim(lane: lane, limit: limit, lease: lease, patience: .zero)
+    func claimNow(_ lane: String = "apns", _ limit: Int = 100) async throws -> [ClaimedDelivery] {
+        try await claim(lane: lane, limit: limit, patience: .zero)
     }
 
     /// Ends deliveries in a state.
@@ -66,8 +66,8 @@ extension NotificationStore {
         try await record(
             deliveries.map {
                 Resolution(
-                    delivery: $0.id,
-                    transition: .end(state),
+                    of: $0,
+                    .end(state),
                     attempt: Array(#"{"outcome":"\#(state.rawValue)"}"#.utf8),
                     event: Array("ended \($0.id)".utf8)
                 )

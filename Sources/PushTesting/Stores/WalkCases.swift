@@ -20,6 +20,8 @@ private struct StoreWalk {
         var attempts = 0
         var notification: NotificationID
         var isClaimed = false
+        var isCancelled = false
+        var mayHaveBeenSent = false
     }
 
     private let fixture: StoreFixture
@@ -96,7 +98,7 @@ private struct StoreWalk {
 
     private mutating func claim(_ lane: String) async throws {
         let limit = Int.random(in: 1...12, using: &random)
-        let claimed = try await store.claimNow(lane, limit, lease: .seconds(10_000_000))
+        let claimed = try await store.claimNow(lane, limit)
         let now = fixture.time.now
         let wanted = deliveries.filter { !$0.value.state.isFinal && !$0.value.isClaimed && $0.value.lane == lane }
             .filter { $0.value.due <= now }.sorted { ($0.value.due, $0.key) < ($1.value.due, $1.key) }
@@ -124,7 +126,7 @@ private struct StoreWalk {
             }
             let attempt: [UInt8]? = transition == .release ? nil : Array("{}".utf8)
             resolutions.append(
-                Resolution(delivery: delivery.id, transition: transition, attempt: attempt, event: [1])
+                Resolution(of: delivery, transition, attempt: attempt, event: [1])
             )
             apply(transition, to: delivery)
         }
@@ -136,6 +138,12 @@ private struct StoreWalk {
     private mutating func apply(_ transition: Resolution.Transition, to delivery: ClaimedDelivery) {
         guard var model = deliveries[delivery.id] else { return }
         model.isClaimed = false
+        defer { deliveries[delivery.id] = model }
+        if model.isCancelled, case .end = transition {
+        } else if model.isCancelled {
+            model.state = model.mayHaveBeenSent ? .unknown : .cancelled
+            return
+        }
         switch transition {
         case .end(let state):
             model.state = state
@@ -146,22 +154,34 @@ private struct StoreWalk {
             model.attempts += 1
         case .release: break
         }
-        deliveries[delivery.id] = model
     }
 
     private mutating func cancel() async throws {
         guard let id = notifications.keys.sorted().randomElement(using: &random) else { return }
         let numbers = deliveries.filter { $0.value.notification == id }.map(\.key)
         let open = numbers.filter { deliveries[$0].map { !$0.state.isFinal && !$0.isClaimed } ?? false }
-        let found = try await store.cancel(id) { _ in [2] }
-        try expect(found, is: Cancellation(cancelled: open.count, tooLate: numbers.count - open.count), "cancellation")
-        for number in open { deliveries[number]?.state = .cancelled }
+        let claimed = numbers.filter { deliveries[$0]?.isClaimed ?? false }
+        let found = try await store.cancel(id) { _, _ in [2] }
+        let wanted = Cancellation(
+            cancelled: open.count,
+            tooLate: numbers.count - open.count - claimed.count,
+            inFlight: claimed.count
+        )
+        try expect(found, is: wanted, "cancellation")
+        for number in open {
+            let mayHaveBeenSent = deliveries[number]?.mayHaveBeenSent == true
+            deliveries[number]?.state = mayHaveBeenSent ? .unknown : .cancelled
+        }
+        for number in claimed { deliveries[number]?.isCancelled = true }
         eventCount += Int64(open.count)
     }
 
     private mutating func reopen() async throws {
         store = try await fixture.reopen(store)
-        for delivery in held { deliveries[delivery.id]?.isClaimed = false }
+        for delivery in held {
+            deliveries[delivery.id]?.isClaimed = false
+            deliveries[delivery.id]?.mayHaveBeenSent = true
+        }
         held = []
     }
 

@@ -87,20 +87,16 @@ struct APIMetricsTests {
     func ledger() async throws {
         let harness = APIHarness()
         _ = try await harness.post(APIHarness.sample())  // It waits at the start of the books.
-        let store = try await LedgerStore(harness.store, metrics: harness.metrics)
-        let state = GatewayState(
-            snapshot: harness.state.snapshot,
-            store: store,
-            devices: harness.devices,
-            time: harness.time
-        )
-        let books = APIHarness.Books(harness, state)
+        let store = harness.store
+        harness.metrics.ledger.begin(waiting: 1)
+        store.observe { harness.metrics.ledger.note($0) }
+        let books = APIHarness.Books(harness, harness.state)
         for _ in 0..<3 { try await books.post(APIHarness.sample(#","options":{"collapse_id":"c"}"#)) }
         try await books.post(APIHarness.sample())
         let ids = harness.store.accepted.map(\.id)
         try await store.record([Resolution(delivery: ids[0].rawValue, transition: .end(.acceptedByPlatform))])
         try await store.record([Resolution(delivery: ids[4].rawValue, transition: .release)])
-        _ = try await store.cancel(ids[4]) { _ in Array("{}".utf8) }
+        _ = try await store.cancel(ids[4]) { _, _ in Array("{}".utf8) }
         let samples = try await books.scrape()
         #expect(samples["chapar_ledger_accepted_total"] == 4)
         #expect(samples[#"chapar_ledger_ended_total{state="accepted_by_platform"}"#] == 1)

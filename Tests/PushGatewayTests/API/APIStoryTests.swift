@@ -142,7 +142,7 @@ struct APIStoryTests {
         let path = "/v1/notifications/\(id)"
         let first = try await harness.send(.delete, path, headers: APIHarness.bearer("shop"))
         #expect(first.status == 200)
-        #expect(first.json == ["id": .string(id.description), "cancelled": 2, "too_late": 1])
+        #expect(first.json == ["id": .string(id.description), "cancelled": 2, "too_late": 1, "in_flight": 0])
         let second = try await harness.send(.delete, path, headers: APIHarness.bearer("shop"))
         #expect(second.json["cancelled"] == 0)
         let events = harness.store.contents.withLock { $0.events.map { String(decoding: $0.json, as: UTF8.self) } }

@@ -28,16 +28,25 @@ final class MemoryStore: NotificationStore {
         var listeners: [Int: CheckedContinuation<Void, Never>] = [:]
         var nextListener = 0
         var isClosed = false
+        var observers: [@Sendable (StoreChange) -> Void] = []
     }
 
     let contents = Mutex(Contents())
-    private let time: any TimeSource
+    let time: any TimeSource
 
     init(time: any TimeSource) { self.time = time }
 
     var accepted: [NewNotification] { contents.withLock { $0.notifications } }
 
     func fail(_ error: StoreError?) { contents.withLock { $0.failure = error } }
+
+    func observe(_ observer: @escaping @Sendable (StoreChange) -> Void) {
+        contents.withLock { $0.observers.append(observer) }
+    }
+
+    private func tell(_ change: StoreChange) {
+        for observer in contents.withLock({ $0.observers }) { observer(change) }
+    }
 
     // MARK: Holding enqueues
 
@@ -101,19 +110,25 @@ final class MemoryStore: NotificationStore {
         }
         if let result = try known.get() { return result }
         await waitIfHeld()
-        let listeners = contents.withLock { contents in
+        var change = StoreChange()
+        change.accepted = batch.deliveries
+        let (listeners, replaced) = contents.withLock { contents in
             if let key {
                 contents.inUse.remove(key)
                 contents.keys[key] = batch.idempotency
             }
-            for notification in batch.notifications { Self.insert(notification, &contents) }
-            return Self.takeListeners(&contents)
+            let replaced = batch.notifications.reduce(0) { $0 + Self.insert($1, &contents) }
+            return (Self.takeListeners(&contents), replaced)
         }
+        if replaced > 0 { change.ended[.cancelled] = replaced }
+        tell(change)
         for listener in listeners { listener.resume() }
         return .accepted
     }
 
-    private static func insert(_ new: NewNotification, _ contents: inout Contents) {
+    /// Gives how many others it replaced.
+    private static func insert(_ new: NewNotification, _ contents: inout Contents) -> Int {
+        var replaced = 0
         contents.notifications.append(new)
         append(new.event, &contents)
         for (place, recipient) in new.recipients.enumerated() {
@@ -135,6 +150,7 @@ final class MemoryStore: NotificationStore {
                     guard !row.delivery.state.isFinal, older?.collapseID == collapseID else { continue }
                     contents.rows[place].delivery.state = .cancelled
                     append(event(row.claim), &contents)
+                    replaced += 1
                 }
             }
             contents.rows.append(
@@ -154,6 +170,7 @@ final class MemoryStore: NotificationStore {
                 )
             )
         }
+        return replaced
     }
 
     private static func append(_ event: [UInt8], _ contents: inout Contents) {
@@ -177,33 +194,36 @@ final class MemoryStore: NotificationStore {
     func claim(
         lane: String,
         limit: Int,
-        lease: Duration,
+        normal: Int,
         patience: Duration
     ) async throws(StoreError) -> [ClaimedDelivery] { [] }
 
-    func claimExpired(limit: Int, lease: Duration) async throws(StoreError) -> [ClaimedDelivery] { [] }
+    func claimExpired(limit: Int) async throws(StoreError) -> [ClaimedDelivery] { [] }
 
     func record(_ resolutions: [Resolution]) async throws(StoreError) {
+        var change = StoreChange()
         for resolution in resolutions {
             if case .end(let state) = resolution.transition {
                 settle(resolution.delivery, state, attempt: resolution.attempt ?? [])
+                change.ended[state, default: 0] += 1
             }
         }
+        tell(change)
         try await publish(resolutions.compactMap(\.event))
     }
 
     func cancel(
         _ id: NotificationID,
-        event: @escaping @Sendable (ClaimedDelivery) -> [UInt8]
+        event: @escaping @Sendable (ClaimedDelivery, DeliveryState) -> [UInt8]
     ) async throws(StoreError) -> Cancellation? {
-        contents.withLock { contents in
+        let result = contents.withLock { contents -> Cancellation? in
             guard contents.notifications.contains(where: { $0.id == id }) else { return nil }
             var result = Cancellation(cancelled: 0, tooLate: 0)
             for place in contents.rows.indices where contents.rows[place].notification == id {
                 let row = contents.rows[place]
                 if row.delivery.state == .queued || row.delivery.state == .scheduled {
                     contents.rows[place].delivery.state = .cancelled
-                    Self.append(event(row.claim), &contents)
+                    Self.append(event(row.claim, .cancelled), &contents)
                     result.cancelled += 1
                 } else {
                     result.tooLate += 1
@@ -211,7 +231,13 @@ final class MemoryStore: NotificationStore {
             }
             return result
         }
+        var change = StoreChange()
+        change.ended[.cancelled] = result?.cancelled
+        tell(change)
+        return result
     }
+
+    func move(lane: String, to other: String) async throws(StoreError) -> Int? { 0 }
 
     func notification(_ id: NotificationID) async throws(StoreError) -> StoredNotification? {
         contents.withLock { contents in
@@ -304,13 +330,10 @@ final class MemoryStore: NotificationStore {
         return try result.get()
     }
 
-    func purge(before moment: Date, limit: Int) async throws(StoreError) -> Int {
-        contents.withLock { contents in
-            let count = min(limit, contents.events.count)
-            contents.events.removeFirst(count)
-            return count
-        }
-    }
+    func purge(_ retention: Retention) async throws(StoreError) -> Bool { false }
+
+    /// Removes the oldest events.
+    func removeEvents(_ count: Int) { contents.withLock { $0.events.removeFirst(count) } }
 
     func health() async -> StoreHealth { contents.withLock { $0.health } }
 

@@ -166,7 +166,7 @@ struct DispatcherTests {
         let call = try await first.accept(["y"], plan: DeliveryPlan(["call"]))
         // The first gateway claims both and dies without a word.
         for lane in ["a", "call"] {
-            let claims = try await first.store.claim(lane: lane, limit: 10, lease: .seconds(60), patience: .seconds(1))
+            let claims = try await first.store.claim(lane: lane, limit: 10, patience: .seconds(1))
             #expect(claims.count == 1)
         }
         await first.store.close()

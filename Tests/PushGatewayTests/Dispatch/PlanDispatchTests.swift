@@ -160,7 +160,7 @@ struct PlanDispatchTests {
         let first = try await DispatcherRig()
         defer { try? FileManager.default.removeItem(at: first.folder) }
         let id = try await first.accept(plan: DeliveryPlan(["a", "b"], onUnknown: .wait))
-        _ = try await first.store.claim(lane: "a", limit: 1, lease: .seconds(60), patience: .seconds(1))
+        _ = try await first.store.claim(lane: "a", limit: 1, patience: .seconds(1))
         await first.store.close()
         let second = try await DispatcherRig(time: first.time, folder: first.folder)
         let a = ScriptedBackend { _, _ in Self.accepted }

@@ -268,7 +268,7 @@ struct OperationRig: Sendable {
             event: Array("{}".utf8)
         )
         _ = try await store.enqueue(EnqueueBatch([notification]))
-        let claims = try await store.claim(lane: "ios", limit: 10, lease: .seconds(60), patience: .zero)
+        let claims = try await store.claim(lane: "ios", limit: 10, patience: .zero)
         let attempt = Array(#"{"outcome":"accepted"}"#.utf8)
         try await store.record(
             claims.map { Resolution(delivery: $0.id, transition: .end(.acceptedByPlatform), attempt: attempt) }

@@ -1,27 +1,12 @@
 import Foundation
 import PushCore
 import PushGateway
-import PushStoreSQLite
 import PushTesting
 import Testing
 
 /// What the gateway wraps around stores, or makes providers of, keeps the promises of what it wraps.
 @Suite("The gateway's own stores and providers pass their kits", .timeLimit(.minutes(1)))
 struct KitTests {
-    @Test("A store whose books are kept is a store", arguments: StoreConformance.cases)
-    func ledger(check: StoreConformanceCase) async throws {
-        let folder = FileManager.default.temporaryDirectory.appending(path: "chapar-kit-\(UUID().uuidString)")
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        defer { try? FileManager.default.removeItem(at: folder) }
-        let path = folder.appending(path: "store.db").path
-        try await check.run { time in
-            try await LedgerStore(
-                try SQLiteStore(SQLiteStoreOptions(path: path), time: time),
-                metrics: GatewayMetrics()
-            )
-        }
-    }
-
     /// A backend of one service that knows what its tokens look like.
     private struct Strict: PushBackend {
         let kind: BackendKind = "strict"

@@ -1,41 +1,69 @@
 import Dispatch
 import PushCore
 
-/// What is known in memory of one lane: how much waits, the deliveries that come next, and who waits for them.
+/// What waits for one backend from one caller at one priority: how much, and the deliveries that come next.
 ///
 /// The window holds the waiting deliveries with the lowest keys, as many as fit. Every other one is on disk only and
 /// has a key of at least ``frontier``. So the front of the window is always the next delivery, whatever mixture of
 /// fresh, scheduled and retried ones waits, and a delivery that goes straight through never has to be read back. Used
 /// by the writer's thread only, so what it does for each delivery goes unchecked for exclusive access.
-final class Lane {
+final class Flow {
+    /// How much the windows of all flows may hold.
+    final class Room {
+        /// Each flow may hold so many bytes, whatever the others hold.
+        static let assured = 512 << 10
+
+        /// Each flow may hold so many deliveries.
+        let deliveries: Int
+        /// A flow may hold more than its assured part while all of them together hold less than this.
+        let bytes: Int
+        fileprivate(set) var used = 0
+
+        init(deliveries: Int, bytes: Int) {
+            self.deliveries = deliveries
+            self.bytes = bytes
+        }
+    }
+
     let number: Int64
-    let name: String
-    private let capacity: Int
+    let isUrgent: Bool
+    let caller: String
+    /// The queue that it belongs to, which keeps it alive.
+    unowned(unsafe) var queue: BackendQueue
+    private let room: Room
     /// The waiting deliveries that are due.
     @exclusivity(unchecked) private var ready = SortedQueue()
     /// The waiting deliveries that are not due yet.
     @exclusivity(unchecked) private var later = SortedQueue()
+    /// The bytes of both.
+    private var bytes = 0
     /// No waiting delivery that is only on disk comes before this; nil when there is none.
     private(set) var frontier: DueKey?
     /// Deliveries that wait, in memory and on disk.
     private(set) var waiting = 0
     /// Deliveries that wait in memory behind one with the same collapse id.
     private(set) var held = 0
-    /// Deliveries that are claimed.
-    var claimed = 0
     /// Set while callers who outrun it are not slowed down any more, since it was not much faster when they were: when
     /// to look at it again, and what ``taken`` was at the last look.
     var leftAlone: (until: DispatchTime, taken: Int)?
     /// How many deliveries were given out since the start.
     private(set) var taken = 0
-    /// The calls that wait for work, the oldest first.
-    var tickets: [ClaimTicket] = []
 
-    /// Makes a lane with what waits for it on disk.
-    init(number: Int64, name: String, capacity: Int, waiting: Int = 0, frontier: DueKey? = nil) {
+    /// Makes a flow with what waits for it on disk.
+    init(
+        number: Int64,
+        in queue: BackendQueue,
+        isUrgent: Bool,
+        caller: String,
+        room: Room,
+        waiting: Int = 0,
+        frontier: DueKey? = nil
+    ) {
         self.number = number
-        self.name = name
-        self.capacity = capacity
+        self.queue = queue
+        self.isUrgent = isUrgent
+        self.caller = caller
+        self.room = room
         self.waiting = waiting
         self.frontier = frontier
     }
@@ -48,6 +76,9 @@ final class Lane {
         guard let first = windowFirst else { return frontier }
         return frontier.map { min($0, first) } ?? first
     }
+
+    /// Whether something may be due.
+    func hasDue(_ now: Int64) -> Bool { next.map { $0.due <= now } ?? false }
 
     private var windowFirst: DueKey? {
         switch (ready.first, later.first) {
@@ -66,37 +97,56 @@ final class Lane {
         keep(entry, now: now)
     }
 
-    /// Counts a delivery that waits from now on and is on disk only.
-    func addOnDisk(_ key: DueKey) {
-        waiting += 1
-        frontier = frontier.map { min($0, key) } ?? key
-    }
-
     /// Takes up a delivery that only disk knew of, and that nothing on disk precedes.
     func load(_ entry: Entry, now: Int64) { put(entry, now: now) }
 
-    /// Whether so many new deliveries surely stay in memory until they are claimed.
-    func hasRoom(for new: Int) -> Bool { frontier == nil && windowCount + held + new <= capacity }
+    /// Whether so many new deliveries of so many bytes surely stay in memory until they are claimed.
+    func hasRoom(for new: Int, bytes more: Int) -> Bool {
+        frontier == nil && windowCount + held + new <= room.deliveries && hasRoom(bytes: more)
+    }
+
+    /// Whether the window may hold so many bytes more.
+    func hasRoom(bytes more: Int) -> Bool {
+        bytes + more <= Room.assured || room.used + more <= room.bytes
+    }
 
     private func keep(_ entry: Entry, now: Int64) {
         if let frontier, frontier < entry.key { return }
         put(entry, now: now)
-        guard windowCount > capacity else { return }
+        guard windowCount > room.deliveries || !hasRoom(bytes: 0) else { return }
         moveDue(now)  // So that what goes back to disk comes after everything that stays.
         // What has no row stays: the window can be larger by what was claimed and came back, no more.
-        while windowCount > capacity, !later.isEmpty || !ready.endsWithoutRow,
-            let last = later.popLast() ?? ready.popLast()
+        while windowCount > room.deliveries || !hasRoom(bytes: 0) && windowCount > 1,
+            !later.isEmpty || !ready.endsWithoutRow, let last = later.popLast() ?? ready.popLast()
         {
+            count(-last.bytes)
             frontier = frontier.map { min($0, last.key) } ?? last.key
         }
     }
 
     private func put(_ entry: Entry, now: Int64) {
+        count(entry.bytes)
         if entry.due <= now { ready.insert(entry) } else { later.insert(entry) }
+    }
+
+    private func count(_ more: Int) {
+        bytes += more
+        room.used += more
     }
 
     /// Notes what a reading of the disk found: everything before `next` is in memory now.
     func advanceFrontier(to next: DueKey?) { frontier = next }
+
+    /// Forgets the window but for what has no row, since the times on disk have changed.
+    func readAgain() {
+        var kept: [Entry] = []
+        while let entry = ready.popLast() ?? later.popLast() {
+            count(-entry.bytes)
+            if entry.arrival != nil { kept.append(entry) }
+        }
+        for entry in kept.reversed() { put(entry, now: .max) }
+        frontier = onDisk > 0 ? .lowest : nil
+    }
 
     /// Takes the delivery that comes next out of the window, if it is due and nothing on disk comes before it.
     func takeNext(now: Int64) -> Entry? {
@@ -104,6 +154,7 @@ final class Lane {
         guard let first = ready.first, frontier.map({ first < $0 }) ?? true, let entry = ready.popFirst() else {
             return nil
         }
+        count(-entry.bytes)
         waiting -= 1
         taken += 1
         return entry
@@ -120,7 +171,7 @@ final class Lane {
     /// still or could soon be.
     func isOutrun(above limit: Int) -> Bool {
         if leftAlone != nil, waiting <= limit / 2 { leftAlone = nil }
-        return ready.count > limit && onDisk <= 4 * capacity && claimed > 0 && leftAlone == nil
+        return ready.count > limit && onDisk <= 4 * room.deliveries && queue.claimed > 0 && leftAlone == nil
     }
 
     /// Holds a delivery back, one that ``takeNext(now:)`` gave.
@@ -148,15 +199,9 @@ final class Lane {
     }
 
     /// Takes a certain delivery out of the window; nil when it is not there.
-    func take(_ key: DueKey) -> Entry? { ready.remove(key) ?? later.remove(key) }
-
-    /// The figures for those who ask.
-    func depth(now: Int64) -> LaneDepth {
-        let oldest = next.flatMap { $0.due <= now && $0.due != .min ? $0.due : nil }
-        return LaneDepth(
-            waiting: waiting,
-            claimed: claimed,
-            oldestDue: oldest.map { .init(millisecondsSince1970: $0) }
-        )
+    func take(_ key: DueKey) -> Entry? {
+        guard let entry = ready.remove(key) ?? later.remove(key) else { return nil }
+        count(-entry.bytes)
+        return entry
     }
 }

@@ -1,0 +1,257 @@
+import PushCore
+
+/// The newest deliveries that ended, gathered in a transaction and written together as blocks.
+///
+/// A delivery that was accepted alone, sent from memory and answered never gets a row of its own: it goes from
+/// ``Arrivals`` into the archive. A block costs one row for hundreds of deliveries, takes a fraction of their bytes since
+/// they look alike (``EventPacking``), and is purged as one. What happens to such a delivery later, a receipt of the app's
+/// for instance, gives it a row, which counts before the archive. Used by the writer's thread only.
+final class Archive {
+    /// The most deliveries of a block, since looking at one means reading all.
+    private static let largestBlock = 256
+    /// Between the lowest and the highest number in a block lie at most so many: ten seconds' worth.
+    static let widestBlock: Int64 = 10_000 << 21
+
+    private let insert: SQLStatement
+    private let find: SQLStatement
+    private let block: SQLStatement
+    @exclusivity(unchecked) private var gathered: [(id: Int64, record: [UInt8])] = []
+    @exclusivity(unchecked) private var recipient: [UInt8] = []
+
+    init(_ connection: OpaquePointer) throws(StoreError) {
+        insert = try SQLStatement(
+            connection,
+            "INSERT INTO archive (first, last, at, packed) VALUES (?1, ?2, ?3, ?4)"
+        )
+        find = try SQLStatement(connection, Self.search)
+        block = try SQLStatement(connection, "SELECT packed FROM archive WHERE number = ?1")
+    }
+
+    /// Finds the blocks that may hold the delivery ?1; ?2 is ?1 + ``widestBlock``.
+    static let search = """
+        SELECT packed FROM archive INDEXED BY archived WHERE last >= ?1 AND last <= ?2 AND first <= ?1
+        """
+
+    /// Forgets what a transaction that failed gathered.
+    func reset() { gathered.removeAll(keepingCapacity: true) }
+
+    /// Takes in a delivery that ended, after one attempt or none.
+    func add(_ entry: Entry, _ row: Arrival.Row, as state: DeliveryState, attempt: [UInt8]?, plan: [UInt8]) {
+        recipient.removeAll(keepingCapacity: true)
+        entry.recipient.appendStoredForm(to: &recipient)
+        let record = ArchivedDelivery.pack(
+            id: entry.id,
+            flow: entry.flow.number,
+            state: state,
+            row,
+            recipient: recipient,
+            plan: plan,
+            story: attempt
+        )
+        gathered.append((entry.id, record))
+    }
+
+    /// Writes what was gathered.
+    func flush(now: Int64) throws(StoreError) {
+        guard !gathered.isEmpty else { return }
+        gathered.sort { $0.id < $1.id }
+        var start = 0
+        while start < gathered.count {
+            var end = start
+            while end < gathered.count, end - start < Self.largestBlock,
+                gathered[end].id - gathered[start].id <= Self.widestBlock
+            { end += 1 }
+            try write(gathered[start..<end], now: now)
+            start = end
+        }
+        reset()
+    }
+
+    private func write(_ block: ArraySlice<(id: Int64, record: [UInt8])>, now: Int64) throws(StoreError) {
+        guard let first = block.first?.id, let last = block.last?.id else { return }
+        insert.bind(1, first)
+        insert.bind(2, last)
+        insert.bind(3, now)
+        try EventPacking.pack(block.map(\.record)).withUnsafeBufferPointer { (bytes) throws(StoreError) in
+            insert.bindBlob(4, borrowing: bytes)
+            _ = try insert.run()
+        }
+    }
+
+    /// The numbers of the deliveries in a block.
+    func numbers(inBlock number: Int64) throws(StoreError) -> [Int64] {
+        block.bind(1, number)
+        guard try block.next() else { return [] }
+        defer { block.reset() }
+        return ArchivedDelivery.numbers(in: block.bytes(0))
+    }
+
+    /// The delivery of a number; nil when it is not in the archive.
+    func delivery(_ id: Int64) throws(StoreError) -> ArchivedDelivery? {
+        find.bind(1, id)
+        find.bind(2, id + Self.widestBlock)
+        while try find.next() {
+            guard let found = ArchivedDelivery.find(id, in: find.bytes(0)) else { continue }
+            find.reset()
+            return found
+        }
+        return nil
+    }
+}
+
+/// A delivery in the archive: the only one of its notification.
+struct ArchivedDelivery: Equatable {
+    var id: Int64
+    var flow: Int64
+    var state: DeliveryState
+    var expires: Int64
+    var accepted: Int64
+    var scheduled: Int64?
+    var recipient: [UInt8]
+    var plan: [UInt8]
+    var caller: [UInt8]
+    var content: [UInt8]
+    /// Its one attempt, or how it ended without one; nil when nothing is told.
+    var story: [UInt8]?
+
+    /// Stands for no time, and for no text.
+    private static let none = Int64.min
+
+    /// The form of a delivery: its numbers, then its texts.
+    ///
+    /// Numbers take eight bytes, the lowest first, so that most of their bytes equal those of the delivery before. A token
+    /// of hexadecimal digits takes half of its length.
+    static func pack(
+        id: Int64,
+        flow: Int64,
+        state: DeliveryState,
+        _ row: Arrival.Row,
+        recipient: [UInt8],
+        plan: [UInt8],
+        story: [UInt8]?
+    ) -> [UInt8] {
+        var bytes: [UInt8] = []
+        let texts = recipient.count + plan.count + row.caller.utf8.count + row.content.count + (story?.count ?? 0)
+        bytes.reserveCapacity(96 + texts)
+        for number in [id, flow, state.code, row.expires, row.accepted, row.scheduled ?? none] {
+            append(number, to: &bytes)
+        }
+        let digits = HexDigits.start(in: recipient)
+        append(Int64(digits), to: &bytes)
+        append(Int64(recipient.count), to: &bytes)
+        append(Int64(plan.count), to: &bytes)
+        append(Int64(row.caller.utf8.count), to: &bytes)
+        append(Int64(row.content.count), to: &bytes)
+        append(story.map { Int64($0.count) } ?? none, to: &bytes)
+        bytes.append(contentsOf: recipient[..<digits])
+        HexDigits.pack(recipient[digits...], to: &bytes)
+        bytes.append(contentsOf: plan)
+        bytes.append(contentsOf: row.caller.utf8)
+        bytes.append(contentsOf: row.content)
+        if let story { bytes.append(contentsOf: story) }
+        return bytes
+    }
+
+    private static func append(_ number: Int64, to bytes: inout [UInt8]) {
+        withUnsafeBytes(of: number.littleEndian) { bytes.append(contentsOf: $0) }
+    }
+
+    /// The delivery of a number in a block; nil when it is not there, or the block is damaged.
+    static func find(_ id: Int64, in block: [UInt8]) -> ArchivedDelivery? {
+        for record in EventPacking.unpack(block) {
+            var input = record[...]
+            if number(&input) == id { return ArchivedDelivery(record) }
+        }
+        return nil
+    }
+
+    /// The numbers of all deliveries in a block.
+    static func numbers(in block: [UInt8]) -> [Int64] {
+        EventPacking.unpack(block).compactMap { record in
+            var input = record[...]
+            return number(&input)
+        }
+    }
+
+    /// Reads a delivery; nil when it is damaged.
+    init?(_ record: [UInt8]) {
+        var input = record[...]
+        var numbers: [Int64] = []
+        for _ in 0..<12 {
+            guard let number = Self.number(&input) else { return nil }
+            numbers.append(number)
+        }
+        guard let state = DeliveryState(code: numbers[2]) else { return nil }
+        (id, flow, self.state, expires, accepted) = (numbers[0], numbers[1], state, numbers[3], numbers[4])
+        scheduled = numbers[5] == Self.none ? nil : numbers[5]
+        let (digits, whole) = (numbers[6], numbers[7])
+        guard digits >= 0, digits <= whole, let head = Self.text(digits, &input),
+            let tail = Self.text((whole - digits) / 2, &input), let plan = Self.text(numbers[8], &input),
+            let caller = Self.text(numbers[9], &input), let content = Self.text(numbers[10], &input)
+        else { return nil }
+        recipient = head + HexDigits.unpack(tail)
+        (self.plan, self.caller, self.content) = (plan, caller, content)
+        if numbers[11] == Self.none {
+            story = nil
+        } else {
+            guard let text = Self.text(numbers[11], &input) else { return nil }
+            story = text
+        }
+    }
+
+    private static func number(_ input: inout ArraySlice<UInt8>) -> Int64? {
+        guard input.count >= 8 else { return nil }
+        defer { input = input.dropFirst(8) }
+        return input.prefix(8).reversed().reduce(0) { $0 << 8 | Int64($1) }
+    }
+
+    private static func text(_ length: Int64, _ input: inout ArraySlice<UInt8>) -> [UInt8]? {
+        guard length >= 0, length <= Int64(input.count) else { return nil }
+        defer { input = input.dropFirst(Int(length)) }
+        return Array(input.prefix(Int(length)))
+    }
+}
+
+/// Device tokens are often hexadecimal digits, which fit into half of their bytes.
+enum HexDigits {
+    private static let shortest = 16
+
+    /// Where the digits at the end of a text begin, of which there is an even number; its length when there are few.
+    static func start(in text: [UInt8]) -> Int {
+        var start = text.count
+        while start > 0, value(text[start - 1]) != nil { start -= 1 }
+        if (text.count - start) % 2 != 0 { start += 1 }
+        return text.count - start >= shortest ? start : text.count
+    }
+
+    static func pack(_ digits: ArraySlice<UInt8>, to bytes: inout [UInt8]) {
+        var place = digits.startIndex
+        while place + 1 < digits.endIndex {
+            bytes.append((value(digits[place]) ?? 0) << 4 | (value(digits[place + 1]) ?? 0))
+            place += 2
+        }
+    }
+
+    static func unpack(_ bytes: [UInt8]) -> [UInt8] {
+        var digits: [UInt8] = []
+        digits.reserveCapacity(bytes.count * 2)
+        for byte in bytes {
+            digits.append(digit(byte >> 4))
+            digits.append(digit(byte & 15))
+        }
+        return digits
+    }
+
+    /// Of a lowercase digit only: what is unpacked must be what was packed.
+    private static func value(_ byte: UInt8) -> UInt8? {
+        switch byte {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0")
+        case UInt8(ascii: "a")...UInt8(ascii: "f"): byte - UInt8(ascii: "a") + 10
+        default: nil
+        }
+    }
+
+    private static func digit(_ value: UInt8) -> UInt8 {
+        value < 10 ? UInt8(ascii: "0") + value : UInt8(ascii: "a") + value - 10
+    }
+}

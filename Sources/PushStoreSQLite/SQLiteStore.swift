@@ -220,7 +220,8 @@ public final class SQLiteStore: NotificationStore {
     func look<Value: Sendable>(_ body: @escaping @Sendable (Book) -> Value) async throws(StoreError) -> Value {
         let result = await withCheckedContinuation { (continuation: Continuation<Value>) in
             let reply = Reply(continuation: continuation)
-            if !core.inbox.add(.inspect { reply.succeed(body($0)) }) { reply.fail(.closed) }
+            let look = Operation.inspect { reply.continuation.resume(returning: $0.map(body)) }
+            if !core.inbox.add(look) { look.fail(.closed) }
         }
         return try result.get()
     }
@@ -244,4 +245,5 @@ public final class SQLiteStore: NotificationStore {
     var bell: OperationBell { core.bell }
     func setAlarm(_ moment: Int64) { core.alarm.set(moment) }
     var isClosed: Bool { core.inbox.isClosed }
+    var callsInInbox: Int { core.inbox.count }
 }

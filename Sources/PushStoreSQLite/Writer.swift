@@ -59,7 +59,10 @@ final class Writer {
         var gathering = Gathering(longest: core.options.longestGathering)
         while true {
             let isBusy = isHurried || place < waiting.count
-            guard let arrived = core.inbox.take(isHurried: isBusy, until: pacer.deadline) else { break }
+            let remains = place < waiting.count
+            guard let arrived = core.inbox.take(isHurried: isBusy, remains: remains, until: pacer.deadline) else {
+                break
+            }
             if place == waiting.count {
                 waiting = arrived
                 place = 0
@@ -110,7 +113,7 @@ final class Writer {
         sendAwayImpatient()
         pacer.release()
         core.ports.flush()
-        for case .inspect(let look) in batch { look(book) }
+        for case .inspect(let look) in batch { look(.success(book)) }
     }
 
     /// Everything again, each call in a transaction of its own.

@@ -94,6 +94,9 @@ final class SQLStatement {
     func optional(_ column: Int32) -> Int64? { isNull(column) ? nil : integer(column) }
     func text(_ column: Int32) -> String { String(decoding: bytes(column), as: UTF8.self) }
 
+    /// How many bytes a text or blob has.
+    func byteCount(_ column: Int32) -> Int { Int(sqlite3_column_bytes(handle, column)) }
+
     /// The bytes of a text or blob; empty for null.
     func bytes(_ column: Int32) -> [UInt8] {
         guard let start = sqlite3_column_blob(handle, column) else { return [] }

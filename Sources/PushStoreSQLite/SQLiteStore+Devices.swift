@@ -6,8 +6,8 @@ public import PushCore
 /// file through connections of their own.
 extension SQLiteStore: DeviceStore {
     /// Creates or replaces devices; refused when the disk is nearly full or more is being stored than it can follow.
-    public func put(_ devices: [Device], telling: DeviceTelling?) async throws(StoreError) -> [DevicePut] {
-        try await change(rows: 2 * devices.count, isNew: true, telling: telling) { (tables) throws(StoreError) in
+    public func put(_ devices: [Device], outbox: Date?) async throws(StoreError) -> [DevicePut] {
+        try await change(rows: 2 * devices.count, isNew: true, outbox: outbox) { (tables) throws(StoreError) in
             try tables.put(devices)
         }
     }
@@ -15,35 +15,36 @@ extension SQLiteStore: DeviceStore {
     /// Changes a device.
     public func patch(
         _ id: String,
-        telling: DeviceTelling?,
+        outbox: Date?,
         _ change: @escaping @Sendable (inout Device) -> Void
     ) async throws(StoreError) -> Device? {
-        try await self.change(rows: 2, isNew: true, telling: telling) { (tables) throws(StoreError) in
+        try await self.change(rows: 2, isNew: true, outbox: outbox) { (tables) throws(StoreError) in
             try tables.patch(id, change)
         }
     }
 
     /// Removes a device.
-    public func delete(_ id: String, telling: DeviceTelling?) async throws(StoreError) -> Bool {
-        try await change(rows: 2, telling: telling) { (tables) throws(StoreError) in try tables.delete(id) }
+    public func delete(_ id: String, outbox: Date?) async throws(StoreError) -> Bool {
+        try await change(rows: 2, outbox: outbox, mayRefuse: true) { (tables) throws(StoreError) in
+            try tables.delete(id)
+        }
     }
 
-    /// Tells about devices as if they were new.
-    public func introduce(_ ids: [String], telling: @escaping DeviceTelling) async throws(StoreError) -> Int {
+    /// Puts devices into the outbox as if they were new.
+    public func introduce(_ ids: [String], to backend: String, at moment: Date) async throws(StoreError) -> Int {
         guard !ids.isEmpty else { return 0 }
-        return try await work(rows: ids.count, isNew: true) { (writer) throws(StoreError) in
-            let told = try writer.deviceTables().tell(telling) { (tables) throws(StoreError) in
-                try tables.introduce(ids)
-            }.told
-            try writer.keep(told)
-            return told.count
+        return try await work(rows: ids.count, isNew: true, refusal: Self.outboxRefusal) {
+            (writer) throws(StoreError) in
+            let changes = try writer.deviceTables().introductions(of: ids, to: backend)
+            try writer.keep(changes, at: moment)
+            return changes.count
         }
     }
 
     /// Puts tombstones.
-    public func bury(_ refusals: [TokenRefusal], telling: DeviceTelling?) async throws(StoreError) -> [BuriedToken] {
+    public func bury(_ refusals: [TokenRefusal], outbox: Date?) async throws(StoreError) -> [BuriedToken] {
         guard !refusals.isEmpty else { return [] }
-        return try await change(rows: refusals.count, telling: telling) { (tables) throws(StoreError) in
+        return try await change(rows: refusals.count, outbox: outbox) { (tables) throws(StoreError) in
             try tables.refuse(refusals, isHeld: false)
         }
     }
@@ -68,9 +69,9 @@ extension SQLiteStore: DeviceStore {
     public func release(
         heldOf backend: String,
         limit: Int,
-        telling: DeviceTelling?
+        outbox: Date?
     ) async throws(StoreError) -> [BuriedToken] {
-        try await change(rows: limit, telling: telling) { (tables) throws(StoreError) in
+        try await change(rows: limit, outbox: outbox) { (tables) throws(StoreError) in
             try tables.release(heldOf: backend, limit: limit)
         }
     }
@@ -248,17 +249,19 @@ extension SQLiteStore: DeviceStore {
 
     /// Hands a change to the writer.
     ///
-    /// New data is refused when the disk is nearly full, or when too much waits to be written. What platforms are to be told
-    /// of the change is kept in the same commit.
+    /// New data is refused when the disk is nearly full, or when too much waits to be written; that and what `mayRefuse` also
+    /// when the outbox is full. With an `outbox` time what changes is kept there in the same commit.
     private func change<Value: Sendable>(
         rows: Int,
         isNew: Bool = false,
-        telling: DeviceTelling? = nil,
+        outbox moment: Date? = nil,
+        mayRefuse: Bool = false,
         _ body: @escaping @Sendable (DeviceTables) throws(StoreError) -> Value
     ) async throws(StoreError) -> Value {
-        try await work(rows: rows, isNew: isNew) { (writer) throws(StoreError) in
-            let (value, told) = try writer.deviceTables().tell(telling, body)
-            try writer.keep(told)
+        let refusal = moment != nil && (isNew || mayRefuse) ? Self.outboxRefusal : nil
+        return try await work(rows: rows, isNew: isNew, refusal: refusal) { (writer) throws(StoreError) in
+            let (value, changes) = try writer.deviceTables().collecting(moment != nil, body)
+            if let moment { try writer.keep(changes, at: moment) }
             return value
         }
     }

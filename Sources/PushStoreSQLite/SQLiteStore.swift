@@ -189,10 +189,16 @@ public final class SQLiteStore: NotificationStore {
         return try result.get()
     }
 
+    /// Why a change cannot be made now; nil when it can.
+    typealias Refusal = @Sendable (Writer) throws(StoreError) -> StoreError?
+
     /// Hands a change of tables to the writer; new data is refused while the disk or the writer cannot take it.
+    ///
+    /// `refusal` is asked within the transaction, before anything is changed.
     func work<Value: Sendable>(
         rows: Int,
         isNew: Bool,
+        refusal: Refusal? = nil,
         _ body: @escaping @Sendable (Writer) throws(StoreError) -> Value
     ) async throws(StoreError) -> Value {
         let result = await withCheckedContinuation { (continuation: Continuation<Value>) in
@@ -201,6 +207,7 @@ public final class SQLiteStore: NotificationStore {
                 if isNew, let reason = writer.core.disk.refusal(now: writer.now) {
                     return { reply.fail(.full(reason: reason, retryAfter: .seconds(30))) }
                 }
+                if let refused = try refusal?(writer) { return { reply.fail(refused) } }
                 let value = try body(writer)
                 return { reply.succeed(value) }
             } fail: {

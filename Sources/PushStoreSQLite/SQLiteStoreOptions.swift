@@ -24,6 +24,8 @@ public struct SQLiteStoreOptions: Sendable {
     ///
     /// Bounds memory when the disk is slow.
     public var maximumQueuedRows = 50_000
+    /// So many changes of devices may wait for the planner of operations; above it devices cannot be changed.
+    public var maximumUnplannedChanges = 10_000
     /// About so many rows go into one commit, which bounds how long a call waits behind others.
     public var rowsPerCommit = 1_000
     /// So long a commit waits at most for more rows to share it, while commits are small and follow each other closely.

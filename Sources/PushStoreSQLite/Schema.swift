@@ -11,6 +11,7 @@ enum Schema {
         migrator.registerMigration("4 receipts") { try $0.execute(sql: receipts) }
         migrator.registerMigration("5 operations") { try $0.execute(sql: operations) }
         migrator.registerMigration("6 arrivals") { try $0.execute(sql: arrivals) }
+        migrator.registerMigration("d1 outbox") { try $0.execute(sql: outbox) }
         return migrator
     }
 

@@ -40,6 +40,8 @@ final class Writer {
     var receipts: ReceiptTables?
     /// The table of operations on devices, once it was needed.
     var operations: OperationTables?
+    /// The table of changes that are not planned, once it was needed.
+    var outbox: OutboxTables?
 
     init(core: StoreCore, connection: OpaquePointer, book: Book, lastEvent: Int64) throws(StoreError) {
         self.core = core

@@ -62,6 +62,13 @@ struct SchemaTests {
             ]
         ),
         ("6 arrivals", ["arrivals": ["number", "packed"]]),
+        (
+            "d1 outbox",
+            [
+                "outbox_changes": ["number", "device", "at", "backend", "old", "new", "operation", "skipped"],
+                "operation_depths": ["backend", "waiting"],
+            ]
+        ),
     ]
 
     @Test("Steps are only ever added")

@@ -21,7 +21,7 @@ struct APITellingTests {
         return harness
     }
 
-    @Test("A registered device is told of in the same commit, with its attributes")
+    @Test("A registered device is told of, with its attributes")
     func registered() async throws {
         let platform = ScriptedPlatform()
         let harness = APIHarness(platforms: [("crm", platform)])

@@ -25,6 +25,7 @@ final class ScriptedPlatform: PushBackend, DeviceRegistrar, SubscriptionManager,
     let stamp: String
     let operationPolicy: OperationPolicy
     private let script: Script
+    private let acceptance: @Sendable (DeviceRecord) -> Bool
     private let state = Mutex<(calls: [Call], resumed: [DeviceRecord], forgotten: [String?])>(([], [], []))
     /// The devices whose next registration it wants to hear of.
     let awaited = Mutex<Set<String>>([])
@@ -40,10 +41,12 @@ final class ScriptedPlatform: PushBackend, DeviceRegistrar, SubscriptionManager,
             jitter: 0
         ),
         resumption: Result<SubscriptionReport?, PushError> = .success(nil),
+        accepting acceptance: @escaping @Sendable (DeviceRecord) -> Bool = { !$0.tokens.isEmpty },
         _ script: @escaping Script = { _, _ in }
     ) {
         self.stamp = stamp
         self.script = script
+        self.acceptance = acceptance
         operationPolicy = policy
         self.resumption = Mutex(resumption)
     }
@@ -76,6 +79,7 @@ final class ScriptedPlatform: PushBackend, DeviceRegistrar, SubscriptionManager,
     func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {}
     func forget(device: String?) async throws(PushError) { state.withLock { $0.forgotten.append(device) } }
 
+    func accepts(_ device: DeviceRecord) -> Bool { acceptance(device) }
     func awaits(_ device: DeviceRecord) -> Bool { awaited.withLock { $0.contains(device.id) } }
     func register(_ device: DeviceRecord) async throws(PushError) -> String {
         try await take(.register, device)
@@ -219,7 +223,9 @@ struct OperationRig: Sendable {
     /// Waits until nothing waits for any backend.
     func settled(sourceLine: Int = #line) async throws {
         try await until("the end of all operations", sourceLine: sourceLine) {
-            try await store.operationDepths().isEmpty
+            // In this order: what was planned in between shows in the depths.
+            guard try await store.unplannedCount(ofDevice: nil) == 0 else { return false }
+            return try await store.operationDepths().isEmpty
         }
     }
 
@@ -230,6 +236,11 @@ struct OperationRig: Sendable {
             let done = kept?.objectValue?.map { $0.value["done"] == true } ?? []
             return !done.isEmpty && done.allSatisfy { $0 }
         }
+    }
+
+    /// A planner of what is in the store's outbox.
+    func planner(_ snapshot: GatewaySnapshot) -> OutboxPlanner {
+        OutboxPlanner(store: store, time: time, logger: quiet) { snapshot.teller }
     }
 
     /// The events of operations and notices so far.

@@ -17,6 +17,9 @@ struct OpenedStore: Sendable {
     var highestID: Int64 = 0
     var lastLease: Int64 = 0
 
+    /// So many connections read at a time.
+    static let readers = 4
+
     /// Opens the database, brings its tables up to date and marks what a dead owner had claimed.
     static func open(
         _ options: SQLiteStoreOptions,
@@ -25,13 +28,14 @@ struct OpenedStore: Sendable {
         do {
             var configuration = Configuration()
             configuration.label = "chapar.store"
-            configuration.maximumReaderCount = 4
+            configuration.maximumReaderCount = readers
             configuration.busyMode = .timeout(5)
             // Before anything else touches a new file: the size of its pages is fixed by the first write.
             configuration.prepareDatabase { [pageBytes = options.pageBytes] in
                 try $0.execute(sql: "PRAGMA page_size = \(pageBytes)")
             }
             let pool = try DatabasePool(path: options.path, configuration: configuration)
+            try pool.read { try Schema.refuseNewer($0, path: options.path) }
             try Schema.migrator.migrate(pool)
             let opened = try pool.writeWithoutTransaction { db in
                 // Only now: GRDB sets NORMAL itself while it opens the writer.
@@ -45,6 +49,7 @@ struct OpenedStore: Sendable {
                 if let pages = options.maximumPages { try db.execute(sql: "PRAGMA max_page_count = \(pages)") }
                 var opened = OpenedStore()
                 try db.inTransaction(.immediate) {
+                    try Schema.note(version: options.version, db)
                     try opened.recover(db, now: now)
                     try opened.count(db)
                     return .commit

@@ -13,6 +13,8 @@ public final class SQLiteStore: NotificationStore {
     private let end = ThreadEnd()
     private let ownership: FileOwnership
     let pool: DatabasePool
+    /// Leaves half of the connections for reading to look-ups.
+    let scans = ScanGate(atOnce: OpenedStore.readers / 2)
 
     /// Opens a store, and makes the file when there is none.
     ///
@@ -247,10 +249,20 @@ public final class SQLiteStore: NotificationStore {
         }
     }
 
+    /// Reads the file as one of a few searches at a time; what may look at many rows goes in several such steps.
+    func scan<Value: Sendable>(_ body: @escaping @Sendable (Database) throws -> Value) async throws(StoreError)
+        -> Value
+    {
+        await scans.enter()
+        defer { scans.leave() }
+        return try await read(body)
+    }
+
     var time: any TimeSource { core.time }
     var feed: EventFeed { core.feed }
     var bell: OperationBell { core.bell }
     func setAlarm(_ moment: Int64) { core.alarm.set(moment) }
     var isClosed: Bool { core.inbox.isClosed }
+    var rowsPerScan: Int { core.options.rowsPerScan }
     var callsInInbox: Int { core.inbox.count }
 }

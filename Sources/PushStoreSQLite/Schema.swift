@@ -1,4 +1,6 @@
+import Foundation
 import GRDB
+import PushCore
 
 /// The tables, as named steps that only ever grow: a released step is never changed, a new one is added below it.
 enum Schema {
@@ -14,6 +16,31 @@ enum Schema {
         migrator.registerMigration("d1 outbox") { try $0.execute(sql: outbox) }
         return migrator
     }
+
+    /// Refuses a file that a newer version of the program has brought up to date: this one would misread it.
+    static func refuseNewer(_ db: Database, path: String) throws {
+        guard try migrator.hasBeenSuperseded(db) else { return }
+        let unknown = try migrator.appliedIdentifiers(db).subtracting(migrator.migrations).sorted()
+        let version = try Data.fetchOne(db, sql: "SELECT value FROM state WHERE name = ?", arguments: [versionName])
+        let writer = version.map { "version \(String(decoding: $0, as: UTF8.self))" } ?? "a newer version"
+        throw StoreError.failed(
+            """
+            the store \(path) was written by \(writer), whose tables this version does not know \
+            (\(unknown.joined(separator: ", "))): start that version or a newer one, or restore a copy from before the upgrade
+            """
+        )
+    }
+
+    /// Keeps which version of the program had the file last.
+    static func note(version: String?, _ db: Database) throws {
+        guard let version else { return }
+        try db.execute(
+            sql: "INSERT OR REPLACE INTO state (name, value) VALUES (?, ?)",
+            arguments: [versionName, Data(version.utf8)]
+        )
+    }
+
+    private static let versionName = "store.version"
 
     /// One row for each recipient, but for the newest (``Arrivals``).
     ///

@@ -107,6 +107,11 @@ struct SchemaTests {
             "SELECT token FROM device_tokens WHERE device = 1 ORDER BY service",
             "SELECT device FROM device_tokens WHERE hash = 1 AND service = 'ios-apns' AND token = 'a'",
             "UPDATE device_tokens SET held = 1 WHERE backend = 'ios' AND held = 0 AND buried >= 5",
+            "SELECT min(backend) FROM device_tokens INDEXED BY tombstones WHERE backend > 'a'",
+            """
+            SELECT device, reason, buried FROM device_tokens INDEXED BY tombstones
+            WHERE backend = 'ios' AND held = 1 AND device > 3 ORDER BY device
+            """,
             """
             SELECT token FROM device_tokens INDEXED BY tombstones CROSS JOIN devices d ON d.number = device
             WHERE backend = 'ios' AND held = 1 AND device > 3 ORDER BY device

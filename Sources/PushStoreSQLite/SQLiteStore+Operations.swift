@@ -34,7 +34,7 @@ extension SQLiteStore: OperationStore {
         patience: Duration
     ) async throws(StoreError) -> [ClaimedOperation] {
         guard limit > 0 else { return [] }
-        let until = time.now.millisecondsSince1970 + patience.boundedMilliseconds
+        let until = time.steady.millisecondsSince1970 + patience.boundedMilliseconds
         while !Task.isCancelled {
             let mark = bell.mark(backend)
             let found = try await work(rows: limit, isNew: false) { (writer) throws(StoreError) in
@@ -45,7 +45,7 @@ extension SQLiteStore: OperationStore {
                     now: writer.now
                 )
             }
-            guard found.claims.isEmpty, time.now.millisecondsSince1970 < until else { return found.claims }
+            guard found.claims.isEmpty, time.steady.millisecondsSince1970 < until else { return found.claims }
             await bell.wait(backend, since: mark, until: min(until, found.next ?? until)) { setAlarm($0) }
         }
         return []

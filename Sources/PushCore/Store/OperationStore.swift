@@ -82,7 +82,7 @@ public struct OperationResult: Sendable {
     public enum Ending: Sendable, Hashable {
         /// It is over: taken, refused, or tried too often.
         case over
-        /// It waits until a moment.
+        /// It waits until a moment, which is a steady time (``TimeSource/steady``).
         case again(at: Date)
         /// It was not tried, for instance because the process ends: it is due at once and the try does not count.
         case untried
@@ -111,7 +111,7 @@ public struct WaitingOperation: Sendable, Hashable {
     public var operation: DeviceOperation
     /// How often it was tried.
     public var attempts: Int
-    /// When it is due; nil while an older one of its device waits.
+    /// When it is due, as a steady time (``TimeSource/steady``); nil while an older one of its device waits.
     public var due: Date?
 
     /// Makes an entry.

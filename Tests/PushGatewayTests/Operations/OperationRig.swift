@@ -25,8 +25,9 @@ final class ScriptedPlatform: PushBackend, DeviceRegistrar, SubscriptionManager,
     let stamp: String
     let operationPolicy: OperationPolicy
     private let script: Script
-    private let acceptance: @Sendable (DeviceRecord) -> Bool
     private let state = Mutex<(calls: [Call], resumed: [DeviceRecord], forgotten: [String?])>(([], [], []))
+    /// What else it does when it is asked whether it takes a device.
+    let inspect = Mutex<@Sendable (DeviceRecord) -> Void>({ _ in })
     /// The devices whose next registration it wants to hear of.
     let awaited = Mutex<Set<String>>([])
     /// What ``resume(_:)`` answers.
@@ -41,12 +42,10 @@ final class ScriptedPlatform: PushBackend, DeviceRegistrar, SubscriptionManager,
             jitter: 0
         ),
         resumption: Result<SubscriptionReport?, PushError> = .success(nil),
-        accepting acceptance: @escaping @Sendable (DeviceRecord) -> Bool = { !$0.tokens.isEmpty },
         _ script: @escaping Script = { _, _ in }
     ) {
         self.stamp = stamp
         self.script = script
-        self.acceptance = acceptance
         operationPolicy = policy
         self.resumption = Mutex(resumption)
     }
@@ -79,7 +78,10 @@ final class ScriptedPlatform: PushBackend, DeviceRegistrar, SubscriptionManager,
     func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {}
     func forget(device: String?) async throws(PushError) { state.withLock { $0.forgotten.append(device) } }
 
-    func accepts(_ device: DeviceRecord) -> Bool { acceptance(device) }
+    func accepts(_ device: DeviceRecord) -> Bool {
+        inspect.withLock { $0 }(device)
+        return !device.tokens.isEmpty
+    }
     func awaits(_ device: DeviceRecord) -> Bool { awaited.withLock { $0.contains(device.id) } }
     func register(_ device: DeviceRecord) async throws(PushError) -> String {
         try await take(.register, device)

@@ -1,5 +1,6 @@
 import Dispatch
 import Foundation
+import HTTPTypes
 import PushCore
 import PushStoreSQLite
 import PushTesting
@@ -34,10 +35,8 @@ struct OutboxPlannerTests {
         try await OperationRig.run { rig in
             let hold = Hold()
             defer { hold.open() }
-            let platform = ScriptedPlatform(accepting: { device in
-                hold.pass(device.id)
-                return !device.tokens.isEmpty
-            })
+            let platform = ScriptedPlatform()
+            platform.inspect.withLock { $0 = { hold.pass($0.id) } }
             try await rig.run(["crm": platform]) { state, _ in
                 try await rig.introduced()
                 _ = try await state.devices.put([rig.device("slow"), rig.device("b")])
@@ -72,10 +71,8 @@ struct OutboxPlannerTests {
         try await OperationRig.run { rig in
             let hold = Hold()
             defer { hold.open() }
-            let platform = ScriptedPlatform(accepting: { device in
-                hold.pass(device.id)
-                return !device.tokens.isEmpty
-            })
+            let platform = ScriptedPlatform()
+            platform.inspect.withLock { $0 = { hold.pass($0.id) } }
             try await rig.run(["crm": platform]) { state, _ in
                 try await rig.introduced()
                 _ = try await state.devices.put([rig.device("slow", tags: ["x"])], outbox: state.outbox)

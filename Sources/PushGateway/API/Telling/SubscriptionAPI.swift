@@ -175,12 +175,12 @@ struct SubscriptionAPI: Sendable {
         return Response.json(capacity: 192 * waiting.count + 64) { writer in
             writer.name("items")
             writer.beginArray()
-            for one in waiting { Self.write(one, to: &writer) }
+            for one in waiting { Self.write(one, door.state.time, to: &writer) }
             writer.endArray()
         }
     }
 
-    private static func write(_ waiting: WaitingOperation, to writer: inout JSONWriter) {
+    private static func write(_ waiting: WaitingOperation, _ time: any TimeSource, to writer: inout JSONWriter) {
         let operation = waiting.operation
         writer.beginObject()
         writer.name("id")
@@ -198,7 +198,7 @@ struct SubscriptionAPI: Sendable {
         writer.name("attempts")
         writer.integer(waiting.attempts)
         writer.name("due")
-        if let due = waiting.due { RFC3339.write(due, to: &writer) } else { writer.null() }
+        if let due = waiting.due { RFC3339.write(time.wall(due), to: &writer) } else { writer.null() }
         writer.endObject()
     }
 }

@@ -54,7 +54,10 @@ final class DeviceTables {
         insertTag = try statement("INSERT OR IGNORE INTO device_tags (tag, device) VALUES (?1, ?2)")
         removeTag = try statement("DELETE FROM device_tags WHERE tag = ?1 AND device = ?2")
         holdSince = try statement(
-            "UPDATE device_tokens SET held = 1 WHERE backend = ?1 AND held = 0 AND buried >= ?2"
+            """
+            UPDATE device_tokens INDEXED BY tombstones_since SET held = 1
+            WHERE backend = ?1 AND held = 0 AND buried >= ?2
+            """
         )
         held = try statement(
             """

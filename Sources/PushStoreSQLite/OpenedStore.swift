@@ -26,6 +26,7 @@ struct OpenedStore: Sendable {
         now: Int64 = Date.now.millisecondsSince1970
     ) throws(StoreError) -> (DatabasePool, OpenedStore) {
         do {
+            try Schema.refuseNewer(options.path)
             var configuration = Configuration()
             configuration.label = "chapar.store"
             configuration.maximumReaderCount = readers
@@ -35,7 +36,6 @@ struct OpenedStore: Sendable {
                 try $0.execute(sql: "PRAGMA page_size = \(pageBytes)")
             }
             let pool = try DatabasePool(path: options.path, configuration: configuration)
-            try pool.read { try Schema.refuseNewer($0, path: options.path) }
             try Schema.migrator.migrate(pool)
             let opened = try pool.writeWithoutTransaction { db in
                 // Only now: GRDB sets NORMAL itself while it opens the writer.

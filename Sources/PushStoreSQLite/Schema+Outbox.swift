@@ -8,12 +8,14 @@ extension Schema {
     ///   `backend`, `old` and `new` are null.
     /// * `outbox_changes.skipped`: the backends that must not hear of the change, as lines.
     /// * `operation_depths`: how many rows of `operations` each backend has.
+    /// * `tombstones_since`: finds those that a backend caused lately without a look at all of them.
     static let outbox = """
         CREATE TABLE outbox_changes (
             number INTEGER PRIMARY KEY AUTOINCREMENT, device TEXT NOT NULL, at INTEGER NOT NULL,
             backend TEXT, old TEXT, new TEXT, operation TEXT, skipped TEXT
         );
         CREATE INDEX outbox_devices ON outbox_changes (device);
+        CREATE INDEX tombstones_since ON device_tokens (backend, buried) WHERE held = 0;
         CREATE INDEX operations_oldest ON operations (backend, number);
         CREATE TABLE operation_depths (backend TEXT PRIMARY KEY, waiting INTEGER NOT NULL) WITHOUT ROWID;
         INSERT INTO operation_depths SELECT backend, count(*) FROM operations GROUP BY backend;

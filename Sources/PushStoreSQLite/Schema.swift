@@ -18,7 +18,18 @@ enum Schema {
     }
 
     /// Refuses a file that a newer version of the program has brought up to date: this one would misread it.
-    static func refuseNewer(_ db: Database, path: String) throws {
+    ///
+    /// Nothing is written: a pool would already write when it opens.
+    static func refuseNewer(_ path: String) throws {
+        guard FileManager.default.fileExists(atPath: path) else { return }
+        var configuration = Configuration()
+        configuration.readonly = true
+        let file = try DatabaseQueue(path: path, configuration: configuration)
+        defer { try? file.close() }
+        try file.read { try refuseNewer($0, path: path) }
+    }
+
+    private static func refuseNewer(_ db: Database, path: String) throws {
         guard try migrator.hasBeenSuperseded(db) else { return }
         let unknown = try migrator.appliedIdentifiers(db).subtracting(migrator.migrations).sorted()
         let version = try Data.fetchOne(db, sql: "SELECT value FROM state WHERE name = ?", arguments: [versionName])

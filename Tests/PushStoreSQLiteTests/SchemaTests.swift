@@ -106,7 +106,10 @@ struct SchemaTests {
             """,
             "SELECT token FROM device_tokens WHERE device = 1 ORDER BY service",
             "SELECT device FROM device_tokens WHERE hash = 1 AND service = 'ios-apns' AND token = 'a'",
-            "UPDATE device_tokens SET held = 1 WHERE backend = 'ios' AND held = 0 AND buried >= 5",
+            """
+            UPDATE device_tokens INDEXED BY tombstones_since SET held = 1
+            WHERE backend = 'ios' AND held = 0 AND buried >= 5
+            """,
             "SELECT min(backend) FROM device_tokens INDEXED BY tombstones WHERE backend > 'a'",
             """
             SELECT device, reason, buried FROM device_tokens INDEXED BY tombstones

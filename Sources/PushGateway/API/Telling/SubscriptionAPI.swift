@@ -167,17 +167,32 @@ struct SubscriptionAPI: Sendable {
         let device = TellingDoor.decoded(id)
         guard Device.isID(device) else { throw .badDeviceID }
         let waiting: [WaitingOperation]
+        let unplanned: Int
         do throws(StoreError) {
+            unplanned = try await unplannedSoon(of: device)
             waiting = try await door.state.devices.operations(ofDevice: device, limit: limit)
         } catch {
             throw Problem(error)
         }
         return Response.json(capacity: 192 * waiting.count + 64) { writer in
+            writer.name("unplanned")
+            writer.integer(unplanned)
             writer.name("items")
             writer.beginArray()
             for one in waiting { Self.write(one, door.state.time, to: &writer) }
             writer.endArray()
         }
+    }
+
+    /// How many changes of a device are not planned, once they are or the planner has had a second for it.
+    ///
+    /// So whoever asks right after a change sees its operations.
+    private func unplannedSoon(of device: String) async throws(StoreError) -> Int {
+        let (store, time) = (door.state.devices, door.state.time)
+        for _ in 0..<50 where try await store.unplannedCount(ofDevice: device) > 0 {
+            try? await time.sleep(for: .milliseconds(20))
+        }
+        return try await store.unplannedCount(ofDevice: device)
     }
 
     private static func write(_ waiting: WaitingOperation, _ time: any TimeSource, to writer: inout JSONWriter) {

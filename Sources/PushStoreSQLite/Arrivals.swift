@@ -24,6 +24,10 @@ final class Arrivals {
     private(set) var open = 0
     /// No delivery in it expires before this moment.
     private(set) var earliestExpiry = Int64.max
+    /// Whether the entries came in the order of their numbers, as they nearly always do.
+    private var isSorted = true
+    /// The numbers that came: those of an entry stay when it has a row.
+    private var numbers: [Int64] = []
 
     init(number: Int64, at: Int64) {
         self.number = number
@@ -33,9 +37,23 @@ final class Arrivals {
     /// Takes in a delivery that has no row.
     func add(_ entry: Entry, _ row: Arrival.Row) {
         entry.arrival = Arrival(arrivals: self, place: entries.count, row: row)
+        if let last = numbers.last, entry.id < last { isSorted = false }
+        numbers.append(entry.id)
         entries.append(entry)
         open += 1
         earliestExpiry = min(earliestExpiry, row.expires)
+    }
+
+    /// The delivery of a number; nil when it has a row or never was here.
+    func entry(_ number: Int64) -> Entry? {
+        guard open > 0 else { return nil }
+        guard isSorted else { return numbers.firstIndex(of: number).flatMap { entries[$0] } }
+        var (low, high) = (0, numbers.count)
+        while low < high {
+            let middle = (low + high) / 2
+            if numbers[middle] < number { low = middle + 1 } else { high = middle }
+        }
+        return low < numbers.count && numbers[low] == number ? entries[low] : nil
     }
 
     /// Notes that a delivery has a row now.
@@ -55,6 +73,7 @@ final class Arrivals {
     func forget() {
         for entry in entries { entry?.arrival = nil }
         entries = []
+        numbers = []
     }
 }
 

@@ -126,9 +126,7 @@ final class Book {
 
     /// The delivery of a notification that has no row.
     func withoutRow(_ id: NotificationID) -> Entry? {
-        for arrivals in arrivals {
-            for case let entry? in arrivals.entries where entry.id == id.rawValue { return entry }
-        }
+        for arrivals in arrivals { if let entry = arrivals.entry(id.rawValue) { return entry } }
         return nil
     }
 

@@ -8,6 +8,8 @@ final class DeviceReader {
     /// The columns of ``device(from:)``, in order.
     static let columns =
         "d.number, d.id, d.user, d.platform, d.tags, d.locale, d.version, d.zone, d.created, d.updated, d.seen, d.attributes"
+    /// How many these are.
+    static let columnCount: Int32 = 12
     /// The columns of ``token(from:at:)``, in order.
     static let tokenColumns = "service, token, registered, as_of, buried, backend, reason, held"
 

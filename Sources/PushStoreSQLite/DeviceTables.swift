@@ -4,10 +4,8 @@ import PushCore
 /// Changes the tables of the device registry; used by the writer's thread only, within its transaction.
 final class DeviceTables {
     let reader: DeviceReader
-    /// Says what is to be told about the changes at hand; nil when nobody is told.
-    private var telling: DeviceTelling?
-    /// What it said.
-    private var told: [DeviceOperation] = []
+    /// What has changed so far in the call at hand; nil when nobody wants to know.
+    private var changes: [OutboxChange.Content]?
     private let insert: SQLStatement
     private let update: SQLStatement
     private let remove: SQLStatement
@@ -56,7 +54,10 @@ final class DeviceTables {
         insertTag = try statement("INSERT OR IGNORE INTO device_tags (tag, device) VALUES (?1, ?2)")
         removeTag = try statement("DELETE FROM device_tags WHERE tag = ?1 AND device = ?2")
         holdSince = try statement(
-            "UPDATE device_tokens SET held = 1 WHERE backend = ?1 AND held = 0 AND buried >= ?2"
+            """
+            UPDATE device_tokens INDEXED BY tombstones_since SET held = 1
+            WHERE backend = ?1 AND held = 0 AND buried >= ?2
+            """
         )
         held = try statement(
             """
@@ -74,38 +75,41 @@ final class DeviceTables {
         )
     }
 
-    // MARK: Telling
+    // MARK: Changes
 
-    /// Changes devices with `body`, and gives back what platforms are to be told of that.
-    func tell<Value>(
-        _ telling: DeviceTelling?,
+    /// Changes devices with `body`, and gives back what changed when that is to be collected.
+    func collecting<Value>(
+        _ isCollecting: Bool,
         _ body: (DeviceTables) throws(StoreError) -> Value
-    ) throws(StoreError) -> (value: Value, told: [DeviceOperation]) {
-        self.telling = telling
-        defer {
-            self.telling = nil
-            told = []
-        }
-        return (try body(self), told)
+    ) throws(StoreError) -> (value: Value, changes: [OutboxChange.Content]) {
+        changes = isCollecting ? [] : nil
+        defer { changes = nil }
+        let value = try body(self)
+        return (value, changes ?? [])
     }
 
-    private func tell(_ old: Device?, _ new: Device?) {
-        if let telling { told += telling(old, new) }
+    private func note(_ old: Device?, _ new: Device?) {
+        guard changes != nil, let change = OutboxChange.Content(from: old, to: new) else { return }
+        changes?.append(change)
     }
 
-    /// How a device is, when somebody is to be told of its change.
+    /// How a device is, when its change is to be collected.
     private func before(_ id: String) throws(StoreError) -> Device? {
-        telling == nil ? nil : try reader.device(id)?.device
+        changes == nil ? nil : try reader.device(id)?.device
     }
 
-    /// Tells how a device that ``before(_:)`` gave has changed.
-    private func tell(changeOf old: Device?) throws(StoreError) {
-        if let old { tell(old, try reader.device(old.id)?.device) }
+    /// Notes how a device that ``before(_:)`` gave has changed.
+    private func note(changeOf old: Device?) throws(StoreError) {
+        if let old { note(old, try reader.device(old.id)?.device) }
     }
 
-    /// Tells about devices as if they were new.
-    func introduce(_ ids: [String]) throws(StoreError) {
-        for id in ids { if let device = try reader.device(id)?.device { tell(nil, device) } }
+    /// Devices as one backend hears of them for the first time.
+    func introductions(of ids: [String], to backend: String) throws(StoreError) -> [OutboxChange.Content] {
+        var found: [OutboxChange.Content] = []
+        for id in ids {
+            if let device = try reader.device(id)?.device { found.append(.introduction(device, backend: backend)) }
+        }
+        return found
     }
 
     // MARK: Devices
@@ -148,7 +152,7 @@ final class DeviceTables {
         try removeTokens.run()
         remove.bind(1, number)
         try remove.run()
-        tell(device, nil)
+        note(device, nil)
         return true
     }
 
@@ -164,8 +168,8 @@ final class DeviceTables {
         insert.reset()
         try write(tags: new.tags, instead: [], of: number)
         for token in new.tokens { try save(token, of: number) }
-        for victim in robbed { try tell(changeOf: victim) }
-        tell(nil, new)
+        for victim in robbed { try note(changeOf: victim) }
+        note(nil, new)
         return DevicePut(new, isNew: true)
     }
 
@@ -182,14 +186,14 @@ final class DeviceTables {
             try removeToken.run()
         }
         for token in new.tokens where !old.tokens.contains(token) { try save(token, of: number) }
-        for victim in robbed { try tell(changeOf: victim) }
-        tell(old, new)
+        for victim in robbed { try note(changeOf: victim) }
+        note(old, new)
         return new
     }
 
     /// Finds who has the device's tokens now: takes them away, or leaves them where they were registered later.
     ///
-    /// Returns the devices that lose one, as they were, when somebody is to be told of it.
+    /// Returns the devices that lose one, as they were, when changes are collected.
     private func settleTokens(
         of device: inout Device,
         number: Int64?,
@@ -300,7 +304,7 @@ final class DeviceTables {
             else { continue }
             let old = isHeld ? nil : try before(owner.id)
             try save(dead, of: owner.number)
-            try tell(changeOf: old)
+            try note(changeOf: old)
             buried.append(owner.buried(tombstone))
         }
         return buried
@@ -322,7 +326,7 @@ final class DeviceTables {
             setHeld.bind(1, owner.number)
             setHeld.bind(2, owner.token.token.service.rawValue)
             try setHeld.run()
-            try tell(changeOf: old)
+            try note(changeOf: old)
             tombstone.isHeld = false
             released.append(owner.buried(tombstone))
         }

@@ -84,18 +84,20 @@ final class Inbox: Sendable {
 
     /// Everything that waits.
     ///
-    /// Sleeps until there is something or the deadline comes, unless `isHurried`; nil when the inbox is closed and empty.
-    func take(isHurried: Bool, until deadline: DispatchTime? = nil) -> [Operation]? {
+    /// Sleeps until there is something or the deadline comes, unless `isHurried`; nil when the inbox is closed and empty
+    /// and nothing that was taken earlier `remains` to be done.
+    func take(isHurried: Bool, remains: Bool = false, until deadline: DispatchTime? = nil) -> [Operation]? {
         while true {
-            let (operations, isClosed) = contents.withLock { contents -> ([Operation], Bool) in
+            let (operations, isOver) = contents.withLock { contents -> ([Operation], Bool) in
                 var taken: [Operation] = []
                 swap(&taken, &contents.operations)
                 contents.isWriterAsleep = taken.isEmpty && !isHurried && !contents.isClosed
-                if taken.isEmpty, contents.isClosed { contents.hasEnded = true }
-                return (taken, contents.isClosed)
+                let isOver = taken.isEmpty && contents.isClosed && !remains
+                if isOver { contents.hasEnded = true }
+                return (taken, isOver)
             }
             if !operations.isEmpty { return operations }
-            if isClosed { return nil }
+            if isOver { return nil }
             if isHurried { return [] }
             if let deadline {
                 if bell.wait(timeout: deadline) == .timedOut { return [] }
@@ -104,6 +106,9 @@ final class Inbox: Sendable {
             }
         }
     }
+
+    /// How many calls the writer has not taken yet.
+    var count: Int { contents.withLock { $0.operations.count } }
 
     /// Whether calls are refused.
     var isClosed: Bool { contents.withLock { $0.isClosed } }

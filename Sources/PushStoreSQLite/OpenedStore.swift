@@ -31,15 +31,19 @@ struct OpenedStore: Sendable {
     var highestID: Int64 = 0
     var lastLease: Int64 = 0
 
+    /// So many connections read at a time.
+    static let readers = 4
+
     /// Opens the database, brings its tables up to date and marks what a dead owner had claimed.
     static func open(
         _ options: SQLiteStoreOptions,
         time: any TimeSource = SystemTime()
     ) throws(StoreError) -> (DatabasePool, OpenedStore) {
         do {
+            try Schema.refuseNewer(options.path)
             var configuration = Configuration()
             configuration.label = "chapar.store"
-            configuration.maximumReaderCount = 4
+            configuration.maximumReaderCount = readers
             configuration.busyMode = .timeout(5)
             // Before anything else touches a new file: the size of its pages is fixed by the first write.
             configuration.prepareDatabase { [pageBytes = options.pageBytes] in
@@ -63,6 +67,7 @@ struct OpenedStore: Sendable {
                 opened.givesRoomBack = try Self.letGiveRoomBack(db)
                 try db.inTransaction(.immediate) {
                     try opened.writeOutArrivals(db)
+                    try Schema.note(version: options.version, db)
                     try opened.count(db)
                     try opened.setClock(db, time)
                     try opened.recover(db, now: time.steady.millisecondsSince1970 + opened.shift)

@@ -83,8 +83,8 @@ enum Operation: Sendable {
     case purge(Retention, Reply<Bool>)
     /// Changes tables of which the writer keeps nothing in memory.
     case work(TableWork)
-    /// Looks at what is in memory, between commits.
-    case inspect(@Sendable (Book) -> Void)
+    /// Looks at what is in memory, between commits, or learns why it cannot.
+    case inspect(@Sendable (Result<Book, StoreError>) -> Void)
     /// Nothing to write: something may have come due or been given up.
     case look
 
@@ -121,7 +121,8 @@ enum Operation: Sendable {
         case .saveState(_, _, let reply): reply.fail(error)
         case .purge(_, let reply): reply.fail(error)
         case .work(let work): work.fail(error)
-        case .inspect, .look, .endMove: break
+        case .inspect(let look): look(.failure(error))
+        case .look, .endMove: break
         }
     }
 }

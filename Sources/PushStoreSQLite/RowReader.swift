@@ -36,7 +36,7 @@ struct RowReader {
                 acceptedAt: Date(millisecondsSince1970: row.integer(11)),
                 expiresAt: Date(millisecondsSince1970: row.integer(2))
             )
-            contentBytes = row.length(13)
+            contentBytes = row.byteCount(13)
         }
         return Entry(
             id: id,
@@ -70,7 +70,7 @@ struct RowReader {
             expiresAt: Date(millisecondsSince1970: row.integer(1))
         )
         heads[number] = head
-        contentBytes = row.length(3)
+        contentBytes = row.byteCount(3)
         return head
     }
 }

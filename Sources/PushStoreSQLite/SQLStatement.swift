@@ -95,7 +95,7 @@ final class SQLStatement {
     func text(_ column: Int32) -> String { String(decoding: bytes(column), as: UTF8.self) }
 
     /// How many bytes a text or blob has.
-    func length(_ column: Int32) -> Int { Int(sqlite3_column_bytes(handle, column)) }
+    func byteCount(_ column: Int32) -> Int { Int(sqlite3_column_bytes(handle, column)) }
 
     /// The bytes of a text or blob; empty for null.
     func bytes(_ column: Int32) -> [UInt8] {

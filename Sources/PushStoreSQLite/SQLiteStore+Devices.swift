@@ -6,8 +6,8 @@ public import PushCore
 /// file through connections of their own.
 extension SQLiteStore: DeviceStore {
     /// Creates or replaces devices; refused when the disk is nearly full or more is being stored than it can follow.
-    public func put(_ devices: [Device], telling: DeviceTelling?) async throws(StoreError) -> [DevicePut] {
-        try await change(rows: 2 * devices.count, isNew: true, telling: telling) { (tables) throws(StoreError) in
+    public func put(_ devices: [Device], outbox: Date?) async throws(StoreError) -> [DevicePut] {
+        try await change(rows: 2 * devices.count, isNew: true, outbox: outbox) { (tables) throws(StoreError) in
             try tables.put(devices)
         }
     }
@@ -15,35 +15,36 @@ extension SQLiteStore: DeviceStore {
     /// Changes a device.
     public func patch(
         _ id: String,
-        telling: DeviceTelling?,
+        outbox: Date?,
         _ change: @escaping @Sendable (inout Device) -> Void
     ) async throws(StoreError) -> Device? {
-        try await self.change(rows: 2, isNew: true, telling: telling) { (tables) throws(StoreError) in
+        try await self.change(rows: 2, isNew: true, outbox: outbox) { (tables) throws(StoreError) in
             try tables.patch(id, change)
         }
     }
 
     /// Removes a device.
-    public func delete(_ id: String, telling: DeviceTelling?) async throws(StoreError) -> Bool {
-        try await change(rows: 2, telling: telling) { (tables) throws(StoreError) in try tables.delete(id) }
+    public func delete(_ id: String, outbox: Date?) async throws(StoreError) -> Bool {
+        try await change(rows: 2, outbox: outbox, mayRefuse: true) { (tables) throws(StoreError) in
+            try tables.delete(id)
+        }
     }
 
-    /// Tells about devices as if they were new.
-    public func introduce(_ ids: [String], telling: @escaping DeviceTelling) async throws(StoreError) -> Int {
+    /// Puts devices into the outbox as if they were new.
+    public func introduce(_ ids: [String], to backend: String, at moment: Date) async throws(StoreError) -> Int {
         guard !ids.isEmpty else { return 0 }
-        return try await work(rows: ids.count, isNew: true) { (writer) throws(StoreError) in
-            let told = try writer.deviceTables().tell(telling) { (tables) throws(StoreError) in
-                try tables.introduce(ids)
-            }.told
-            try writer.keep(told)
-            return told.count
+        return try await work(rows: ids.count, isNew: true, refusal: Self.outboxRefusal) {
+            (writer) throws(StoreError) in
+            let changes = try writer.deviceTables().introductions(of: ids, to: backend)
+            try writer.keep(changes, at: moment)
+            return changes.count
         }
     }
 
     /// Puts tombstones.
-    public func bury(_ refusals: [TokenRefusal], telling: DeviceTelling?) async throws(StoreError) -> [BuriedToken] {
+    public func bury(_ refusals: [TokenRefusal], outbox: Date?) async throws(StoreError) -> [BuriedToken] {
         guard !refusals.isEmpty else { return [] }
-        return try await change(rows: refusals.count, telling: telling) { (tables) throws(StoreError) in
+        return try await change(rows: refusals.count, outbox: outbox) { (tables) throws(StoreError) in
             try tables.refuse(refusals, isHeld: false)
         }
     }
@@ -68,9 +69,9 @@ extension SQLiteStore: DeviceStore {
     public func release(
         heldOf backend: String,
         limit: Int,
-        telling: DeviceTelling?
+        outbox: Date?
     ) async throws(StoreError) -> [BuriedToken] {
-        try await change(rows: limit, telling: telling) { (tables) throws(StoreError) in
+        try await change(rows: limit, outbox: outbox) { (tables) throws(StoreError) in
             try tables.release(heldOf: backend, limit: limit)
         }
     }
@@ -110,53 +111,37 @@ extension SQLiteStore: DeviceStore {
         }
     }
 
-    /// A page of the devices that fit a query.
-    ///
-    /// A user or a tag is found by an index; a platform or a service is looked for along the way.
+    /// A page of the devices that fit a query, found in as many short reads as it takes.
     public func list(
         _ query: DeviceQuery,
         after cursor: DeviceCursor?,
         limit: Int
     ) async throws(StoreError) -> DevicePage {
-        try await readDevices { (connection, reader) throws(StoreError) in
-            let place = query.tag == nil ? "d.number" : "t.device"
-            var sql = "SELECT \(DeviceReader.columns) FROM "
-            sql += query.tag == nil ? "devices d" : "device_tags t CROSS JOIN devices d ON d.number = t.device"
-            sql += " WHERE \(place) > ?1"
-            if query.tag != nil { sql += " AND t.tag = ?3" }
-            if query.user != nil { sql += " AND d.user = ?4" }
-            if query.platform != nil { sql += " AND \(Self.runsPlatform)" }
-            if query.service != nil {
-                sql += " AND EXISTS (SELECT 1 FROM device_tokens k WHERE k.device = d.number AND k.service = ?6)"
+        let search = DeviceScan(query, rowsPerStep: rowsPerScan)
+        var page = DevicePage([])
+        var place = cursor?.rawValue ?? 0
+        var last: Int64 = 0
+        while true {
+            let (start, wanted) = (place, limit + 1 - page.devices.count)
+            let step = try await scanDevices { (connection, reader) throws(StoreError) in
+                try search.step(connection, reader, after: start, wanted: wanted)
             }
-            let rows = try SQLStatement(connection, sql + " ORDER BY \(place) LIMIT ?2")
-            rows.bind(1, cursor?.rawValue ?? 0)
-            rows.bind(2, limit + 1)
-            if let tag = query.tag { rows.bind(3, tag) }
-            if let user = query.user { rows.bind(4, user) }
-            if let platform = query.platform { rows.bind(5, platform) }
-            if let service = query.service { rows.bind(6, service.rawValue) }
-            var page = DevicePage([])
-            var last: Int64 = 0
-            while try rows.next() {
+            for (number, device) in step.found {
                 guard page.devices.count < limit else {
-                    rows.reset()
                     page.next = DeviceCursor(rawValue: last)
-                    break
+                    return page
                 }
-                let (number, device) = try reader.device(from: rows)
                 page.devices.append(device)
                 last = number
             }
-            return page
+            place = step.last
+            if step.isOver { return page }
+            if Task.isCancelled {
+                page.next = DeviceCursor(rawValue: place)
+                return page
+            }
         }
     }
-
-    /// ``Device/effectivePlatform``, as a condition: what was given, else what all tokens agree on.
-    private static let runsPlatform = """
-        (d.platform = ?5 OR d.platform IS NULL AND ?5 = (SELECT CASE WHEN min(p) = max(p) THEN min(p) END FROM
-        (SELECT substr(service, 1, instr(service, '-') - 1) AS p FROM device_tokens WHERE device = d.number)))
-        """
 
     /// Who has a token.
     public func device(having token: DeviceToken) async throws(StoreError) -> Device? {
@@ -175,33 +160,74 @@ extension SQLiteStore: DeviceStore {
         }
     }
 
-    /// What is held back.
+    /// What is held back, counted in short reads.
     public func held() async throws(StoreError) -> [HeldTombstones] {
-        try await readDevices { (connection, _) throws(StoreError) in
+        var found: [HeldTombstones] = []
+        var name = ""
+        while let backend = try await backend(withTombstonesAfter: name) {
+            name = backend
+            var place: Int64? = 0
+            while let start = place {
+                let step = try await heldStep(of: backend, after: start)
+                place = step.next
+                for (reason, buried) in step.tombstones {
+                    if found.last?.backend != backend {
+                        found.append(
+                            HeldTombstones(backend: backend, count: 0, reasons: [:], oldest: buried, newest: buried)
+                        )
+                    }
+                    let last = found.count - 1
+                    found[last].count += 1
+                    found[last].reasons[reason, default: 0] += 1
+                    found[last].oldest = min(found[last].oldest, buried)
+                    found[last].newest = max(found[last].newest, buried)
+                }
+            }
+        }
+        return found
+    }
+
+    /// The first backend after another, by name, that has tombstones; nil when there is none.
+    private func backend(withTombstonesAfter name: String) async throws(StoreError) -> String? {
+        try await scanDevices { (connection, _) throws(StoreError) in
+            let rows = try SQLStatement(
+                connection,
+                "SELECT min(backend) FROM device_tokens INDEXED BY tombstones WHERE backend > ?1"
+            )
+            rows.bind(1, name)
+            defer { rows.reset() }
+            return try rows.next() ? rows.optionalText(0) : nil
+        }
+    }
+
+    /// Some held tombstones of the devices after a place, and the place to go on at; a device's are in one step.
+    private func heldStep(
+        of backend: String,
+        after place: Int64
+    ) async throws(StoreError) -> (tombstones: [(reason: String, buried: Date)], next: Int64?) {
+        let limit = rowsPerScan
+        return try await scanDevices { (connection, _) throws(StoreError) in
             let rows = try SQLStatement(
                 connection,
                 """
-                SELECT backend, reason, count(*), min(buried), max(buried) FROM device_tokens INDEXED BY tombstones
-                WHERE backend IS NOT NULL AND held = 1 GROUP BY backend, reason ORDER BY backend, reason
+                SELECT device, reason, buried FROM device_tokens INDEXED BY tombstones
+                WHERE backend = ?1 AND held = 1 AND device > ?2 ORDER BY device
                 """
             )
-            var found: [HeldTombstones] = []
+            rows.bind(1, backend)
+            rows.bind(2, place)
+            var found: [(String, Date)] = []
+            var last = place
             while try rows.next() {
-                let (backend, count) = (rows.text(0), Int(rows.integer(2)))
-                let oldest = Date(millisecondsSince1970: rows.integer(3))
-                let newest = Date(millisecondsSince1970: rows.integer(4))
-                if found.last?.backend != backend {
-                    found.append(
-                        HeldTombstones(backend: backend, count: 0, reasons: [:], oldest: oldest, newest: newest)
-                    )
+                let device = rows.integer(0)
+                if found.count >= limit, device != last {
+                    rows.reset()
+                    return (found, last)
                 }
-                let last = found.count - 1
-                found[last].count += count
-                found[last].reasons[rows.text(1)] = count
-                found[last].oldest = min(found[last].oldest, oldest)
-                found[last].newest = max(found[last].newest, newest)
+                found.append((rows.text(1), Date(millisecondsSince1970: rows.integer(2))))
+                last = device
             }
-            return found
+            return (found, nil)
         }
     }
 
@@ -211,7 +237,7 @@ extension SQLiteStore: DeviceStore {
         after cursor: DeviceCursor?,
         limit: Int
     ) async throws(StoreError) -> (tokens: [BuriedToken], next: DeviceCursor?) {
-        try await readDevices { (connection, _) throws(StoreError) in
+        try await scanDevices { (connection, _) throws(StoreError) in
             let rows = try SQLStatement(
                 connection,
                 """
@@ -248,18 +274,30 @@ extension SQLiteStore: DeviceStore {
 
     /// Hands a change to the writer.
     ///
-    /// New data is refused when the disk is nearly full, or when too much waits to be written. What platforms are to be told
-    /// of the change is kept in the same commit.
+    /// New data is refused when the disk is nearly full, or when too much waits to be written; that and what `mayRefuse` also
+    /// when the outbox is full. With an `outbox` time what changes is kept there in the same commit.
     private func change<Value: Sendable>(
         rows: Int,
         isNew: Bool = false,
-        telling: DeviceTelling? = nil,
+        outbox moment: Date? = nil,
+        mayRefuse: Bool = false,
         _ body: @escaping @Sendable (DeviceTables) throws(StoreError) -> Value
     ) async throws(StoreError) -> Value {
-        try await work(rows: rows, isNew: isNew) { (writer) throws(StoreError) in
-            let (value, told) = try writer.deviceTables().tell(telling, body)
-            try writer.keep(told)
+        let refusal = moment != nil && (isNew || mayRefuse) ? Self.outboxRefusal : nil
+        return try await work(rows: rows, isNew: isNew, refusal: refusal) { (writer) throws(StoreError) in
+            let (value, changes) = try writer.deviceTables().collecting(moment != nil, body)
+            if let moment { try writer.keep(changes, at: moment) }
             return value
+        }
+    }
+
+    /// Reads as one of a few searches at a time.
+    private func scanDevices<Value: Sendable>(
+        _ body: @escaping @Sendable (OpaquePointer, DeviceReader) throws(StoreError) -> Value
+    ) async throws(StoreError) -> Value {
+        try await scan { db in
+            guard let connection = db.sqliteConnection else { throw StoreError.closed }
+            return try body(connection, try DeviceReader(connection))
         }
     }
 

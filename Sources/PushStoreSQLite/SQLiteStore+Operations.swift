@@ -7,8 +7,22 @@ extension SQLiteStore: OperationStore {
     /// Keeps operations; refused when the disk is nearly full or more is being stored than it can follow.
     public func add(_ operations: [DeviceOperation]) async throws(StoreError) {
         guard !operations.isEmpty else { return }
-        try await work(rows: operations.count, isNew: true) { (writer) throws(StoreError) in
-            try writer.keep(operations)
+        let refusal: Refusal = { (writer) throws(StoreError) in
+            let outbox = try writer.outboxTables()
+            for operation in operations where try outbox.holds(operation.device) {
+                return try Self.outboxRefusal(writer)
+            }
+            return nil
+        }
+        try await work(rows: operations.count, isNew: true, refusal: refusal) { (writer) throws(StoreError) in
+            let outbox = try writer.outboxTables()
+            for operation in operations {
+                if try outbox.holds(operation.device) {
+                    try writer.keep([.operation(operation)], at: operation.at)
+                } else {
+                    try writer.keep([operation])
+                }
+            }
         }
     }
 
@@ -20,7 +34,7 @@ extension SQLiteStore: OperationStore {
         patience: Duration
     ) async throws(StoreError) -> [ClaimedOperation] {
         guard limit > 0 else { return [] }
-        let until = time.now.millisecondsSince1970 + patience.boundedMilliseconds
+        let until = time.steady.millisecondsSince1970 + patience.boundedMilliseconds
         while !Task.isCancelled {
             let mark = bell.mark(backend)
             let found = try await work(rows: limit, isNew: false) { (writer) throws(StoreError) in
@@ -31,7 +45,7 @@ extension SQLiteStore: OperationStore {
                     now: writer.now
                 )
             }
-            guard found.claims.isEmpty, time.now.millisecondsSince1970 < until else { return found.claims }
+            guard found.claims.isEmpty, time.steady.millisecondsSince1970 < until else { return found.claims }
             await bell.wait(backend, since: mark, until: min(until, found.next ?? until)) { setAlarm($0) }
         }
         return []
@@ -52,7 +66,7 @@ extension SQLiteStore: OperationStore {
 
     /// What waits for a device.
     public func operations(ofDevice device: String, limit: Int) async throws(StoreError) -> [WaitingOperation] {
-        try await readOperations { (connection) throws(StoreError) in
+        try await readConnection { (connection) throws(StoreError) in
             let rows = try SQLStatement(
                 connection,
                 """
@@ -81,7 +95,8 @@ extension SQLiteStore: OperationStore {
     /// Removes what waits for a backend now, in steps, between which other calls get their turn.
     public func removeOperations(of backend: String, device: String?) async throws(StoreError) -> Int {
         let last = try await work(rows: 0, isNew: false) { (writer) throws(StoreError) in
-            try writer.operationTables().newestNumber()
+            try writer.outboxTables().skip(backend, device: device)
+            return try writer.operationTables().newestNumber()
         }
         var total = 0
         var removed = 0
@@ -96,26 +111,27 @@ extension SQLiteStore: OperationStore {
         return total
     }
 
-    /// How much waits at each backend, counted along an index.
+    /// How much waits at each backend, as the tables count it.
     public func operationDepths() async throws(StoreError) -> [String: OperationDepth] {
-        try await readOperations { (connection) throws(StoreError) in
+        try await readConnection { (connection) throws(StoreError) in
             let rows = try SQLStatement(
                 connection,
                 """
-                SELECT w.backend, w.waiting, o.at FROM (SELECT backend, count(*) AS waiting, min(number) AS first
-                FROM operations INDEXED BY operation_lines GROUP BY backend) w JOIN operations o ON o.number = w.first
+                SELECT d.backend, d.waiting, (SELECT at FROM operations INDEXED BY operations_oldest
+                WHERE backend = d.backend ORDER BY number LIMIT 1) FROM operation_depths d
                 """
             )
             var found: [String: OperationDepth] = [:]
             while try rows.next() {
-                let oldest = Date(millisecondsSince1970: rows.integer(2))
+                let oldest = rows.optional(2).map { Date(millisecondsSince1970: $0) }
                 found[rows.text(0)] = OperationDepth(waiting: Int(rows.integer(1)), oldest: oldest)
             }
             return found
         }
     }
 
-    private func readOperations<Value: Sendable>(
+    /// Reads the file without GRDB's rows.
+    func readConnection<Value: Sendable>(
         _ body: @escaping @Sendable (OpaquePointer) throws(StoreError) -> Value
     ) async throws(StoreError) -> Value {
         try await read { db in

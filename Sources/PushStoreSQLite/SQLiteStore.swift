@@ -13,6 +13,8 @@ public final class SQLiteStore: NotificationStore {
     private let end = ThreadEnd()
     private let ownership: FileOwnership
     let pool: DatabasePool
+    /// Leaves half of the connections for reading to look-ups.
+    let scans = ScanGate(atOnce: OpenedStore.readers / 2)
 
     /// Opens a store, and makes the file when there is none.
     ///
@@ -202,10 +204,16 @@ public final class SQLiteStore: NotificationStore {
         return try result.get()
     }
 
+    /// Why a change cannot be made now; nil when it can.
+    typealias Refusal = @Sendable (Writer) throws(StoreError) -> StoreError?
+
     /// Hands a change of tables to the writer; new data is refused while the disk or the writer cannot take it.
+    ///
+    /// `refusal` is asked within the transaction, before anything is changed.
     func work<Value: Sendable>(
         rows: Int,
         isNew: Bool,
+        refusal: Refusal? = nil,
         _ body: @escaping @Sendable (Writer) throws(StoreError) -> Value
     ) async throws(StoreError) -> Value {
         let result = await withCheckedContinuation { (continuation: Continuation<Value>) in
@@ -214,6 +222,7 @@ public final class SQLiteStore: NotificationStore {
                 if isNew, let reason = writer.core.disk.refusal(now: writer.now) {
                     return { reply.fail(.full(reason: reason, retryAfter: .seconds(30))) }
                 }
+                if let refused = try refusal?(writer) { return { reply.fail(refused) } }
                 let value = try body(writer)
                 return { reply.succeed(value) }
             } fail: {
@@ -233,7 +242,8 @@ public final class SQLiteStore: NotificationStore {
     func look<Value: Sendable>(_ body: @escaping @Sendable (Book) -> Value) async throws(StoreError) -> Value {
         let result = await withCheckedContinuation { (continuation: Continuation<Value>) in
             let reply = Reply(continuation: continuation)
-            if !core.inbox.add(.inspect { reply.succeed(body($0)) }) { reply.fail(.closed) }
+            let look = Operation.inspect { reply.continuation.resume(returning: $0.map(body)) }
+            if !core.inbox.add(look) { look.fail(.closed) }
         }
         return try result.get()
     }
@@ -252,8 +262,19 @@ public final class SQLiteStore: NotificationStore {
         }
     }
 
+    /// Reads the file as one of a few searches at a time; what may look at many rows goes in several such steps.
+    func scan<Value: Sendable>(_ body: @escaping @Sendable (Database) throws -> Value) async throws(StoreError)
+        -> Value
+    {
+        await scans.enter()
+        defer { scans.leave() }
+        return try await read(body)
+    }
+
     var feed: EventFeed { core.feed }
     var bell: OperationBell { core.bell }
     func setAlarm(_ moment: Int64) { core.alarm.set(moment) }
     var isClosed: Bool { core.inbox.isClosed }
+    var rowsPerScan: Int { core.options.rowsPerScan }
+    var callsInInbox: Int { core.inbox.count }
 }

@@ -14,6 +14,8 @@ public struct SQLiteStoreOptions: Sendable {
     ///
     /// Its folder must exist; `-wal`, `-shm` and `.lock` files appear beside it.
     public var path: String
+    /// The version of the program, which is kept in the file; an older one that cannot read it says so.
+    public var version: String?
     /// What a commit survives.
     public var durability: Durability = .full
     /// Below so many free bytes on the disk no new work is taken; what was accepted goes on being worked off.
@@ -31,6 +33,8 @@ public struct SQLiteStoreOptions: Sendable {
     public var maximumQueuedRows = 50_000
     /// So many bytes of messages may wait for the writer; above it no new work is taken.
     public var maximumQueuedBytes = 48 << 20
+    /// So many changes of devices may wait for the planner of operations; above it devices cannot be changed.
+    public var maximumUnplannedChanges = 10_000
     /// About so many rows go into one commit, which bounds how long a call waits behind others.
     public var rowsPerCommit = 1_000
     /// So long a commit waits at most for more rows to share it, while commits are small and follow each other closely.
@@ -69,6 +73,11 @@ public struct SQLiteStoreOptions: Sendable {
     public var expiryScan = 20_000
     /// Tells the free bytes of the file system that holds a path; nil when it cannot.
     public var freeBytes: @Sendable (_ path: String) -> Int64? = DiskGuard.freeBytes
+
+    /// So many rows one read transaction of a search looks at.
+    ///
+    /// A longer one would keep the write-ahead log from starting over.
+    var rowsPerScan = 1_000
 
     /// The most pages the file may have; for tests of a disk that is really full.
     var maximumPages: Int?

@@ -1,4 +1,6 @@
+import Foundation
 import GRDB
+import PushCore
 
 /// The tables, as named steps that only ever grow: a released step is never changed, a new one is added below it.
 enum Schema {
@@ -13,8 +15,45 @@ enum Schema {
         migrator.registerMigration("6 arrivals") { try $0.execute(sql: arrivals) }
         migrator.registerMigration("7 flows") { try $0.execute(sql: flows) }
         migrator.registerMigration("8 archive") { try $0.execute(sql: archive) }
+        migrator.registerMigration("9 outbox") { try $0.execute(sql: outbox) }
         return migrator
     }
+
+    /// Refuses a file that a newer version of the program has brought up to date: this one would misread it.
+    ///
+    /// Nothing is written: a pool would already write when it opens.
+    static func refuseNewer(_ path: String) throws {
+        guard FileManager.default.fileExists(atPath: path) else { return }
+        var configuration = Configuration()
+        configuration.readonly = true
+        let file = try DatabaseQueue(path: path, configuration: configuration)
+        defer { try? file.close() }
+        try file.read { try refuseNewer($0, path: path) }
+    }
+
+    private static func refuseNewer(_ db: Database, path: String) throws {
+        guard try migrator.hasBeenSuperseded(db) else { return }
+        let unknown = try migrator.appliedIdentifiers(db).subtracting(migrator.migrations).sorted()
+        let version = try Data.fetchOne(db, sql: "SELECT value FROM state WHERE name = ?", arguments: [versionName])
+        let writer = version.map { "version \(String(decoding: $0, as: UTF8.self))" } ?? "a newer version"
+        throw StoreError.failed(
+            """
+            the store \(path) was written by \(writer), whose tables this version does not know \
+            (\(unknown.joined(separator: ", "))): start that version or a newer one, or restore a copy from before the upgrade
+            """
+        )
+    }
+
+    /// Keeps which version of the program had the file last.
+    static func note(version: String?, _ db: Database) throws {
+        guard let version else { return }
+        try db.execute(
+            sql: "INSERT OR REPLACE INTO state (name, value) VALUES (?, ?)",
+            arguments: [versionName, Data(version.utf8)]
+        )
+    }
+
+    private static let versionName = "store.version"
 
     /// One row for each recipient, but for the newest (``Arrivals``) and the plain ones that ended (``Archive``).
     ///

@@ -81,7 +81,12 @@ final class StoreStatus: Sendable {
     /// commit again.
     private static let memory: Int64 = 10_000
 
+    /// Failures are told at most this often, in milliseconds.
+    private static let pause: Int64 = 10_000
+
     private let failure = Mutex<Failure?>(nil)
+    /// When failures were told last, and how many there were since.
+    private let told = Mutex<(at: Int64?, since: Int)>((nil, 0))
     private let logger: Logger
 
     init(logger: Logger) { self.logger = logger }
@@ -95,7 +100,17 @@ final class StoreStatus: Sendable {
 
     func note(_ error: StoreError, now: Int64) {
         failure.withLock { $0 = Failure(sentence: error.description, at: now) }
-        logger.debug("a store transaction failed", metadata: ["store.error": "\(error)"])
+        let count: Int? = told.withLock { told in
+            told.since += 1
+            if let last = told.at, now >= last, now - last < Self.pause { return nil }
+            defer { told = (now, 0) }
+            return told.since
+        }
+        guard let count else { return }
+        logger.warning(
+            "store transactions failed",
+            metadata: ["store.error": "\(error)", "store.failures": "\(count)"]
+        )
     }
 
     /// Tells that the wall clock was set.

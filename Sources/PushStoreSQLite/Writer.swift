@@ -49,6 +49,8 @@ final class Writer {
     var receipts: ReceiptTables?
     /// The table of operations on devices, once it was needed.
     var operations: OperationTables?
+    /// The table of changes that are not planned, once it was needed.
+    var outbox: OutboxTables?
 
     init(core: StoreCore, connection: OpaquePointer, book: Book, opened: OpenedStore) throws(StoreError) {
         self.core = core
@@ -70,7 +72,10 @@ final class Writer {
         var gathering = Gathering(longest: core.options.longestGathering)
         while true {
             let isBusy = isHurried || !waiting.isEmpty
-            guard let arrived = core.inbox.take(isHurried: isBusy, until: pacer.deadline) else { break }
+            let remains = !waiting.isEmpty
+            guard let arrived = core.inbox.take(isHurried: isBusy, remains: remains, until: pacer.deadline) else {
+                break
+            }
             if waiting.isEmpty {
                 var gathered = arrived
                 gathering.gather(&gathered, from: core.inbox)
@@ -123,7 +128,7 @@ final class Writer {
         sendAwayImpatient()
         pacer.release()
         core.ports.flush()
-        for case .inspect(let look) in batch { look(book) }
+        for case .inspect(let look) in batch { look(.success(book)) }
     }
 
     /// Everything again, each call in a transaction of its own.

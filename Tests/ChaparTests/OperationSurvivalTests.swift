@@ -32,7 +32,9 @@ struct OperationSurvivalTests {
                 let answer = try await client.put("/v1/devices/\(id)", device.bytes)
                 #expect(answer.status == 201)
             }
-            #expect(try await Self.waiting(client, "campaigns") == 30)
+            try await Program.wait("the operations") {
+                try await Self.waiting(client, "campaigns") == 30 ? true : nil
+            }
             try await Program.wait("a try") { rig.sandbox.oneSignal.counters.writes > 0 ? true : nil }
             #expect(rig.sandbox.oneSignal.players.isEmpty)
             await client.close()

@@ -83,6 +83,20 @@ struct ArrivalTests {
         }
     }
 
+    @Test("Each of many that came together is found, whatever their order", arguments: [false, true])
+    func manyTogether(isReversed: Bool) async throws {
+        try await Self.with { store, _, time in
+            let new = (0..<50).map { store.sample(time, name: "n\($0)-") }
+            _ = try await store.enqueue(EnqueueBatch(isReversed ? new.reversed() : new))
+            #expect(try await Self.rows(store) == (1, 0))
+            for one in new { #expect(try await store.notification(one.id)?.id == one.id) }
+            let highest = NotificationID(rawValue: (new.last?.id.rawValue ?? 0) + 1)
+            #expect(try await store.notification(highest) == nil)
+            try await store.record(try await store.claimNow(20).map(Self.end))
+            for one in new { #expect(try await store.notification(one.id)?.counts.values.reduce(0, +) == 1) }
+        }
+    }
+
     @Test("After a crash each is there once, and what was claimed is known")
     func crash() async throws {
         try await Self.with { options in

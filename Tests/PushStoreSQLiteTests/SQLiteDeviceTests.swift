@@ -18,6 +18,17 @@ struct SQLiteDeviceTests {
         }
     }
 
+    @Test("Lists and counts are the same when they take many steps", arguments: DeviceStoreConformance.cases)
+    func contractInSteps(_ check: DeviceStoreConformanceCase) async throws {
+        try await TemporaryFolder.use { folder in
+            var options = SQLiteStoreOptions(path: folder + "/store.db")
+            options.rowsPerScan = 2
+            let store = try SQLiteStore(options)
+            try await check.run(store)
+            await store.close()
+        }
+    }
+
     @Test("The registry in memory keeps it too", arguments: DeviceStoreConformance.cases)
     func contractInMemory(_ check: DeviceStoreConformanceCase) async throws { try await check.run(MemoryDeviceStore()) }
 

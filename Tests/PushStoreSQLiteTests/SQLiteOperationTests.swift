@@ -73,6 +73,8 @@ struct SQLiteOperationTests {
             WHERE backend = 'a' AND number <= 5 ORDER BY device, number LIMIT 9
             """,
             "SELECT number FROM operations INDEXED BY operations_of WHERE device = 'a' ORDER BY number LIMIT 9",
+            "SELECT at FROM operations INDEXED BY operations_oldest WHERE backend = 'a' ORDER BY number LIMIT 1",
+            "SELECT 1 FROM outbox_changes WHERE device = 'a' LIMIT 1",
         ]
     )
     func plans(sql: String) throws {

@@ -63,6 +63,14 @@ struct SchemaTests {
         ),
         ("6 arrivals", ["arrivals": ["number", "packed"]]),
         ("7 flows", ["flows": ["number", "backend", "urgent", "caller"], "moves": ["backend", "target"]]),
+        ("8 archive", ["archive": ["number", "first", "last", "at", "packed"]]),
+        (
+            "9 outbox",
+            [
+                "outbox_changes": ["number", "device", "at", "backend", "old", "new", "operation", "skipped"],
+                "operation_depths": ["backend", "waiting"],
+            ]
+        ),
     ]
 
     @Test("Steps are only ever added")
@@ -103,7 +111,15 @@ struct SchemaTests {
             """,
             "SELECT token FROM device_tokens WHERE device = 1 ORDER BY service",
             "SELECT device FROM device_tokens WHERE hash = 1 AND service = 'ios-apns' AND token = 'a'",
-            "UPDATE device_tokens SET held = 1 WHERE backend = 'ios' AND held = 0 AND buried >= 5",
+            """
+            UPDATE device_tokens INDEXED BY tombstones_since SET held = 1
+            WHERE backend = 'ios' AND held = 0 AND buried >= 5
+            """,
+            "SELECT min(backend) FROM device_tokens INDEXED BY tombstones WHERE backend > 'a'",
+            """
+            SELECT device, reason, buried FROM device_tokens INDEXED BY tombstones
+            WHERE backend = 'ios' AND held = 1 AND device > 3 ORDER BY device
+            """,
             """
             SELECT token FROM device_tokens INDEXED BY tombstones CROSS JOIN devices d ON d.number = device
             WHERE backend = 'ios' AND held = 1 AND device > 3 ORDER BY device

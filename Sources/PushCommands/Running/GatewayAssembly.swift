@@ -101,6 +101,7 @@ extension SQLiteStoreOptions {
     /// The options that a configuration's section `store` asks for.
     init(_ store: GatewayConfiguration.Store) {
         self.init(path: store.path)
+        version = BuildInfo.current.version
         durability = store.durability == .full ? .full : .normal
         minimumFreeBytes = store.minimumFreeBytes
         maximumWaiting = store.maximumWaiting

@@ -1,11 +1,5 @@
 public import Foundation
 
-/// Says what platforms are to be told when a device changes, given how it was and how it is now; nil where there is none.
-///
-/// Asked within the store's transaction, also about devices that lose a token to another one, and perhaps more than once,
-/// since a transaction may be repeated: it must be quick and do nothing but answer.
-public typealias DeviceTelling = @Sendable (_ old: Device?, _ new: Device?) -> [DeviceOperation]
-
 /// The device registry: who has which devices, which tokens they registered, which of those are dead.
 ///
 /// What every implementation promises, checked by the conformance suite of `PushTesting`:
@@ -14,9 +8,12 @@ public typealias DeviceTelling = @Sendable (_ old: Device?, _ new: Device?) -> [
 ///   registered it at a later time. A device has at most one token of a service.
 /// * A refusal buries a token only where it was registered at or before the time the platform gave, so a device that
 ///   registered again meanwhile stays valid. Registering a token at a later time than its tombstone's ends the tombstone.
-/// * Nothing but ``delete(_:telling:)`` removes a device: a dead token is marked, never dropped.
+/// * Nothing but ``delete(_:outbox:)`` removes a device: a dead token is marked, never dropped.
 /// * Memory does not grow with the number of devices.
-/// * What a ``DeviceTelling`` asks for is kept in the same commit as the change it is about (``OperationStore``).
+/// * A call with an `outbox` time keeps what it changes in the same commit, as an ``OutboxChange`` of that time, also for
+///   devices that lose a token to another one (``OperationStore/unplannedChanges(limit:patience:)``). No plugin is asked.
+/// * The outbox is bounded: a call that would add to a full one is refused with ``StoreError/full(reason:retryAfter:)``.
+///   What platforms say about tokens is kept nevertheless; there are no more of these changes than tokens.
 ///
 /// Times are kept to the millisecond.
 public protocol DeviceStore: Sendable {
@@ -24,25 +21,24 @@ public protocol DeviceStore: Sendable {
     ///
     /// At most 1,000 at a time; of a repeated id the last counts. ``Device/createdAt`` of a device that exists is kept.
     /// A tombstone stays on a token that is registered again at or before the tombstone's time, wherever it was before.
-    func put(_ devices: [Device], telling: DeviceTelling?) async throws(StoreError) -> [DevicePut]
+    func put(_ devices: [Device], outbox: Date?) async throws(StoreError) -> [DevicePut]
 
     /// Reads, changes and writes back one device in one transaction; nil when there is none.
     ///
-    /// The rules of ``put(_:telling:)`` hold for what `change` leaves; it cannot change the id or the time of creation.
+    /// The rules of ``put(_:outbox:)`` hold for what `change` leaves; it cannot change the id or the time of creation.
     func patch(
         _ id: String,
-        telling: DeviceTelling?,
+        outbox: Date?,
         _ change: @escaping @Sendable (inout Device) -> Void
     ) async throws(StoreError) -> Device?
 
     /// Removes a device with its tokens; false when there was none.
-    func delete(_ id: String, telling: DeviceTelling?) async throws(StoreError) -> Bool
+    func delete(_ id: String, outbox: Date?) async throws(StoreError) -> Bool
 
-    /// Asks what is to be told about devices as if nobody knew of them yet, and keeps it; those that do not exist are
-    /// passed over.
+    /// Puts devices into the outbox for one backend as if they were new; those that do not exist are passed over.
     ///
-    /// For platforms that are new; returns how many operations there were.
-    func introduce(_ ids: [String], telling: @escaping DeviceTelling) async throws(StoreError) -> Int
+    /// For platforms that are new; returns how many devices there were.
+    func introduce(_ ids: [String], to backend: String, at moment: Date) async throws(StoreError) -> Int
 
     /// The devices with these ids, by id, in one read; those that do not exist are missing.
     ///
@@ -66,9 +62,9 @@ public protocol DeviceStore: Sendable {
     ///
     /// Returns the tokens that were alive before; one that is dead already is not told of again. A tombstone that was
     /// held back becomes a real one.
-    func bury(_ refusals: [TokenRefusal], telling: DeviceTelling?) async throws(StoreError) -> [BuriedToken]
+    func bury(_ refusals: [TokenRefusal], outbox: Date?) async throws(StoreError) -> [BuriedToken]
 
-    /// As ``bury(_:telling:)``, but the tombstones are held back: the tokens count as alive.
+    /// As ``bury(_:outbox:)``, but the tombstones are held back: the tokens count as alive.
     ///
     /// A token that is dead already stays dead.
     /// - Returns: How many tombstones are new.
@@ -92,7 +88,7 @@ public protocol DeviceStore: Sendable {
     /// Makes up to `limit` held tombstones of a backend real ones.
     ///
     /// - Returns: The tokens that are dead now; call again until there are none.
-    func release(heldOf backend: String, limit: Int, telling: DeviceTelling?) async throws(StoreError) -> [BuriedToken]
+    func release(heldOf backend: String, limit: Int, outbox: Date?) async throws(StoreError) -> [BuriedToken]
 
     /// Forgets up to `limit` held tombstones of a backend: the tokens were alive and stay so.
     ///
@@ -104,7 +100,7 @@ extension DeviceStore {
     /// Creates or replaces devices without telling anybody.
     @discardableResult
     public func put(_ devices: [Device]) async throws(StoreError) -> [DevicePut] {
-        try await put(devices, telling: nil)
+        try await put(devices, outbox: nil)
     }
 
     /// Changes a device without telling anybody.
@@ -112,20 +108,20 @@ extension DeviceStore {
         _ id: String,
         _ change: @escaping @Sendable (inout Device) -> Void
     ) async throws(StoreError) -> Device? {
-        try await patch(id, telling: nil, change)
+        try await patch(id, outbox: nil, change)
     }
 
     /// Removes a device without telling anybody.
-    public func delete(_ id: String) async throws(StoreError) -> Bool { try await delete(id, telling: nil) }
+    public func delete(_ id: String) async throws(StoreError) -> Bool { try await delete(id, outbox: nil) }
 
     /// Puts tombstones without telling anybody.
     public func bury(_ refusals: [TokenRefusal]) async throws(StoreError) -> [BuriedToken] {
-        try await bury(refusals, telling: nil)
+        try await bury(refusals, outbox: nil)
     }
 
     /// Makes held tombstones real without telling anybody.
     public func release(heldOf backend: String, limit: Int) async throws(StoreError) -> [BuriedToken] {
-        try await release(heldOf: backend, limit: limit, telling: nil)
+        try await release(heldOf: backend, limit: limit, outbox: nil)
     }
 
     /// The device with this id; nil when there is none.

@@ -10,8 +10,12 @@ public import Foundation
 /// * A registration adds nothing when the last of its line is one of the same user that nobody has claimed: the device is
 ///   looked at when it is carried out, so it says the same.
 /// * Memory and the cost of a claim do not grow with the number of waiting operations.
+/// * A change of a device is in the outbox until it is planned, and survives any crash there. Its operations come after those
+///   of all older changes of the device, and before whatever is added later.
 public protocol OperationStore: Sendable {
     /// Keeps operations, all of them or none, in the order given, after those that wait.
+    ///
+    /// Those of a device with a change that is not planned wait behind it in the outbox.
     func add(_ operations: [DeviceOperation]) async throws(StoreError)
 
     /// Takes up to `limit` operations of a backend that are due, the longest due first, under a lease.
@@ -30,10 +34,27 @@ public protocol OperationStore: Sendable {
     func operations(ofDevice device: String, limit: Int) async throws(StoreError) -> [WaitingOperation]
 
     /// Removes what waits for a backend, of one device or of all; returns how many there were.
+    ///
+    /// The backend does not hear either of what is in the outbox now, which is not counted.
     func removeOperations(of backend: String, device: String?) async throws(StoreError) -> Int
 
     /// How many wait at each backend, and since when the oldest.
     func operationDepths() async throws(StoreError) -> [String: OperationDepth]
+
+    // MARK: Outbox
+
+    /// The oldest changes that are not planned, in order, at most `limit`.
+    ///
+    /// Waits for one up to `patience`; returns nothing then or when the task is cancelled.
+    func unplannedChanges(limit: Int, patience: Duration) async throws(StoreError) -> [OutboxChange]
+
+    /// Puts the operations of plans in the place of their changes, all in one commit.
+    ///
+    /// A plan whose change is not there any more adds nothing: it was planned already.
+    func commit(_ plans: [OutboxPlan]) async throws(StoreError)
+
+    /// How many changes are not planned, of one device or of all; it may say a few too many, but none only when there is none.
+    func unplannedCount(ofDevice device: String?) async throws(StoreError) -> Int
 }
 
 /// An operation under a lease.
@@ -61,7 +82,7 @@ public struct OperationResult: Sendable {
     public enum Ending: Sendable, Hashable {
         /// It is over: taken, refused, or tried too often.
         case over
-        /// It waits until a moment.
+        /// It waits until a moment, which is a steady time (``TimeSource/steady``).
         case again(at: Date)
         /// It was not tried, for instance because the process ends: it is due at once and the try does not count.
         case untried
@@ -90,7 +111,7 @@ public struct WaitingOperation: Sendable, Hashable {
     public var operation: DeviceOperation
     /// How often it was tried.
     public var attempts: Int
-    /// When it is due; nil while an older one of its device waits.
+    /// When it is due, as a steady time (``TimeSource/steady``); nil while an older one of its device waits.
     public var due: Date?
 
     /// Makes an entry.

@@ -40,7 +40,7 @@ struct DeviceBatchAPI: Sendable {
             var results: [DevicePut] = []
             do throws(StoreError) {
                 if !devices.isEmpty {
-                    results = try await state.devices.put(devices, telling: state.telling)
+                    results = try await state.devices.put(devices, outbox: state.outbox)
                 }
             } catch {
                 throw Problem(ofDevices: error)

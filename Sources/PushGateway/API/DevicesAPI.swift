@@ -82,7 +82,7 @@ struct DevicesAPI: Sendable {
         let change = try await change(of: id, request, scope, at: now)
         let device = change.device(id, at: now)
         let results = try await store { (devices) throws(StoreError) in
-            try await devices.put([device], telling: state.telling)
+            try await devices.put([device], outbox: state.outbox)
         }
         guard let result = results.first else { throw Problem(.failed("the store gave no answer")) }
         var response = Response.json(result.isNew ? .created : .ok) { result.device.write(to: &$0) }
@@ -95,7 +95,7 @@ struct DevicesAPI: Sendable {
         let change = try await change(of: id, request, scope, at: now)
         if change.attributes.value != nil { try await requireRoom(for: change, in: id) }
         let device = try await store { (devices) throws(StoreError) in
-            try await devices.patch(id, telling: state.telling) { change.apply(to: &$0, at: now) }
+            try await devices.patch(id, outbox: state.outbox) { change.apply(to: &$0, at: now) }
         }
         guard let device else { throw .unknownDevice(id) }
         return Response.json { device.write(to: &$0) }
@@ -116,7 +116,7 @@ struct DevicesAPI: Sendable {
 
     private func delete(_ id: String) async throws(Problem) -> Response {
         guard !state.isDraining else { throw .draining }
-        guard try await store({ (devices) throws(StoreError) in try await devices.delete(id, telling: state.telling) })
+        guard try await store({ (devices) throws(StoreError) in try await devices.delete(id, outbox: state.outbox) })
         else {
             throw .unknownDevice(id)
         }

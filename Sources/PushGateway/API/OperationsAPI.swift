@@ -65,6 +65,7 @@ struct OperationsAPI: Sendable {
             lanes: lanes.lanes,
             depths: depths,
             operations: try? await state.devices.operationDepths(),
+            unplanned: try? await state.devices.unplannedCount(ofDevice: nil),
             ledger: metrics.ledger,
             load: admission.load
         ).write(to: &text)

@@ -1,3 +1,4 @@
+public import Foundation
 public import Logging
 public import PushCore
 internal import Synchronization
@@ -42,7 +43,7 @@ public final class Dispatcher: LaneObserver, Sendable {
         time: any TimeSource,
         observer: any DispatchObserver = SilentObserver(),
         logger: Logger,
-        telling: @escaping @Sendable () -> DeviceTelling? = { nil },
+        outbox: @escaping @Sendable () -> Date? = { nil },
         decode: @escaping @Sendable ([UInt8]) throws -> PushNotification
     ) {
         self.store = store
@@ -60,7 +61,7 @@ public final class Dispatcher: LaneObserver, Sendable {
             time: time,
             observer: observer,
             logger: logger,
-            telling: telling
+            outbox: outbox
         ) {
             recorder.append([], events: $0)
         }

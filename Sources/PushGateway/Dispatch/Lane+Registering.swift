@@ -24,6 +24,9 @@ extension Lane {
             if isExpected != true {
                 let waiting = try? await operations.operations(ofDevice: id, limit: 100)
                 isExpected = waiting?.contains { $0.operation.backend == name && $0.operation.kind == .register }
+                if isExpected != true {
+                    isExpected = (try? await operations.unplannedCount(ofDevice: id)).map { $0 > 0 }
+                }
             }
             guard isExpected == true else { continue }
             let refusal = Refusal(

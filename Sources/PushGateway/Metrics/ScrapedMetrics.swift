@@ -11,6 +11,8 @@ struct ScrapedMetrics {
     let depths: [String: LaneDepth]?
     /// How many operations wait for each backend; nil while the store fails.
     var operations: [String: OperationDepth]?
+    /// How many changes of devices are not planned; nil while the store fails.
+    var unplanned: Int?
     let ledger: Ledger
     let load: (requests: Int, streams: Int)
 
@@ -27,6 +29,10 @@ struct ScrapedMetrics {
             for (name, depth) in operations.sorted(by: { $0.key < $1.key }) {
                 text.sample("chapar_operations_waiting", label(name), Double(depth.waiting))
             }
+        }
+        if let unplanned {
+            text.family("chapar_device_changes_unplanned", .gauge, "Changes of devices that wait for the planner.")
+            text.sample("chapar_device_changes_unplanned", Double(unplanned))
         }
         writeLanes(to: &text)
         writeBackends(to: &text)

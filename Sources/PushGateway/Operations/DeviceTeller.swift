@@ -24,16 +24,21 @@ struct DeviceTeller: Sendable {
         }
     }
 
-    /// What a store asks about changes that are made now; nil when no platform wants to know.
-    func telling(at now: Date) -> DeviceTelling? {
-        guard !listeners.isEmpty else { return nil }
-        return { old, new in listeners.flatMap { operations($0, old, new, at: now) } }
-    }
+    /// Whether a platform wants to know of changes.
+    var isNeeded: Bool { !listeners.isEmpty }
 
-    /// What a store asks about devices that one backend hears of for the first time; nil when it does not want to.
-    func introducing(to backend: String, at now: Date) -> DeviceTelling? {
-        guard let listener = listeners.first(where: { $0.backend == backend }) else { return nil }
-        return { _, new in operations(listener, nil, new, at: now) }
+    /// Whether a backend hears of devices.
+    func tells(_ backend: String) -> Bool { listeners.contains { $0.backend == backend } }
+
+    /// What platforms are to be told of a change; asks plugins, which may take long.
+    func operations(for change: OutboxChange) -> [DeviceOperation] {
+        switch change.content {
+        case .device(let old, let new):
+            listeners.flatMap { operations($0, old, new, at: change.at) }
+        case .introduction(let device, let backend):
+            listeners.filter { $0.backend == backend }.flatMap { operations($0, nil, device, at: change.at) }
+        case .operation(let operation): [operation]
+        }
     }
 
     private func operations(

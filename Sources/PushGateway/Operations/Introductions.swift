@@ -64,15 +64,17 @@ actor Introductions {
             await save()
             logger.notice("every device is introduced to a backend", metadata: ["backend": "\(backend)"])
         }
+        guard teller.tells(backend) else { return }
         while !Task.isCancelled, let own = progress?[backend], own.stamp == stamp, !own.isDone {
             do throws(StoreError) {
-                guard try await store.operationDepths()[backend]?.waiting ?? 0 < Self.fullBackend else {
+                guard try await store.operationDepths()[backend]?.waiting ?? 0 < Self.fullBackend,
+                    try await store.unplannedCount(ofDevice: nil) < Self.fullBackend
+                else {
                     try? await time.sleep(for: Self.rest)
                     continue
                 }
                 let page = try await store.list(DeviceQuery(), after: own.after, limit: Self.page)
-                guard let telling = teller.introducing(to: backend, at: time.now) else { return }
-                _ = try await store.introduce(page.devices.map(\.id), telling: telling)
+                _ = try await store.introduce(page.devices.map(\.id), to: backend, at: time.now)
                 guard progress?[backend]?.stamp == stamp else { return }
                 progress?[backend]?.after = page.next
                 progress?[backend]?.isDone = page.next == nil

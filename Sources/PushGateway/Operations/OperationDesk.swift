@@ -23,6 +23,7 @@ public final class OperationDesk: Sendable {
     private let logger: Logger
     private let around: OperationLane.Surroundings
     private let introductions: Introductions
+    private let planner: OutboxPlanner
     private let lanes = Mutex(Lanes())
     private let commands: AsyncStream<Command>
     private let commander: AsyncStream<Command>.Continuation
@@ -38,6 +39,7 @@ public final class OperationDesk: Sendable {
         self.logger = logger
         let introductions = Introductions(store: state.devices, state: state.store, time: state.time, logger: logger)
         self.introductions = introductions
+        planner = OutboxPlanner(store: state.devices, time: state.time, logger: logger) { state.snapshot.teller }
         around = OperationLane.Surroundings(
             store: state.devices,
             outcomes: state.outcomes,
@@ -52,6 +54,20 @@ public final class OperationDesk: Sendable {
     /// Works until `stop` or cancellation.
     public func run() async {
         commander.yield(.install)
+        await withTaskGroup(of: Void.self) { planning in
+            planning.addTask { [planner] in await planner.run() }
+            await runLanes()
+            planning.cancelAll()
+        }
+        let waiters = lanes.withLock { lanes in
+            lanes.hasEnded = true
+            defer { lanes.waiters = [] }
+            return lanes.waiters
+        }
+        for waiter in waiters { waiter.resume() }
+    }
+
+    private func runLanes() async {
         await withTaskGroup(of: Void.self) { group in
             await withTaskCancellationHandler {
                 for await command in commands {
@@ -64,12 +80,6 @@ public final class OperationDesk: Sendable {
             for lane in lanes.withLock({ $0.current }) { lane.stop() }
             await group.waitForAll()
         }
-        let waiters = lanes.withLock { lanes in
-            lanes.hasEnded = true
-            defer { lanes.waiters = [] }
-            return lanes.waiters
-        }
-        for waiter in waiters { waiter.resume() }
     }
 
     /// Puts the backends of the configuration in force in the place of those before.

@@ -81,9 +81,9 @@ final class OperationLane: Sendable {
 
     /// Waits until nothing is under way, or the time for that is over.
     private func settleDown() async {
-        let end = around.time.now.addingTimeInterval(Self.grace.inSeconds)
-        while !Task.isCancelled, state.withLock({ $0.inFlight }) > 0, around.time.now < end {
-            await nap.rest(.seconds(max(0, end.timeIntervalSince(around.time.now))), around.time)
+        let end = around.time.steady.addingTimeInterval(Self.grace.inSeconds)
+        while !Task.isCancelled, state.withLock({ $0.inFlight }) > 0, around.time.steady < end {
+            await nap.rest(.seconds(max(0, end.timeIntervalSince(around.time.steady))), around.time)
         }
     }
 
@@ -105,7 +105,7 @@ final class OperationLane: Sendable {
     }
 
     private func step() -> Step {
-        let now = around.time.now
+        let now = around.time.steady
         return state.withLock { state in
             if state.isStopped || Task.isCancelled { return .stop }
             if let until = state.pause.until, until > now { return .wait(.seconds(until.timeIntervalSince(now))) }
@@ -205,11 +205,12 @@ final class OperationLane: Sendable {
             if Task.isCancelled || isStopped && error.isPassing {
                 return await write(OperationResult(claim, .untried))
             }
-            noteFailure(error, at: now)
-            report = self.report(claim, error, at: now)
+            noteFailure(error)
+            report = self.report(claim, error)
         }
         let event = EventJSON.operation(claim, backend: name, report, at: now)
-        let ending: OperationResult.Ending = report.nextAttempt.map { .again(at: $0) } ?? .over
+        let ending: OperationResult.Ending =
+            report.pause.map { .again(at: around.time.steady.addingTimeInterval($0.inSeconds)) } ?? .over
         if case .failure(let error) = answer, error.code == .credentialsRefused, claim.operation.kind == .register {
             await around.doubt(name)
         }
@@ -222,7 +223,7 @@ final class OperationLane: Sendable {
         }
     }
 
-    private func report(_ claim: ClaimedOperation, _ error: PushError, at now: Date) -> OperationReport {
+    private func report(_ claim: ClaimedOperation, _ error: PushError) -> OperationReport {
         let policy = backend.operationPolicy
         let pause =
             error.isPassing
@@ -230,11 +231,12 @@ final class OperationLane: Sendable {
         var report = OperationReport(pause == nil ? .failed : .retry, reason: error.reason ?? error.code.rawValue)
         report.code = error.code.rawValue
         report.message = error.message
-        report.nextAttempt = pause.map { now.addingTimeInterval($0.inSeconds) }
+        report.pause = pause
         return report
     }
 
-    private func noteFailure(_ error: PushError, at now: Date) {
+    private func noteFailure(_ error: PushError) {
+        let now = around.time.steady
         let (isPaused, look) = state.withLock { state in (state.pause.note(error, at: now), state.look) }
         guard isPaused else { return }
         look?.cancel()
@@ -272,7 +274,8 @@ struct OperationReport: Sendable {
     var reason: String?
     var code: String?
     var message: String?
-    var nextAttempt: Date?
+    /// How long it waits for the next attempt; nil when there is none.
+    var pause: Duration?
     var detail: JSONObject
 
     init(_ outcome: Outcome, reason: String? = nil, detail: JSONObject = JSONObject()) {

@@ -5,6 +5,8 @@ internal import PushCore
 ///
 /// A quota or refused credentials pause the whole backend. Other failures are each operation's own business, since they may
 /// be about one device; only when nothing but failures comes it gets fewer.
+///
+/// Times are steady ones (``TimeSource/steady``).
 struct OperationPause: Sendable {
     /// As many operations as a backend has at a time.
     static let widest = 32

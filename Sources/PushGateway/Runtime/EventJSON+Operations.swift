@@ -30,9 +30,9 @@ extension EventJSON {
         text("reason", report.reason)
         text("code", report.code)
         text("message", report.message)
-        if let moment = report.nextAttempt {
+        if let pause = report.pause {
             writer.name("next_attempt_at")
-            RFC3339.write(moment, to: &writer)
+            RFC3339.write(time.addingTimeInterval(pause.inSeconds), to: &writer)
         }
         if !report.detail.isEmpty {
             writer.name("detail")

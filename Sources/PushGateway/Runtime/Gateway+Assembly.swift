@@ -37,7 +37,7 @@ extension Gateway {
             time: time,
             observer: metrics,
             logger: logger,
-            telling: { [state] in state.telling }
+            outbox: { [state] in state.outbox }
         ) { stored in try NotificationContent.decode(stored) }
         let api = GatewayAPI(state: state, lanes: dispatcher, metrics: metrics, knownKinds: knownKinds, logger: logger)
         let front = api.makeApplication(onListening: onListening)

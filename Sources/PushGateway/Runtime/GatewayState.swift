@@ -34,8 +34,8 @@ public final class GatewayState: Sendable {
     /// The configuration in force.
     public var snapshot: GatewaySnapshot { current.withLock { $0 } }
 
-    /// What a store asks about devices that change now; nil when no platform wants to know.
-    var telling: DeviceTelling? { snapshot.teller.telling(at: time.now) }
+    /// The time under which devices that change now go into the outbox; nil when no platform wants to know.
+    var outbox: Date? { snapshot.teller.isNeeded ? time.now : nil }
 
     /// Puts another configuration in force and gives back the one before.
     @discardableResult

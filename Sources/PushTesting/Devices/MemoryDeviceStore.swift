@@ -33,8 +33,8 @@ public final class MemoryDeviceStore: DeviceStore {
     public func fail(_ error: StoreError?) { contents.withLock { $0.failure = error } }
 
     /// Creates or replaces devices.
-    public func put(_ devices: [Device], telling: DeviceTelling?) async throws(StoreError) -> [DevicePut] {
-        try use(telling) { contents in
+    public func put(_ devices: [Device], outbox: Date?) async throws(StoreError) -> [DevicePut] {
+        try use(outbox) { contents in
             let results = devices.map { Self.put($0, &contents) }
             // A later device of the same call may have taken a token away.
             return results.map { DevicePut(contents.device($0.device.id) ?? $0.device, isNew: $0.isNew) }
@@ -44,10 +44,10 @@ public final class MemoryDeviceStore: DeviceStore {
     /// Changes a device.
     public func patch(
         _ id: String,
-        telling: DeviceTelling?,
+        outbox: Date?,
         _ change: @escaping @Sendable (inout Device) -> Void
     ) async throws(StoreError) -> Device? {
-        try use(telling) { contents in
+        try use(outbox) { contents in
             guard let old = contents.device(id) else { return nil }
             var new = old
             change(&new)
@@ -57,8 +57,8 @@ public final class MemoryDeviceStore: DeviceStore {
     }
 
     /// Removes a device.
-    public func delete(_ id: String, telling: DeviceTelling?) async throws(StoreError) -> Bool {
-        try use(telling) { contents in
+    public func delete(_ id: String, outbox: Date?) async throws(StoreError) -> Bool {
+        try use(outbox) { contents in
             guard let place = contents.places.removeValue(forKey: id) else { return false }
             for token in contents.devices.removeValue(forKey: place)?.tokens ?? [] {
                 contents.owners[token.token] = nil
@@ -67,16 +67,15 @@ public final class MemoryDeviceStore: DeviceStore {
         }
     }
 
-    /// Tells about devices as if they were new.
-    public func introduce(_ ids: [String], telling: @escaping DeviceTelling) async throws(StoreError) -> Int {
-        let now = time.now
-        let told = try use { contents in
-            let told = ids.compactMap { contents.device($0) }.flatMap { telling(nil, $0) }
-            contents.operations.add(told, now: now)
-            return told
+    /// Puts devices into the outbox as if they were new.
+    public func introduce(_ ids: [String], to backend: String, at moment: Date) async throws(StoreError) -> Int {
+        let devices = try use { contents in
+            let devices = ids.compactMap { contents.device($0) }
+            for device in devices { contents.operations.keep(.introduction(device, backend: backend), at: moment) }
+            return devices
         }
-        wake(told)
-        return told.count
+        wake()
+        return devices.count
     }
 
     /// The devices with these ids.
@@ -119,8 +118,8 @@ public final class MemoryDeviceStore: DeviceStore {
     }
 
     /// Puts tombstones.
-    public func bury(_ refusals: [TokenRefusal], telling: DeviceTelling?) async throws(StoreError) -> [BuriedToken] {
-        try use(telling) { Self.refuse(refusals, isHeld: false, &$0) }
+    public func bury(_ refusals: [TokenRefusal], outbox: Date?) async throws(StoreError) -> [BuriedToken] {
+        try use(outbox) { Self.refuse(refusals, isHeld: false, &$0) }
     }
 
     /// Puts held tombstones.
@@ -196,9 +195,9 @@ public final class MemoryDeviceStore: DeviceStore {
     public func release(
         heldOf backend: String,
         limit: Int,
-        telling: DeviceTelling?
+        outbox: Date?
     ) async throws(StoreError) -> [BuriedToken] {
-        try use(telling) { contents in
+        try use(outbox) { contents in
             contents.change(limit) { token in
                 guard token.tombstone?.backend == backend, token.tombstone?.isHeld == true else { return false }
                 token.tombstone?.isHeld = false
@@ -218,25 +217,22 @@ public final class MemoryDeviceStore: DeviceStore {
         }
     }
 
-    /// Changes devices, and keeps what is to be told of it, device by device in the order of registration.
+    /// Changes devices, and puts what changed into the outbox, device by device in the order of registration.
     private func use<Value: Sendable>(
-        _ telling: DeviceTelling?,
+        _ outbox: Date?,
         _ body: (inout Contents) -> Value
     ) throws(StoreError) -> Value {
-        guard let telling else { return try use(body) }
-        let now = time.now
-        let (value, told) = try use { contents in
+        guard let outbox else { return try use(body) }
+        let value = try use { contents in
             let before = contents.devices
             let value = body(&contents)
-            var told: [DeviceOperation] = []
-            for place in Set(before.keys).union(contents.devices.keys).sorted()
-            where before[place] != contents.devices[place] {
-                told += telling(before[place], contents.devices[place])
+            for place in Set(before.keys).union(contents.devices.keys).sorted() {
+                let change = OutboxChange.Content(from: before[place], to: contents.devices[place])
+                if let change { contents.operations.keep(change, at: outbox) }
             }
-            contents.operations.add(told, now: now)
-            return (value, told)
+            return value
         }
-        wake(told)
+        wake()
         return value
     }
 

@@ -15,13 +15,42 @@ struct MemoryOperations {
     var entries: [Entry] = []
     var events: [[UInt8]] = []
     var waiters: [UInt64: Task<Void, any Error>] = [:]
+    /// What is not planned yet, with the backends that must not hear of it.
+    var unplanned: [(change: OutboxChange, skipped: Set<String>)] = []
     private var last: Int64 = 0
+    private var lastChange: Int64 = 0
     private var lastWaiter: UInt64 = 0
 
-    /// The next number of somebody who waits.
-    mutating func makeWaiter() -> UInt64 {
+    /// Somebody who waits for so long, or until there is something new.
+    mutating func makeWaiter(_ span: Duration, _ time: any TimeSource) -> MemoryWaiter {
         lastWaiter += 1
-        return lastWaiter
+        // Awaited by whoever asked; a task, so that whoever adds something can end it.
+        let sleep = Task { try await time.sleep(for: span) }
+        waiters[lastWaiter] = sleep
+        return MemoryWaiter(id: lastWaiter, sleep: sleep)
+    }
+
+    /// Puts a change into the outbox.
+    mutating func keep(_ content: OutboxChange.Content, at moment: Date) {
+        lastChange += 1
+        unplanned.append((OutboxChange(number: lastChange, at: moment, content: content), []))
+    }
+
+    /// Keeps operations, those behind a change of their device in the outbox.
+    mutating func accept(_ operations: [DeviceOperation], now: Date) {
+        for operation in operations {
+            if unplanned.contains(where: { $0.change.content.device == operation.device }) {
+                keep(.operation(operation), at: operation.at)
+            } else {
+                add([operation], now: now)
+            }
+        }
+    }
+
+    mutating func commit(_ plan: OutboxPlan, now: Date) {
+        guard let place = unplanned.firstIndex(where: { $0.change.number == plan.change }) else { return }
+        let skipped = unplanned.remove(at: place).skipped
+        add(plan.operations.filter { !skipped.contains($0.backend) }, now: now)
     }
 
     mutating func add(_ operations: [DeviceOperation], now: Date) {
@@ -98,9 +127,9 @@ extension MemoryDeviceStore: OperationStore {
 
     /// Keeps operations.
     public func add(_ operations: [DeviceOperation]) async throws(StoreError) {
-        let now = time.now
-        try use { $0.operations.add(operations, now: now) }
-        wake(operations)
+        let now = time.steady
+        try use { $0.operations.accept(operations, now: now) }
+        wake()
     }
 
     /// Takes what is due, and waits for some when there is none.
@@ -110,38 +139,29 @@ extension MemoryDeviceStore: OperationStore {
         lease: Duration,
         patience: Duration
     ) async throws(StoreError) -> [ClaimedOperation] {
-        let until = time.now.addingTimeInterval(patience.inSeconds)
+        let until = time.steady.addingTimeInterval(patience.inSeconds)
         while !Task.isCancelled {
-            let now = time.now
-            let (claims, waiter) = try use { contents -> ([ClaimedOperation], (UInt64, Task<Void, any Error>)?) in
+            let now = time.steady
+            let (claims, waiter) = try use { contents -> ([ClaimedOperation], MemoryWaiter?) in
                 let claims = contents.operations.claim(of: backend, limit: limit, lease: lease, now: now)
                 guard claims.isEmpty, now < until else { return (claims, nil) }
                 let heads = contents.operations.entries.filter {
                     $0.operation.backend == backend && contents.operations.isHead($0)
                 }
                 let end = heads.map(\.due).reduce(until) { min($0, $1) }
-                let id = contents.operations.makeWaiter()
-                // Awaited below; a task, so that whoever adds something can end it.
-                let sleep = Task { [time] in try await time.sleep(for: .seconds(end.timeIntervalSince(now))) }
-                contents.operations.waiters[id] = sleep
-                return (claims, (id, sleep))
+                return (claims, contents.operations.makeWaiter(.seconds(end.timeIntervalSince(now)), time))
             }
-            guard let (id, sleep) = waiter else { return claims }
-            await withTaskCancellationHandler {
-                _ = try? await sleep.value
-            } onCancel: {
-                sleep.cancel()
-            }
-            contents.withLock { $0.operations.waiters[id] = nil }
+            guard let waiter else { return claims }
+            await wait(waiter)
         }
         return []
     }
 
     /// Writes what became of operations.
     public func settle(_ results: [OperationResult]) async throws(StoreError) {
-        let now = time.now
+        let now = time.steady
         try use { contents in for result in results { contents.operations.settle(result, now: now) } }
-        wake(results.map(\.claim.operation))
+        wake()
     }
 
     /// What waits for a device.
@@ -161,6 +181,12 @@ extension MemoryDeviceStore: OperationStore {
     /// Removes what waits for a backend.
     public func removeOperations(of backend: String, device: String?) async throws(StoreError) -> Int {
         try use { contents in
+            for place in contents.operations.unplanned.indices
+            where device ?? contents.operations.unplanned[place].change.content.device
+                == contents.operations.unplanned[place].change.content.device
+            {
+                contents.operations.unplanned[place].skipped.insert(backend)
+            }
             let before = contents.operations.entries.count
             contents.operations.entries.removeAll {
                 $0.operation.backend == backend && device ?? $0.operation.device == $0.operation.device
@@ -179,13 +205,57 @@ extension MemoryDeviceStore: OperationStore {
         }
     }
 
+    /// The oldest changes that are not planned.
+    public func unplannedChanges(limit: Int, patience: Duration) async throws(StoreError) -> [OutboxChange] {
+        let until = time.steady.addingTimeInterval(patience.inSeconds)
+        while !Task.isCancelled {
+            let now = time.steady
+            let (changes, waiter) = try use { contents -> ([OutboxChange], MemoryWaiter?) in
+                let changes = contents.operations.unplanned.prefix(limit).map(\.change)
+                guard changes.isEmpty, now < until else { return (changes, nil) }
+                return (changes, contents.operations.makeWaiter(.seconds(until.timeIntervalSince(now)), time))
+            }
+            guard let waiter else { return changes }
+            await wait(waiter)
+        }
+        return []
+    }
+
+    /// Puts operations in the place of changes.
+    public func commit(_ plans: [OutboxPlan]) async throws(StoreError) {
+        let now = time.steady
+        try use { contents in for plan in plans { contents.operations.commit(plan, now: now) } }
+        wake()
+    }
+
+    /// How many changes are not planned.
+    public func unplannedCount(ofDevice device: String?) async throws(StoreError) -> Int {
+        try use { contents in
+            contents.operations.unplanned.count { device ?? $0.change.content.device == $0.change.content.device }
+        }
+    }
+
+    private func wait(_ waiter: MemoryWaiter) async {
+        await withTaskCancellationHandler {
+            _ = try? await waiter.sleep.value
+        } onCancel: {
+            waiter.sleep.cancel()
+        }
+        contents.withLock { $0.operations.waiters[waiter.id] = nil }
+    }
+
     /// Lets those look again who wait for something to do.
-    func wake(_ operations: [DeviceOperation]) {
-        guard !operations.isEmpty else { return }
+    func wake() {
         let waiters = contents.withLock { contents in
             defer { contents.operations.waiters = [:] }
             return contents.operations.waiters.values
         }
         for waiter in waiters { waiter.cancel() }
     }
+}
+
+/// Somebody who waits for something to do.
+struct MemoryWaiter {
+    let id: UInt64
+    let sleep: Task<Void, any Error>
 }

@@ -85,57 +85,6 @@ extension OperationStoreConformance {
             try expect(seen.count, is: 300, "devices")
             try expect(Set(seen.values), is: [[.register, .tags, .event]], "orders")
         },
-    ]
-
-    /// A device and what is to be told of it are one commit.
-    static let telling: [OperationStoreConformanceCase] = [
-        OperationStoreConformanceCase("What a change asks for is kept with it, before and after it are as they were") {
-            fixture in
-            let store = fixture.store
-            let telling: DeviceTelling = { old, new in
-                let word = "\(old?.locale ?? "-")>\(new?.locale ?? "-")"
-                let id = (new ?? old)?.id ?? ""
-                return [
-                    DeviceOperation(backend: "crm", device: id, kind: .tags, body: ["w": .string(word)], at: .second(0))
-                ]
-            }
-            var device = Device.sample("a")
-            device.locale = "fa"
-            _ = try await store.put([device], telling: telling)
-            _ = try await store.patch("a", telling: telling) { $0.locale = "en" }
-            _ = try await store.patch("b", telling: telling) { $0.locale = "en" }
-            _ = try await store.introduce(["a", "b"], telling: telling)
-            _ = try await store.delete("a", telling: telling)
-            _ = try await store.delete("a", telling: telling)
-            let words = try await store.operations(ofDevice: "a", limit: 9).map { $0.operation.body["w"]?.stringValue }
-            try expect(words, is: ["->fa", "fa>en", "->en", "en>-"], "what was asked")
-        },
-        OperationStoreConformanceCase("A device that loses a token is told of too, and so is one whose token dies") {
-            fixture in
-            let store = fixture.store
-            let telling: DeviceTelling = { old, new in
-                [
-                    DeviceOperation(
-                        backend: "crm",
-                        device: (new ?? old)?.id ?? "",
-                        kind: .tags,
-                        body: [
-                            "w": .string(
-                                "\(old?.tokens.filter(\.isAlive).count ?? 0)>\(new?.tokens.filter(\.isAlive).count ?? 0)"
-                            )
-                        ],
-                        at: .second(0)
-                    )
-                ]
-            }
-            _ = try await store.put([.sample("a", tokens: [.sample("t"), .sample("u", .iOSFirebase)])])
-            _ = try await store.put([.sample("b", tokens: [.sample("t", at: 1)])], telling: telling)
-            _ = try await store.bury([.sample("u", .iOSFirebase, asOf: 5)], telling: telling)
-            let words = try await store.operations(ofDevice: "a", limit: 9).map { $0.operation.body["w"]?.stringValue }
-            try expect(words, is: ["2>1", "1>0"], "what was asked about the one that lost")
-            let taker = try await store.operations(ofDevice: "b", limit: 9).map { $0.operation.body["w"]?.stringValue }
-            try expect(taker, is: ["0>1"], "what was asked about the one that took")
-        },
         OperationStoreConformanceCase("Attributes are kept, and replaced whole") { fixture in
             var device = Device.sample("a")
             device.attributes = ["os_version": "17.2", "notifications_allowed": true, "level": 7, "ratio": 0.5]

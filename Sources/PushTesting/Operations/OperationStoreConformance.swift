@@ -9,7 +9,7 @@ public struct OperationStoreConformance {
     public typealias Store = any OperationStore & DeviceStore
 
     /// Every check; they are independent of each other.
-    public static let cases: [OperationStoreConformanceCase] = lines + keeping + telling
+    public static let cases: [OperationStoreConformanceCase] = lines + keeping + outbox
 }
 
 /// One promise of the contract.

@@ -21,7 +21,7 @@ struct APITellingTests {
         return harness
     }
 
-    @Test("A registered device is told of in the same commit, with its attributes")
+    @Test("A registered device is told of, with its attributes")
     func registered() async throws {
         let platform = ScriptedPlatform()
         let harness = APIHarness(platforms: [("crm", platform)])
@@ -286,5 +286,6 @@ struct APITellingTests {
         #expect(backends?.map { $0["operations"]?["waiting"]?.integerValue } == [0, 1])
         let metrics = try PrometheusSamples(try await harness.send(.get, "/metrics").text)
         #expect(metrics["chapar_operations_waiting{backend=\"crm\"}"] == 1)
+        #expect(metrics["chapar_device_changes_unplanned"] == 0)
     }
 }

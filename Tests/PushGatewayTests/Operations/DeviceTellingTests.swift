@@ -28,14 +28,14 @@ struct DeviceTellingTests {
     @Test("A device that comes, changes, gets tags and goes")
     func life() async throws {
         let platform = try await told { rig, state in
-            _ = try await state.devices.put([rig.device("a", tags: ["plan:pro", "vip"])], telling: state.telling)
+            _ = try await state.devices.put([rig.device("a", tags: ["plan:pro", "vip"])], outbox: state.outbox)
             try await rig.settled()
-            _ = try await state.devices.patch("a", telling: state.telling) { $0.lastSeen = $0.createdAt }
-            _ = try await state.devices.patch("a", telling: state.telling) { $0.locale = "fa" }
+            _ = try await state.devices.patch("a", outbox: state.outbox) { $0.lastSeen = $0.createdAt }
+            _ = try await state.devices.patch("a", outbox: state.outbox) { $0.locale = "fa" }
             try await rig.settled()
-            _ = try await state.devices.patch("a", telling: state.telling) { $0.tags = ["plan:free"] }
+            _ = try await state.devices.patch("a", outbox: state.outbox) { $0.tags = ["plan:free"] }
             try await rig.settled()
-            _ = try await state.devices.delete("a", telling: state.telling)
+            _ = try await state.devices.delete("a", outbox: state.outbox)
         }
         #expect(platform.words == ["register a", "tags a", "register a", "tags a", "remove a"])
         #expect(platform.calls[1].detail == ["plan": "pro", "vip": "1"])
@@ -51,13 +51,13 @@ struct DeviceTellingTests {
             var device = rig.device("a")
             let other = DeviceToken("second", service: .iOSFirebase)
             device.setToken(RegisteredToken(other, registeredAt: rig.time.now))
-            _ = try await state.devices.put([device], telling: state.telling)
+            _ = try await state.devices.put([device], outbox: state.outbox)
             try await rig.settled()
             for token in [DeviceToken("t-a", service: .iOSAPNs), other] {
                 rig.time.advance(by: .seconds(1))
                 let now = rig.time.now
                 let refusal = TokenRefusal(token, asOf: now, at: now, backend: "ios", reason: "Unregistered")
-                _ = try await state.devices.bury([refusal], telling: state.telling)
+                _ = try await state.devices.bury([refusal], outbox: state.outbox)
                 try await rig.settled()
             }
         }
@@ -74,14 +74,14 @@ struct DeviceTellingTests {
         try await OperationRig.run { rig in
             try await rig.run(["crm": platform]) { state, _ in
                 try await rig.introduced()
-                _ = try await state.devices.put([rig.device("a")], telling: state.telling)
+                _ = try await state.devices.put([rig.device("a")], outbox: state.outbox)
                 try await rig.settled()
                 if isAwaited { platform.awaited.withLock { $0 = ["a"] } }
-                _ = try await state.devices.patch("a", telling: state.telling) { $0.lastSeen = $0.createdAt }
+                _ = try await state.devices.patch("a", outbox: state.outbox) { $0.lastSeen = $0.createdAt }
                 try await rig.settled()
                 #expect(platform.words == ["register a"], "its app did not register it")
                 rig.time.advance(by: .seconds(60))
-                _ = try await state.devices.put([rig.device("a")], telling: state.telling)
+                _ = try await state.devices.put([rig.device("a")], outbox: state.outbox)
                 try await rig.settled()
             }
         }
@@ -91,8 +91,8 @@ struct DeviceTellingTests {
     @Test("register_devices: false tells nobody")
     func silent() async throws {
         let platform = try await told(registers: false) { rig, state in
-            _ = try await state.devices.put([rig.device("a", tags: ["x"])], telling: state.telling)
-            _ = try await state.devices.delete("a", telling: state.telling)
+            _ = try await state.devices.put([rig.device("a", tags: ["x"])], outbox: state.outbox)
+            _ = try await state.devices.delete("a", outbox: state.outbox)
         }
         #expect(platform.calls.isEmpty)
     }
@@ -100,7 +100,7 @@ struct DeviceTellingTests {
     @Test("Tags that a platform does not want are not told")
     func unwantedTags() async throws {
         let platform = try await told { rig, state in
-            _ = try await state.devices.put([rig.device("a", tags: ["bad:1"])], telling: state.telling)
+            _ = try await state.devices.put([rig.device("a", tags: ["bad:1"])], outbox: state.outbox)
         }
         #expect(platform.words == ["register a"])
     }
@@ -115,6 +115,7 @@ struct DeviceTellingTests {
             func run(_ platform: ScriptedPlatform, _ count: Int) async throws {
                 try await rig.run(["crm": platform]) { _, _ in
                     try await rig.until("\(count) registrations") {
+                        guard try await rig.store.unplannedCount(ofDevice: nil) == 0 else { return false }
                         let waiting = try await rig.store.operationDepths()
                         return platform.calls.count >= count && waiting.isEmpty
                     }
@@ -145,7 +146,7 @@ struct DeviceTellingTests {
             try await rig.run(["crm": refusing]) { state, _ in
                 try await rig.introduced()
                 try await rig.settled()
-                _ = try await state.devices.put([rig.device("b")], telling: state.telling)
+                _ = try await state.devices.put([rig.device("b")], outbox: state.outbox)
                 try await rig.settled()
             }
             #expect(refusing.words == ["register a", "register b"])
@@ -160,13 +161,15 @@ struct DeviceTellingTests {
             _ = try await rig.store.put([rig.device("a")])
             // So much waits for the backend that its introduction does too.
             try await rig.store.add((0..<2_000).map { rig.subscription("x\($0)") })
-            let teller = rig.snapshot(["crm": ScriptedPlatform()]).teller
+            let snapshot = rig.snapshot(["crm": ScriptedPlatform()])
+            let planner = rig.planner(snapshot)
             /// What a start of the gateway introduces.
             func start(_ body: (Introductions) async throws -> Void = { _ in }) async throws -> Int {
                 let own = Introductions(store: rig.store, state: rig.store, time: rig.time, logger: quiet)
-                async let introducing: Void = own.introduce(to: "crm", stamp: "1", teller)
+                async let introducing: Void = own.introduce(to: "crm", stamp: "1", snapshot.teller)
                 try await body(own)
                 await introducing
+                while try await planner.planSome() > 0 {}
                 return try await rig.store.removeOperations(of: "crm", device: nil)
             }
             let first = try await start { own in

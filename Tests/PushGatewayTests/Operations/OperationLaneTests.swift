@@ -148,6 +148,24 @@ struct OperationLaneTests {
         }
     }
 
+    @Test("A wall clock that is set back lengthens no pause")
+    func clockSetBack() async throws {
+        try await OperationRig.run { rig in
+            let platform = ScriptedPlatform { call, _ throws(PushError) in
+                if call.device.id == "a" { throw PushError(.credentialsRefused, "no") }
+            }
+            _ = try await rig.store.put([rig.device("a"), rig.device("b")])
+            try await rig.run(["crm": platform], registers: false) { _, _ in
+                try await rig.store.add([rig.subscription("a")])
+                try await rig.until("the refusal") { try await !rig.events().isEmpty }
+                rig.time.set(rig.time.now.addingTimeInterval(-3_600))
+                try await rig.store.add([rig.subscription("b")])
+                try await rig.until("the end of the pause") { platform.calls.count == 2 }
+            }
+            #expect(platform.words == ["subscription a", "subscription b"])
+        }
+    }
+
     @Test("A reload goes on with the new backend; what waits for one that left waits until it is back")
     func reloaded() async throws {
         try await OperationRig.run { rig in

@@ -26,6 +26,8 @@ final class ScriptedPlatform: PushBackend, DeviceRegistrar, SubscriptionManager,
     let operationPolicy: OperationPolicy
     private let script: Script
     private let state = Mutex<(calls: [Call], resumed: [DeviceRecord], forgotten: [String?])>(([], [], []))
+    /// What else it does when it is asked whether it takes a device.
+    let inspect = Mutex<@Sendable (DeviceRecord) -> Void>({ _ in })
     /// The devices whose next registration it wants to hear of.
     let awaited = Mutex<Set<String>>([])
     /// What ``resume(_:)`` answers.
@@ -76,6 +78,10 @@ final class ScriptedPlatform: PushBackend, DeviceRegistrar, SubscriptionManager,
     func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {}
     func forget(device: String?) async throws(PushError) { state.withLock { $0.forgotten.append(device) } }
 
+    func accepts(_ device: DeviceRecord) -> Bool {
+        inspect.withLock { $0 }(device)
+        return !device.tokens.isEmpty
+    }
     func awaits(_ device: DeviceRecord) -> Bool { awaited.withLock { $0.contains(device.id) } }
     func register(_ device: DeviceRecord) async throws(PushError) -> String {
         try await take(.register, device)
@@ -219,7 +225,9 @@ struct OperationRig: Sendable {
     /// Waits until nothing waits for any backend.
     func settled(sourceLine: Int = #line) async throws {
         try await until("the end of all operations", sourceLine: sourceLine) {
-            try await store.operationDepths().isEmpty
+            // In this order: what was planned in between shows in the depths.
+            guard try await store.unplannedCount(ofDevice: nil) == 0 else { return false }
+            return try await store.operationDepths().isEmpty
         }
     }
 
@@ -230,6 +238,11 @@ struct OperationRig: Sendable {
             let done = kept?.objectValue?.map { $0.value["done"] == true } ?? []
             return !done.isEmpty && done.allSatisfy { $0 }
         }
+    }
+
+    /// A planner of what is in the store's outbox.
+    func planner(_ snapshot: GatewaySnapshot) -> OutboxPlanner {
+        OutboxPlanner(store: store, time: time, logger: quiet) { snapshot.teller }
     }
 
     /// The events of operations and notices so far.

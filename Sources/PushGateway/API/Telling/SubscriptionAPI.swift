@@ -167,20 +167,35 @@ struct SubscriptionAPI: Sendable {
         let device = TellingDoor.decoded(id)
         guard Device.isID(device) else { throw .badDeviceID }
         let waiting: [WaitingOperation]
+        let unplanned: Int
         do throws(StoreError) {
+            unplanned = try await unplannedSoon(of: device)
             waiting = try await door.state.devices.operations(ofDevice: device, limit: limit)
         } catch {
             throw Problem(error)
         }
         return Response.json(capacity: 192 * waiting.count + 64) { writer in
+            writer.name("unplanned")
+            writer.integer(unplanned)
             writer.name("items")
             writer.beginArray()
-            for one in waiting { Self.write(one, to: &writer) }
+            for one in waiting { Self.write(one, door.state.time, to: &writer) }
             writer.endArray()
         }
     }
 
-    private static func write(_ waiting: WaitingOperation, to writer: inout JSONWriter) {
+    /// How many changes of a device are not planned, once they are or the planner has had a second for it.
+    ///
+    /// So whoever asks right after a change sees its operations.
+    private func unplannedSoon(of device: String) async throws(StoreError) -> Int {
+        let (store, time) = (door.state.devices, door.state.time)
+        for _ in 0..<50 where try await store.unplannedCount(ofDevice: device) > 0 {
+            try? await time.sleep(for: .milliseconds(20))
+        }
+        return try await store.unplannedCount(ofDevice: device)
+    }
+
+    private static func write(_ waiting: WaitingOperation, _ time: any TimeSource, to writer: inout JSONWriter) {
         let operation = waiting.operation
         writer.beginObject()
         writer.name("id")
@@ -198,7 +213,7 @@ struct SubscriptionAPI: Sendable {
         writer.name("attempts")
         writer.integer(waiting.attempts)
         writer.name("due")
-        if let due = waiting.due { RFC3339.write(due, to: &writer) } else { writer.null() }
+        if let due = waiting.due { RFC3339.write(time.wall(due), to: &writer) } else { writer.null() }
         writer.endObject()
     }
 }

@@ -51,7 +51,7 @@ struct UserSwitchAPI: Sendable {
         let (state, now, chosen) = (door.state, door.state.time.now, options)
         var changed: Device?
         do throws(StoreError) {
-            changed = try await state.devices.patch(name ?? "", telling: state.telling) { device in
+            changed = try await state.devices.patch(name ?? "", outbox: state.outbox) { device in
                 device.user = user
                 device.updatedAt = now
             }

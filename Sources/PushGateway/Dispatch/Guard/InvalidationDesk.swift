@@ -50,7 +50,7 @@ public final class InvalidationDesk: Sendable {
     private let time: any TimeSource
     private let observer: any DispatchObserver
     private let logger: Logger
-    private let telling: @Sendable () -> DeviceTelling?
+    private let outbox: @Sendable () -> Date?
     private let publish: @Sendable ([[UInt8]]) -> Void
     private let queue = Mutex(Queue())
     private let watches = Mutex<[String: InvalidationWatch]>([:])
@@ -64,7 +64,7 @@ public final class InvalidationDesk: Sendable {
     ///   - time: The clock.
     ///   - observer: Who counts.
     ///   - logger: Where trouble is told.
-    ///   - telling: Gives who is to be told when a device loses a token.
+    ///   - outbox: Gives the time under which devices that lose a token go into the outbox; nil when nobody wants to know.
     ///   - publish: Takes events.
     init(
         devices: (any DeviceStore)?,
@@ -72,7 +72,7 @@ public final class InvalidationDesk: Sendable {
         time: any TimeSource,
         observer: any DispatchObserver,
         logger: Logger,
-        telling: @escaping @Sendable () -> DeviceTelling? = { nil },
+        outbox: @escaping @Sendable () -> Date? = { nil },
         publish: @escaping @Sendable ([[UInt8]]) -> Void
     ) {
         self.devices = devices
@@ -80,7 +80,7 @@ public final class InvalidationDesk: Sendable {
         self.time = time
         self.observer = observer
         self.logger = logger
-        self.telling = telling
+        self.outbox = outbox
         self.publish = publish
     }
 
@@ -240,8 +240,8 @@ public final class InvalidationDesk: Sendable {
     private func write(_ work: Work) async {
         switch work {
         case .bury(let refusals):
-            await insist("burying dead tokens") { [devices, telling] () throws(StoreError) in
-                _ = try await devices?.bury(refusals, telling: telling())
+            await insist("burying dead tokens") { [devices, outbox] () throws(StoreError) in
+                _ = try await devices?.bury(refusals, outbox: outbox())
             }
             waiting.wrappingSubtract(refusals.count, ordering: .relaxed)
         case .hold(let backend, let refusals, let trip):
@@ -277,7 +277,7 @@ public final class InvalidationDesk: Sendable {
                     try await devices?.release(
                         heldOf: backend,
                         limit: Self.batch,
-                        telling: telling()
+                        outbox: outbox()
                     ) ?? []
                 let now = time.now
                 publish(buried.map { EventJSON.tokenInvalidated($0, at: now) })

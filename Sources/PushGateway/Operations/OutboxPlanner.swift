@@ -1,0 +1,121 @@
+internal import Dispatch
+internal import Foundation
+internal import Logging
+internal import PushCore
+internal import Synchronization
+
+/// Turns changes of devices into operations: the part of the outbox that asks plugins.
+///
+/// Works outside of every transaction and on a thread of its own, so that a plugin that takes long delays the news of
+/// devices and nothing else. A change and its operations are exchanged in one commit: after a crash it is planned again.
+struct OutboxPlanner: Sendable {
+    /// So many changes are read at a time.
+    private static let page = 100
+    /// What has been planned is committed after so long, though more was read.
+    private static let longestPlanning = Duration.milliseconds(50)
+    /// How long one look for changes may last.
+    private static let patience = Duration.seconds(30)
+    private static let rest = Duration.seconds(1)
+
+    private let store: any OperationStore
+    private let teller: @Sendable () -> DeviceTeller
+    private let time: any TimeSource
+    private let logger: Logger
+    private let thread = DispatchQueue(label: "chapar.outbox-planner")
+
+    /// Makes a planner; `teller` gives who is to be told by the configuration in force.
+    init(
+        store: any OperationStore,
+        time: any TimeSource,
+        logger: Logger,
+        teller: @escaping @Sendable () -> DeviceTeller
+    ) {
+        self.store = store
+        self.time = time
+        self.logger = logger
+        self.teller = teller
+    }
+
+    /// Plans until the task is cancelled or the store is closed.
+    func run() async {
+        while !Task.isCancelled {
+            do throws(StoreError) {
+                _ = try await planSome(patience: Self.patience)
+            } catch {
+                guard error != .closed else { return }
+                logger.warning("changes of devices cannot be planned", metadata: ["error": "\(error)"])
+                try? await time.sleep(for: Self.rest)
+            }
+        }
+    }
+
+    /// Plans the oldest changes; returns how many, none when there was none within `patience`.
+    func planSome(patience: Duration = .zero) async throws(StoreError) -> Int {
+        let changes = try await store.unplannedChanges(limit: Self.page, patience: patience)
+        guard !changes.isEmpty else { return 0 }
+        let teller = teller()
+        let plans = await onThread {
+            var plans: [OutboxPlan] = []
+            let end = ContinuousClock.now + Self.longestPlanning
+            for change in changes {
+                plans.append(OutboxPlan(change: change.number, teller.operations(for: change)))
+                if ContinuousClock.now > end { break }
+            }
+            return plans
+        }
+        guard let plans else { return 0 }
+        try await store.commit(plans)
+        return plans.count
+    }
+
+    /// Runs plugin code on the planner's thread; nil when the task is cancelled before it returns.
+    private func onThread<Value: Sendable>(_ body: @escaping @Sendable () -> Value) async -> Value? {
+        let answer = SingleAnswer<Value?>()
+        return await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                answer.expect(continuation)
+                thread.async { answer.give(body()) }
+            }
+        } onCancel: {
+            answer.give(nil)
+        }
+    }
+}
+
+/// A continuation that is resumed with the first of several answers, which may come before it.
+private final class SingleAnswer<Value: Sendable>: Sendable {
+    private enum State {
+        case nothing
+        case expected(CheckedContinuation<Value, Never>)
+        case given(Value)
+        case over
+    }
+
+    private let state = Mutex(State.nothing)
+
+    func expect(_ continuation: CheckedContinuation<Value, Never>) {
+        let early: Value? = state.withLock { state in
+            guard case .given(let value) = state else {
+                state = .expected(continuation)
+                return nil
+            }
+            state = .over
+            return value
+        }
+        if let early { continuation.resume(returning: early) }
+    }
+
+    func give(_ value: Value) {
+        let continuation = state.withLock { state -> CheckedContinuation<Value, Never>? in
+            switch state {
+            case .nothing: state = .given(value)
+            case .expected(let continuation):
+                state = .over
+                return continuation
+            case .given, .over: break
+            }
+            return nil
+        }
+        continuation?.resume(returning: value)
+    }
+}

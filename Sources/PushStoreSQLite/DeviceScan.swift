@@ -1,0 +1,75 @@
+import PushCore
+
+/// A search for the devices that fit a query, in steps of which each looks at a bounded number of rows.
+///
+/// A user or a tag is found by an index; what else the query asks for is looked for along the way.
+struct DeviceScan: Sendable {
+    /// What one step found.
+    struct Step: Sendable {
+        var found: [(number: Int64, device: Device)] = []
+        /// The place of the last row that was looked at.
+        var last: Int64
+        /// Whether no row is left.
+        var isOver = false
+    }
+
+    private let query: DeviceQuery
+    private let rowsPerStep: Int
+    private let sql: String
+
+    init(_ query: DeviceQuery, rowsPerStep: Int) {
+        self.query = query
+        self.rowsPerStep = rowsPerStep
+        var fits: [String] = []
+        if query.tag != nil, query.user != nil { fits.append("d.user IS ?4") }
+        if query.platform != nil { fits.append(Self.runsPlatform) }
+        if query.service != nil {
+            fits.append("EXISTS (SELECT 1 FROM device_tokens k WHERE k.device = d.number AND k.service = ?6)")
+        }
+        let found = fits.isEmpty ? "1" : fits.joined(separator: " AND ")
+        let rows =
+            if query.tag != nil {
+                "device_tags t CROSS JOIN devices d ON d.number = t.device WHERE t.tag = ?3 AND t.device > ?1 ORDER BY t.device"
+            } else if query.user != nil {
+                "devices d WHERE d.user = ?4 AND d.number > ?1 ORDER BY d.number"
+            } else {
+                "devices d WHERE d.number > ?1 ORDER BY d.number"
+            }
+        sql = "SELECT \(DeviceReader.columns), \(found) FROM \(rows) LIMIT ?2"
+    }
+
+    /// ``Device/effectivePlatform``, as a condition: what was given, else what all tokens agree on.
+    private static let runsPlatform = """
+        (d.platform = ?5 OR d.platform IS NULL AND ?5 = (SELECT CASE WHEN min(p) = max(p) THEN min(p) END FROM
+        (SELECT substr(service, 1, instr(service, '-') - 1) AS p FROM device_tokens WHERE device = d.number)))
+        """
+
+    /// Looks at the rows after a place, until it has found as many devices as are wanted.
+    func step(
+        _ connection: OpaquePointer,
+        _ reader: DeviceReader,
+        after place: Int64,
+        wanted: Int
+    ) throws(StoreError) -> Step {
+        let rows = try SQLStatement(connection, sql)
+        rows.bind(1, place)
+        rows.bind(2, rowsPerStep)
+        if let tag = query.tag { rows.bind(3, tag) }
+        if let user = query.user { rows.bind(4, user) }
+        if let platform = query.platform { rows.bind(5, platform) }
+        if let service = query.service { rows.bind(6, service.rawValue) }
+        var step = Step(last: place)
+        var looked = 0
+        while step.found.count < wanted {
+            guard try rows.next() else {
+                step.isOver = looked < rowsPerStep
+                return step
+            }
+            looked += 1
+            step.last = rows.integer(0)
+            if rows.integer(DeviceReader.columnCount) != 0 { step.found.append(try reader.device(from: rows)) }
+        }
+        rows.reset()
+        return step
+    }
+}

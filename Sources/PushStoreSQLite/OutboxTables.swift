@@ -1,0 +1,130 @@
+import Foundation
+import PushCore
+
+/// Changes the table of changes that are not planned yet; used by the writer's thread only, within its transaction.
+final class OutboxTables {
+    /// The name under which the planner waits for changes; no backend's.
+    static let bell = ""
+
+    private let insert: SQLStatement
+    private let span: SQLStatement
+    private let ofDevice: SQLStatement
+    private let find: SQLStatement
+    private let delete: SQLStatement
+    private let skip: SQLStatement
+
+    init(_ connection: OpaquePointer) throws(StoreError) {
+        func statement(_ sql: String) throws(StoreError) -> SQLStatement { try SQLStatement(connection, sql) }
+        insert = try statement(
+            """
+            INSERT INTO outbox_changes (device, at, backend, old, new, operation) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+            """
+        )
+        span = try statement(Self.span)
+        ofDevice = try statement("SELECT 1 FROM outbox_changes WHERE device = ?1 LIMIT 1")
+        find = try statement("SELECT skipped FROM outbox_changes WHERE number = ?1")
+        delete = try statement("DELETE FROM outbox_changes WHERE number = ?1")
+        skip = try statement(
+            """
+            UPDATE outbox_changes SET skipped = coalesce(skipped || char(10), '') || ?1
+            WHERE ?2 IS NULL OR device = ?2
+            """
+        )
+    }
+
+    /// From the first change to the last: they are planned in order, so this is about how many there are, and never less.
+    static let span = """
+        SELECT coalesce((SELECT max(number) FROM outbox_changes) - (SELECT min(number) FROM outbox_changes) + 1, 0)
+        """
+
+    /// Keeps a change behind those that wait.
+    func add(_ content: OutboxChange.Content, at moment: Int64) throws(StoreError) {
+        insert.bind(1, content.device)
+        insert.bind(2, moment)
+        for place in Int32(3)...6 { insert.bindNull(place) }
+        switch content {
+        case .device(let old, let new):
+            insert.bind(4, old?.outboxForm.text)
+            insert.bind(5, new?.outboxForm.text)
+        case .introduction(let device, let backend):
+            insert.bind(3, backend)
+            insert.bind(5, device.outboxForm.text)
+        case .operation(let operation): insert.bind(6, operation.outboxForm.text)
+        }
+        try insert.run()
+    }
+
+    /// How many changes wait at most.
+    func backlog() throws(StoreError) -> Int {
+        guard try span.next() else { return 0 }
+        defer { span.reset() }
+        return Int(span.integer(0))
+    }
+
+    /// Whether a change of a device waits.
+    func holds(_ device: String) throws(StoreError) -> Bool {
+        ofDevice.bind(1, device)
+        guard try ofDevice.next() else { return false }
+        ofDevice.reset()
+        return true
+    }
+
+    /// Removes a change that was planned.
+    ///
+    /// Returns the backends that must not hear of it; nil when the change is not there any more.
+    func take(_ number: Int64) throws(StoreError) -> Set<String>? {
+        find.bind(1, number)
+        guard try find.next() else { return nil }
+        let skipped = find.optionalText(0)?.split(separator: "\n").map(String.init) ?? []
+        find.reset()
+        delete.bind(1, number)
+        try delete.run()
+        return Set(skipped)
+    }
+
+    /// Sees to it that a backend hears of nothing that waits now, of one device or of all.
+    func skip(_ backend: String, device: String?) throws(StoreError) {
+        skip.bind(1, backend)
+        skip.bind(2, device)
+        try skip.run()
+    }
+}
+
+/// Reads changes that are not planned yet.
+enum OutboxReader {
+    /// So many bytes are read at once at most, beyond the first change.
+    private static let largestRead = 4 << 20
+
+    /// The oldest changes, in order.
+    static func changes(_ connection: OpaquePointer, limit: Int) throws(StoreError) -> [OutboxChange] {
+        let rows = try SQLStatement(
+            connection,
+            "SELECT number, at, backend, old, new, operation FROM outbox_changes ORDER BY number LIMIT ?1"
+        )
+        rows.bind(1, limit)
+        var found: [OutboxChange] = []
+        var bytes = 0
+        while try rows.next() {
+            bytes += (3...5).reduce(0) { $0 + rows.byteCount($1) }
+            if bytes > largestRead, !found.isEmpty { break }
+            let at = Date(millisecondsSince1970: rows.integer(1))
+            // A change that cannot be read, because somebody edited the file, changes nothing: it must not stop the others.
+            let content = content(of: rows) ?? .device(old: nil, new: nil)
+            found.append(OutboxChange(number: rows.integer(0), at: at, content: content))
+        }
+        rows.reset()
+        return found
+    }
+
+    private static func content(of row: SQLStatement) -> OutboxChange.Content? {
+        func object(_ column: Int32) -> JSONObject? {
+            row.isNull(column) ? nil : (try? JSONValue(parsing: row.bytes(column)))?.objectValue
+        }
+        if let operation = object(5) { return DeviceOperation(outboxForm: operation).map { .operation($0) } }
+        let new = object(4).flatMap { Device(outboxForm: $0) }
+        guard let backend = row.optionalText(2) else {
+            return .device(old: object(3).flatMap { Device(outboxForm: $0) }, new: new)
+        }
+        return new.map { .introduction($0, backend: backend) }
+    }
+}

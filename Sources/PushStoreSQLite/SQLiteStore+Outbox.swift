@@ -1,0 +1,73 @@
+import Foundation
+import GRDB
+public import PushCore
+
+/// The outbox of changes that are not planned yet: kept by the commits that change devices, taken by the planner.
+extension SQLiteStore {
+    /// The oldest changes, in order; waits for one when there is none.
+    public func unplannedChanges(limit: Int, patience: Duration) async throws(StoreError) -> [OutboxChange] {
+        guard limit > 0 else { return [] }
+        let until = time.steady.millisecondsSince1970 + patience.boundedMilliseconds
+        while !Task.isCancelled {
+            let mark = bell.mark(OutboxTables.bell)
+            let found = try await readConnection { (connection) throws(StoreError) in
+                try OutboxReader.changes(connection, limit: limit)
+            }
+            guard found.isEmpty, time.steady.millisecondsSince1970 < until else { return found }
+            await bell.wait(OutboxTables.bell, since: mark, until: until) { setAlarm($0) }
+        }
+        return []
+    }
+
+    /// How many changes wait, of one device or, about, of all.
+    public func unplannedCount(ofDevice device: String?) async throws(StoreError) -> Int {
+        try await readConnection { (connection) throws(StoreError) in
+            let rows = try SQLStatement(
+                connection,
+                device == nil ? OutboxTables.span : "SELECT count(*) FROM outbox_changes WHERE device = ?1"
+            )
+            if let device { rows.bind(1, device) }
+            guard try rows.next() else { return 0 }
+            defer { rows.reset() }
+            return Int(rows.integer(0))
+        }
+    }
+
+    /// Puts the operations of plans in the place of their changes.
+    public func commit(_ plans: [OutboxPlan]) async throws(StoreError) {
+        guard !plans.isEmpty else { return }
+        let rows = plans.reduce(0) { $0 + 1 + $1.operations.count }
+        try await work(rows: rows, isNew: false) { (writer) throws(StoreError) in
+            let outbox = try writer.outboxTables()
+            for plan in plans {
+                guard let skipped = try outbox.take(plan.change) else { continue }
+                try writer.keep(plan.operations.filter { !skipped.contains($0.backend) })
+            }
+        }
+    }
+
+    /// Why nothing may be added to the outbox; nil when it has room.
+    @Sendable
+    static func outboxRefusal(_ writer: Writer) throws(StoreError) -> StoreError? {
+        guard try writer.outboxTables().backlog() >= writer.core.options.maximumUnplannedChanges else { return nil }
+        return .full(reason: "devices change faster than platforms can be told of it", retryAfter: .seconds(5))
+    }
+}
+
+extension Writer {
+    /// The table of changes, whose statements are prepared when they are needed first.
+    func outboxTables() throws(StoreError) -> OutboxTables {
+        if let outbox { return outbox }
+        let tables = try OutboxTables(connection)
+        outbox = tables
+        return tables
+    }
+
+    /// Keeps changes as a part of this transaction.
+    func keep(_ changes: [OutboxChange.Content], at moment: Date) throws(StoreError) {
+        guard !changes.isEmpty else { return }
+        let outbox = try outboxTables()
+        for change in changes { try outbox.add(change, at: moment.millisecondsSince1970) }
+        ring([OutboxTables.bell])
+    }
+}

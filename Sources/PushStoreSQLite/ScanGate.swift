@@ -1,0 +1,46 @@
+import Synchronization
+
+/// Lets only so many searches through the file read at a time; the others queue up.
+///
+/// Searches and the look-ups of lanes share the connections for reading. With fewer searches at a time than there are
+/// connections a look-up finds a free one.
+final class ScanGate: Sendable {
+    private struct State {
+        var free: Int
+        var waiting: [CheckedContinuation<Void, Never>] = []
+        var entered = 0
+    }
+
+    private let state: Mutex<State>
+
+    init(atOnce count: Int) { state = Mutex(State(free: count)) }
+
+    /// How often somebody was let in.
+    var entered: Int { state.withLock { $0.entered } }
+
+    /// Waits for a turn; ``leave()`` follows.
+    func enter() async {
+        await withCheckedContinuation { continuation in
+            let isFree = state.withLock { state in
+                state.entered += 1
+                guard state.free > 0 else {
+                    state.waiting.append(continuation)
+                    return false
+                }
+                state.free -= 1
+                return true
+            }
+            if isFree { continuation.resume() }
+        }
+    }
+
+    /// Gives the turn to whoever has waited longest.
+    func leave() {
+        let next = state.withLock { state -> CheckedContinuation<Void, Never>? in
+            guard state.waiting.isEmpty else { return state.waiting.removeFirst() }
+            state.free += 1
+            return nil
+        }
+        next?.resume()
+    }
+}

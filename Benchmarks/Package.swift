@@ -52,6 +52,8 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
             ]
         ),
+        // What a byte of JSON costs in small and in large documents.
+        .executableTarget(name: "json-bench", dependencies: [.product(name: "PushCore", package: "chapar")]),
         // What the embedded store costs: rows per second and CPU for each row.
         .executableTarget(
             name: "store-bench",

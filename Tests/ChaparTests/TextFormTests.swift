@@ -11,11 +11,28 @@ struct TextFormTests {
             ("a,b", ["a", "b"]), ("", [""]), (",", ["", ""]), ("\"a,b\",c", ["a,b", "c"]),
             ("\"say \"\"hi\"\"\",x", ["say \"hi\"", "x"]), ("\"two\nlines\",x", ["two\nlines", "x"]),
             ("a\"b,c", ["a\"b", "c"]),
-            ("\"\",x", ["", "x"]),
+            ("\"\",x", ["", "x"]), ("a,\u{200C}ب,\"\u{301}\"", ["a", "\u{200C}ب", "\u{301}"]),
         ] as [(String, [String])]
     )
     func csv(record: String, expected: [String]) {
         #expect(CSV.fields(record) == expected)
+    }
+
+    @Test(
+        "A field that is written is read back",
+        arguments: ["", "a", "a,b", "say \"hi\"", "two\r\nlines", ",\u{200C}ب", "\"\u{301}\"", "\u{200C}"]
+    )
+    func quoting(field: String) {
+        let record = ["first", field, "\u{200C}last"].map(CSV.quoted).joined(separator: ",")
+        #expect(CSV.fields(record).map { Array($0.utf8) } == ["first", field, "\u{200C}last"].map { Array($0.utf8) })
+    }
+
+    @Test("Tags of a row are told apart by their bytes")
+    func tagsOfRow() throws {
+        let device = try DeviceCSV.device(["id", "tags"], ["d", "a|\u{301}b|c"])
+        #expect(device["tags"] == ["a", "\u{301}b", "c"])
+        var dead = 0
+        #expect(throws: CommandFailure.self) { try DeviceCSV.row(["id": "d", "tags": ["a|\u{301}"]], &dead) }
     }
 
     @Test("A row becomes a request, and empty fields say nothing")

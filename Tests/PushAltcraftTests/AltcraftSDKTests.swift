@@ -17,6 +17,7 @@ struct AltcraftSDKTests {
         let isSilent = Mutex(false)
         let token = Mutex<String?>(apnsToken)
         let deletions = Mutex(0)
+        let refusesDeletion = Mutex(false)
 
         func getToken() -> String? {
             if isSilent.withLock({ $0 }) { return nil }
@@ -29,6 +30,7 @@ struct AltcraftSDKTests {
         }
         func getToken() async -> String? { token.withLock { $0 } }
         func deleteToken() async -> Bool {
+            if refusesDeletion.withLock({ $0 }) { return false }
             deletions.withLock { $0 += 1 }
             token.withLock { $0 = fcmToken }
             return true
@@ -242,6 +244,55 @@ struct AltcraftSDKTests {
             #expect(rig.codes.last == 205 && rig.simulator.counters.requests == requests)
             await functions.pushSubscribe()
             #expect(rig.codes.last == 501)
+        }
+    }
+
+    @Test("Clearing before the initialization removes what earlier processes kept, and tells of a store that fails")
+    func clearFirst() async throws {
+        try await run { rig in
+            rig.simulator.add([FaultRule(.answer(FaultAnswer(503)))])
+            await rig.sdk.pushTokenFunction.setPushToken(provider: "ios-huawei", pushToken: "hms-token")
+            await rig.sdk.pushSubscriptionFunctions.pushSubscribe()
+            let kept = try await rig.sdk.core.waiting()
+            #expect(kept == 1)
+            rig.simulator.removeFaults()
+            let requests = rig.simulator.counters.requests
+
+            let next = await rig.restarted()
+            await next.clear()
+            #expect(rig.codes.last == 205 && rig.simulator.counters.requests == requests, "nothing is sent")
+            #expect(await next.initialization(configuration: rig.configuration()))
+            #expect(rig.simulator.profiles.isEmpty, "nothing waited any more")
+            #expect(await next.pushTokenFunction.getPushToken()?.provider == "ios-apns", "nor is there a token by hand")
+            await next.shutdown(grace: .zero)
+
+            let broken = AltcraftSDK(http: rig.transport, state: BrokenState(), logger: quiet)
+            broken.eventSDKFunctions.subscribe { rig.events.add($0) }
+            await broken.clear()
+            #expect(rig.codes.last == 403)
+            await broken.shutdown(grace: .zero)
+        }
+    }
+
+    /// A store on a disk that is gone.
+    struct BrokenState: StateStore {
+        func loadState(_ name: String) async throws(StoreError) -> [UInt8]? { throw .failed("gone") }
+        func saveState(_ name: String, _ value: [UInt8]?) async throws(StoreError) { throw .failed("gone") }
+    }
+
+    @Test("A token that the app could not delete is not reported as deleted")
+    func deletionFails() async throws {
+        try await run { rig in
+            let functions = rig.sdk.pushTokenFunction
+            await functions.setFCMTokenProvider(rig.app)
+            await functions.setHMSTokenProvider(rig.app)
+            rig.app.refusesDeletion.withLock { $0 = true }
+            for provider in ["ios-firebase", "ios-huawei"] {
+                #expect(await !functions.deleteDeviceToken(provider: provider))
+                #expect(rig.codes.last == 400)
+            }
+            rig.app.refusesDeletion.withLock { $0 = false }
+            #expect(await functions.deleteDeviceToken(provider: "ios-huawei"))
         }
     }
 

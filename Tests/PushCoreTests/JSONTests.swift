@@ -53,6 +53,78 @@ struct JSONTests {
         #expect(throws: JSONSyntaxError.self) { try JSONValue(parsing: deep(JSONScanner.maximumDepth + 1)) }
     }
 
+    @Test("What is passed over may nest as deep as it likes, and is checked all the same")
+    func skipping() throws {
+        func skip(_ text: String) throws(JSONSyntaxError) {
+            try JSONScanner.scan(Array(text.utf8)) { (scanner) throws(JSONSyntaxError) in try scanner.skip() }
+        }
+        let levels = 200_000
+        try skip(String(repeating: "[", count: levels) + String(repeating: "]", count: levels))
+        try skip(String(repeating: #"{"a":"#, count: levels) + "1" + String(repeating: "}", count: levels))
+        try skip(#" { "a" : [ 1 , "x" , { } , [ ] , { "b" : null , "c" : [ true , false ] } ] , "d" : -1.5 } "#)
+        for wrong in [
+            "[1,]", "[1 2]", "{\"a\":1,}", "{\"a\" 1}", "[1}", "{\"a\":1]", "[", "{", "[[1]", "]", "{1:2}", "[],",
+        ] {
+            #expect(throws: JSONSyntaxError.self, "\(wrong)") { try skip(wrong) }
+        }
+    }
+
+    /// Comparing each member with those before it would take minutes, beyond the suite's time limit.
+    @Test("An object of 100,000 members is read, looked up, compared and merged")
+    func manyMembers() throws {
+        let count = 100_000
+        let text = "{" + (0..<count).map { "\"k\($0)\":\($0)" }.joined(separator: ",") + "}"
+        let object = try #require(try JSONValue(parsing: Array(text.utf8)).objectValue)
+        #expect(object.count == count)
+        #expect((0..<count).allSatisfy { object["k\($0)"] == .integer(Int64($0)) })
+        let merged = object.merging(object)
+        #expect(merged == object && JSONValue.object(merged).text == text)
+        for more in [#","k7":0}"#, #","k7":0,"k8":0}"#] {
+            let error = #expect(throws: JSONSyntaxError.self) {
+                try JSONValue(parsing: Array((text.dropLast() + more).utf8))
+            }
+            #expect(error?.offset == text.utf8.count - 1 + #","k7":"#.utf8.count, "the first name that is repeated")
+        }
+    }
+
+    @Test(
+        "A repeated name is an error at its place, among few members and among many",
+        arguments: [2, 16, 17, 18, 40, 5000]
+    )
+    func repeatedNames(count: Int) {
+        for place in [0, count / 2, count - 2] {
+            let names = (0..<count - 1).map { "k\($0)" } + ["k\(place)"]
+            let text = "{" + names.map { "\"\($0)\":{}" }.joined(separator: ",") + "}"
+            let error = #expect(throws: JSONSyntaxError.self) { try JSONValue(parsing: Array(text.utf8)) }
+            #expect(error?.offset == text.utf8.count - 3)
+        }
+    }
+
+    @Test("Members are found, changed, removed and kept in order however many there are")
+    func members() {
+        var random = SeededGenerator(seed: 7)
+        for size in [1, 15, 16, 17, 18, 40] {
+            var object = JSONObject()
+            var model: [(name: String, value: Int64)] = []
+            for step in 0..<Int64(400) {
+                let name = "n\(Int.random(in: 0..<size, using: &random))"
+                let isRemoved = Bool.random(using: &random)
+                object[name] = isRemoved ? nil : .integer(step)
+                if let index = model.firstIndex(where: { $0.name == name }) {
+                    if isRemoved { model.remove(at: index) } else { model[index].value = step }
+                } else if !isRemoved {
+                    model.append((name, step))
+                }
+                #expect(object.map(\.name) == model.map(\.name))
+                #expect(object.map(\.value) == model.map { .integer($0.value) })
+                #expect(
+                    (0..<size).allSatisfy { n in object.contains("n\(n)") == model.contains { $0.name == "n\(n)" } }
+                )
+                #expect(model.allSatisfy { object[$0.name] == .integer($0.value) })
+            }
+        }
+    }
+
     @Test("A value can be cut out of a document as it stood there")
     func slices() throws {
         let document = Array(#"{"a": [1, 2 ], "b":{"c" : 3}}"#.utf8)

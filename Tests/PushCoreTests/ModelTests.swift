@@ -64,6 +64,9 @@ struct ModelTests {
             Recipient.token(DeviceToken("4f:1c", service: .iOSAPNs)), .device("d-1"), .user("ä:b"),
             .platformID("dGVzdA=="),
             .topic("news"), .tags(TagFilter(all: ["a:b"], none: ["c"])), .everyone,
+            // Begin with what joins the character before it: a zero-width non-joiner, an accent, a skin tone.
+            .user("\u{200C}نام"), .device("\u{301}a"), .topic("\u{1F3FD}"), .platformID("\u{200D}x"),
+            .token(DeviceToken("\u{200C}t", service: .iOSAPNs)),
         ]
     )
     func recipients(recipient: Recipient) {

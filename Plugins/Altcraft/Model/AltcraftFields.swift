@@ -56,7 +56,7 @@ public enum AltcraftFields {
             guard let change = value.objectValue, let action = change["action"] else { continue }
             if let problem = problem(in: change, action) {
                 issues.append(
-                    PushWarning(pointer: "\(pointer)/\(escaped(name))", code: "invalid_field", detail: problem)
+                    PushWarning(pointer: "\(pointer)/\(name.jsonPointerStep)", code: "invalid_field", detail: problem)
                 )
             }
         }
@@ -75,7 +75,7 @@ public enum AltcraftFields {
             }
             issues.append(
                 PushWarning(
-                    pointer: "\(pointer)/\(escaped(name))",
+                    pointer: "\(pointer)/\(name.jsonPointerStep)",
                     code: "not_primitive",
                     detail:
                         "The subscription field \(shown(name)) holds \(kind). Altcraft takes a text, a number, true or "
@@ -99,7 +99,7 @@ public enum AltcraftFields {
             let detail =
                 "A field's name has 1 to 128 bytes; this one is \(name.isEmpty ? "empty" : "blank or too long")."
             issues.append(
-                PushWarning(pointer: "\(pointer)/\(escaped(name))", code: "invalid_name", detail: detail)
+                PushWarning(pointer: "\(pointer)/\(name.jsonPointerStep)", code: "invalid_name", detail: detail)
             )
         }
         return issues
@@ -142,9 +142,4 @@ public enum AltcraftFields {
     }
 
     static func shown(_ name: String) -> String { "\"\(name.prefix(40))\"" }
-
-    /// A name as a step of a JSON pointer (RFC 6901).
-    static func escaped(_ name: String) -> String {
-        name.replacing("~", with: "~0").replacing("/", with: "~1")
-    }
 }

@@ -115,14 +115,23 @@ public struct AltcraftTokenFunctions: Sendable {
     public func setFCMTokenProvider(_ provider: (any FCMInterface)?) async {
         guard let provider else { return await core.removeProvider(of: .iOSFirebase) }
         let source = ClosureTokenProvider(.iOSFirebase) { await provider.getToken() }
-        await core.setProvider(DeletingClosureTokenProvider(source) { _ in _ = await provider.deleteToken() })
+        await core.setProvider(Self.deleting(source) { await provider.deleteToken() })
     }
 
     /// Sets what gives Huawei tokens; nil removes it.
     public func setHMSTokenProvider(_ provider: (any HMSInterface)?) async {
         guard let provider else { return await core.removeProvider(of: .iOSHuawei) }
         let source = ClosureTokenProvider(.iOSHuawei) { await provider.getToken() }
-        await core.setProvider(DeletingClosureTokenProvider(source) { _ in _ = await provider.deleteToken() })
+        await core.setProvider(Self.deleting(source) { await provider.deleteToken() })
+    }
+
+    private static func deleting(
+        _ source: ClosureTokenProvider,
+        _ delete: @escaping @Sendable () async -> Bool
+    ) -> DeletingClosureTokenProvider {
+        DeletingClosureTokenProvider(source) { _ in
+            guard await delete() else { throw PushError(.unavailable, "the app did not delete the token") }
+        }
     }
 
     /// The present token: one set by hand, else that of the first provider in order that has one.
@@ -156,7 +165,9 @@ public struct AltcraftTokenFunctions: Sendable {
         await core.sweep()
     }
 
-    /// Deletes the token of a service; APNs has no such thing (event 406), an unknown name is event 473.
+    /// Deletes the token of a service; whether it is gone.
+    ///
+    /// APNs has no such thing (event 406), an unknown name is event 473, a failure event 400.
     @discardableResult
     public func deleteDeviceToken(provider: String) async -> Bool {
         do throws(AltcraftFault) {

@@ -59,14 +59,14 @@ actor AltcraftSDKCore {
             events.emit(.error, "initialization()", "the address is none", 571, value)
             return false
         }
-        let queue = AltcraftQueue(state, name: "altcraft-sdk/\(group)/queue")
+        let queue = queueOfGroup
         do {
             try await noteRole(configuration.getRToken(), queue)
             let events = events
             let made = try AltcraftBackend(
                 options: options,
                 auth: AltcraftAuth(rToken: configuration.getRToken(), source: jwtSource, time: time),
-                context: BackendContext(name: "sdk-\(group)", http: http, time: time, state: state, logger: logger)
+                context: context
             ) { events.deliver($0) }
             await backend?.shutdown(grace: .zero)
             backend = made
@@ -83,6 +83,12 @@ actor AltcraftSDKCore {
             if needsRepeat { failures.ring() }
         }
         return true
+    }
+
+    private var queueOfGroup: AltcraftQueue { AltcraftQueue(state, name: "altcraft-sdk/\(group)/queue") }
+
+    private var context: BackendContext {
+        BackendContext(name: "sdk-\(group)", http: http, time: time, state: state, logger: logger)
     }
 
     /// Another role's changes must not go out under this one.
@@ -124,13 +130,15 @@ actor AltcraftSDKCore {
         if !known.isEmpty { try await chain.setOrder(known) }
     }
 
+    /// Forgets what this process and those before it have kept for the group, also before the initialization.
     func clear() async {
         do {
-            try await queue?.clear()
+            try await (queue ?? queueOfGroup).clear()
             try await state.saveState("altcraft-sdk/\(group)/role", nil)
             if let backend {
                 try await backend.forget(device: device.id)
             } else {
+                try await AltcraftStore(context).forget(device.id)
                 events.emit(.info, "clear()", "the data is cleared", 205)
             }
         } catch {

@@ -19,7 +19,7 @@ struct AltcraftChange: Hashable {
     init(_ options: JSONObject, sync fallback: Bool, issues: inout [PushWarning]) {
         sync = fallback
         for (name, value) in options where value != .null {
-            let pointer = "#/options/\(AltcraftFields.escaped(name))"
+            let pointer = "#/options/\(name.jsonPointerStep)"
             func wrong(_ wanted: String) {
                 let detail = "\(name) must be \(wanted)."
                 issues.append(PushWarning(pointer: pointer, code: "wrong_type", detail: detail))
@@ -89,7 +89,7 @@ struct AltcraftChange: Hashable {
             }
             // A title and a lock come in answers, and mean nothing in a request.
             if let other = object.first(where: { !["name", "active", "title", "steady"].contains($0.name) })?.name {
-                wrong("\(place)/\(AltcraftFields.escaped(other))", "A category has name and active.")
+                wrong("\(place)/\(other.jsonPointerStep)", "A category has name and active.")
                 continue
             }
             categories.append(CategoryData(name: name, active: object["active"]?.boolValue ?? true))

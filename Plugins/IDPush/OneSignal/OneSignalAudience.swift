@@ -142,11 +142,8 @@ public enum OneSignalFilter: Sendable, Hashable {
     /// All and none hold in every branch, and each of any makes a branch of its own. Nil without any tag.
     public static func filters(_ tags: TagFilter) -> [OneSignalFilter]? {
         func condition(_ tag: String, isWanted: Bool) -> OneSignalFilter {
-            guard let colon = tag.firstIndex(of: ":") else {
-                return .tag(tag, isWanted ? .exists : .notExists)
-            }
-            let value = String(tag[tag.index(after: colon)...])
-            return .tag(String(tag[..<colon]), isWanted ? .equal : .notEqual, value)
+            guard let (key, value) = tag.halves(at: ":") else { return .tag(tag, isWanted ? .exists : .notExists) }
+            return .tag(key, isWanted ? .equal : .notEqual, value)
         }
         let common = tags.all.map { condition($0, isWanted: true) } + tags.none.map { condition($0, isWanted: false) }
         guard !tags.any.isEmpty else { return common.isEmpty ? nil : common }

@@ -15,7 +15,9 @@ enum OneSignalTags {
     /// What is wrong with tags, each with its place.
     static func issues(_ tags: JSONObject) -> [PushWarning] {
         tags.compactMap { name, value in
-            fault(name, value).map { PushWarning(pointer: "#/\(pointer(name))", code: $0.code, detail: $0.detail) }
+            fault(name, value).map {
+                PushWarning(pointer: "#/\(name.jsonPointerStep)", code: $0.code, detail: $0.detail)
+            }
         }
     }
 
@@ -47,11 +49,5 @@ enum OneSignalTags {
             return ("bad_tag_value", "The tag \(name) has \(text.utf8.count) bytes: at most \(longestValue).")
         }
         return nil
-    }
-
-    /// A name as a step of a JSON pointer (RFC 6901 section 3).
-    private static func pointer(_ name: String) -> String {
-        name.split(separator: "~", omittingEmptySubsequences: false).joined(separator: "~0")
-            .split(separator: "/", omittingEmptySubsequences: false).joined(separator: "~1")
     }
 }

@@ -36,7 +36,7 @@ enum DeviceCSV {
         var tokens = JSONObject()
         for (heading, field) in zip(headings, fields) where !field.isEmpty {
             switch heading {
-            case "tags": device["tags"] = .array(field.split(separator: "|").map { .string(String($0)) })
+            case "tags": device["tags"] = .array(field.unicodeScalars.split(separator: "|").map { .string(String($0)) })
             case _ where TokenService.named(heading) != nil: tokens[heading] = .string(field)
             default: device[heading] = .string(field)
             }
@@ -49,7 +49,7 @@ enum DeviceCSV {
     static func row(_ device: JSONValue, _ dead: inout Int) throws -> String {
         var fields = texts.map { device[$0]?.stringValue ?? "" }
         let tags = (device["tags"]?.arrayValue ?? []).compactMap(\.stringValue)
-        if let tag = tags.first(where: { $0.contains("|") }) {
+        if let tag = tags.first(where: { $0.utf8.contains(UInt8(ascii: "|")) }) {
             throw CommandFailure("the tag \"\(tag)\" holds a |, which separates tags in CSV: export as NDJSON", .usage)
         }
         fields.append(tags.joined(separator: "|"))
@@ -66,13 +66,7 @@ enum DeviceCSV {
                 fields.append(token?["token"]?.stringValue ?? "")
             }
         }
-        return fields.map(quoted).joined(separator: ",")
-    }
-
-    /// A field of RFC 4180.
-    private static func quoted(_ field: String) -> String {
-        guard field.contains(where: { $0 == "," || $0 == "\"" || $0.isNewline }) else { return field }
-        return "\"" + field.replacing("\"", with: "\"\"") + "\""
+        return fields.map(CSV.quoted).joined(separator: ",")
     }
 }
 

@@ -3,28 +3,42 @@ import PushCore
 /// Splits a record of comma-separated values (RFC 4180).
 enum CSV {
     /// The fields; doubled quotation marks within quoted ones stand for one.
+    ///
+    /// By scalars: to Swift a comma and a mark that joins it are one character, and no comma.
     static func fields(_ record: String) -> [String] {
         var fields: [String] = []
-        var field = ""
+        var field = String.UnicodeScalarView()
         var isQuoted = false
-        var rest = record.makeIterator()
+        var rest = record.unicodeScalars.makeIterator()
         var pending = rest.next()
-        while let character = pending {
+        while let scalar = pending {
             pending = rest.next()
-            switch (character, isQuoted) {
+            switch (scalar, isQuoted) {
             case ("\"", true) where pending == "\"":
                 field.append("\"")
                 pending = rest.next()
             case ("\"", true): isQuoted = false
             case ("\"", false) where field.isEmpty: isQuoted = true
             case (",", false):
-                fields.append(field)
-                field = ""
-            default: field.append(character)
+                fields.append(String(field))
+                field = String.UnicodeScalarView()
+            default: field.append(scalar)
             }
         }
-        fields.append(field)
+        fields.append(String(field))
         return fields
+    }
+
+    /// A field as it stands in a record: in quotation marks where it needs them.
+    static func quoted(_ field: String) -> String {
+        let needsMarks: [UInt8] = [UInt8(ascii: ","), UInt8(ascii: "\""), UInt8(ascii: "\n"), UInt8(ascii: "\r")]
+        guard field.utf8.contains(where: needsMarks.contains) else { return field }
+        var quoted = "\"".unicodeScalars
+        for scalar in field.unicodeScalars {
+            if scalar == "\"" { quoted.append(scalar) }
+            quoted.append(scalar)
+        }
+        return String(quoted) + "\""
     }
 }
 
@@ -78,10 +92,10 @@ enum CSVRow {
 
     private static func recipient(_ values: [String: String]) throws(CommandFailure) -> JSONValue? {
         if let to = values["to"] {
-            guard let colon = to.firstIndex(of: ":") else {
+            guard let (service, token) = to.halves(at: ":") else {
                 throw CommandFailure("\"to\" must be service:token", .usage)
             }
-            return ["token": .string(String(to[to.index(after: colon)...])), "service": .string(String(to[..<colon]))]
+            return ["token": .string(token), "service": .string(service)]
         }
         guard let token = values["token"] else { return nil }
         guard let service = values["service"] else {

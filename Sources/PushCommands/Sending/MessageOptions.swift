@@ -125,11 +125,11 @@ struct MessageOptions: ParsableArguments {
         return ["token": .string(token), "service": .string(service)]
     }
 
-    private static func split(_ text: String, at mark: Character, _ form: String) throws -> (String, String) {
-        guard let place = text.firstIndex(of: mark), place > text.startIndex else {
+    private static func split(_ text: String, at mark: Unicode.Scalar, _ form: String) throws -> (String, String) {
+        guard let (head, tail) = text.halves(at: mark), !head.isEmpty else {
             throw ValidationError("\"\(text)\" is not of the form \(form).")
         }
-        return (String(text[..<place]), String(text[text.index(after: place)...]))
+        return (head, tail)
     }
 
     private static func json(_ text: String, _ flag: String) throws -> JSONValue {

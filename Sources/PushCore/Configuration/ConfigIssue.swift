@@ -44,8 +44,10 @@ public struct ConfigurationError: Error, Sendable, CustomStringConvertible {
 public enum Suggestion {
     /// The candidate nearest to `word`, when it is near enough to be what was meant.
     public static func nearest(to word: String, among candidates: some Sequence<String>) -> String? {
-        let limit = max(1, word.count / 3)
-        return candidates.map { ($0, distance(word.lowercased(), $0.lowercased())) }
+        let (length, limit) = (word.count, max(1, word.count / 3))
+        let lowered = word.lowercased()
+        return candidates.filter { abs($0.count - length) <= limit || $0.hasPrefix(word) || word.hasPrefix($0) }
+            .map { ($0, distance(lowered, $0.lowercased())) }
             .filter { $0.1 <= limit || $0.0.hasPrefix(word) || word.hasPrefix($0.0) }
             .min { $0.1 < $1.1 }?.0
     }

@@ -17,8 +17,8 @@ public struct JSONSyntaxError: Error, Hashable, Sendable, CustomStringConvertibl
 
 /// Reads JSON front to back without building a tree, as strictly as RFC 8259 asks.
 ///
-/// The hot route reads requests through it straight into values; `JSONValue` uses it for everything else. Depth is
-/// limited to 64 levels. A repeated name in an object is an error where a tree is built.
+/// The hot route reads requests through it straight into values; `JSONValue` uses it for everything else. What is read may
+/// nest 64 levels deep, what is skipped as deep as it likes. A repeated name in an object is an error where a tree is built.
 public struct JSONScanner: ~Copyable {
     /// What the next value is.
     public enum Kind: Sendable {
@@ -91,10 +91,7 @@ public struct JSONScanner: ~Copyable {
         skipSpace()
         if take(UInt8(ascii: "}")) { return leave() }
         repeat {
-            skipSpace()
-            let name = try string()
-            skipSpace()
-            guard take(UInt8(ascii: ":")) else { throw error("':'") }
+            let name = try name()
             try member(&self, name)
             skipSpace()
         } while take(UInt8(ascii: ","))
@@ -117,6 +114,15 @@ public struct JSONScanner: ~Copyable {
         } while take(UInt8(ascii: ","))
         guard take(UInt8(ascii: "]")) else { throw error("',' or ']'") }
         leave()
+    }
+
+    /// Reads a member's name and the colon after it.
+    private mutating func name() throws(JSONSyntaxError) -> String {
+        skipSpace()
+        let name = try string()
+        skipSpace()
+        guard take(UInt8(ascii: ":")) else { throw error("':'") }
+        return name
     }
 
     /// Reads a string.
@@ -220,25 +226,84 @@ public struct JSONScanner: ~Copyable {
             try array { (scanner, _) throws(JSONSyntaxError) in values.append(try scanner.value()) }
             return .array(values)
         case .object:
-            var object = JSONObject()
-            try self.object { (scanner, name) throws(JSONSyntaxError) in
-                guard object[name] == nil else { throw scanner.error("a name that is not repeated") }
-                object[name] = try scanner.value()
+            skipSpace()
+            let start = offset
+            var members: [(name: String, value: JSONValue)] = []
+            try object { (scanner, name) throws(JSONSyntaxError) in
+                if members.count <= JSONObject.mostCompared, members.contains(where: { $0.name == name }) {
+                    throw scanner.repeatedName()
+                }
+                let value = try scanner.value()
+                if members.count >= 1024, members.count == members.capacity {
+                    // For as many more as the rest of the document has room for: each move costs as much as reading.
+                    let rest = (scanner.text.count - scanner.offset) / ((scanner.offset - start) / members.count)
+                    members.reserveCapacity(members.count + min(rest, 7 * members.count))
+                }
+                members.append((name, value))
             }
-            return .object(object)
+            let made = JSONObject.make(members)
+            if let repeated = made.repeated { throw errorOfMember(repeated, from: start) }
+            return .object(made.object)
         }
     }
 
-    /// Passes over any value, checking its syntax.
-    public mutating func skip() throws(JSONSyntaxError) {
-        switch try peek() {
-        case .string: _ = try string()
-        case .number: _ = try number()
-        case .bool: _ = try bool()
-        case .null: try null()
-        case .array: try array { (scanner, _) throws(JSONSyntaxError) in try scanner.skip() }
-        case .object: try object { (scanner, _) throws(JSONSyntaxError) in try scanner.skip() }
+    private func repeatedName() -> JSONSyntaxError { error("a name that is not repeated") }
+
+    /// The error of a member whose name is repeated, by its place in the object that begins at `start`.
+    private mutating func errorOfMember(_ place: Int, from start: Int) -> JSONSyntaxError {
+        offset = start
+        var count = 0
+        do throws(JSONSyntaxError) {
+            try object { (scanner, _) throws(JSONSyntaxError) in
+                guard count < place else { throw scanner.repeatedName() }
+                count += 1
+                try scanner.skip()
+            }
+        } catch {
+            return error
         }
+        return repeatedName()
+    }
+
+    /// Passes over any value, checking its syntax.
+    ///
+    /// Without recursion, so that nesting of any depth costs no stack.
+    public mutating func skip() throws(JSONSyntaxError) {
+        var open: [Bool] = []  // For each object or array around the next value, whether it is an object.
+        repeat {
+            switch try peek() {
+            case .string: _ = try string()
+            case .number: _ = try number()
+            case .bool: _ = try bool()
+            case .null: try null()
+            case .array:
+                offset += 1
+                skipSpace()
+                guard take(UInt8(ascii: "]")) else {
+                    open.append(false)
+                    continue
+                }
+            case .object:
+                offset += 1
+                skipSpace()
+                guard take(UInt8(ascii: "}")) else {
+                    _ = try name()
+                    open.append(true)
+                    continue
+                }
+            }
+            while let isObject = open.last {
+                skipSpace()
+                if take(UInt8(ascii: ",")) {
+                    if isObject { _ = try name() }
+                    break
+                }
+                guard take(UInt8(ascii: isObject ? "}" : "]")) else {
+                    throw error(isObject ? "',' or '}'" : "',' or ']'")
+                }
+                open.removeLast()
+            }
+        } while !open.isEmpty
     }
 
     /// The bytes between two places that ``offset`` gave: a value as it stood in the document.

@@ -19,9 +19,16 @@ public enum JSONValue: Hashable, Sendable {
 }
 
 /// The members of a JSON object, in order.
+///
+/// Looking a member up costs the same however many there are: few are compared one by one, more are found by their hashes.
 public struct JSONObject: Hashable, Sendable, ExpressibleByDictionaryLiteral, Sequence {
+    /// The most members that are compared one by one.
+    static let mostCompared = 16
+
     /// The members, in order; names are unique.
     public private(set) var members: [(name: String, value: JSONValue)]
+    /// Finds more than ``mostCompared`` members; empty for fewer.
+    private var index = JSONNameIndex()
 
     /// An empty object.
     public init() { members = [] }
@@ -32,23 +39,52 @@ public struct JSONObject: Hashable, Sendable, ExpressibleByDictionaryLiteral, Se
         for (name, value) in elements { self[name] = value }
     }
 
+    /// Members as they were read, of which the first ``mostCompared`` have names of their own.
+    ///
+    /// Gives the place of a later one whose name is repeated instead.
+    static func make(_ members: [(name: String, value: JSONValue)]) -> (object: JSONObject, repeated: Int?) {
+        var object = JSONObject()
+        object.members = members
+        return (object, object.indexMembers())
+    }
+
     /// The number of members.
     public var count: Int { members.count }
     /// Whether there is no member.
     public var isEmpty: Bool { members.isEmpty }
 
     /// The value of a member; setting nil removes it, setting a new name appends it.
+    ///
+    /// Removing one costs as much as there are members.
     public subscript(name: String) -> JSONValue? {
-        get { members.first { $0.name == name }?.value }
+        get { place(of: name).map { members[$0].value } }
         set {
-            let place = members.firstIndex { $0.name == name }
-            switch (place, newValue) {
+            switch (place(of: name), newValue) {
             case (let place?, let value?): members[place].value = value
-            case (let place?, nil): members.remove(at: place)
-            case (nil, let value?): members.append((name, value))
+            case (let place?, nil):
+                members.remove(at: place)
+                _ = indexMembers()
+            case (nil, let value?):
+                members.append((name, value))
+                if index.isEmpty { _ = indexMembers() } else { index.addLast(of: members) }
             case (nil, nil): break
             }
         }
+    }
+
+    /// Whether there is a member of this name.
+    public func contains(_ name: String) -> Bool { place(of: name) != nil }
+
+    private func place(of name: String) -> Int? {
+        index.isEmpty ? members.firstIndex { $0.name == name } : index.place(of: name, in: members)
+    }
+
+    private mutating func indexMembers() -> Int? {
+        guard members.count > Self.mostCompared else {
+            index = JSONNameIndex()
+            return nil
+        }
+        return index.build(members)
     }
 
     /// Iterates over the members in order.

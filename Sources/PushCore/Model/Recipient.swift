@@ -157,9 +157,7 @@ extension Recipient {
 
     /// Reads ``storedForm``; nil for text that it never gives.
     public init?(storedForm text: String) {
-        guard let colon = text.utf8.firstIndex(of: UInt8(ascii: ":")) else { return nil }
-        let kind = text[..<colon]
-        let rest = String(text[text.index(after: colon)...])
+        guard let (kind, rest) = text.halves(at: ":") else { return nil }
         switch kind {
         case "device": self = .device(rest)
         case "user": self = .user(rest)
@@ -170,7 +168,7 @@ extension Recipient {
             guard let value = try? JSONValue(parsing: Array(rest.utf8)) else { return nil }
             func names(_ member: String) -> [String] { (value[member]?.arrayValue ?? []).compactMap(\.stringValue) }
             self = .tags(TagFilter(all: names("all"), any: names("any"), none: names("none")))
-        default: self = .token(DeviceToken(rest, service: TokenService(rawValue: String(kind))))
+        default: self = .token(DeviceToken(rest, service: TokenService(rawValue: kind)))
         }
     }
 }

@@ -30,9 +30,9 @@ struct DeviceBatchAPI: Sendable {
         try RequestBodyReader.requireJSON(scope.fields)
         let now = state.time.now
         let reader = DeviceChangeReader(tokens: scope.snapshot.tokens, now: now)
-        let body = RequestBodyReader(admission: admission, limit: scope.snapshot.server.maximumBodyBytes)
+        let body = RequestBodyReader(admission: admission, scope)
         return try await body.withBody(of: request) { (bytes) throws(Problem) in
-            let items = try read(bytes, reader)
+            let items = try await longWork(bytes: bytes.count) { () throws(Problem) in try read(bytes, reader) }
             var devices: [Device] = []
             for item in items where item.issues.isEmpty {
                 if let id = item.change.id { devices.append(item.change.device(id, at: now)) }
@@ -52,6 +52,7 @@ struct DeviceBatchAPI: Sendable {
     private func read(_ body: [UInt8], _ reader: DeviceChangeReader) throws(Problem) -> [Item] {
         var whole = RequestIssues()
         var items: [Item] = []
+        var listed = 0
         var count: Int?
         do throws(JSONSyntaxError) {
             try JSONScanner.scan(body) { (scanner) throws(JSONSyntaxError) in
@@ -60,7 +61,9 @@ struct DeviceBatchAPI: Sendable {
                     try scanner.elements(&issues, "#/devices") { (scanner, _, index) throws(JSONSyntaxError) in
                         count = index + 1
                         guard index < Self.maximumDevices else { return try scanner.skip() }
-                        items.append(try item(&scanner, index, reader))
+                        let item = try item(&scanner, index, reader, listed)
+                        listed += item.issues.list.count
+                        items.append(item)
                     }
                 }
             }
@@ -80,9 +83,10 @@ struct DeviceBatchAPI: Sendable {
     private func item(
         _ scanner: inout JSONScanner,
         _ index: Int,
-        _ reader: DeviceChangeReader
+        _ reader: DeviceChangeReader,
+        _ listed: Int
     ) throws(JSONSyntaxError) -> Item {
-        var issues = RequestIssues(in: "devices", at: index)
+        var issues = RequestIssues(in: "devices", at: index, after: listed)
         let change = try reader.read(&scanner, &issues)
         if change.id == nil, issues.isEmpty { issues.add("#/id", "missing", "The device's id is missing.") }
         if change.id == DeviceWords.reservedID { issues.add("#/id", "bad_id", "The id is reserved.") }

@@ -132,7 +132,7 @@ struct DevicesAPI: Sendable {
     ) async throws(Problem) -> DeviceChange {
         guard !state.isDraining else { throw .draining }
         try RequestBodyReader.requireJSON(scope.fields, orPatch: true)
-        let body = RequestBodyReader(admission: admission, limit: scope.snapshot.server.maximumBodyBytes)
+        let body = RequestBodyReader(admission: admission, scope)
         let reader = DeviceChangeReader(tokens: scope.snapshot.tokens, now: now)
         return try await body.withBody(of: request) { (bytes) throws(Problem) in
             let (change, issues): (DeviceChange, RequestIssues)

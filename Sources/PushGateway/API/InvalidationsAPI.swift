@@ -138,7 +138,7 @@ struct InvalidationsAPI: Sendable {
         try RequestBodyReader.requireJSON(scope.fields)
         guard let desk = lanes.invalidations else { throw Self.unknown(name) }
         let backend = String(name)
-        let reader = RequestBodyReader(admission: admission, limit: Self.largestBody)
+        let reader = RequestBodyReader(admission: admission, scope, limit: Self.largestBody)
         return try await reader.withBody(of: request) { (body) throws(Problem) in
             let action = try Self.action(in: body)
             try await requireKnown(backend, desk)

@@ -17,9 +17,8 @@ struct ModulesAPI: Sendable {
         guard method != .get else { return try await ask(module, request, method, [], scope) }
         guard !notifications.state.isDraining else { throw .draining }
         try RequestBodyReader.requireJSON(scope.fields)
-        let limit = min(Self.maximumBody, scope.snapshot.server.maximumBodyBytes)
-        return try await RequestBodyReader(admission: notifications.admission, limit: limit).withBody(of: request) {
-            (body) throws(Problem) in
+        let reader = RequestBodyReader(admission: notifications.admission, scope, limit: Self.maximumBody)
+        return try await reader.withBody(of: request) { (body) throws(Problem) in
             try await ask(module, request, method, body, scope)
         }
     }

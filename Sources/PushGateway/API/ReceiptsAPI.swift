@@ -48,7 +48,7 @@ final class ReceiptsAPI: Sendable {
         guard let backend = backends.first(where: { $0.name == name })?.backend, let reader = backend.receipts else {
             throw .notFound("No backend of this name expects receipts.")
         }
-        let bodies = RequestBodyReader(admission: admission, limit: Self.maximumBody)
+        let bodies = RequestBodyReader(admission: admission, scope, limit: Self.maximumBody)
         return try await bodies.withBody(of: request) { (body) throws(Problem) in
             let receipts = try read(
                 ReceiptCallback(headers: Self.headers(request), body: body, receivedAt: now, pathSecret: secret),

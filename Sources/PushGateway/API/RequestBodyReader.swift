@@ -8,30 +8,61 @@ struct RequestBodyReader: Sendable {
     static let deadline = Duration.seconds(60)
 
     let admission: Admission
-    /// The largest body.
+    /// The name of the API key that pays for the memory.
+    let caller: String
+    /// The largest body that is taken here.
     let limit: Int
+    /// The largest body of the API.
+    private let largest: Int
+
+    /// - Parameters:
+    ///   - admission: What bounds the memory of all bodies.
+    ///   - scope: The request's.
+    ///   - limit: The largest body, if it is less than what the configuration allows.
+    init(admission: Admission, _ scope: RequestScope, limit: Int = .max) {
+        self.admission = admission
+        caller = scope.caller
+        largest = scope.snapshot.server.maximumBodyBytes
+        self.limit = min(limit, largest)
+    }
 
     /// Gives the whole body to `use`; its memory is set aside until `use` returns.
+    ///
+    /// For a body that says how long it is, before a byte of it is read.
     func withBody<Answer>(
         of request: Request,
         _ use: ([UInt8]) async throws(Problem) -> Answer
     ) async throws(Problem) -> Answer {
         let declared = request.headers[.contentLength].flatMap { Int($0) }
         if let declared, declared > limit { throw .tooLarge(limit) }
-        let reserved = declared ?? limit
-        try admission.reserve(bytes: reserved, largest: limit)
-        defer { admission.release(bytes: reserved) }
-        let body = try await collect(request.body, declared)
+        var reserved = declared ?? min(limit, Admission.smallBody)
+        try admission.reserve(bytes: reserved, caller: caller, largest: largest)
+        defer { admission.release(bytes: reserved, caller: caller) }
+        let body = try await collect(request.body, declared, &reserved)
         return try await use(body)
     }
 
-    private func collect(_ body: RequestBody, _ declared: Int?) async throws(Problem) -> [UInt8] {
+    /// Sets more memory aside for a body that did not say how long it is.
+    private func grow(_ reserved: inout Int, to bytes: Int) throws(Problem) {
+        let more = min(limit, max(bytes, 2 * reserved))
+        try admission.reserve(bytes: more, caller: caller, largest: largest)
+        admission.release(bytes: reserved, caller: caller)
+        reserved = more
+    }
+
+    private func collect(
+        _ body: RequestBody,
+        _ declared: Int?,
+        _ reserved: inout Int
+    ) async throws(Problem) -> [UInt8] {
         var bytes: [UInt8] = []
         let start = ContinuousClock.now
         do {
             for try await part in body {
                 if bytes.isEmpty { bytes.reserveCapacity(declared ?? part.readableBytes) }
-                guard bytes.count + part.readableBytes <= limit else { throw Problem.tooLarge(limit) }
+                let count = bytes.count + part.readableBytes
+                guard count <= limit else { throw Problem.tooLarge(limit) }
+                if count > reserved { try grow(&reserved, to: count) }
                 bytes.append(contentsOf: part.readableBytesView)
                 if bytes.count == declared { continue }  // The end follows at once.
                 guard start.duration(to: .now) < Self.deadline else { throw Problem.bodyTimeout }

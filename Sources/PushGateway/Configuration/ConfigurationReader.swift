@@ -14,6 +14,7 @@ struct ConfigurationReader {
         var configuration = GatewayConfiguration()
         _ = root.integer("version", in: 1...1, default: 1)
         configuration.log = log(section("log"))
+        configuration.limits = limits(section("limits"))
         configuration.store = store(section("store"))
         configuration.store.path = FolderFiles.resolve(configuration.store.path, in: files.folder)
         configuration.queue = queue(section("queue"))
@@ -93,6 +94,13 @@ struct ConfigurationReader {
         }
         section.finish()
         return server
+    }
+
+    private func limits(_ section: ConfigSection) -> GatewayConfiguration.Limits {
+        var limits = GatewayConfiguration.Limits()
+        limits.contentBytes = section.integer("content_bytes", in: 4096...1 << 20, default: limits.contentBytes)
+        section.finish()
+        return limits
     }
 
     private func store(_ section: ConfigSection) -> GatewayConfiguration.Store {

@@ -6,6 +6,8 @@ public import PushCore
 public struct GatewayConfiguration: Sendable {
     /// The section `server`.
     public var server = Server()
+    /// The section `limits`.
+    public var limits = Limits()
     /// The section `store`.
     public var store = Store()
     /// The section `queue`.
@@ -42,6 +44,17 @@ public struct GatewayConfiguration: Sendable {
         ///
         /// Default 10,000.
         public var maximumRequests = 10_000
+        /// Makes the defaults.
+        public init() {}
+    }
+
+    /// What a request may hold.
+    public struct Limits: Sendable, Hashable {
+        /// `content_bytes`: the most bytes of one notification's content, options and overrides together, as they were sent.
+        ///
+        /// They are stored once a notification. Default 64 KiB: platforms take 4 KiB of each message, and a notification may
+        /// bring that in many languages, or for several platforms.
+        public var contentBytes = 64 << 10
         /// Makes the defaults.
         public init() {}
     }

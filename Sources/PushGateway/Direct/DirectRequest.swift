@@ -25,7 +25,7 @@ public struct DirectRequest: Sendable {
         var draft: NotificationDraft
         var issues: RequestIssues
         do throws(JSONSyntaxError) {
-            (draft, issues) = try NotificationReader(kinds: settings.kinds).read(body)
+            (draft, issues) = try NotificationReader(settings).read(body)
         } catch {
             throw Refused(issues: [PushWarning(pointer: "#", code: "not_json", detail: error.description)])
         }

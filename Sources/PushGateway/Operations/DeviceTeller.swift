@@ -102,8 +102,8 @@ struct DeviceTeller: Sendable {
     /// Of several tags with one key the last counts.
     private static func pairs(_ tags: [String]) -> [String: String] {
         tags.reduce(into: [:]) { pairs, tag in
-            let parts = tag.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
-            pairs[String(parts[0])] = parts.count > 1 ? String(parts[1]) : "1"
+            let (key, value) = tag.halves(at: ":") ?? (tag, "1")
+            pairs[key] = value
         }
     }
 }

@@ -87,6 +87,16 @@ struct OAuth2Harness: Sendable {
         }
     }
 
+    /// Asks the API through a strategy; the status, or the error's code.
+    func status(_ strategy: OAuth2RefreshToken) async -> String {
+        let call = HTTPCall(HTTPCallTemplate(method: "POST"), path: "/v1/push", body: [])
+        do {
+            return String(try await strategy.send(call, to: endpoint, through: pool).status)
+        } catch {
+            return (error as? OAuth2Error)?.code ?? "\(error)"
+        }
+    }
+
     /// Asks the API many times at once with one credential and no second attempt; how often each status came.
     func statuses(of count: Int, _ credential: AuthCredential) async throws -> [Int: Int] {
         let headers = credential.headers.map { HTTPHeader($0.name, $0.value.reveal()) }

@@ -332,6 +332,51 @@ struct OAuth2ScenarioTests {
         }
     }
 
+    /// How a credential of the configuration may be used up: replaced by another, refused after it was kept, refused at once.
+    enum End: CaseIterable { case replaced, keptAndRefused, refused }
+
+    @Test("A used-up credential of the configuration is never sent again, and another one is", arguments: End.allCases)
+    func usedUp(_ end: End) async throws {
+        var rules = OAuth2Simulator.Rules()
+        rules.rotates = end == .replaced
+        rules.tellsRefreshToken = rules.rotates
+        try await OAuth2Harness.run(rules, startsEmpty: true) { harness in
+            let folder = FileManager.default.temporaryDirectory.appending(path: "chapar-oauth-\(UUID())").path
+            defer { try? FileManager.default.removeItem(atPath: folder) }
+            let seed = harness.server.issue(at: harness.clock.now)
+            let stores: [any CredentialStore] = [
+                StateCredentialStore(MemoryState(), name: "crm"), FileCredentialStore(path: "\(folder)/crm.json"),
+            ]
+            for (number, store) in stores.enumerated() {
+                let seed = number == 0 ? seed : harness.server.issue(at: harness.clock.now)
+                var process = try harness.secondProcess(ChainedCredentialStore(store, seed: seed))
+                if end != .refused {
+                    _ = try await process.authorization()
+                    harness.server.revokeAccessTokens()
+                    #expect(await harness.status(process) == "200")
+                    #expect(try await store.load()?.credential.refreshToken != nil, "a refreshed credential is stored")
+                }
+                harness.server.revokeAccessTokens()
+                harness.server.revokeRefreshTokens()
+                #expect(await harness.status(process) == "reauthorization_required")
+                let before = harness.server.counters.tokenRequests
+                for _ in 0..<3 {
+                    harness.clock.advance(by: .seconds(2))
+                    #expect(await harness.status(process) == "reauthorization_required")
+                }
+                await process.shutdown()
+                process = try harness.secondProcess(ChainedCredentialStore(store, seed: seed))
+                #expect(await harness.status(process) == "missing_credential", "a restart brings nothing back")
+                await process.shutdown()
+                #expect(harness.server.counters.tokenRequests == before, "the token endpoint is not asked again")
+                let new = harness.server.issue(at: harness.clock.now)
+                process = try harness.secondProcess(ChainedCredentialStore(store, seed: new))
+                #expect(await harness.status(process) == "200", "a new log-in in the configuration")
+                await process.shutdown()
+            }
+        }
+    }
+
     static let malformed: [[UInt8]] = [
         Array("<html>maintenance</html>".utf8), Array(#"{"access_token":"x"#.utf8), Array("[]".utf8), [],
         Array(#"{"access_token":7}"#.utf8), Array(#"{"access_token":"a","expires_in":"soon"}"#.utf8),

@@ -171,10 +171,29 @@ struct APIPressureTests {
     @Test("holds the bodies of requests within a budget")
     func memory() throws {
         let admission = Admission()
-        let largest = 8 << 20
-        for _ in 0..<32 { try admission.reserve(bytes: largest, largest: largest) }
-        #expect(throws: Problem.self) { try admission.reserve(bytes: 1, largest: largest) }
-        admission.release(bytes: largest)
-        try admission.reserve(bytes: largest, largest: largest)
+        let (largest, small) = (8 << 20, Admission.smallBody)
+        func reserve(_ bytes: Int, _ caller: String) throws {
+            try admission.reserve(bytes: bytes, caller: caller, largest: largest)
+        }
+        #expect(Admission.budget(largest: largest) == 64 << 20)
+        for _ in 0..<4 { try reserve(largest, "shop") }
+        #expect(throws: Problem.self, "one caller gets half") { try reserve(small + 1, "shop") }
+        for _ in 0..<2 { try reserve(largest, "crm") }
+        #expect(throws: Problem.self, "a quarter is for small bodies") { try reserve(small + 1, "other") }
+        for number in 0..<256 { try reserve(small, number % 2 == 0 ? "shop" : "other") }
+        #expect(throws: Problem.self, "the whole is bounded") { try reserve(1, "other") }
+        for _ in 0..<256 { admission.release(bytes: small, caller: "other") }
+        admission.release(bytes: largest, caller: "shop")
+        try reserve(largest, "shop")
+        #expect(throws: Problem.self) { try reserve(small + 1, "shop") }
+        try reserve(small, "shop")
+    }
+
+    @Test("lets the largest body in that a configuration allows", arguments: [1 << 10, 8 << 20, 256 << 20])
+    func largestBody(largest: Int) throws {
+        let admission = Admission()
+        try admission.reserve(bytes: largest, caller: "shop", largest: largest)
+        try admission.reserve(bytes: largest, caller: "crm", largest: largest)
+        try admission.reserve(bytes: min(largest, Admission.smallBody), caller: "", largest: largest)
     }
 }

@@ -25,9 +25,21 @@ public protocol CredentialStore: Sendable {
     func exclusively<Value: Sendable>(
         _ body: @Sendable () async throws(OAuth2Error) -> Value
     ) async throws(OAuth2Error) -> Value
+
+    /// What ``keepUsedSeed(_:)`` was last given; nil when there is nothing, or the store keeps no such thing.
+    func usedSeed() async throws(OAuth2Error) -> String?
+
+    /// Keeps the fingerprint of a configured credential that is used up, beside the credential and also when there is none.
+    func keepUsedSeed(_ fingerprint: String) async throws(OAuth2Error)
 }
 
 extension CredentialStore {
+    /// Nothing is kept: after a restart a used-up credential of the configuration is tried once more.
+    public func usedSeed() async throws(OAuth2Error) -> String? { nil }
+
+    /// Nothing is kept.
+    public func keepUsedSeed(_ fingerprint: String) async throws(OAuth2Error) {}
+
     /// Nobody shares the store.
     public func exclusively<Value: Sendable>(
         _ body: @Sendable () async throws(OAuth2Error) -> Value
@@ -142,11 +154,25 @@ public actor StateCredentialStore: CredentialStore {
         try await write(nil)
     }
 
-    private func bytes() async throws(OAuth2Error) -> [UInt8]? {
+    /// The fingerprint under the credential's name and `/seed`.
+    public func usedSeed() async throws(OAuth2Error) -> String? {
+        try await read("\(name)/seed").map { String(decoding: $0, as: UTF8.self) }
+    }
+
+    /// Keeps the fingerprint.
+    public func keepUsedSeed(_ fingerprint: String) async throws(OAuth2Error) {
+        try await write(Array(fingerprint.utf8), "\(name)/seed")
+    }
+
+    private func bytes() async throws(OAuth2Error) -> [UInt8]? { try await read(name) }
+
+    private func write(_ bytes: [UInt8]?) async throws(OAuth2Error) { try await write(bytes, name) }
+
+    private func read(_ name: String) async throws(OAuth2Error) -> [UInt8]? {
         do throws(StoreError) { return try await state.loadState(name) } catch { throw .storeFailed("\(error)") }
     }
 
-    private func write(_ bytes: [UInt8]?) async throws(OAuth2Error) {
+    private func write(_ bytes: [UInt8]?, _ name: String) async throws(OAuth2Error) {
         do throws(StoreError) { try await state.saveState(name, bytes) } catch { throw .storeFailed("\(error)") }
     }
 
@@ -155,12 +181,15 @@ public actor StateCredentialStore: CredentialStore {
     }
 }
 
-/// Loads from the first store that has a credential, and writes to that one, else to the first.
+/// Loads from a store, and from a credential of the configuration (the seed) while the store is empty.
 ///
-/// A configuration's own tokens stand last: they seed a store that is empty, and a refreshed credential never goes back there.
+/// A refreshed credential goes into the store, never back into the configuration. A seed whose refresh token has been
+/// replaced or refused is used up: it does not come back when the store is emptied, nor after a restart if the store keeps
+/// ``CredentialStore/usedSeed()``. Another seed, after a new log-in, is taken up.
 public struct ChainedCredentialStore: CredentialStore {
     private let first: any CredentialStore
     private let seed: OAuthCredential?
+    private let isUsedUp = Flag()
 
     /// Makes a chain of a store and a credential to begin with while the store is empty.
     public init(_ first: any CredentialStore, seed: OAuthCredential?) {
@@ -170,10 +199,11 @@ public struct ChainedCredentialStore: CredentialStore {
 
     private static let seedRevision = CredentialRevision("seed")
 
-    /// The store's credential, else the seed.
+    /// The store's credential, else the seed unless it is used up.
     public func load() async throws(OAuth2Error) -> StoredCredential? {
         if let stored = try await first.load() { return stored }
-        return seed.map { StoredCredential($0, revision: Self.seedRevision) }
+        guard let seed, !isUsedUp.isSet, try await first.usedSeed() != seed.seedFingerprint else { return nil }
+        return StoredCredential(seed, revision: Self.seedRevision)
     }
 
     /// Writes to the store.
@@ -181,12 +211,27 @@ public struct ChainedCredentialStore: CredentialStore {
         _ credential: OAuthCredential,
         expecting expected: CredentialRevision?
     ) async throws(OAuth2Error) -> CredentialRevision? {
-        try await first.save(credential, expecting: expected == Self.seedRevision ? nil : expected)
+        let isFromSeed = expected == Self.seedRevision
+        let revision = try await first.save(credential, expecting: isFromSeed ? nil : expected)
+        if isFromSeed, revision != nil, !credential.hasRefreshToken(of: seed) { await useUpSeed() }
+        return revision
     }
 
-    /// Removes from the store; the seed stays where it is written.
+    /// Removes from the store; the seed stays where it is written, and is used up if it is what was refused.
     public func remove(expecting expected: CredentialRevision?) async throws(OAuth2Error) {
-        if expected != Self.seedRevision { try await first.remove(expecting: expected) }
+        if expected == Self.seedRevision { return await useUpSeed() }
+        if let stored = try await first.load(), stored.revision == expected, stored.credential.hasRefreshToken(of: seed)
+        {
+            await useUpSeed()
+        }
+        try await first.remove(expecting: expected)
+    }
+
+    private func useUpSeed() async {
+        guard let seed else { return }
+        isUsedUp.set()
+        // A store that cannot keep it costs one refused request after a restart.
+        try? await first.keepUsedSeed(seed.seedFingerprint)
     }
 
     /// As the store.
@@ -194,6 +239,25 @@ public struct ChainedCredentialStore: CredentialStore {
         _ body: @Sendable () async throws(OAuth2Error) -> Value
     ) async throws(OAuth2Error) -> Value {
         try await first.exclusively(body)
+    }
+
+    private final class Flag: Sendable {
+        private let value = Atomic(false)
+        var isSet: Bool { value.load(ordering: .acquiring) }
+        func set() { value.store(true, ordering: .releasing) }
+    }
+}
+
+extension OAuthCredential {
+    fileprivate func hasRefreshToken(of other: OAuthCredential?) -> Bool { refreshToken == other?.refreshToken }
+
+    /// Tells one configured credential from the next (FNV-1a, 64 bits, of what it is refreshed with).
+    ///
+    /// Kept beside the credential itself, from which it hides nothing.
+    fileprivate var seedFingerprint: String {
+        var hash: UInt64 = 0xCBF2_9CE4_8422_2325
+        for byte in (refreshToken ?? accessToken).reveal().utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01B3 }
+        return String(hash, radix: 16)
     }
 }
 

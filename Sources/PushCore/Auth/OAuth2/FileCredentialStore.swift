@@ -40,7 +40,7 @@ public struct FileCredentialStore: CredentialStore {
     ) async throws(OAuth2Error) -> CredentialRevision? {
         guard try readRevision() == expected else { return nil }
         let bytes = credential.stored(style).bytes
-        try write(bytes)
+        try write(bytes, to: path)
         return Self.revision(bytes)
     }
 
@@ -69,8 +69,20 @@ public struct FileCredentialStore: CredentialStore {
         return try await body()
     }
 
+    /// The content of the file beside it that ends in `.seed`.
+    public func usedSeed() async throws(OAuth2Error) -> String? {
+        try bytes(of: seedPath).map { String(decoding: $0, as: UTF8.self) }
+    }
+
+    /// Writes the file beside it that ends in `.seed`.
+    public func keepUsedSeed(_ fingerprint: String) async throws(OAuth2Error) {
+        try write(Array(fingerprint.utf8), to: seedPath)
+    }
+
+    private var seedPath: String { path + ".seed" }
+
     private func read() throws(OAuth2Error) -> StoredCredential? {
-        guard let bytes = try bytes() else { return nil }
+        guard let bytes = try bytes(of: path) else { return nil }
         guard let json = try? JSONValue(parsing: bytes) else { throw .storeFailed("\(path) is not JSON") }
         do throws(OAuth2Error) {
             return StoredCredential(try OAuthCredential(stored: json), revision: Self.revision(bytes))
@@ -79,9 +91,9 @@ public struct FileCredentialStore: CredentialStore {
         }
     }
 
-    private func readRevision() throws(OAuth2Error) -> CredentialRevision? { try bytes().map(Self.revision) }
+    private func readRevision() throws(OAuth2Error) -> CredentialRevision? { try bytes(of: path).map(Self.revision) }
 
-    private func bytes() throws(OAuth2Error) -> [UInt8]? {
+    private func bytes(of path: String) throws(OAuth2Error) -> [UInt8]? {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else {
             if errno == ENOENT { return nil }
@@ -113,7 +125,7 @@ public struct FileCredentialStore: CredentialStore {
         }
     }
 
-    private func write(_ bytes: [UInt8]) throws(OAuth2Error) {
+    private func write(_ bytes: [UInt8], to path: String) throws(OAuth2Error) {
         try makeFolder()
         let temporary = "\(path).\(MessageID.random()).new"
         let descriptor = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)

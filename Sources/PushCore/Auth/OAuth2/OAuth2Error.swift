@@ -52,7 +52,7 @@ extension OAuth2Error: CustomStringConvertible {
     public var description: String {
         switch self {
         case .missingCredential:
-            "there is no OAuth credential: put access_token and refresh_token into its store"
+            "there is no OAuth credential, or the configured one is used up: log in again and configure or store the new one"
         case .reauthorizationRequired(let error, let description):
             "the token endpoint refused the refresh token (\(error ?? "401")\(description.map { ": \($0)" } ?? "")): "
                 + "log in again and store the new credential"

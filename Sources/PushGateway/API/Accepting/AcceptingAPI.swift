@@ -108,7 +108,7 @@ extension AcceptingAPI {
             contentType: scope.fields[.contentType],
             keys: scope.fields[values: .idempotencyKey]
         )
-        let reader = RequestBodyReader(admission: admission, limit: scope.snapshot.server.maximumBodyBytes)
+        let reader = RequestBodyReader(admission: admission, scope)
         return try await reader.withBody(of: request) { (body) throws(Problem) in
             try await take(body, key, scope).response
         }
@@ -116,13 +116,16 @@ extension AcceptingAPI {
 
     /// Accepts a body, and waits until it is on disk.
     func take(_ body: [UInt8], _ key: IdempotencyKey?, _ scope: RequestScope) async throws(Problem) -> AcceptedAnswer {
-        var draft = try read(body, scope)
+        var draft = try await longWork(bytes: body.count) { () throws(Problem) in try read(body, scope) }
         do throws(StoreError) {
             if needsRegistry(draft, scope) { try await lookUp(&draft, scope) }
         } catch {
             throw Problem(error)
         }
-        let judged = try judge(&draft, body, key, scope)
+        let judged = try await longWork(bytes: body.count) { [draft] () throws(Problem) in
+            var draft = draft
+            return try judge(&draft, body, key, scope)
+        }
         let result: Result<EnqueueResult, StoreError>
         do throws(StoreError) {
             result = .success(try await state.store.enqueue(judged.batch))

@@ -9,8 +9,6 @@ internal import PushCore
 struct BatchAPI: AcceptingAPI {
     /// The most notifications of one request.
     static let maximumNotifications = 1000
-    /// The most recipients of all of them together: they share a commit, which must not keep others waiting.
-    static let maximumRecipients = 100_000
 
     let state: GatewayState
     let metrics: GatewayMetrics
@@ -28,6 +26,12 @@ struct BatchAPI: AcceptingAPI {
         mutating func lookUp(in devices: any DeviceStore) async throws(StoreError) {
             try await draft.lookUp(in: devices, &issues)
         }
+
+        /// Refuses it without asking the registry: those before it have as many deliveries as a request may.
+        mutating func leaveForNext() {
+            issues.addBatchTooLarge()
+            (draft.recipients, draft.isLookedUp) = ([], true)
+        }
     }
 
     func needsRegistry(_ items: [Item], _ scope: RequestScope) -> Bool {
@@ -36,9 +40,13 @@ struct BatchAPI: AcceptingAPI {
 
     func lookUp(_ items: inout [Item], _ scope: RequestScope) async throws(StoreError) {
         var recipients = 0
-        for place in items.indices where recipients <= Self.maximumRecipients {
+        for place in items.indices {
             if items[place].draft.needsRegistry(scope.snapshot.gateway.routing) {
-                try await items[place].lookUp(in: state.devices)
+                if recipients < NotificationIntake.maximumDeliveries {
+                    try await items[place].lookUp(in: state.devices)
+                } else {
+                    items[place].leaveForNext()
+                }
             }
             recipients += items[place].draft.recipients.count
         }
@@ -60,16 +68,7 @@ struct BatchAPI: AcceptingAPI {
         accepted.reserveCapacity(items.count)
         var notifications: [NewNotification] = []
         notifications.reserveCapacity(items.count)
-        var recipients = 0
         for place in items.indices {
-            recipients += items[place].draft.recipients.count
-            if recipients > Self.maximumRecipients {
-                items[place].issues.add(
-                    "#/to",
-                    "batch_too_large",
-                    "A batch has at most \(Self.maximumRecipients) recipients; send this notification with the next."
-                )
-            }
             var issues = items[place].issues
             accepted.append(intake.judge(&items[place].draft, body, &issues, into: &notifications))
             if issues.count != items[place].issues.count { items[place].issues = issues }
@@ -91,9 +90,10 @@ struct BatchAPI: AcceptingAPI {
     }
 
     func read(_ body: [UInt8], _ scope: RequestScope) throws(Problem) -> [Item] {
-        let reader = NotificationReader(kinds: scope.snapshot.kinds)
+        let reader = NotificationReader(scope.snapshot)
         var whole = RequestIssues()
         var items: [Item] = []
+        var listed = 0
         var count: Int?
         do throws(JSONSyntaxError) {
             try JSONScanner.scan(body) { (scanner) throws(JSONSyntaxError) in
@@ -103,8 +103,9 @@ struct BatchAPI: AcceptingAPI {
                         (scanner, _, index) throws(JSONSyntaxError) in
                         count = index + 1
                         guard index < Self.maximumNotifications else { return try scanner.skip() }
-                        var own = RequestIssues(in: "notifications", at: index)
+                        var own = RequestIssues(in: "notifications", at: index, after: listed)
                         items.append(Item(draft: try reader.read(&scanner, &own), issues: own))
+                        listed += own.list.count
                     }
                 }
             }

@@ -16,7 +16,7 @@ struct NotificationsAPI: AcceptingAPI {
 
     func read(_ body: [UInt8], _ scope: RequestScope) throws(Problem) -> Draft {
         do throws(JSONSyntaxError) {
-            let (notification, issues) = try NotificationReader(kinds: scope.snapshot.kinds).read(body)
+            let (notification, issues) = try NotificationReader(scope.snapshot).read(body)
             return Draft(notification: notification, issues: issues)
         } catch {
             throw .notJSON(error)

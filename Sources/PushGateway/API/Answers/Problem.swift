@@ -170,6 +170,15 @@ extension Problem {
         retryAfter: .seconds(1)
     )
 
+    /// The bodies of requests in progress take as much memory as they may, of this caller or of all.
+    static let tooManyBytes = Problem(
+        .serviceUnavailable,
+        "too_busy",
+        "The bodies of too many large requests are in progress",
+        detail: "Nothing was stored.",
+        retryAfter: .seconds(1)
+    )
+
     /// As many event streams are open as the gateway takes.
     static let tooManyStreams = Problem(
         .serviceUnavailable,

@@ -13,7 +13,7 @@ internal import Synchronization
 /// one never has to explain a mistake, and both answer alike.
 struct LoopIntake: Sendable {
     /// The largest body that is judged here: about a millisecond of the loop's time.
-    static let largestBody = 64 << 10
+    static let largestBody = Admission.smallBody
 
     let state: GatewayState
     let snapshots: APISnapshots
@@ -66,7 +66,11 @@ struct LoopIntake: Sendable {
             let key = try notifications.admit(scope, contentType: usual.contentType, keys: usual.keys)
             try admission.enter(limit: snapshot.server.maximumRequests)
             do throws(Problem) {
-                try admission.reserve(bytes: usual.length, largest: snapshot.server.maximumBodyBytes)
+                try admission.reserve(
+                    bytes: usual.length,
+                    caller: caller,
+                    largest: snapshot.server.maximumBodyBytes
+                )
             } catch {
                 admission.leave()
                 return nil
@@ -122,7 +126,7 @@ struct LoopIntake: Sendable {
 
     /// Lets go of a request that takes the long way after all, or whose client is gone.
     func abandon(_ request: LoopRequest) {
-        admission.release(bytes: request.length)
+        admission.release(bytes: request.length, caller: request.scope.caller)
         admission.leave()
     }
 

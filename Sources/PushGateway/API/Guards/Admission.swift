@@ -7,10 +7,19 @@ internal import Synchronization
 final class Admission: Sendable {
     /// The most event streams at a time.
     static let maximumStreams = 100
+    /// A body of at most so many bytes is small: it counts for the bound of all bodies only.
+    static let smallBody = 64 << 10
 
     private let requests = Atomic<Int>(0)
     private let bodyBytes = Atomic<Int>(0)
+    private let largeBodies = Mutex(LargeBodies())
     private let streams = Atomic<Int>(0)
+
+    /// The memory of bodies that are not small.
+    private struct LargeBodies {
+        var bytes = 0
+        var bytesOfCaller: [String: Int] = [:]
+    }
 
     /// Counts a request in; ``leave()`` counts it out.
     func enter(limit: Int) throws(Problem) {
@@ -23,19 +32,43 @@ final class Admission: Sendable {
     /// Counts a request out.
     func leave() { requests.wrappingSubtract(1, ordering: .relaxed) }
 
-    /// Sets memory aside for a body; ``release(bytes:)`` gives it back.
+    /// The memory of all bodies together: 64 MiB, or that of four of the largest if that is more.
+    static func budget(largest: Int) -> Int { max(64 << 20, 4 * largest) }
+
+    /// Sets memory aside for a body; ``release(bytes:caller:)`` gives it back.
     ///
-    /// All bodies together get the memory of 32 of the largest, or 64 MiB if that is more.
-    func reserve(bytes: Int, largest: Int) throws(Problem) {
-        let budget = max(64 << 20, 32 * largest)
+    /// Large bodies leave a quarter of the budget to small ones, and those of one caller leave half of it to others: nobody
+    /// can keep the rest away with a few large bodies that come slowly.
+    func reserve(bytes: Int, caller: String, largest: Int) throws(Problem) {
+        let budget = Self.budget(largest: largest)
         guard bodyBytes.wrappingAdd(bytes, ordering: .relaxed).newValue <= budget else {
-            release(bytes: bytes)
-            throw .tooBusy
+            bodyBytes.wrappingSubtract(bytes, ordering: .relaxed)
+            throw .tooManyBytes
+        }
+        guard bytes > Self.smallBody else { return }
+        let fits = largeBodies.withLock { large in
+            let own = large.bytesOfCaller[caller, default: 0] + bytes
+            guard large.bytes + bytes <= budget / 4 * 3, own <= budget / 2 else { return false }
+            large.bytes += bytes
+            large.bytesOfCaller[caller] = own
+            return true
+        }
+        guard fits else {
+            bodyBytes.wrappingSubtract(bytes, ordering: .relaxed)
+            throw .tooManyBytes
         }
     }
 
     /// Gives memory back.
-    func release(bytes: Int) { bodyBytes.wrappingSubtract(bytes, ordering: .relaxed) }
+    func release(bytes: Int, caller: String) {
+        bodyBytes.wrappingSubtract(bytes, ordering: .relaxed)
+        guard bytes > Self.smallBody else { return }
+        largeBodies.withLock { large in
+            large.bytes -= bytes
+            let own = large.bytesOfCaller[caller, default: 0] - bytes
+            large.bytesOfCaller[caller] = own > 0 ? own : nil
+        }
+    }
 
     /// Counts an event stream in; ``closeStream()`` counts it out.
     func openStream() throws(Problem) {
@@ -47,6 +80,9 @@ final class Admission: Sendable {
 
     /// Counts an event stream out.
     func closeStream() { streams.wrappingSubtract(1, ordering: .relaxed) }
+
+    /// The memory that is set aside for bodies, in bytes.
+    var reservedBytes: Int { bodyBytes.load(ordering: .relaxed) }
 
     /// Requests in progress and streams that are open.
     var load: (requests: Int, streams: Int) {

@@ -7,6 +7,8 @@ internal import PushCore
 struct NotificationIntake {
     /// The furthest time ahead that a notification can be scheduled for.
     static let furthestSendAt: TimeInterval = 365 * 86400
+    /// The most deliveries of one request: they share a commit, which must not keep others waiting.
+    static let maximumDeliveries = 100_000
     /// How long a notification with a TTL of 0 ("now or never") may wait for its one attempt.
     static let graceForNowOrNever: TimeInterval = 10
 
@@ -14,6 +16,8 @@ struct NotificationIntake {
     let store: any NotificationStore
     let caller: String
     let now: Date
+    /// How many more deliveries the request may have.
+    private var deliveriesLeft = Self.maximumDeliveries
     private var json: AcceptedJSON
 
     init(snapshot: APISnapshot, store: any NotificationStore, time: any TimeSource, caller: String) {
@@ -57,10 +61,21 @@ struct NotificationIntake {
                     issues: &issues
                 ).warnings
         }
+        let recipients = assignment.recipients ?? draft.recipients
+        if recipients.count > Self.maximumDeliveries {
+            issues.add(
+                "#/to",
+                "too_many_deliveries",
+                "At most \(Self.maximumDeliveries) deliveries, one for each recipient and each backend of a route that fans "
+                    + "out; these are \(recipients.count). Use several requests."
+            )
+        } else if recipients.count > deliveriesLeft {
+            issues.addBatchTooLarge()
+        }
         guard issues.isEmpty, let plan = assignment.plans.first else { return nil }
+        deliveriesLeft -= recipients.count
         for warning in draft.warnings + assignment.warnings { warnings.append(issues.whole(warning)) }
 
-        let recipients = assignment.recipients ?? draft.recipients
         let id = store.makeID(recipients: recipients.count)
         let state: DeliveryState = times.dueAt == nil ? .queued : .scheduled
         let hasOtherPlans = assignment.plans.count > 1
@@ -151,5 +166,16 @@ extension NotificationIntake.Accepted {
         writer.endObject()
         writer.name("warnings")
         writer.findings(warnings)
+    }
+}
+
+extension RequestIssues {
+    /// The notifications before this one have as many deliveries as a request may.
+    mutating func addBatchTooLarge() {
+        add(
+            "#/to",
+            "batch_too_large",
+            "A batch has at most \(NotificationIntake.maximumDeliveries) deliveries; send this notification with the next."
+        )
     }
 }

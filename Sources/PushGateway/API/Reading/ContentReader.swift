@@ -19,16 +19,19 @@ enum ContentReader {
     }
 
     /// Reads the object that comes next.
+    ///
+    /// Nil for `limits` takes any size, for what was checked before.
     static func read(
         _ scanner: inout JSONScanner,
         _ issues: inout RequestIssues,
+        limits: ContentLimits?,
         into notification: inout PushNotification
     ) throws(JSONSyntaxError) {
         try scanner.fields(Field.self, &issues, "#/content") { (scanner, issues, field) throws(JSONSyntaxError) in
             switch field {
-            case .title: notification.title = try localized(&scanner, &issues, "title")
-            case .subtitle: notification.subtitle = try localized(&scanner, &issues, "subtitle")
-            case .body: notification.body = try localized(&scanner, &issues, "body")
+            case .title: notification.title = try localized(&scanner, &issues, limits, "title")
+            case .subtitle: notification.subtitle = try localized(&scanner, &issues, limits, "subtitle")
+            case .body: notification.body = try localized(&scanner, &issues, limits, "body")
             case .image:
                 notification.image = try url(&scanner, &issues, "#/content/image", isWebOnly: true)
             case .sound:
@@ -41,8 +44,7 @@ enum ContentReader {
                 notification.clickURL = try url(&scanner, &issues, "#/content/click_url", isWebOnly: false)
             case .actions: notification.actions = try actions(&scanner, &issues)
             case .data:
-                guard try scanner.expect(.object, "an object", &issues, "#/content/data") else { return }
-                notification.data = try scanner.value().objectValue ?? JSONObject()
+                notification.data = try scanner.tree(limits, &issues, "#/content/data") ?? JSONObject()
             }
         }
     }
@@ -51,27 +53,49 @@ enum ContentReader {
     private static func localized(
         _ scanner: inout JSONScanner,
         _ issues: inout RequestIssues,
+        _ limits: ContentLimits?,
         _ field: StaticString
     ) throws(JSONSyntaxError) -> LocalizedText? {
+        let textLimit = limits == nil ? Int.max : ContentLimits.textBytes
         guard try scanner.peek() == .object else {
             guard try scanner.expect(.string, "a string or a map of languages", &issues, "#/content/\(field)") else {
                 return nil
             }
-            return .plain(try scanner.string())
+            return try scanner.text(&issues, "#/content/\(field)", limit: textLimit).map { .plain($0) }
         }
         var languages: [String: String] = [:]
+        var count = 0
         var isSound = true
         try scanner.object { (scanner, language) throws(JSONSyntaxError) in
+            count += 1
+            guard limits == nil || count <= ContentLimits.languages else { return try scanner.skip() }
             let pointer = "#/content/\(field)/\(pointerStep(language))"
             if language.isEmpty || languages[language] != nil {
                 isSound = false
                 issues.add(pointer, "invalid_language", "Language tags are not empty and stand here once each.")
             }
-            guard let text = try scanner.text(&issues, pointer) else {
+            if limits != nil, language.utf8.count > ContentLimits.languageTagBytes {
+                isSound = false
+                issues.add(
+                    pointer,
+                    "invalid_language",
+                    "A language tag has at most \(ContentLimits.languageTagBytes) bytes; it has \(language.utf8.count)."
+                )
+                return try scanner.skip()
+            }
+            guard let text = try scanner.text(&issues, pointer, limit: textLimit) else {
                 isSound = false
                 return
             }
             languages[language] = text
+        }
+        if limits != nil, count > ContentLimits.languages {
+            issues.add(
+                "#/content/\(field)",
+                "too_many_languages",
+                "At most \(ContentLimits.languages) languages; there are \(count)."
+            )
+            return nil
         }
         guard let fallback = languages.removeValue(forKey: "default") else {
             if isSound {

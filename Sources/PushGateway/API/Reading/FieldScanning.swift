@@ -73,13 +73,19 @@ extension JSONScanner {
         return text
     }
 
-    /// Reads any string.
+    /// Reads any string of at most `limit` bytes.
     mutating func text(
         _ issues: inout RequestIssues,
-        _ pointer: @autoclosure () -> String
+        _ pointer: @autoclosure () -> String,
+        limit: Int = .max
     ) throws(JSONSyntaxError) -> String? {
         guard try expect(.string, "a string", &issues, pointer()) else { return nil }
-        return try string()
+        let text = try string()
+        guard text.utf8.count <= limit else {
+            issues.add(pointer(), "too_long", "At most \(limit) bytes; it has \(text.utf8.count).")
+            return nil
+        }
+        return text
     }
 
     /// Reads a truth value.
@@ -177,5 +183,5 @@ func unknownField(_ name: String, _ names: [String]) -> String {
 
 /// `Did you mean …?`, when a known word is near.
 func didYouMean(_ word: String, _ known: some Sequence<String>) -> String? {
-    Suggestion.nearest(to: String(word.prefix(64)), among: known).map { "Did you mean \"\($0)\"?" }
+    Suggestion.nearest(to: String(word.unicodeScalars.prefix(64)), among: known).map { "Did you mean \"\($0)\"?" }
 }

@@ -21,9 +21,10 @@ public enum NotificationContent {
             var ignored = RequestIssues()
             try scanner.fields(Field.self, &ignored, "#") { (scanner, issues, field) throws(JSONSyntaxError) in
                 switch field {
-                case .content: try ContentReader.read(&scanner, &issues, into: &notification)
+                case .content: try ContentReader.read(&scanner, &issues, limits: nil, into: &notification)
                 case .options: try OptionsReader.read(&scanner, &issues, into: &notification)
-                case .overrides: try OverridesReader.read(&scanner, &issues, kinds: nil, into: &notification)
+                case .overrides:
+                    try OverridesReader.read(&scanner, &issues, kinds: nil, limits: nil, into: &notification)
                 }
             }
             return notification

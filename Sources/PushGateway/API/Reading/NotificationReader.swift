@@ -7,6 +7,13 @@ internal import PushCore
 struct NotificationReader {
     /// The kinds of backends whose names `overrides` may have.
     let kinds: [String]
+    /// What a notification may hold.
+    let limits: ContentLimits
+
+    init(_ snapshot: APISnapshot) {
+        kinds = snapshot.kinds
+        limits = ContentLimits(contentBytes: snapshot.gateway.configuration.limits.contentBytes)
+    }
 
     private enum Field: Int, RequestField {
         case to, content, options, overrides, route, backend
@@ -40,7 +47,7 @@ struct NotificationReader {
             case .content:
                 draft.content = try part(&scanner, &issues, &draft) {
                     (scanner, issues, notification) throws(JSONSyntaxError) in
-                    try ContentReader.read(&scanner, &issues, into: &notification)
+                    try ContentReader.read(&scanner, &issues, limits: limits, into: &notification)
                 }
             case .options:
                 draft.options = try part(&scanner, &issues, &draft) {
@@ -50,7 +57,7 @@ struct NotificationReader {
             case .overrides:
                 draft.overrides = try part(&scanner, &issues, &draft) {
                     (scanner, issues, notification) throws(JSONSyntaxError) in
-                    try OverridesReader.read(&scanner, &issues, kinds: kinds, into: &notification)
+                    try OverridesReader.read(&scanner, &issues, kinds: kinds, limits: limits, into: &notification)
                 }
             case .route:
                 draft.route = try scanner.word(&issues, "#/route", limit: 64)
@@ -90,6 +97,15 @@ struct NotificationReader {
         if draft.audienceField == "platform_ids", draft.backend == nil, !draft.isChoiceFaulty {
             draft.isChoiceFaulty = true
             issues.add("#/backend", "backend_missing", "Ids of a platform need the backend that knows them.")
+        }
+        let bytes = (draft.content?.count ?? 0) + (draft.options?.count ?? 0) + (draft.overrides?.count ?? 0)
+        if bytes > limits.contentBytes, draft.isContentSound {
+            draft.isContentSound = false
+            issues.add(
+                draft.overrides?.count ?? 0 > draft.content?.count ?? 0 ? "#/overrides" : "#/content",
+                "too_large",
+                "Content, options and overrides have at most \(limits.contentBytes) bytes together; they have \(bytes)."
+            )
         }
         let notification = draft.notification
         let showsNothing =

@@ -66,11 +66,12 @@ enum OptionsReader {
 enum OverridesReader {
     /// Reads the object that comes next.
     ///
-    /// Nil for `kinds` takes every name, for what was checked before.
+    /// Nil for `kinds` takes every name and nil for `limits` any size, for what was checked before.
     static func read(
         _ scanner: inout JSONScanner,
         _ issues: inout RequestIssues,
         kinds: [String]?,
+        limits: ContentLimits?,
         into notification: inout PushNotification
     ) throws(JSONSyntaxError) {
         guard try scanner.expect(.object, "an object", &issues, "#/overrides") else { return }
@@ -88,8 +89,7 @@ enum OverridesReader {
                 issues.add(pointer, "repeated_field", "The field stands here twice.")
                 return try scanner.skip()
             }
-            guard try scanner.expect(.object, "an object", &issues, pointer) else { return }
-            notification.overrides[kind] = try scanner.value().objectValue ?? JSONObject()
+            if let value = try scanner.tree(limits, &issues, pointer) { notification.overrides[kind] = value }
         }
     }
 }

@@ -4,9 +4,13 @@ internal import PushCore
 ///
 /// Only the first ``shown`` are kept: ten thousand bad tokens must not become an answer of megabytes.
 struct RequestIssues: Sendable {
-    /// How many mistakes are listed in an answer.
+    /// How many mistakes of one notification are listed in an answer.
     static let shown = 100
+    /// How many mistakes of all notifications of a batch are listed; beyond, one of each.
+    static let shownInBatch = 1000
 
+    /// How many of its mistakes are listed.
+    private let shown: Int
     /// The list of the body that the notification stands in, and where; nil when it is the body.
     private let place: (list: StaticString, index: Int)?
     /// The first mistakes, in the order they were found.
@@ -14,9 +18,19 @@ struct RequestIssues: Sendable {
     /// All mistakes, those that are not listed included.
     private(set) var count = 0
 
-    init() { place = nil }
+    init() {
+        place = nil
+        shown = Self.shown
+    }
 
-    init(in list: StaticString, at index: Int) { place = (list, index) }
+    /// - Parameters:
+    ///   - list: The list of the body that the notification stands in.
+    ///   - index: Its place there.
+    ///   - listed: How many mistakes of those before it are listed.
+    init(in list: StaticString, at index: Int, after listed: Int) {
+        place = (list, index)
+        shown = max(1, min(Self.shown, Self.shownInBatch - listed))
+    }
 
     /// The place of the notification in the body: `#`, or `#/notifications/3` in a batch.
     ///
@@ -31,7 +45,7 @@ struct RequestIssues: Sendable {
     /// The pointer begins with `#` and is taken from the notification.
     mutating func add(_ pointer: String, _ code: String, _ detail: @autoclosure () -> String) {
         count += 1
-        guard list.count < Self.shown else { return }
+        guard list.count < shown else { return }
         list.append(PushWarning(pointer: base + pointer.dropFirst(), code: code, detail: detail()))
     }
 
@@ -47,14 +61,6 @@ struct RequestIssues: Sendable {
 }
 
 /// A name as a step of a JSON pointer (RFC 6901, section 3), cut when a caller made it absurdly long.
-func pointerStep(_ name: String) -> String {
-    var step = ""
-    for character in name.prefix(64) {
-        switch character {
-        case "~": step += "~0"
-        case "/": step += "~1"
-        default: step.append(character)
-        }
-    }
-    return step
-}
+///
+/// By scalars: one character may have as many as the body has room for.
+func pointerStep(_ name: String) -> String { String(name.unicodeScalars.prefix(64)).jsonPointerStep }

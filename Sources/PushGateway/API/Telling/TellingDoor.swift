@@ -56,8 +56,7 @@ struct TellingDoor: Sendable {
     ) async throws(Problem) {
         guard !state.isDraining else { throw .draining }
         try RequestBodyReader.requireJSON(scope.fields, orPatch: request.method == .patch)
-        let limit = min(Self.maximumBody, scope.snapshot.server.maximumBodyBytes)
-        try await RequestBodyReader(admission: admission, limit: limit).withBody(of: request) {
+        try await RequestBodyReader(admission: admission, scope, limit: Self.maximumBody).withBody(of: request) {
             (bytes) throws(Problem) in
             var issues = RequestIssues()
             do throws(JSONSyntaxError) {

@@ -11,22 +11,38 @@ import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+PROGRAM = ROOT / ".build/debug/chapar"
 
 
 class Copy:
     """A copy of the tree; `tree` is where its files are edited."""
 
-    def __init__(self, tree, mounts):
-        self.tree, self.mounts = tree, mounts
-        self.scratch = ".build" if mounts else str(ROOT / ".build")
+    def __init__(self, place):
+        self.place, self.tree, self.kept, self.mounts = place, place / ROOT.name, place / "program-before", None
+        self.tree.mkdir(parents=True)
+        _copy_tree(self.tree)
+
+    def build(self):
+        """Copies what was built, so that commands can build the rest."""
+        self.mounts = _namespace()
+        if self.mounts:
+            _copy_build(self.tree / ".build")
+        else:
+            print("No mount namespaces here: all of ours is built anew, and at the next build in the tree as well.")
+            if PROGRAM.exists():
+                shutil.copy2(PROGRAM, self.kept)
+
+    @property
+    def scratch(self):
+        """The folder for `--scratch-path`, as commands in the copy see it."""
+        return ".build" if self.mounts else str(ROOT / ".build")
 
     def run(self, command, timeout=None, **options):
-        """Runs a command in the copy, with all that it starts ended at the timeout; gives its exit code, None after a timeout."""
+        """Runs a command in the copy and ends all that it started; gives its exit code, None after the timeout."""
         if self.mounts:
             script = f'mount --bind "{self.tree}" "{ROOT}" && cd "{ROOT}" && exec "$@"'
             command = [*self.mounts, "sh", "-c", script, "sh", *command]
-        environment = {**os.environ, "GIT_CEILING_DIRECTORIES": str(self.tree.parent)}
-        child = subprocess.Popen(command, cwd=self.tree, env=environment, start_new_session=True, **options)
+        child = subprocess.Popen(command, cwd=self.tree, start_new_session=True, **options)
         try:
             return child.wait(timeout)
         except subprocess.TimeoutExpired:
@@ -36,28 +52,23 @@ class Copy:
                 os.killpg(child.pid, signal.SIGKILL)
             child.wait()
 
+    def remove(self):
+        """Removes it, and gives the tree its program back if that was built over."""
+        if self.kept.exists():
+            shutil.copy2(self.kept, PROGRAM)
+        shutil.rmtree(self.place, ignore_errors=True)
+
 
 @contextlib.contextmanager
 def copied(name):
     """Gives a copy of the tree under .build, beside what is copied, so that a file system may share it; removes it afterwards."""
     place = ROOT / ".build" / name
     shutil.rmtree(place, ignore_errors=True)
-    tree = place / ROOT.name
-    tree.mkdir(parents=True)
-    mounts, program, kept = _namespace(), ROOT / ".build/debug/chapar", place / "chapar"
+    copy = Copy(place)
     try:
-        _copy_tree(tree)
-        if mounts:
-            _copy_build(tree / ".build")
-        else:
-            print("No mount namespaces here: all of ours is built anew, and at the next build in the tree as well.")
-            if program.exists():
-                shutil.copy2(program, kept)
-        yield Copy(tree, mounts)
+        yield copy
     finally:
-        if kept.exists():
-            shutil.copy2(kept, program)
-        shutil.rmtree(place, ignore_errors=True)
+        copy.remove()
 
 
 def _copy_tree(to):

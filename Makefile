@@ -2,10 +2,12 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo build release test lint format bench docs deps test-deps clean
+.PHONY: help demo build release test verify-long lint format bench docs deps test-deps clean
 
 SOURCES := Package.swift Sources Plugins Tests Examples $(wildcard Benchmarks)
 CHAPAR := .build/debug/chapar
+# CI builds without debug information, which saves a sixth of its time; scripts that build after it take the same flags.
+export BUILD_FLAGS ?=
 
 help:  ## What can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
@@ -29,19 +31,11 @@ format:  ## Bring the code into form
 
 test: test-deps lint  ## Everything that CI checks
 	@[ -d .build/debug ] || echo "First build with tests: about ten minutes on two cores."
-	swift build --build-tests
-	export CHAPAR_PYTHON=python3; [ -x .venv/bin/python ] && CHAPAR_PYTHON=$$PWD/.venv/bin/python; \
-	    ./.ci/swift-test --skip-build --no-parallel --skip ChaparTests
-	./.ci/swift-test --skip-build --no-parallel --filter ChaparTests
-	.build/debug/ComposeInCode
-	./.ci/docs
-	$(CHAPAR) demo --once
-	./.ci/end-to-end $(CHAPAR)
-	./.ci/custom-plugin
-	@if [ -e .venv/schemathesis.ok ] && [ -e .venv/openapi-spec-validator.ok ]; then \
-	    CHAPAR_PYTHON=.venv/bin/python SECONDS_LIMIT=60 Tests/API/schemathesis.sh; \
-	else echo "No schemathesis here: the API was not held to its description by generated requests."; fi
-	./.ci/without-plugin Chabok
+	swift build --build-tests $(BUILD_FLAGS)
+	./.ci/checks
+
+verify-long:  ## What takes too long for CI: faults put back, each plugin deleted, kills, sanitizer, soak (see .ci/verify-long)
+	./.ci/verify-long $(PARTS)
 
 bench: release  ## How fast this machine is: accepts and deliveries per second through the whole gateway
 	.build/release/chapar bench

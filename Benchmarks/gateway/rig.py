@@ -50,7 +50,8 @@ class Rig:
 
     def __enter__(self):
         self._certificates()
-        self._responder_binary()
+        self._compile("responder", "-lnghttp2", "-lssl", "-lcrypto")
+        self._compile("load")
         return self
 
     def __exit__(self, *_):
@@ -76,11 +77,11 @@ class Rig:
         pem = run("openssl", "ecparam", "-name", "prime256v1", "-genkey", "-noout").stdout
         run("openssl", "pkcs8", "-topk8", "-nocrypt", "-out", self.path("AuthKey.p8"), input=pem)
 
-    def _responder_binary(self):
-        source = HERE.parent / "fixtures" / "responder.c"
-        target = self.folder / "responder"
+    def _compile(self, name, *libraries):
+        source = HERE.parent / "fixtures" / f"{name}.c"
+        target = self.folder / name
         if not target.exists() or target.stat().st_mtime < source.stat().st_mtime:
-            run("cc", "-O2", "-o", str(target), str(source), "-lnghttp2", "-lssl", "-lcrypto")
+            run("cc", "-O2", "-o", str(target), str(source), *libraries)
 
     # Processes
 
@@ -99,20 +100,25 @@ class Rig:
                     child.wait()
 
     @contextlib.contextmanager
-    def responder(self, delay_ms=0):
-        """A platform stand-in that answers at once, or after `delay_ms`; counts what it answered."""
+    def responder(self, delay_ms=0, by_token=False):
+        """A platform stand-in that answers at once, or after `delay_ms`; `by_token` as responder.c says of -p; counts its answers."""
         port, stat = free_port(), self.path(f"responder-{delay_ms}.stat")
         command = ["taskset", "-c", LOAD_CPU, self.path("responder"), "serve", str(port), self.path("cert.pem"),
                    self.path("key.pem"), "-T", "900", "-s", stat]
         if delay_ms:
             command += ["-l", str(delay_ms)]
+        if by_token:
+            command += ["-p", "1"]
         with self.process(*command, stdout=subprocess.DEVNULL) as child:
             wait_for_port(port)
             yield Responder(port, stat, child.pid)
 
     @contextlib.contextmanager
-    def gateway(self, platform_port, fresh=True, extra=""):
-        """A gateway of the release build whose one backend is the responder."""
+    def gateway(self, platform_port, fresh=True, extra="", chapar=None, store="", backend=""):
+        """A gateway whose backend `ios` is the responder, of the release build or of another binary.
+
+        `store` and `backend` are further keys of those sections, `extra` further backends and, after them, sections.
+        """
         database = self.path("bench.db")
         if fresh:
             for name in Path(self.folder).glob("bench.db*"):
@@ -120,15 +126,20 @@ class Rig:
         port = free_port()
         config = self.path("chapar.yaml")
         Path(config).write_text(
-            f"server: {{ host: 127.0.0.1, port: {port} }}\nstore: {{ kind: sqlite, path: {database} }}\n"
+            f"server: {{ host: 127.0.0.1, port: {port} }}\nstore: {{ kind: sqlite, path: {database}{store} }}\n"
             f"log: {{ level: warning }}\nbackends:\n  ios: {{ kind: apns, team_id: {TEAM_ID}, key_id: {KEY_ID}, key_file: "
             f"AuthKey.p8, topic: {TOPIC}, environment: production, base_url: 'https://127.0.0.1:{platform_port}', "
-            f"ca_file: ca.pem }}\n{extra}")
+            f"ca_file: ca.pem{backend} }}\n{extra}")
         started = time.perf_counter()
-        with self.process("taskset", "-c", GATEWAY_CPU, self.chapar, "serve", "--config", config,
+        with self.process("taskset", "-c", GATEWAY_CPU, chapar or self.chapar, "serve", "--config", config,
                           stdout=subprocess.DEVNULL, stderr=open(self.path("gateway.log"), "a")) as child:
             wait_for_answer(f"http://127.0.0.1:{port}/readyz", child, self.folder / "gateway.log")
-            yield Gateway(port, child.pid, time.perf_counter() - started)
+            yield Gateway(port, child.pid, time.perf_counter() - started, database)
+
+    def load(self, gateway, seconds, *options):
+        """Starts load.c on the load's core; its lines are on stdout."""
+        command = ["taskset", "-c", LOAD_CPU, self.path("load"), str(gateway.port), str(seconds), *map(str, options)]
+        return self.process(*command, stdout=subprocess.PIPE, text=True)
 
 
 class Responder:
@@ -140,10 +151,19 @@ class Responder:
     def answered(self):
         return struct.unpack_from("<Q", self.counters, 0)[0]
 
+    @property
+    def by_status(self):
+        """How many requests were answered with each status, of a responder that goes by the token."""
+        return dict(zip(("200", "410", "503", "429"), struct.unpack_from("<4Q", self.counters, 24)))
+
+    def noted(self, number):
+        """When a token a110NN came last, in time.monotonic()'s seconds; 0 if it did not."""
+        return struct.unpack_from("<Q", self.counters, 1024 + 8 * number)[0] / 1e9
+
 
 class Gateway:
-    def __init__(self, port, pid, started_in):
-        self.port, self.pid, self.started_in = port, pid, started_in
+    def __init__(self, port, pid, started_in, database):
+        self.port, self.pid, self.started_in, self.database = port, pid, started_in, database
         self.url = f"http://127.0.0.1:{port}"
 
     @property
@@ -157,9 +177,19 @@ class Gateway:
                 return int(line.split()[1]) / 1024
         raise KeyError(key)
 
-    def post(self, path, body):
+    @property
+    def descriptors(self):
+        return len(os.listdir(f"/proc/{self.pid}/fd"))
+
+    @property
+    def stored_mib(self):
+        """What the database takes: the file with its write-ahead log."""
+        sizes = [os.stat(path).st_size for path in (self.database, self.database + "-wal") if os.path.exists(path)]
+        return sum(sizes) / 1024 / 1024
+
+    def post(self, path, body, **headers):
         request = urllib.request.Request(self.url + path, json.dumps(body).encode(),
-                                         {"content-type": "application/json"})
+                                         {"content-type": "application/json", **headers})
         with urllib.request.urlopen(request, timeout=60) as answer:
             return json.load(answer)
 
@@ -167,9 +197,13 @@ class Gateway:
         with urllib.request.urlopen(self.url + path, timeout=60) as answer:
             return answer.read().decode()
 
+    def metric(self, name):
+        """A metric's values by their labels, as they stand in the text."""
+        found = re.findall(rf"^{name}(\{{[^}}]*\}})? (\S+)$", self.get("/metrics"), re.M)
+        return {labels: float(value) for labels, value in found}
+
     def waiting(self):
-        found = re.search(r"^chapar_queue_depth\{[^}]*\} (\S+)", self.get("/metrics"), re.M)
-        return float(found.group(1)) if found else 0
+        return sum(self.metric("chapar_queue_depth").values())
 
 
 def wait_for_port(port, seconds=10):

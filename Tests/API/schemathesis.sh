@@ -8,6 +8,7 @@
 #   CHAPAR_PYTHON  a Python with schemathesis and openapi-spec-validator (pip install both), default python3
 #   SECONDS_LIMIT  the time that generated requests may take, default 120
 #   SEED           the seed of the generated requests, default 42
+#   EXAMPLES       how many requests for each operation, default 60
 #
 # Left out: the event stream, which never ends; `positive_data_acceptance`, since a right request may name a backend that
 # is not configured; `use_after_free`, since DELETE cancels a notification and leaves its story.
@@ -57,4 +58,4 @@ TOML
 "$python" -m schemathesis.cli --config-file "$work/schemathesis.toml" run "$work/openapi.json" --url "$url" \
     --exclude-operation-id streamEvents \
     --exclude-checks positive_data_acceptance,use_after_free \
-    --max-examples 60 --max-time "${SECONDS_LIMIT:-120}" --seed "${SEED:-42}" --request-timeout 40 --no-color
+    --max-examples "${EXAMPLES:-60}" --max-time "${SECONDS_LIMIT:-120}" --seed "${SEED:-42}" --request-timeout 40 --no-color

@@ -139,9 +139,11 @@ struct DevicesTests {
             let text = try String(contentsOfFile: file, encoding: .utf8)
             #expect(text.split(separator: "\n").count == 2500)
             #expect(text.components(separatedBy: #""alive":false"#).count == 26)
+            let client = try gateway.client()
             for number in stride(from: 0, to: 2500, by: 10) {
-                _ = try await gateway.client().delete("/v1/devices/d\(number)")
+                _ = try await client.delete("/v1/devices/d\(number)")
             }
+            await client.close()
             #expect(try await run(["import", file], gateway).errors.contains("250 created, 2250 replaced"))
             func contents(_ text: String) throws -> Set<String> {
                 // All but the time of the last change, and the order, which is that of registration.

@@ -31,7 +31,7 @@ struct BrokenPeerTests {
         }
     }
 
-    @Test("HTTP/2: every call is told of once and truly", arguments: groups(210, together: 15))
+    @Test("HTTP/2: every call is told of once and truly", arguments: groups(105, together: 15))
     func http2(seeds: ClosedRange<Int>) async {
         await run(seeds) { seed, progress in
             let kind = HTTP2Nonsense.allCases[seed % HTTP2Nonsense.allCases.count]
@@ -39,7 +39,7 @@ struct BrokenPeerTests {
         }
     }
 
-    @Test("HTTP/1.1: every call is told of once and truly", arguments: groups(60, together: 10))
+    @Test("HTTP/1.1: every call is told of once and truly", arguments: groups(30, together: 10))
     func http1(seeds: ClosedRange<Int>) async {
         await run(seeds) { seed, progress in
             let kind = HTTP1Nonsense.allCases[seed % HTTP1Nonsense.allCases.count]

@@ -36,6 +36,12 @@ struct Journal {
         }
     }
 
+    /// The codes of states, of which the last is 7 (``DeliveryState/code``).
+    private static let states = 8
+
+    /// Notes that a delivery ended.
+    mutating func end(_ state: DeliveryState) { ends[Int(state.code)] += 1 }
+
     /// Whether a transaction has begun.
     var isOpen = false
     var effects: [Effect] = []
@@ -59,8 +65,10 @@ struct Journal {
     var settled: [Int64: Int] = [:]
     /// New deliveries so far, which count against the bound.
     var added = 0
-    /// What those who keep the books are told: all but ``added``.
-    var change = StoreChange()
+    /// How many deliveries ended in each final state, by its code.
+    var ends = [Int](repeating: 0, count: Journal.states)
+    /// Resolutions that changed nothing.
+    var ignored = 0
     /// New work to be answered after the commit: how many rows, in which flow.
     var accepted: [(rows: Int, flow: Flow, reply: EnqueueReply)] = []
     /// What to do after the commit: answers to callers.
@@ -83,7 +91,8 @@ struct Journal {
         emptied.removeAll(keepingCapacity: true)
         settled.removeAll(keepingCapacity: true)
         added = 0
-        change = StoreChange()
+        for code in ends.indices { ends[code] = 0 }
+        ignored = 0
         accepted.removeAll(keepingCapacity: true)
         answers.removeAll(keepingCapacity: true)
         newExpiry = .max

@@ -94,7 +94,7 @@ extension Writer {
         try begin()
         guard let arrival = entry.takeArrival() else { return false }
         archive.add(entry, arrival.row, as: state, attempt: attempt, plan: packed(entry.head.plan))
-        journal.change.ended[state, default: 0] += 1
+        journal.end(state)
         hasRow(entry, arrival)
         return true
     }

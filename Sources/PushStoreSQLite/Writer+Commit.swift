@@ -36,10 +36,13 @@ extension Writer {
     }
 
     private func tellObservers() {
-        var change = journal.change
+        var change = StoreChange()
         change.accepted = journal.added
-        guard change != StoreChange() else { return }
-        core.observers.tell(change)
+        change.ignored = journal.ignored
+        for (code, count) in journal.ends.enumerated() where count > 0 {
+            if let state = DeliveryState(code: Int64(code)) { change.ended[state] = count }
+        }
+        if change != StoreChange() { core.observers.tell(change) }
     }
 
     /// Undoes what memory shows of a transaction that failed.

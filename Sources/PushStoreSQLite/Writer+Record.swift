@@ -33,7 +33,7 @@ extension Writer {
     /// so.
     private func recordStale(_ resolution: Resolution) throws(StoreError) {
         guard case .end(let state) = resolution.transition, state == .acceptedByPlatform || state == .delivered else {
-            journal.change.ignored += 1
+            journal.ignored += 1
             return
         }
         if let entry = book.claims[resolution.delivery] {
@@ -42,7 +42,7 @@ extension Writer {
         }
         var reader = RowReader(sql, book)
         guard let entry = try reader.entry(resolution.delivery) else {
-            journal.change.ignored += 1  // It is final already.
+            journal.ignored += 1  // It is final already.
             return
         }
         try record(resolution, of: entry, isClaimed: false)
@@ -209,7 +209,7 @@ extension Writer {
                 statement.bindText(4, borrowing: bytes)
                 return try statement.run()
             } == 1
-        if isNews { journal.change.ended[state, default: 0] += 1 }
+        if isNews { journal.end(state) }
         return isNews
     }
 
@@ -224,7 +224,7 @@ extension Writer {
         statement.bind(4, attempt == nil ? 0 : 1)
         statement.bind(5, 0)
         let isNews = try run(statement, attempt: attempt) == 1
-        if isNews { journal.change.ended[state, default: 0] += 1 }
+        if isNews { journal.end(state) }
         return isNews
     }
 

@@ -87,6 +87,9 @@ public final class GatewayResponder: HTTPResponder {
     /// The memory that is set aside for the bodies of requests in progress, in bytes.
     var bodyBytes: Int { admission.reservedBytes }
 
+    /// Requests in progress and event streams that are open.
+    var load: (requests: Int, streams: Int) { admission.load }
+
     /// Answers a request; never throws.
     public func respond(to request: Request, context: GatewayRequestContext) async throws -> Response {
         let start = ContinuousClock.now

@@ -75,7 +75,13 @@ public final class Dispatcher: LaneObserver, Sendable {
     public var invalidations: InvalidationDesk? { desk }
 
     /// Works until ``stop()`` or cancellation, then drains: what is under way gets `queue.drain` to end.
-    public func run(_ snapshot: GatewaySnapshot) async throws(StoreError) {
+    ///
+    /// After the stop a backend is shut down once its own sends have ended and `beforeClosing` has returned: other work may
+    /// use the backends until then.
+    public func run(
+        _ snapshot: GatewaySnapshot,
+        beforeClosing: @escaping @Sendable () async -> Void = {}
+    ) async throws(StoreError) {
         let instance = try await instanceNumber()
         commander.yield(.install(snapshot))
         await withTaskGroup(of: Void.self) { group in
@@ -85,7 +91,7 @@ public final class Dispatcher: LaneObserver, Sendable {
                 recorder.finish()  // The desk's last events go through it.
             }
             await withTaskCancellationHandler {
-                await self.runLanes(instance)
+                await self.runLanes(instance, beforeClosing)
             } onCancel: {
                 commander.yield(.stop)
             }
@@ -100,7 +106,7 @@ public final class Dispatcher: LaneObserver, Sendable {
     /// Claims nothing more and lets ``run(_:)`` end.
     public func stop() { commander.yield(.stop) }
 
-    private func runLanes(_ instance: UInt64) async {
+    private func runLanes(_ instance: UInt64, _ beforeClosing: @escaping @Sendable () async -> Void) async {
         await withTaskGroup(of: Void.self) { group in
             var drain = Duration.seconds(25)
             var upkeep: Upkeep?
@@ -111,6 +117,9 @@ public final class Dispatcher: LaneObserver, Sendable {
                 for lane in await replaceLanes(snapshot, instance) {
                     group.addTask {
                         await lane.run()
+                        // A lane that a reload replaced closes its backend at once: nothing else uses that any more.
+                        if self.isCurrent(lane) { await beforeClosing() }
+                        await lane.backend.shutdown(grace: .seconds(1))
                         self.forget(lane)
                     }
                 }
@@ -171,6 +180,10 @@ public final class Dispatcher: LaneObserver, Sendable {
         }
         for lane in old { lane.stop() }
         return new
+    }
+
+    private func isCurrent(_ lane: Lane) -> Bool {
+        lanesGuarded.withLock { $0.current.contains { $0 === lane } }
     }
 
     private func forget(_ lane: Lane) {

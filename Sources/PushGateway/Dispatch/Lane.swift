@@ -105,7 +105,7 @@ final class Lane: Sendable {
         )
     }
 
-    /// Works until ``stop()``, then waits for what is under way and ends the backend.
+    /// Works until ``stop()``, then waits for what is under way; the backend is left running.
     func run() async {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { [backend] in await backend.watch() }
@@ -116,7 +116,6 @@ final class Lane: Sendable {
             }
             group.cancelAll()
         }
-        await backend.shutdown(grace: .seconds(1))
     }
 
     /// Claims nothing more.

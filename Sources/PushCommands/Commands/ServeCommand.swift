@@ -72,7 +72,7 @@ private struct Reloading: Service {
     let assembly: GatewayAssembly
 
     func run() async throws {
-        for await _ in signals.cancelOnGracefulShutdown() { assembly.reload() }
+        for await _ in signals.cancelOnGracefulShutdown() { await assembly.reload() }
     }
 }
 

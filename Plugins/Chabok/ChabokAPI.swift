@@ -151,15 +151,15 @@ actor ChabokPace {
 
     init(perSecond: Double, time: any TimeSource) {
         self.time = time
-        bucket = TokenBucket(Pacing(perSecond: perSecond, burst: .seconds(1)), at: time.now)
+        bucket = TokenBucket(Pacing(perSecond: perSecond, burst: .seconds(1)), at: time.steady)
     }
 
     func take(patience: Duration) async throws(PushError) {
-        let end = time.now.addingTimeInterval(patience.inSeconds)
+        let end = time.steady.addingTimeInterval(patience.inSeconds)
         while true {
-            let (granted, ready) = bucket.take(1, at: time.now)
+            let (granted, ready) = bucket.take(1, at: time.steady)
             if granted > 0 { return }
-            let wait = Duration.seconds(max(ready.timeIntervalSince(time.now), 0.001))
+            let wait = Duration.seconds(max(ready.timeIntervalSince(time.steady), 0.001))
             guard ready <= end else {
                 throw PushError(.rateLimited, "rate_per_second is used up", reason: "own_limit", retryAfter: wait)
             }

@@ -86,7 +86,8 @@ public final class FCMBackend: PushBackend {
             template: template,
             path: options.sendPath,
             label: options.analyticsLabel,
-            holds: holds
+            holds: holds,
+            steady: time.steady
         )
         for index in requests.indices { batch.add(requests[index], at: index) }
         return batch
@@ -182,7 +183,7 @@ public final class FCMBackend: PushBackend {
             let context = FCMRejections.Context(started: started, target: slot.target, isSecondTry: isSecondTry)
             let verdict = FCMRejections.verdict(on: answer, context)
             if case .hold(let part, let span, let outcome) = verdict {
-                holds.hold(part, for: span, after: outcome, at: time.now)
+                holds.hold(part, for: span, after: outcome, at: time.steady)
             }
             return verdict
         case .failure(let failure):
@@ -243,7 +244,7 @@ public final class FCMBackend: PushBackend {
     /// Connections, access token, and what Google complained about.
     public var health: BackendHealth {
         guard let failure = (auth as? GoogleAuth)?.lastFailure else {
-            return BackendHealth(pool.status, alert: holds.detail(at: time.now))
+            return BackendHealth(pool.status, alert: holds.detail(at: time.steady))
         }
         let severity: BackendHealth.Status = failure.code == .credentialsRefused ? .down : .degraded
         return BackendHealth(pool.status, alert: failure.message, severity: severity)

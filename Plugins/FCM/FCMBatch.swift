@@ -27,6 +27,8 @@ struct FCMBatch {
     private let path: String
     private let label: String?
     private let holds: FCMHolds
+    /// When it began, by the clock that pauses go by.
+    private let steady: Date
 
     init(
         started: Date,
@@ -34,13 +36,15 @@ struct FCMBatch {
         template: HTTPCallTemplate,
         path: String,
         label: String?,
-        holds: FCMHolds
+        holds: FCMHolds,
+        steady: Date
     ) {
         self.started = started
         self.template = template
         self.path = path
         self.label = label
         self.holds = holds
+        self.steady = steady
         calls.reserveCapacity(room)
         slots.reserveCapacity(room)
     }
@@ -79,7 +83,7 @@ struct FCMBatch {
         _ place: Int,
         _ bodies: inout BodyCache
     ) {
-        if let refusal = holds.refusal(of: target.kind, at: started) { return refuse(index, place, refusal) }
+        if let refusal = holds.refusal(of: target.kind, at: steady) { return refuse(index, place, refusal) }
         switch bodies.body(for: target.kind, language: addressee.language) {
         case .failure(let fault): refuse(index, place, fault.refusal)
         case .success(let body):

@@ -31,7 +31,7 @@ actor DeviceTurns {
         try await enter(device)
         defer { leave(device) }
         if let last = ended[device] {
-            let left = last.addingTimeInterval(spacing.inSeconds).timeIntervalSince(time.now)
+            let left = last.addingTimeInterval(spacing.inSeconds).timeIntervalSince(time.steady)
             if left > 0 {
                 do {
                     try await time.sleep(for: .seconds(min(left, spacing.inSeconds)))
@@ -47,10 +47,10 @@ actor DeviceTurns {
     private func note(_ device: String) {
         guard spacing > .zero else { return }
         if ended.count > 10_000 {
-            let old = time.now.addingTimeInterval(-spacing.inSeconds)
+            let old = time.steady.addingTimeInterval(-spacing.inSeconds)
             ended = ended.filter { $0.value > old }
         }
-        ended[device] = time.now
+        ended[device] = time.steady
     }
 
     private func enter(_ device: String) async throws(PushError) {
@@ -88,14 +88,14 @@ actor RequestBudget {
 
     init(perSecond: Double, time: any TimeSource) {
         self.time = time
-        bucket = TokenBucket(Pacing(perSecond: perSecond, burst: .seconds(1)), at: time.now)
+        bucket = TokenBucket(Pacing(perSecond: perSecond, burst: .seconds(1)), at: time.steady)
     }
 
     /// Waits for a turn; throws when it would take longer than `patience`.
     func take(patience: Duration) async throws(PushError) {
-        let end = time.now.addingTimeInterval(patience.inSeconds)
+        let end = time.steady.addingTimeInterval(patience.inSeconds)
         while true {
-            let now = time.now
+            let now = time.steady
             let ready: Date
             if let pausedUntil, now < pausedUntil {
                 ready = pausedUntil
@@ -120,7 +120,7 @@ actor RequestBudget {
 
     /// Grants nothing for a while: the platform said so.
     func pause(_ span: Duration) {
-        let end = time.now.addingTimeInterval(span.inSeconds)
+        let end = time.steady.addingTimeInterval(span.inSeconds)
         if pausedUntil.map({ $0 < end }) ?? true { pausedUntil = end }
     }
 }
@@ -143,7 +143,7 @@ actor MessageShare {
     /// Takes up room for so many recipients; nil when there is, else how long until there may be.
     func take(_ count: Int) -> Duration? {
         guard limit > 0 else { return nil }
-        let now = time.now
+        let now = time.steady
         let old = now.addingTimeInterval(-Self.window.inSeconds)
         while let first = sent.first, first.at <= old {
             total -= first.count

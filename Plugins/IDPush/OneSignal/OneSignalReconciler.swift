@@ -37,7 +37,7 @@ actor OneSignalReconciler {
     /// Looks after a message that was made for so many ids.
     func watch(_ id: String, expected: Int) {
         guard !isEnded, entries.count < Self.capacity, !entries.contains(where: { $0.id == id }) else { return }
-        let now = time.now
+        let now = time.steady
         entries.append(
             Entry(id: id, expected: expected, sentAt: now, due: now.addingTimeInterval(Self.moments[0].inSeconds))
         )
@@ -53,7 +53,7 @@ actor OneSignalReconciler {
 
     private func run() async {
         while !Task.isCancelled, let next = entries.map(\.due).min() {
-            let wait = next.timeIntervalSince(time.now)
+            let wait = next.timeIntervalSince(time.steady)
             if wait > 0 {
                 do { try await time.sleep(for: .seconds(wait)) } catch { break }
             }
@@ -63,7 +63,7 @@ actor OneSignalReconciler {
     }
 
     private func look() async {
-        let now = time.now
+        let now = time.steady
         let due = entries.filter { $0.due <= now }
         var reports: [String: OneSignalMessages.Report] = [:]
         if due.count > Self.listThreshold, let newest = try? await messages.list() {

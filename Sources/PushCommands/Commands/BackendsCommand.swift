@@ -3,10 +3,21 @@ import Foundation
 import PushCore
 import PushGateway
 
-/// `chapar backends`: the kinds this program knows, or what the backends of a configuration can do.
+/// `chapar backends`: the kinds this program knows, or what the backends of a configuration can do, and what becomes of
+/// deliveries that wait for a backend that is gone.
 struct BackendsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "backends",
+        abstract: "List backends and what they can do; settle what waits for one that is gone.",
+        subcommands: [BackendsListCommand.self, BackendsMoveCommand.self, BackendsDropCommand.self],
+        defaultSubcommand: BackendsListCommand.self
+    )
+}
+
+/// `chapar backends list`, which is what `chapar backends` does.
+struct BackendsListCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "list",
         abstract: "List the kinds of backends, or what each one of --config or of a running gateway (--url) can do."
     )
 

@@ -44,7 +44,8 @@ struct ServeCommand: AsyncParsableCommand {
             gracefulShutdownSignals: [.sigterm, .sigint],
             logger: Logger(label: "services") { _ in SwiftLogNoOpLogHandler() }
         )
-        options.maximumGracefulShutdownDuration = drain + .seconds(15)
+        // Sends are given up after `drain`; what becomes of them is still to be written.
+        options.maximumGracefulShutdownDuration = drain + .seconds(4)
         do {
             try await ServiceGroup(configuration: options).run()
         } catch {
@@ -71,7 +72,7 @@ private struct Reloading: Service {
     let assembly: GatewayAssembly
 
     func run() async throws {
-        for await _ in signals.cancelOnGracefulShutdown() { assembly.reload() }
+        for await _ in signals.cancelOnGracefulShutdown() { await assembly.reload() }
     }
 }
 

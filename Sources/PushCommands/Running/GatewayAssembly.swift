@@ -63,9 +63,9 @@ struct GatewayAssembly: Sendable {
     var configuration: GatewayConfiguration { gateway.state.snapshot.configuration }
 
     /// Reads the file again and puts it in force; with any mistake in it everything stays as it is, and each is logged.
-    func reload() {
+    func reload() async {
         do {
-            let loaded = try bench.load(path)
+            let loaded = try await bench.reload(path)
             warnOfRestart(loaded.configuration)
             log.replace(loaded.configuration.log)
             gateway.reload(

@@ -5,7 +5,8 @@ import Synchronization
 
 /// Sends straight to the platforms through the backends of a configuration: one attempt each, fallbacks included.
 ///
-/// What a platform wants later is reported as such and not tried again: that is a gateway's work.
+/// The plan's rules are those of the gateway, with one attempt at each backend: what a platform wants later goes to the
+/// next backend, or is reported as such. Trying again is a gateway's work.
 struct DirectOutlet: Outlet {
     let batchSize = 1000
     private let snapshot: GatewaySnapshot
@@ -43,43 +44,28 @@ struct DirectOutlet: Outlet {
                 report([Self.refused(message.line, error)])
             }
         }
-        while !pending.isEmpty { pending = await round(pending, requests, report) }
+        let ways = Dictionary(grouping: pending, by: \.plan)
+        await withDiscardingTaskGroup { [requests] tasks in
+            for (plan, own) in ways { tasks.addTask { await offer(own, requests, plan, report) } }
+        }
     }
 
-    /// A recipient on its way through its plan.
+    /// A recipient with its way.
     private struct Pending: Sendable {
         var request: Int
         var line: Int
         var recipient: Recipient
         var plan: DeliveryPlan
-        var step = 0
         var messageID = MessageID.random()
-
-        var backend: String { plan.backends[step] }
     }
 
-    /// Offers everything once to the backend it has reached; gives back what goes on to the next one.
-    private func round(
-        _ pending: [Pending],
-        _ requests: [DirectRequest],
-        _ report: @escaping @Sendable ([SendResult]) -> Void
-    ) async -> [Pending] {
-        await withTaskGroup(of: [Pending].self) { group in
-            for configured in snapshot.backends {
-                let own = pending.filter { $0.backend == configured.name }
-                if own.isEmpty { continue }
-                group.addTask { await offer(own, requests, to: configured, report) }
-            }
-            return await group.reduce(into: []) { $0 += $1 }
-        }
-    }
-
+    /// Sends through the backends of a plan: one attempt with each, as the plan's rules say.
     private func offer(
         _ pending: [Pending],
         _ requests: [DirectRequest],
-        to configured: BackendRegistry.ConfiguredBackend,
+        _ plan: DeliveryPlan,
         _ report: @escaping @Sendable ([SendResult]) -> Void
-    ) async -> [Pending] {
+    ) async {
         var groups: [[Pending]] = []
         for one in pending {
             if groups.last?.first?.request == one.request {
@@ -92,21 +78,26 @@ struct DirectOutlet: Outlet {
             Self.request(requests[group[0].request].notification, group)
         }
         let members = groups
-        let onward = Mutex<[Pending]>([])
-        await configured.backend.send(batch) { [preview] reports in
-            var results: [SendResult] = []
-            for answer in reports {
-                var one = members[answer.request][answer.recipient]
-                if Self.goesOn(one, answer.outcome) {
-                    one.step += 1
-                    onward.withLock { $0.append(one) }
-                } else {
-                    results.append(Self.result(one, answer.outcome, preview))
+        let last = Mutex<[MessageID: String]>([:])
+        let chain = FallbackBackend(
+            plan.backends.compactMap { name in
+                snapshot.backends.first { $0.name == name }.map { NamedBackend(name, $0.backend) }
+            },
+            onUnknown: plan.onUnknown,
+            unknownWait: plan.unknownWait,
+            retry: .never,
+            deadline: .seconds(120) + plan.unknownWait,
+            observe: { entry in last.withLock { $0[entry.messageID] = entry.backend } }
+        )
+        await chain.send(batch) { [preview] reports in
+            report(
+                reports.map { answer in
+                    let one = members[answer.request][answer.recipient]
+                    let backend = last.withLock { $0[one.messageID] } ?? plan.backends.first ?? ""
+                    return Self.result(one, backend, answer.outcome, preview)
                 }
-            }
-            if !results.isEmpty { report(results) }
+            )
         }
-        return onward.withLock { $0 }
     }
 
     private static func request(_ notification: PushNotification, _ group: [Pending]) -> PushRequest {
@@ -120,22 +111,17 @@ struct DirectOutlet: Outlet {
         )
     }
 
-    /// The rules of the gateway's dispatcher, without its retries.
-    private static func goesOn(_ one: Pending, _ outcome: DeliveryOutcome) -> Bool {
-        guard one.step + 1 < one.plan.backends.count else { return false }
-        switch outcome {
-        case .accepted: return false
-        case .refused(let refusal): return refusal.advice == .never || refusal.advice == .parkBackend
-        case .unknown: return one.plan.onUnknown == .next
-        }
-    }
-
-    private static func result(_ one: Pending, _ outcome: DeliveryOutcome, _ preview: PreviewTransport?) -> SendResult {
+    private static func result(
+        _ one: Pending,
+        _ backend: String,
+        _ outcome: DeliveryOutcome,
+        _ preview: PreviewTransport?
+    ) -> SendResult {
         var result = SendResult(
             line: one.line,
             recipient: one.recipient.storedForm,
             verdict: .sent,
-            backend: one.backend
+            backend: backend
         )
         switch outcome {
         case .accepted(let acceptance):

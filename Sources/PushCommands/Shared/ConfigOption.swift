@@ -69,12 +69,28 @@ struct Workbench {
     }
 
     /// Reads a configuration file and builds its backends.
-    func load(_ path: String) throws(ConfigurationError) -> LoadedConfiguration {
-        try ConfigurationLoader(registry: registry, modules: modules).load(path, context: context)
+    func load(_ path: String) throws(ConfigurationError) -> LoadedConfiguration { try load(path, transport) }
+
+    /// Reads a configuration file and builds its backends; with a mistake in the file nothing that was built stays.
+    func reload(_ path: String) async throws(ConfigurationError) -> LoadedConfiguration {
+        let made = PoolTally(transport)
+        do throws(ConfigurationError) {
+            return try load(path, made)
+        } catch {
+            await made.shutdown(grace: .zero)
+            throw error
+        }
+    }
+
+    private func load(
+        _ path: String,
+        _ transport: any HTTPTransport
+    ) throws(ConfigurationError) -> LoadedConfiguration {
+        try ConfigurationLoader(registry: registry, modules: modules).load(path) { context($0, transport) }
     }
 
     /// What a backend of a name is built with.
-    private func context(_ name: String) -> BackendContext {
+    private func context(_ name: String, _ transport: any HTTPTransport) -> BackendContext {
         var logger = logger
         logger[metadataKey: "backend"] = "\(name)"
         guard let notices else { return BackendContext(name: name, http: transport, state: state, logger: logger) }

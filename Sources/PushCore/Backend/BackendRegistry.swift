@@ -36,15 +36,19 @@ public struct BackendRegistry: Sendable {
         public let breaker: Breaker.Settings?
         /// `register_devices`: whether a platform that keeps its own list of devices is told about those of the registry.
         public let registersDevices: Bool
+        /// Stays the same over a reload as long as the platform is: its kind, address and credentials.
+        public let identity: String
 
-        /// Makes a named backend, for code that composes without a file; nil as `pacing` leaves it to the backend.
+        /// Makes a named backend, for code that composes without a file; nil as `pacing` leaves it to the backend, nil as
+        /// `identity` means that every backend of this name and kind is the same.
         public init(
             name: String,
             backend: any PushBackend,
             maximumInFlight: Int? = nil,
             pacing: Pacing? = nil,
             breaker: Breaker.Settings? = Breaker.Settings(),
-            registersDevices: Bool = true
+            registersDevices: Bool = true,
+            identity: String? = nil
         ) {
             self.name = name
             self.backend = backend
@@ -52,6 +56,7 @@ public struct BackendRegistry: Sendable {
             self.pacing = pacing ?? backend.pacing
             self.breaker = breaker
             self.registersDevices = registersDevices
+            self.identity = identity ?? backend.kind.rawValue
         }
     }
 
@@ -109,9 +114,13 @@ public struct BackendRegistry: Sendable {
             maximumInFlight: maximumInFlight,
             pacing: pacing,
             breaker: breaker,
-            registersDevices: registersDevices
+            registersDevices: registersDevices,
+            identity: kind + "-" + String(section.fingerprint(leavingOut: Self.laneKeys), radix: 16)
         )
     }
+
+    /// The keys that say how a backend is used, not what it is.
+    private static let laneKeys: Set<String> = ["max_in_flight", "rate_limit", "breaker", "register_devices"]
 
     private var words: String { factories.map(\.kind.rawValue).joined(separator: ", ") }
 }

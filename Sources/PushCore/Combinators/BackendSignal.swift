@@ -26,6 +26,8 @@ public enum OwnReason {
     public static let notAddressable = "not_addressable"
     /// A device has no live token for the backend.
     public static let noToken = "no_token"
+    /// The backend is not configured any more.
+    public static let backendGone = "backend_gone"
     /// A recipient's tokens could not be looked up.
     public static let resolverFailed = "resolver_failed"
     /// The platform reported after its acceptance that the message failed.
@@ -33,7 +35,8 @@ public enum OwnReason {
 
     /// Those that say nothing of a platform.
     static let all: Set<String> = [
-        cancelled, breakerOpen, bulkheadFull, rateLimited, notAddressable, noToken, resolverFailed, failedLater,
+        cancelled, breakerOpen, bulkheadFull, rateLimited, notAddressable, noToken, backendGone,
+        resolverFailed, failedLater,
     ]
 }
 

@@ -65,10 +65,10 @@ public struct Breaker: Sendable {
 
     /// How it stands.
     public private(set) var state = State.closed
-    private let settings: Settings
+    private var settings: Settings
     private var counts: RecentCounts
     /// How long the next opening lasts.
-    private var nextCooldown: Duration
+    public private(set) var nextCooldown: Duration
 
     /// Makes a closed breaker.
     public init(_ settings: Settings = Settings()) {
@@ -130,6 +130,21 @@ public struct Breaker: Sendable {
     /// Opens it until then, whatever was counted, unless it is open for longer: an operator's hand, or a guard's.
     @discardableResult
     public mutating func trip(until: Date, reason: String) -> Change? { rest(until: until, reason) }
+
+    /// Goes by other settings from now on; how it stands does not change.
+    public mutating func adopt(_ settings: Settings) {
+        guard settings != self.settings else { return }
+        if settings.window != self.settings.window { counts = RecentCounts(window: settings.window) }
+        let isWaiting = state != .closed
+        nextCooldown = isWaiting ? min(nextCooldown, settings.longestCooldown) : settings.cooldown
+        self.settings = settings
+    }
+
+    /// Puts a breaker back as it was left: how it stood, and how long its next opening lasts.
+    public mutating func restore(_ state: State, cooldown: Duration?) {
+        self.state = state
+        nextCooldown = min(cooldown ?? settings.cooldown, settings.longestCooldown)
+    }
 
     /// Closes it and forgets what was counted.
     @discardableResult

@@ -46,7 +46,7 @@ public struct BulkheadBackend: BackendWrapper {
         let room = permits.enter(places.count)
         if room < places.count { refuse(places[room...], report) }
         await withDiscardingTaskGroup { tasks in
-            let end = time.now.addingTimeInterval(patience.inSeconds)
+            let end = time.steady.addingTimeInterval(patience.inSeconds)
             var rest = places[..<room]
             while !rest.isEmpty {
                 let granted = await permits.take(rest.count, until: end, time: time)

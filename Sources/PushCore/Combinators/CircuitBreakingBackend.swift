@@ -24,7 +24,7 @@ public struct CircuitBreakingBackend: BackendWrapper {
     ///   - wrapped: The backend that is watched.
     ///   - settings: When it opens and for how long.
     ///   - time: The clock.
-    ///   - observe: Is told of every opening and closing; called from any thread, must not block.
+    ///   - observe: Is told of every opening and closing, with steady times; called from any thread, must not block.
     public init(
         _ wrapped: any PushBackend,
         settings: Breaker.Settings = Breaker.Settings(),
@@ -37,14 +37,14 @@ public struct CircuitBreakingBackend: BackendWrapper {
         core = Core(settings)
     }
 
-    /// How the breaker stands.
+    /// How the breaker stands; its times are those of the clock's ``TimeSource/steady`` side, as all that it decides by.
     public var state: Breaker.State { core.breaker.withLock { $0.state } }
 
     /// Sends what the breaker lets pass and refuses the rest; as a probe it sends one message and decides by its outcome.
     public func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
         var rest = BatchPlace.all(in: requests)[...]
         while let first = rest.first {
-            switch core.breaker.withLock({ $0.admit(at: time.now) }) {
+            switch core.breaker.withLock({ $0.admit(at: time.steady) }) {
             case .pass:
                 await pass(SubBatch(rest, of: requests), report)
                 rest = []
@@ -55,7 +55,7 @@ public struct CircuitBreakingBackend: BackendWrapper {
                 }
                 rest = rest.dropFirst()
             case .refuse(let until, let reason):
-                let span = max(0, until.timeIntervalSince(time.now))
+                let span = max(0, until.timeIntervalSince(time.steady))
                 let refusal = Refusal(
                     .platform,
                     reason: OwnReason.breakerOpen,
@@ -84,7 +84,7 @@ public struct CircuitBreakingBackend: BackendWrapper {
 
     private func pass(_ batch: SubBatch, _ report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
         await batch.send(through: wrapped) { answers in
-            let now = time.now
+            let now = time.steady
             let changes = core.breaker.withLock { breaker in
                 answers.compactMap { breaker.note($0.outcome.signal(), at: now) }
             }

@@ -6,6 +6,7 @@ extension Pacing {
     /// - `per_second`, `per_minute` (number): exactly one of them.
     /// - `burst` (seconds, default 0.1): how much may come at once, as a span of the rate.
     /// - `ramp_up` (seconds, default 0): how long the rate takes to rise from a tenth to the whole.
+    /// - `urgent_share` (0 to 1, default 0): how much of a second's messages only those of high priority may use.
     ///
     /// Nil when the key is absent or wrong; what is wrong is in the report.
     init?(_ section: ConfigSection, _ key: String) {
@@ -25,13 +26,14 @@ extension Pacing {
         }
         let burst = rate.seconds("burst", in: 0...60, default: .milliseconds(100))
         let rampUp = rate.seconds("ramp_up", in: 0...86400, default: .zero)
+        let urgentShare = rate.number("urgent_share", in: 0...1, default: 0)
         if perMinute == nil { rate.allow("per_minute") }
         if perSecond == nil { rate.allow("per_second") }
         rate.finish()
         guard section.report.issues.count == before, let perSecond = perSecond ?? perMinute.map({ $0 / 60 }) else {
             return nil
         }
-        self.init(perSecond: perSecond, burst: burst, rampUp: rampUp)
+        self.init(perSecond: perSecond, burst: burst, rampUp: rampUp, urgentShare: urgentShare)
     }
 }
 

@@ -64,14 +64,14 @@ final class PlanRun: Sendable {
         self.resolved = resolved
         self.wake = wake
         self.report = report
-        let now = plan.time.now
+        let now = plan.time.steady
         startedAt = now
         let audiences = plan.steps.map(\.backend.audience)
         var jobs: [Job] = []
         for (row, request) in requests.enumerated() {
             var end = now.addingTimeInterval(plan.deadline.inSeconds)
             if case .at(let seconds)? = request.expiration {
-                end = min(end, Date(timeIntervalSince1970: Double(seconds)))
+                end = min(end, plan.time.steady(Date(timeIntervalSince1970: Double(seconds))))
             }
             for (column, addressee) in request.recipients.enumerated() {
                 jobs.append(
@@ -97,7 +97,7 @@ final class PlanRun: Sendable {
 
     /// What can be started now.
     func takeWork() -> Work {
-        let now = plan.time.now
+        let now = plan.time.steady
         return state.withLock { state in
             var polls: [Int] = []
             state.waiting.removeAll { entry in
@@ -126,7 +126,7 @@ final class PlanRun: Sendable {
 
     /// Wakes the loop then.
     func sleep(until time: Date) async {
-        let span = max(0.001, time.timeIntervalSince(plan.time.now))
+        let span = max(0.001, time.timeIntervalSince(plan.time.steady))
         try? await plan.time.sleep(for: .seconds(span))  // Cancelled when nobody waits any more.
         state.withLock { state in
             if state.timer == time { state.timer = nil }
@@ -166,7 +166,7 @@ final class PlanRun: Sendable {
                 let answer = try? await Deadline.run(Self.pollDeadline) { try await tracker.state(of: id) }
                 word = answer ?? nil
             }
-            let now = plan.time.now
+            let now = plan.time.steady
             if word?.isFinal ?? false {
                 handle([(number, .waited(word))])
             } else if now >= job.heldUntil ?? now {
@@ -214,7 +214,7 @@ final class PlanRun: Sendable {
 
     /// Decides what follows, reports what has ended, wakes the loop for the rest.
     private func handle(_ events: [(job: Int, event: PlanEvent)]) {
-        let now = plan.time.now
+        let now = plan.time.steady
         var reports: [DeliveryReport] = []
         var entries: [PlanEntry] = []
         state.withLock { state in

@@ -38,7 +38,7 @@ public struct RateLimitedBackend: BackendWrapper {
         time: any TimeSource = SystemTime()
     ) {
         self.wrapped = wrapped
-        core = Core(TokenBucket(pacing, at: time.now))
+        core = Core(TokenBucket(pacing, at: time.steady))
         self.patience = patience
         self.maximumWaiting = maximumWaiting
         self.isUrgent = isUrgent
@@ -60,11 +60,11 @@ public struct RateLimitedBackend: BackendWrapper {
         let urgent = requests.map { isUrgent($0.notification) }
         let lines = [places[..<room].filter { urgent[$0.request] }, places[..<room].filter { !urgent[$0.request] }]
         await withDiscardingTaskGroup { tasks in
-            let end = time.now.addingTimeInterval(patience.inSeconds)
+            let end = time.steady.addingTimeInterval(patience.inSeconds)
             for (line, isUrgent) in zip(lines, [true, false]) {
                 var rest = line[...]
                 while !rest.isEmpty {
-                    let now = time.now
+                    let now = time.steady
                     let (granted, retryAt) = core.bucket.withLock {
                         $0.take(rest.count, isUrgent: isUrgent, at: now)
                     }

@@ -55,17 +55,37 @@ public struct TokenBucket: Sendable {
         tokens = capacity
     }
 
+    /// Makes a bucket as it was left: how full it was and how far its ramp had risen, both from 0 to 1.
+    public init(_ pacing: Pacing, at now: Date, fill: Double, ramp: Double) {
+        self.init(pacing, at: now)
+        if pacing.rampUp > .zero { level = min(1, max(0, ramp)) }
+        tokens = capacity * min(1, max(0, fill))
+    }
+
+    /// How full the bucket was when it was asked last, from 0 to 1.
+    public var fill: Double { max(0, tokens / capacity) }
+
+    /// How far the ramp had risen when it was asked last, from 0 to 1.
+    public var ramp: Double { level }
+
     /// The messages a second that are allowed now.
     public var rate: Double { pacing.perSecond * (pacing.startShare + (1 - pacing.startShare) * level) }
 
     /// How many of `wanted` may go now, and when to ask again if that is none.
     public mutating func take(_ wanted: Int, isUrgent: Bool = false, at now: Date) -> (granted: Int, retryAt: Date) {
+        let (free, retryAt) = room(isUrgent: isUrgent, at: now)
+        let granted = max(0, min(wanted, free))
+        tokens -= Double(granted)
+        return (granted, retryAt)
+    }
+
+    /// How many messages may go now, and when there may be one more.
+    public mutating func room(isUrgent: Bool = false, at now: Date) -> (free: Int, retryAt: Date) {
         fill(at: now)
         let free = tokens - (isUrgent ? 0 : reserve)
-        let granted = max(0, min(wanted, Int(free + 1e-9)))  // Sums of fractions fall short of a whole by a hair.
-        tokens -= Double(granted)
         let missing = free < 1 ? 1 - free : 1 - free.truncatingRemainder(dividingBy: 1)
-        return (granted, now.addingTimeInterval(missing / rate))
+        // Sums of fractions fall short of a whole by a hair.
+        return (max(0, Int((free + 1e-9).rounded(.down))), now.addingTimeInterval(missing / rate))
     }
 
     /// Gives back what was taken and not used.

@@ -226,6 +226,33 @@ public final class ConfigSection {
         string(key).map { [files] name in ConfigFile(name: name) { try files.contents(of: name) } }
     }
 
+    /// A number that is the same for the same keys and values, with the contents of files that keys ending in `file` name.
+    ///
+    /// It tells nothing of the values but whether they are the same.
+    func fingerprint(leavingOut keys: Set<String>) -> UInt64 {
+        var hash: UInt64 = 0xCBF2_9CE4_8422_2325  // FNV-1a
+        func mix(_ bytes: some Sequence<UInt8>) {
+            for byte in bytes { hash = (hash ^ UInt64(byte)) &* 0x0000_0100_0000_01B3 }
+            hash = (hash ^ 0xFF) &* 0x0000_0100_0000_01B3  // No byte of UTF-8: the end of a text.
+        }
+        func mix(_ key: String, _ value: ConfigNode.Value) {
+            mix(key.utf8)
+            switch value {
+            case .null: break
+            case .scalar(let text):
+                mix(text.utf8)
+                if key.hasSuffix("file"), let contents = try? files.contents(of: text) { mix(contents) }
+            case .list(let elements): for element in elements { mix(key, element.value) }
+            case .map(let entries):
+                for entry in entries.sorted(by: { $0.key < $1.key }) { mix(entry.key, entry.node.value) }
+            }
+        }
+        for entry in entries.sorted(by: { $0.key < $1.key }) where !keys.contains(entry.key) {
+            mix(entry.key, entry.node.value)
+        }
+        return hash
+    }
+
     /// A list of texts; a single text counts as a list of one.
     ///
     /// Nil when the key is absent.

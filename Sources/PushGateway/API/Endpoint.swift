@@ -23,6 +23,8 @@ enum Endpoint: Equatable {
     case clicks(Substring)
     case invalidations
     case backendInvalidations(Substring)
+    case backendMove(Substring)
+    case backendDrop(Substring)
     case health
     case readiness
     case metrics
@@ -77,6 +79,14 @@ enum Endpoint: Equatable {
             }
             if let name = Self.step(of: path, between: "/v1/backends/", and: "/invalidations") {
                 self = .backendInvalidations(name)
+                return
+            }
+            if let name = Self.step(of: path, between: "/v1/backends/", and: "/move") {
+                self = .backendMove(name)
+                return
+            }
+            if let name = Self.step(of: path, between: "/v1/backends/", and: "/drop") {
+                self = .backendDrop(name)
                 return
             }
             let prefix = "/v1/notifications/"
@@ -145,6 +155,8 @@ enum Endpoint: Equatable {
         case .clicks: "/v1/backends/{name}/clicks"
         case .invalidations: "/v1/invalidations"
         case .backendInvalidations: "/v1/backends/{name}/invalidations"
+        case .backendMove: "/v1/backends/{name}/move"
+        case .backendDrop: "/v1/backends/{name}/drop"
         case .health: "/healthz"
         case .readiness: "/readyz"
         case .metrics: "/metrics"
@@ -161,7 +173,7 @@ enum Endpoint: Equatable {
         switch self {
         case .notifications, .batch, .deviceBatch, .backendInvalidations, .receipts, .webhook, .clicks, .deviceEvents,
             .userSwitch,
-            .clear:
+            .clear, .backendMove, .backendDrop:
             [.post]
         case .module(_, let endpoint):
             endpoint.methods.keys.sorted().flatMap { word -> [HTTPRequest.Method] in
@@ -194,7 +206,7 @@ enum Endpoint: Equatable {
         case .devices, .deviceBatch, .device, .subscription, .deviceTags, .deviceEvents, .deviceOperations, .userSwitch,
             .clear, .clicks:
             .scope(.devices)
-        case .backendInvalidations: .scope(.admin)
+        case .backendInvalidations, .backendMove, .backendDrop: .scope(.admin)
         case .deliveries, .events, .backends, .invalidations, .metrics: .scope(.read)
         }
     }

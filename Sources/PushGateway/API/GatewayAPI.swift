@@ -1,7 +1,6 @@
 public import Hummingbird
 internal import HummingbirdCore
 public import Logging
-internal import NIOCore
 internal import PushCore
 
 /// The gateway's front: everything that is asked over HTTP.
@@ -49,18 +48,18 @@ public struct GatewayAPI: Sendable {
     public func makeApplication(
         onListening: @escaping @Sendable (_ port: Int) async -> Void = { _ in }
     ) -> Application<GatewayResponder> {
-        makeApplication(patience: ConnectionHandler.patience, onListening: onListening)
+        makeApplication(limits: ConnectionHandler.Limits(), onListening: onListening)
     }
 
-    /// The server, with connections of another patience than ``ConnectionHandler/patience``.
+    /// The server, with other limits for its connections than the usual ones.
     func makeApplication(
-        patience: TimeAmount,
+        limits: ConnectionHandler.Limits,
         onListening: @escaping @Sendable (_ port: Int) async -> Void
     ) -> Application<GatewayResponder> {
         Application(
             responder: responder,
             server: HTTPServerBuilder { [intake = responder.intake] in
-                FrontChannel(http: HTTP1Channel(responder: $0), intake: intake, patience: patience)
+                FrontChannel(http: HTTP1Channel(responder: $0), intake: intake, limits: limits)
             },
             configuration: ApplicationConfiguration(
                 address: .hostname(server.host, port: server.port),

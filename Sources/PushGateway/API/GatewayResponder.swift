@@ -34,6 +34,7 @@ public final class GatewayResponder: HTTPResponder {
     private let clicks: ClicksAPI
     private let modules: ModulesAPI
     private let invalidations: InvalidationsAPI
+    private let goneBackends: GoneBackendsAPI
     private let documents: StaticDocuments
     private let snapshots: APISnapshots
     /// The short way of requests that accept notifications.
@@ -71,6 +72,7 @@ public final class GatewayResponder: HTTPResponder {
         clicks = ClicksAPI(door: door)
         modules = ModulesAPI(notifications: notifications)
         invalidations = InvalidationsAPI(state: state, lanes: lanes, admission: admission)
+        goneBackends = GoneBackendsAPI(state: state, lanes: lanes, admission: admission)
         documents = StaticDocuments(build: build)
         snapshots = APISnapshots(state, knownKinds: knownKinds)
         intake = LoopIntake(
@@ -86,6 +88,9 @@ public final class GatewayResponder: HTTPResponder {
 
     /// The memory that is set aside for the bodies of requests in progress, in bytes.
     var bodyBytes: Int { admission.reservedBytes }
+
+    /// Requests in progress and event streams that are open.
+    var load: (requests: Int, streams: Int) { admission.load }
 
     /// Answers a request; never throws.
     public func respond(to request: Request, context: GatewayRequestContext) async throws -> Response {
@@ -165,6 +170,8 @@ public final class GatewayResponder: HTTPResponder {
         case .module(let number, _): return try await modules.answer(request, number, scope)
         case .invalidations: return try await invalidations.show(scope)
         case .backendInvalidations(let name): return try await invalidations.settle(request, name, scope)
+        case .backendMove(let name): return try await goneBackends.move(request, name, scope)
+        case .backendDrop(let name): return try await goneBackends.drop(request, name, scope)
         case .metrics: return await operations.scrape()
         case .openAPI: return documents.describe()
         case .dashboard: return documents.page()

@@ -80,6 +80,8 @@ struct InvalidationsAPI: Sendable {
             writer.integer(doubt.answers)
             writer.name("dead")
             writer.integer(doubt.dead)
+            writer.name("certain")
+            writer.integer(doubt.certain)
             writer.name("explanation")
             writer.string(doubt.explanation)
         }

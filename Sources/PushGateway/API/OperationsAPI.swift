@@ -59,7 +59,7 @@ struct OperationsAPI: Sendable {
         var text = PrometheusText()
         metrics.registry.write(to: &text)
         ScrapedMetrics(
-            now: state.time.now,
+            now: state.clock.reading,
             startedAt: state.startedAt,
             backends: state.snapshot.backends,
             lanes: lanes.lanes,

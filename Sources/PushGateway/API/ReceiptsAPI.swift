@@ -32,7 +32,7 @@ final class ReceiptsAPI: Sendable {
         self.lanes = lanes
         self.admission = admission
         self.logger = logger
-        bucket = Mutex(TokenBucket(Pacing(perSecond: Self.perSecond, burst: .seconds(2)), at: state.time.now))
+        bucket = Mutex(TokenBucket(Pacing(perSecond: Self.perSecond, burst: .seconds(2)), at: state.time.steady))
     }
 
     /// Answers a callback; `secret` is the end of the path that it came to, where that is the credential.
@@ -43,7 +43,7 @@ final class ReceiptsAPI: Sendable {
         _ scope: RequestScope
     ) async throws(Problem) -> Response {
         let now = state.time.now
-        guard bucket.withLock({ $0.take(1, at: now).granted }) == 1 else { throw .tooBusy }
+        guard bucket.withLock({ $0.take(1, at: state.time.steady).granted }) == 1 else { throw .tooBusy }
         let backends = scope.snapshot.gateway.backends
         guard let backend = backends.first(where: { $0.name == name })?.backend, let reader = backend.receipts else {
             throw .notFound("No backend of this name expects receipts.")
@@ -147,19 +147,28 @@ final class ReceiptsAPI: Sendable {
         guard let desk = lanes.invalidations else { return }
         var refusals: [TokenRefusal] = []
         var answers = 0
+        var certain = 0
         for (receipt, result) in zip(receipts, results) {
             if case .repeated = result { continue }
             answers += 1
             guard let invalidation = receipt.invalidation, let token = await token(of: receipt, result, backend) else {
                 continue
             }
+            if invalidation.isCertain { certain += 1 }
             refusals.append(
                 TokenRefusal(token, asOf: invalidation.asOf, at: now, backend: name, reason: receipt.reason)
             )
         }
         guard !refusals.isEmpty else { return }
         let watch = await desk.watch(name, state.snapshot.configuration.invalidationGuard)
-        guard desk.take(refusals, answers: answers, watch, at: now) else { return }
+        let isBelieved = desk.take(
+            refusals,
+            certain: certain,
+            answers: answers,
+            watch,
+            at: state.clock.reading
+        )
+        guard isBelieved else { return }
         let events = refusals.map { EventJSON.tokenInvalidated($0, device: nil, isCertain: true, at: now) }
         do throws(StoreError) {
             try await state.store.publish(events)

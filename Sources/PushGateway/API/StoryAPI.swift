@@ -14,6 +14,7 @@ struct StoryAPI: Sendable {
     func show(_ id: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         try scope.allowParameters([])
         let stored = try await find(id)
+        let now = state.clock.reading
         return Response.json { writer in
             writer.name("id")
             writer.string(stored.id.description)
@@ -30,13 +31,13 @@ struct StoryAPI: Sendable {
             writer.name("recipients")
             writer.integer(stored.counts.values.reduce(0, +))
             writer.name("created_at")
-            RFC3339.write(stored.acceptedAt, to: &writer)
+            RFC3339.write(now.wall(stored.acceptedAt), to: &writer)
             if let dueAt = stored.dueAt {
                 writer.name("send_at")
-                RFC3339.write(dueAt, to: &writer)
+                RFC3339.write(now.wall(dueAt), to: &writer)
             }
             writer.name("expires_at")
-            RFC3339.write(stored.expiresAt, to: &writer)
+            RFC3339.write(now.wall(stored.expiresAt), to: &writer)
             if !stored.caller.isEmpty {
                 writer.name("caller")
                 writer.string(stored.caller)
@@ -67,10 +68,11 @@ struct StoryAPI: Sendable {
         if page.isEmpty { _ = try await find(id) }  // It says nothing about whether there is such a notification.
         let hasMore = page.count > limit
         if hasMore { page.removeLast() }
+        let now = state.clock.reading
         return Response.json(capacity: 512 * page.count + 64) { writer in
             writer.name("items")
             writer.beginArray()
-            for delivery in page { Self.write(delivery, of: notification, to: &writer) }
+            for delivery in page { Self.write(delivery, of: notification, at: now, to: &writer) }
             writer.endArray()
             writer.name("next")
             if hasMore, let last = page.last {
@@ -126,7 +128,12 @@ struct StoryAPI: Sendable {
         .notFound("There is no notification \(id.prefix(32)), or it is older than store.retention.")
     }
 
-    private static func write(_ delivery: StoredDelivery, of id: NotificationID, to writer: inout JSONWriter) {
+    private static func write(
+        _ delivery: StoredDelivery,
+        of id: NotificationID,
+        at now: TimeReading,
+        to writer: inout JSONWriter
+    ) {
         writer.beginObject()
         writer.name("delivery")
         writer.integer(delivery.id - id.rawValue)
@@ -142,10 +149,10 @@ struct StoryAPI: Sendable {
         }
         if !delivery.state.isFinal, let dueAt = delivery.dueAt {
             writer.name("next_attempt_at")
-            RFC3339.write(dueAt, to: &writer)
+            RFC3339.write(now.wall(dueAt), to: &writer)
         }
         writer.name("expires_at")
-        RFC3339.write(delivery.expiresAt, to: &writer)
+        RFC3339.write(now.wall(delivery.expiresAt), to: &writer)
         writer.name("attempts")
         writer.beginArray()
         if !delivery.story.isEmpty { writer.raw(delivery.story) }

@@ -20,6 +20,7 @@ struct ConfigurationReader {
         configuration.queue = queue(section("queue"))
         configuration.invalidationGuard = GatewayConfiguration.InvalidationGuard(section("invalidation_guard"))
         let backends = backends(context)
+        checkTimeouts(lease: configuration.queue.lease)
         // A backend with a mistake is still one that a route may name.
         let names = root.section("backends")?.keys ?? []
         let mute = backends.filter { $0.backend.audience == BackendAudience() }.map(\.name)
@@ -54,6 +55,26 @@ struct ConfigurationReader {
             root.reject("backends", "names no backend", fix: "Write at least one: NAME: { kind: … }, of \(kinds).")
         }
         return registry.backends(in: section, context: context)
+    }
+
+    /// Refuses timeouts within which a lane would give up a backend that is still in time.
+    private func checkTimeouts(lease: Duration) {
+        guard let section = root.section("backends") else { return }
+        for name in section.keys {
+            let path = "backends.\(name).timeout"
+            guard let setting = root.report.settings.last(where: { $0.path == path }),
+                let seconds = setting.value.flatMap({ Double($0) }), seconds >= lease.inSeconds
+            else { continue }
+            root.report.add(
+                ConfigIssue(
+                    path: path,
+                    origin: setting.origin,
+                    problem: "\(setting.value ?? "") s is not shorter than queue.lease, \(Int(lease.inSeconds)) s",
+                    fix: "A batch of which nothing is heard for queue.lease counts as unknown: "
+                        + "make queue.lease longer than the timeout, or the timeout shorter."
+                )
+            )
+        }
     }
 
     private func tokenPriority() -> [TokenService] {

@@ -15,10 +15,15 @@ extension GatewayConfiguration {
         ///
         /// Default 50.
         public var minimumAnswers = 50
-        /// `share`: above this share of dead-token answers they are held back, 0 to 1.
+        /// `share`: above this share of dead-token answers that may have another reason (`BadDeviceToken`) they are held
+        /// back, 0 to 1.
         ///
         /// Default 0.3.
         public var share = 0.3
+        /// `certain_share`: the same for answers that only a dead token explains (410 with the time, `UNREGISTERED`).
+        ///
+        /// Default 0.8: an old base has many dead tokens.
+        public var certainShare = 0.8
         /// Makes the defaults.
         public init() {}
 
@@ -28,6 +33,7 @@ extension GatewayConfiguration {
             window = section.seconds("window", in: 1...86400, default: window)
             minimumAnswers = section.integer("min_answers", in: 1...1_000_000, default: minimumAnswers)
             share = section.number("share", in: 0...1, default: share)
+            certainShare = section.number("certain_share", in: 0...1, default: certainShare)
             section.finish()
         }
     }

@@ -19,6 +19,7 @@ public final class Dispatcher: LaneObserver, Sendable {
 
     private let store: any NotificationStore
     private let time: any TimeSource
+    private let clock: WallClock
     private let observer: any DispatchObserver
     private let logger: Logger
     private let decode: @Sendable ([UInt8]) throws -> PushNotification
@@ -27,13 +28,15 @@ public final class Dispatcher: LaneObserver, Sendable {
     private let operations: (any OperationStore)?
     private let desk: InvalidationDesk
     private let lanesGuarded = Mutex(Lanes())
+    private let flows = Mutex<[String: FlowControl]>([:])
+    private let gone: GoneBackends
     private let commands: AsyncStream<Command>
     private let commander: AsyncStream<Command>.Continuation
 
     /// Makes a dispatcher; nothing happens before ``run(_:)``.
     ///
     /// `devices` is the registry, without which no delivery to a device finds its tokens; `operations` is what platforms are
-    /// still to be told about devices; `telling` gives who is to be told
+    /// still to be told about devices; `clock` is the gateway's translator between the sides of `time`; `telling` gives who is to be told
     /// when a device loses a token; `decode` turns stored content
     /// back into a notification.
     public init(
@@ -41,6 +44,7 @@ public final class Dispatcher: LaneObserver, Sendable {
         devices: (any DeviceStore)? = nil,
         operations: (any OperationStore)? = nil,
         time: any TimeSource,
+        clock: WallClock? = nil,
         observer: any DispatchObserver = SilentObserver(),
         logger: Logger,
         outbox: @escaping @Sendable () -> Date? = { nil },
@@ -48,6 +52,7 @@ public final class Dispatcher: LaneObserver, Sendable {
     ) {
         self.store = store
         self.time = time
+        self.clock = clock ?? WallClock(time)
         self.observer = observer
         self.logger = logger
         self.decode = decode
@@ -55,6 +60,7 @@ public final class Dispatcher: LaneObserver, Sendable {
         self.operations = operations
         let recorder = Recorder(store: store, time: time, logger: logger)
         self.recorder = recorder
+        gone = GoneBackends(store: store, recorder: recorder, clock: self.clock, observer: observer, logger: logger)
         desk = InvalidationDesk(
             devices: devices,
             state: store,
@@ -74,8 +80,17 @@ public final class Dispatcher: LaneObserver, Sendable {
     /// Where an operator settles held invalidations.
     public var invalidations: InvalidationDesk? { desk }
 
+    /// Where an operator settles what waits for backends that are not configured any more.
+    public var goneBackends: GoneBackends? { gone }
+
     /// Works until ``stop()`` or cancellation, then drains: what is under way gets `queue.drain` to end.
-    public func run(_ snapshot: GatewaySnapshot) async throws(StoreError) {
+    ///
+    /// After the stop a backend is shut down once its own sends have ended and `beforeClosing` has returned: other work may
+    /// use the backends until then.
+    public func run(
+        _ snapshot: GatewaySnapshot,
+        beforeClosing: @escaping @Sendable () async -> Void = {}
+    ) async throws(StoreError) {
         let instance = try await instanceNumber()
         commander.yield(.install(snapshot))
         await withTaskGroup(of: Void.self) { group in
@@ -85,7 +100,7 @@ public final class Dispatcher: LaneObserver, Sendable {
                 recorder.finish()  // The desk's last events go through it.
             }
             await withTaskCancellationHandler {
-                await self.runLanes(instance)
+                await self.runLanes(instance, beforeClosing)
             } onCancel: {
                 commander.yield(.stop)
             }
@@ -100,7 +115,7 @@ public final class Dispatcher: LaneObserver, Sendable {
     /// Claims nothing more and lets ``run(_:)`` end.
     public func stop() { commander.yield(.stop) }
 
-    private func runLanes(_ instance: UInt64) async {
+    private func runLanes(_ instance: UInt64, _ beforeClosing: @escaping @Sendable () async -> Void) async {
         await withTaskGroup(of: Void.self) { group in
             var drain = Duration.seconds(25)
             var upkeep: Upkeep?
@@ -111,13 +126,26 @@ public final class Dispatcher: LaneObserver, Sendable {
                 for lane in await replaceLanes(snapshot, instance) {
                     group.addTask {
                         await lane.run()
+                        // A lane that a reload replaced closes its backend at once: nothing else uses that any more.
+                        if self.isCurrent(lane) { await beforeClosing() }
+                        await lane.backend.shutdown(grace: .seconds(1))
                         self.forget(lane)
                     }
                 }
                 if let upkeep {
                     upkeep.keep = keep
                 } else {
-                    let new = Upkeep(store: store, recorder: recorder, time: time, logger: logger, keep: keep)
+                    let new = Upkeep(
+                        store: store,
+                        recorder: recorder,
+                        time: time,
+                        clock: clock,
+                        logger: logger,
+                        keep: keep
+                    ) {
+                        await self.keepFlows(isLast: false)
+                        await self.gone.work()
+                    }
                     upkeep = new
                     group.addTask { await new.run() }
                 }
@@ -127,6 +155,7 @@ public final class Dispatcher: LaneObserver, Sendable {
             for lane in leaving { lane.stop() }
             await self.drain(&group, leaving, within: drain)
         }
+        await keepFlows(isLast: true)
     }
 
     /// Waits for the lanes; those that do not end in time are made to.
@@ -153,6 +182,7 @@ public final class Dispatcher: LaneObserver, Sendable {
             operations: operations,
             desk: desk,
             time: time,
+            clock: clock,
             observer: observer,
             logger: logger,
             decode: decode,
@@ -161,8 +191,12 @@ public final class Dispatcher: LaneObserver, Sendable {
         var new: [Lane] = []
         for backend in snapshot.backends {
             let watch = await desk.watch(backend.name, snapshot.configuration.invalidationGuard)
-            new.append(Lane(backend, snapshot.laneSettings(of: backend.name), watch: watch, around))
+            let settings = snapshot.laneSettings(of: backend.name)
+            let flow = await flow(of: backend, settings)
+            new.append(Lane(backend, settings, flow: flow, watch: watch, around))
         }
+        await forgetFlows(except: Set(new.map(\.name)))
+        await gone.install(snapshot)
         let old = lanesGuarded.withLock { lanes in
             let old = lanes.current
             lanes.leaving += old
@@ -171,6 +205,73 @@ public final class Dispatcher: LaneObserver, Sendable {
         }
         for lane in old { lane.stop() }
         return new
+    }
+
+    // MARK: Flow control
+
+    /// The flow of a backend: that of the lane before when the backend is the same, else as it was kept over a restart.
+    private func flow(of configured: BackendRegistry.ConfiguredBackend, _ settings: Lane.Settings) async -> FlowControl {
+        let now = clock.reading
+        var flow = flows.withLock { $0[configured.name] }
+        if let known = flow, known.identity == configured.identity {
+            known.adopt(configured, at: now.steady)
+        } else {
+            // Another backend under this name has nothing to do with what the one before was asked for.
+            let memory = flow == nil ? await flowMemory(of: configured, at: now) : nil
+            flow = FlowControl(configured, memory, at: now.steady)
+        }
+        let kept = flow ?? FlowControl(configured, at: now.steady)
+        kept.gate.update { state in
+            state.patience = settings.patience
+            return ((), wakes: false)
+        }
+        flows.withLock { $0[configured.name] = kept }
+        return kept
+    }
+
+    private func flowMemory(of configured: BackendRegistry.ConfiguredBackend, at now: TimeReading) async -> FlowMemory? {
+        do throws(StoreError) {
+            guard let stored = try await store.loadState(Self.flowKey(configured.name)) else { return nil }
+            return FlowMemory(stored: stored, at: now).flatMap { $0.identity == configured.identity ? $0 : nil }
+        } catch {
+            logger.error(
+                "cannot read how a backend was used",
+                metadata: ["backend": "\(configured.name)", "error": "\(error)"]
+            )
+            return nil
+        }
+    }
+
+    private func forgetFlows(except names: Set<String>) async {
+        let old = flows.withLock { flows in
+            let old = flows.keys.filter { !names.contains($0) }
+            for name in old { flows[name] = nil }
+            return old
+        }
+        for name in old { await saveFlow(name, nil) }
+    }
+
+    /// Writes what has changed of the flows; `isLast` is the end of the process.
+    private func keepFlows(isLast: Bool) async {
+        let now = clock.reading
+        for (name, flow) in flows.withLock({ $0 }) {
+            guard let memory = flow.changedMemory(at: now.steady, isLast: isLast) else { continue }
+            await saveFlow(name, memory.isEmpty ? nil : memory.stored(at: now))
+        }
+    }
+
+    private func saveFlow(_ name: String, _ value: [UInt8]?) async {
+        do throws(StoreError) {
+            try await store.saveState(Self.flowKey(name), value)
+        } catch {
+            logger.warning("how a backend is used was not kept", metadata: ["backend": "\(name)", "error": "\(error)"])
+        }
+    }
+
+    private static func flowKey(_ backend: String) -> String { "lane_flow." + backend }
+
+    private func isCurrent(_ lane: Lane) -> Bool {
+        lanesGuarded.withLock { $0.current.contains { $0 === lane } }
     }
 
     private func forget(_ lane: Lane) {

@@ -6,12 +6,20 @@ internal import Synchronization
 /// What happens to a claimed batch: addressed, handed to the backend, recorded.
 extension Lane {
     func deliver(_ claimed: [ClaimedDelivery]) async {
-        let claims = await settleSilent(claimed)
+        let (claims, silent) = parted(claimed)
+        // The platform is asked beside the sending, which must not wait for that.
+        async let asked: Void = ask(about: silent)
+        await send(claims)
+        await asked
+    }
+
+    private func send(_ claims: [ClaimedDelivery]) async {
+        guard !claims.isEmpty else { return }
         guard let addresses = await addresses(of: claims) else { return }
         let batch = LaneBatch(claims, addresses: addresses, decode: around.decode, instance: around.instance) {
             self.settle($0)
         }
-        let due = batch.select(at: around.time.now) {
+        let due = batch.select(at: around.clock.reading) {
             self.recover($0, $1, at: $2)
         } hold: {
             self.hold($0, at: $1)
@@ -21,14 +29,15 @@ extension Lane {
         guard !due.isEmpty else { return }
         let started = ContinuousClock.now
         let unregistered = Mutex<[LaneBatch.Outcome]>([])
-        await backend.send(due) { reports in
+        batch.handOver(at: around.time.steady)
+        let report: @Sendable ([DeliveryReport]) -> Void = { reports in
             self.around.observer.answered(
                 backend: self.name,
                 kind: self.backend.kind,
                 after: .now - started,
                 count: reports.count
             )
-            var answered = batch.take(reports)
+            var answered = batch.take(reports, at: self.around.time.steady)
             if self.takesDevices {
                 let first = answered.partition {
                     $0.outcome.isNotRegistered && batch.claims[$0.place].recipient.isDevice
@@ -38,7 +47,16 @@ extension Lane {
             }
             self.finish(answered, of: batch)
         }
-        finish(batch.unreported(), of: batch)
+        // A task, so that it can be given up when nothing is heard of it; awaited here.
+        let sending = Task { [backend] in await backend.send(due, report: report) }
+        open.add(batch, sending)
+        await withTaskCancellationHandler {
+            await sending.value
+        } onCancel: {
+            sending.cancel()
+        }
+        open.remove(batch)
+        finish(batch.unreported(reason: "not_reported", isRepeatHarmful: backend.isRepeatHarmful), of: batch)
         finish(await awaitingRegistration(unregistered.withLock { $0 }, of: batch), of: batch)
     }
 
@@ -50,7 +68,7 @@ extension Lane {
             devices = try await around.devices?.devices(DeviceAddresses.ids(in: claims)) ?? [:]
         } catch {
             around.logger.error("reading devices failed", metadata: ["backend": "\(name)", "error": "\(error)"])
-            let later = around.time.now.addingTimeInterval(1)
+            let later = around.time.steady.addingTimeInterval(1)
             settle(claims.map { Resolution(of: $0, .retry(at: later, step: $0.step)) })
             return nil
         }
@@ -60,64 +78,70 @@ extension Lane {
     // MARK: Before sending
 
     /// What is to be done with a claim instead of sending it; nil when it is to be sent.
-    func hold(_ claim: ClaimedDelivery, at now: Date) -> Resolution? {
+    func hold(_ claim: ClaimedDelivery, at now: TimeReading) -> Resolution? {
         if claim.isCancelled {
             let state: DeliveryState = claim.isReplay ? .unknown : .cancelled
-            let event = EventJSON.delivery(claim, state: state, at: now, reason: "cancelled")
+            let event = EventJSON.delivery(claim, state: state, at: now.wall, reason: "cancelled")
             return Resolution(of: claim, .end(state), event: event)
         }
-        if now >= claim.expiresAt {
-            let event = EventJSON.delivery(claim, state: .expired, at: now, reason: "ttl_ended")
+        if now.steady >= claim.expiresAt {
+            let event = EventJSON.delivery(claim, state: .expired, at: now.wall, reason: "ttl_ended")
             return Resolution(
                 of: claim,
                 .end(.expired),
-                attempt: EventJSON.ending("ttl_ended", at: now),
+                attempt: EventJSON.ending("ttl_ended", at: now.wall),
                 event: event
             )
         }
-        if let until = pauses.withLock({ $0.isEmpty ? nil : $0.pause(of: claim.recipient, at: now) }) {
+        if let until = flow.pauses.withLock({ $0.isEmpty ? nil : $0.pause(of: claim.recipient, at: now.steady) }) {
             return Resolution(of: claim, .retry(at: until, step: claim.step))
         }
         return nil
     }
 
     /// Passes this backend over: the delivery goes on to the next of its plan, or ends.
-    func skip(_ claim: ClaimedDelivery, reason: String, at now: Date) -> Resolution {
-        let verdict = rules.decide(claim.position(at: now), .skipped(reason: reason), at: now, random: 0)
+    func skip(_ claim: ClaimedDelivery, reason: String, at now: TimeReading) -> Resolution {
+        let verdict = rules.decide(claim.position(at: now), .skipped(reason: reason), at: now.steady, random: 0)
         if case .next(let step) = verdict.move {
             around.observer.fellBack(from: name, to: claim.plan.backends[step], reason: reason)
         }
-        let attempt = EventJSON.skipped(name, reason: reason, at: now)
+        let attempt = EventJSON.skipped(name, reason: reason, at: now.wall, steady: verdict.isGoingOn ? now.steady : nil)
         return Resolution(
             of: claim,
-            verdict.transition(claim, at: now),
+            verdict.transition(claim, at: now.steady),
             attempt: attempt,
             mayHaveBeenSent: verdict.mayHaveBeenSent,
-            event: EventJSON.delivery(claim, state: verdict.state, at: now, attempt: attempt, reason: reason)
+            event: EventJSON.delivery(claim, state: verdict.state, at: now.wall, attempt: attempt, reason: reason)
         )
     }
 
     /// What becomes of a delivery whose last owner died, when it may not be sent again: it counts as sent without answer.
     ///
     /// Nil when a second copy is all right: by the plan's rule, else because it does no harm.
-    func recover(_ claim: ClaimedDelivery, _ notification: PushNotification, at now: Date) -> Resolution? {
+    func recover(_ claim: ClaimedDelivery, _ notification: PushNotification, at now: TimeReading) -> Resolution? {
         switch claim.plan.onUnknown {
         case .retry?, .next?: return nil
         case nil where !backend.isRepeatHarmful(notification): return nil
         case .stop?, .wait?, nil: break
         }
         let outcome = DeliveryOutcome.unknown(UnknownOutcome(reason: "gateway_restarted", isRepeatHarmful: true))
-        let verdict = rules.decide(claim.position(at: now), .answered(outcome), at: now, random: 0)
-        let attempt = EventJSON.attempt(outcome, backend: name, at: now, retryAt: nil)
+        let verdict = rules.decide(claim.position(at: now), .answered(outcome), at: now.steady, random: 0)
+        let attempt = EventJSON.attempt(
+            outcome,
+            backend: name,
+            at: now.wall,
+            retryAt: nil,
+            steady: verdict.isGoingOn ? now.steady : nil
+        )
         return Resolution(
             of: claim,
-            verdict.transition(claim, at: now),
+            verdict.transition(claim, at: now.steady),
             attempt: attempt,
             mayHaveBeenSent: true,
             event: EventJSON.delivery(
                 claim,
                 state: verdict.state,
-                at: now,
+                at: now.wall,
                 attempt: attempt,
                 reason: "gateway_restarted"
             )
@@ -132,14 +156,14 @@ extension Lane {
 
     // MARK: After sending
 
-    private func finish(_ outcomes: [LaneBatch.Outcome], of batch: LaneBatch) {
+    func finish(_ outcomes: [LaneBatch.Outcome], of batch: LaneBatch) {
         guard !outcomes.isEmpty else { return }
-        let now = around.time.now
+        let now = around.clock.reading
         var resolutions: [Resolution] = []
         resolutions.reserveCapacity(outcomes.count)
         var aftermath = Aftermath()
-        let isStopped = gate.isStopped
-        let moment = AcceptanceJSON.Moment(now)
+        let isStopped = isStopped
+        let moment = AcceptanceJSON.Moment(now.wall)
         for (place, outcome) in outcomes {
             if case .accepted(let acceptance) = outcome {
                 resolutions.append(accepted(acceptance, batch.claims[place], batch, at: moment))
@@ -165,7 +189,7 @@ extension Lane {
         }
         judgeTokens(&aftermath, at: now)
         let change = gate.update { state in
-            let change = aftermath.works > 0 ? state.works(aftermath.works, at: now) : nil
+            let change = aftermath.works > 0 ? state.works(aftermath.works, at: now.steady) : nil
             let wakes = state.finish(outcomes.count)
             return (change, wakes: wakes || change != nil)
         }
@@ -217,54 +241,61 @@ extension Lane {
         _ claim: ClaimedDelivery,
         _ outcome: DeliveryOutcome,
         _ batch: LaneBatch,
-        at now: Date,
+        at now: TimeReading,
         _ aftermath: inout Aftermath
     ) -> Resolution {
         var position = claim.position(at: now)
         position.nextStep = batch.addresses.nextStep(of: claim, settings.audiences)
-        let verdict = rules.decide(position, .answered(outcome), at: now, random: .random(in: 0...1))
+        let verdict = rules.decide(position, .answered(outcome), at: now.steady, random: .random(in: 0...1))
         let attempt = EventJSON.attempt(
             outcome,
             backend: name,
-            at: now,
-            retryAt: verdict.retryAt,
-            service: batch.service(of: claim)
+            at: now.wall,
+            retryAt: verdict.retryAt.map(now.wall),
+            service: batch.service(of: claim),
+            steady: verdict.isGoingOn ? now.steady : nil
         )
         note(claim, outcome, verdict)
         if let until = verdict.recipientPause {
-            pauses.withLock { $0.pause(claim.recipient, until: until, at: now) }
+            flow.pauses.withLock { $0.pause(claim.recipient, until: until, at: now.steady) }
         }
         if case .refused(let refusal) = outcome {
             if refusal.kind == .token || refusal.kind == .message { aftermath.verdicts += 1 }
             if let invalidation = refusal.invalidation, let token = batch.token(of: claim) {
-                let word = TokenRefusal(token, asOf: invalidation.asOf, at: now, backend: name, reason: refusal.reason)
+                let word = TokenRefusal(token, asOf: invalidation.asOf, at: now.wall, backend: name, reason: refusal.reason)
                 aftermath.dead.append((word, claim.deviceID, invalidation.isCertain))
             }
         }
         if case .works = verdict.signal {
             aftermath.works += 1
-        } else if let event = tell(gate.update({ $0.note(verdict.signal, at: now) }), at: now) {
+        } else if let event = tell(gate.update({ $0.note(verdict.signal, at: now.steady) }), at: now) {
             aftermath.events.append(event)
         }
         return Resolution(
             of: claim,
-            verdict.transition(claim, at: now),
+            verdict.transition(claim, at: now.steady),
             attempt: attempt,
             mayHaveBeenSent: verdict.mayHaveBeenSent,
-            event: EventJSON.delivery(claim, state: verdict.state, at: now, attempt: attempt)
+            event: EventJSON.delivery(claim, state: verdict.state, at: now.wall, attempt: attempt)
         )
     }
 
     /// Takes the platform's words about tokens to the guard.
-    private func judgeTokens(_ aftermath: inout Aftermath, at now: Date) {
+    private func judgeTokens(_ aftermath: inout Aftermath, at now: TimeReading) {
         let answers = aftermath.accepted + aftermath.verdicts
         guard answers > 0 else { return }
         for dead in aftermath.dead { around.observer.invalidatedToken(backend: name, reason: dead.refusal.reason) }
-        let areBelieved = around.desk.take(aftermath.dead.map(\.refusal), answers: answers, watch, at: now)
+        let areBelieved = around.desk.take(
+            aftermath.dead.map(\.refusal),
+            certain: aftermath.dead.count(where: \.isCertain),
+            answers: answers,
+            watch,
+            at: now
+        )
         guard areBelieved else { return }
         for dead in aftermath.dead {
             aftermath.events.append(
-                EventJSON.tokenInvalidated(dead.refusal, device: dead.device, isCertain: dead.isCertain, at: now)
+                EventJSON.tokenInvalidated(dead.refusal, device: dead.device, isCertain: dead.isCertain, at: now.wall)
             )
         }
     }
@@ -281,33 +312,33 @@ extension Lane {
     }
 
     /// Logs a change of the lane's state; gives the event that tells of it.
-    private func tell(_ change: LaneGate.Change?, at now: Date) -> [UInt8]? {
+    private func tell(_ change: LaneGate.Change?, at now: TimeReading) -> [UInt8]? {
         switch change {
         case nil:
             return nil
         case .resumed?:
             around.logger.notice("backend works again", metadata: ["backend": "\(name)"])
-            return EventJSON.backend("resumed", name, reason: nil, until: nil, at: now)
+            return EventJSON.backend("resumed", name, reason: nil, until: nil, at: now.wall)
         case .closed?:
             around.logger.notice("breaker closed: the backend works again", metadata: ["backend": "\(name)"])
-            return EventJSON.backend("breaker_closed", name, reason: nil, until: nil, at: now)
+            return EventJSON.backend("breaker_closed", name, reason: nil, until: nil, at: now.wall)
         case .opened(let until, let reason)?:
             stopLooking()
             around.logger.error(
                 "breaker opened: the backend is left alone",
-                metadata: ["backend": "\(name)", "reason": "\(reason)", "until": "\(RFC3339.string(until))"]
+                metadata: ["backend": "\(name)", "reason": "\(reason)", "until": "\(RFC3339.string(now.wall(until)))"]
             )
-            return EventJSON.backend("breaker_opened", name, reason: reason, until: until, at: now)
+            return EventJSON.backend("breaker_opened", name, reason: reason, until: now.wall(until), at: now.wall)
         case .paused(let until, let reason)?:
             stopLooking()
-            return EventJSON.backend("paused", name, reason: reason, until: until, at: now)
+            return EventJSON.backend("paused", name, reason: reason, until: now.wall(until), at: now.wall)
         case .parked(let until, let reason, let detail)?:
             stopLooking()
             around.logger.error(
                 "backend is parked, an operator must act",
                 metadata: ["backend": "\(name)", "reason": "\(reason)", "detail": "\(detail ?? "")"]
             )
-            return EventJSON.backend("parked", name, reason: detail ?? reason, until: until, at: now)
+            return EventJSON.backend("parked", name, reason: detail ?? reason, until: now.wall(until), at: now.wall)
         }
     }
 }

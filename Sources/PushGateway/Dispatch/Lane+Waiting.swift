@@ -1,10 +1,13 @@
 internal import Foundation
 internal import PushCore
+internal import Synchronization
 
 /// Deliveries that are not sent now: those that wait for the platform's word, and those that will not wait any longer.
 extension Lane {
     /// How many deliveries are passed on at a time.
     private static let passedOn = 512
+    /// The most deliveries that the platform is asked about at a time.
+    private static let mostAsked = 2_048
     /// How long a platform gets to say what became of one message.
     private static let trackingDeadline = Duration.seconds(10)
 
@@ -12,32 +15,36 @@ extension Lane {
     /// platform's word is over.
     ///
     /// The others become due again when the lane may go on, which is no sooner than they could have been sent.
-    func passOn() async {
-        let claims = await look(Self.passedOn, patience: .zero)
-        guard !claims.isEmpty else { return }
+    ///
+    /// - Returns: Those about which the platform is to be asked.
+    func passOn() async -> [Silence] {
+        let claims = await look(Self.passedOn, normal: Self.passedOn, patience: .zero)
+        guard !claims.isEmpty else { return [] }
         gate.update { state in
             state.inFlight += claims.count
             return ((), wakes: false)
         }
-        let others = await settleSilent(claims)
-        let now = around.time.now
+        let (others, silent) = parted(claims)
+        let reading = around.clock.reading
+        let now = reading.steady
         let (reason, since, until) = gate.update { state in
             ((state.blockReason, state.troubleSince ?? now, state.blockedUntil(at: now)), wakes: false)
         }
         let resolutions = others.map { claim in
-            if let resolution = hold(claim, at: now) ?? recovered(claim, at: now) { return resolution }
+            if let resolution = hold(claim, at: reading) ?? recovered(claim, at: reading) { return resolution }
             let hasNext = claim.step + 1 < claim.plan.backends.count
             let patience = hasNext ? claim.plan.patience ?? settings.queue.patience : nil
             let end = patience.map { since.addingTimeInterval($0.inSeconds) }
-            if let end, end <= now { return skip(claim, reason: reason, at: now) }
+            if let end, end <= now { return skip(claim, reason: reason, at: reading) }
             let later = until ?? now.addingTimeInterval(30)
             let next = end.map { min($0, later) } ?? later
             return Resolution(of: claim, .retry(at: next, step: claim.step))
         }
         if !resolutions.isEmpty { settle(resolutions) }
+        return silent
     }
 
-    private func recovered(_ claim: ClaimedDelivery, at now: Date) -> Resolution? {
+    private func recovered(_ claim: ClaimedDelivery, at now: TimeReading) -> Resolution? {
         guard claim.isRecovered else { return nil }
         switch claim.content {
         case .decoded(let notification): return recover(claim, notification, at: now)
@@ -45,24 +52,46 @@ extension Lane {
         }
     }
 
-    /// Takes out of a batch the deliveries whose wait for the platform's word is over, asks the platform a last time, and
-    /// settles them.
-    func settleSilent(_ claims: [ClaimedDelivery]) async -> [ClaimedDelivery] {
-        guard claims.contains(where: { $0.isReplay && $0.plan.onUnknown == .wait }) else { return claims }
+    /// A delivery whose wait for the platform's word is over.
+    struct Silence: Sendable {
+        let claim: ClaimedDelivery
+        /// By what the platform knows the message.
+        let platformID: String?
+    }
+
+    /// Parts the deliveries whose wait for the platform's word is over from the others.
+    ///
+    /// When the platform is being asked about very many already, the rest waits a little longer.
+    func parted(_ claims: [ClaimedDelivery]) -> (others: [ClaimedDelivery], silent: [Silence]) {
+        guard claims.contains(where: { $0.isReplay && $0.plan.onUnknown == .wait }) else { return (claims, []) }
         var others: [ClaimedDelivery] = []
-        var silent: [(claim: ClaimedDelivery, platformID: String?)] = []
+        var silent: [Silence] = []
+        var late: [Resolution] = []
+        let room = Self.mostAsked - asking.load(ordering: .relaxed)
+        let later = around.time.steady.addingTimeInterval(1)
         for claim in claims {
-            if let last = claim.silence(of: name) {
-                silent.append((claim, last["platform_id"]?.stringValue))
-            } else {
+            guard let last = claim.silence(of: name) else {
                 others.append(claim)
+                continue
+            }
+            if silent.count < room {
+                silent.append(Silence(claim: claim, platformID: last["platform_id"]?.stringValue))
+            } else {
+                late.append(Resolution(of: claim, .retry(at: later, step: claim.step)))
             }
         }
-        guard !silent.isEmpty else { return claims }
+        asking.wrappingAdd(silent.count, ordering: .relaxed)
+        if !late.isEmpty { settle(late) }
+        return (others, silent)
+    }
+
+    /// Asks the platform a last time what became of messages, and settles them.
+    func ask(about silent: [Silence]) async {
+        guard !silent.isEmpty else { return }
         let words = await words(about: silent.map(\.platformID))
-        let now = around.time.now
+        asking.wrappingSubtract(silent.count, ordering: .relaxed)
+        let now = around.clock.reading
         settle(zip(silent, words).map { settled($0.claim, $1, at: now) })
-        return others
     }
 
     /// What the platform says about messages; nil where it says nothing in time, or cannot.
@@ -104,19 +133,19 @@ extension Lane {
     }
 
     /// What becomes of a delivery after its wait for the platform's word.
-    private func settled(_ claim: ClaimedDelivery, _ word: DeliveryState?, at now: Date) -> Resolution {
-        let verdict = rules.decide(claim.position(at: now), .waited(word), at: now, random: 0)
+    private func settled(_ claim: ClaimedDelivery, _ word: DeliveryState?, at now: TimeReading) -> Resolution {
+        let verdict = rules.decide(claim.position(at: now), .waited(word), at: now.steady, random: 0)
         let reason = word.map { "platform_says_" + $0.rawValue } ?? "no_word"
         if case .next(let step) = verdict.move {
             around.observer.fellBack(from: name, to: claim.plan.backends[step], reason: reason)
         }
-        let attempt = EventJSON.ending(reason, at: now)
+        let attempt = EventJSON.ending(reason, at: now.wall)
         return Resolution(
             of: claim,
-            verdict.transition(claim, at: now),
+            verdict.transition(claim, at: now.steady),
             attempt: attempt,
             mayHaveBeenSent: verdict.mayHaveBeenSent,
-            event: EventJSON.delivery(claim, state: verdict.state, at: now, attempt: attempt, reason: reason)
+            event: EventJSON.delivery(claim, state: verdict.state, at: now.wall, attempt: attempt, reason: reason)
         )
     }
 }

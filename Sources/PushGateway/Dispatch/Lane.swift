@@ -20,6 +20,8 @@ final class Lane: Sendable {
         /// Takes the platforms' words that tokens are dead.
         let desk: InvalidationDesk
         let time: any TimeSource
+        /// Translates between the two sides of ``time``.
+        let clock: WallClock
         let observer: any DispatchObserver
         let logger: Logger
         /// Turns stored content back into a notification.
@@ -56,16 +58,23 @@ final class Lane: Sendable {
     let rules: PlanRules
     let around: Surroundings
     let watch: InvalidationWatch
-    let gate: LaneGate
+    /// How the backend is used at the moment; outlives the lane.
+    let flow: FlowControl
     let json: AcceptanceJSON
-    let pauses = Mutex(RecipientPauses())
+    /// The batches that are with the backend.
+    let open = OpenBatches()
     private let configured: BackendRegistry.ConfiguredBackend
-    private let bucket: Mutex<TokenBucket?>
     private let looking = Look()
+    private let stopped = Atomic(false)
+    /// How many deliveries the platform is being asked about.
+    let asking = Atomic(0)
+
+    var gate: LaneGate { flow.gate }
 
     init(
         _ configured: BackendRegistry.ConfiguredBackend,
         _ settings: Settings,
+        flow: FlowControl,
         watch: InvalidationWatch,
         _ around: Surroundings
     ) {
@@ -78,14 +87,13 @@ final class Lane: Sendable {
         takesDevices = configured.backend.audience.forms.contains(.device)
         rules = PlanRules(settings.queue)
         json = AcceptanceJSON(backend: configured.name)
-        bucket = Mutex(configured.pacing.map { TokenBucket($0, at: around.time.now) })
-        let gate = LaneGate(breaker: configured.breaker.map { Breaker($0) }, patience: settings.patience)
-        self.gate = gate
+        self.flow = flow
+        let gate = flow.gate
         let time = around.time
-        gate.update { ((), wakes: $0.hold(watch.trip != nil, at: time.now)) }
+        gate.update { ((), wakes: $0.hold(watch.trip != nil, at: time.steady)) }
         let looking = looking
         watch.observe { isHeld in
-            gate.update { ((), wakes: $0.hold(isHeld, at: time.now)) }
+            gate.update { ((), wakes: $0.hold(isHeld, at: time.steady)) }
             if isHeld { looking.cancel() }
         }
     }
@@ -93,35 +101,55 @@ final class Lane: Sendable {
     /// How the lane is doing.
     var status: LaneStatus {
         let state = gate.state
+        let now = around.clock.reading
+        var breaker = state.breakerState
+        breaker.until = breaker.until.map(now.wall)
         return LaneStatus(
             backend: name,
             inFlight: state.inFlight,
             window: state.window,
-            pausedUntil: state.pausedUntil,
+            pausedUntil: state.pausedUntil.map(now.wall),
             pauseReason: state.pauseReason,
             isParked: state.isParked,
-            breaker: state.breakerState,
+            breaker: breaker,
             areInvalidationsHeld: state.isHeld
         )
     }
 
-    /// Works until ``stop()``, then waits for what is under way and ends the backend.
+    /// Works until ``stop()``, then waits for what is under way; the backend is left running.
     func run() async {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { [backend] in await backend.watch() }
+            group.addTask { await self.watchForSilence() }
             await withDiscardingTaskGroup { deliveries in
-                while let claims = await claim() {
-                    deliveries.addTask { await self.deliver(claims) }
+                while let work = await next() {
+                    deliveries.addTask {
+                        switch work {
+                        case .deliver(let claims): await self.deliver(claims)
+                        case .ask(let silent): await self.ask(about: silent)
+                        }
+                    }
                 }
             }
             group.cancelAll()
         }
-        await backend.shutdown(grace: .seconds(1))
     }
+
+    /// What the loop starts.
+    enum Work {
+        /// Send.
+        case deliver([ClaimedDelivery])
+        /// Ask the platform a last time what became of messages.
+        case ask([Silence])
+    }
+
+    /// Whether the lane claims nothing more.
+    var isStopped: Bool { stopped.load(ordering: .sequentiallyConsistent) }
 
     /// Claims nothing more.
     func stop() {
-        gate.stop()
+        stopped.store(true, ordering: .sequentiallyConsistent)
+        gate.wake()
         looking.cancel()
     }
 
@@ -138,44 +166,47 @@ final class Lane: Sendable {
     }
 
     /// Ends what is still under way: it is reported as not sent or as unknown.
-    func abandon() async { await backend.shutdown(grace: .zero) }
+    func abandon() async {
+        await backend.shutdown(grace: .zero)
+        open.cancelAll()
+    }
 
     // MARK: Claiming
 
-    /// The next deliveries, nil when the lane is to end.
-    private func claim() async -> [ClaimedDelivery]? {
+    /// The next thing to do, nil when the lane is to end.
+    private func next() async -> Work? {
         var quotaSpentAt: ContinuousClock.Instant?
-        while true {
-            let now = around.time.now
-            let window = window()
-            switch gate.update({ ($0.step(window: window, at: now), wakes: false) }) {
-            case .stop:
-                return nil
+        while !isStopped {
+            let now = around.time.steady
+            let (step, version) = gate.step(window: window(), at: now)
+            if isStopped { break }  // Not seen by the version when it came before the step.
+            switch step {
             case .wait(until: nil):
-                await gate.waitForChange()
+                await gate.waitForChange(after: version)
             case .wait(until: let time?):
-                await pause(until: time)
+                await pause(until: time, orChangeAfter: version)
             case .passOn:
-                await passOn()
+                let silent = await passOn()
+                if !silent.isEmpty { return .ask(silent) }
             case .claim(let room):
                 guard around.recorder.backlog + around.desk.backlog < Self.largestBacklog else {
                     giveUpProbe()
-                    await pause(until: now.addingTimeInterval(0.05))
+                    await pause(until: now.addingTimeInterval(0.05), orChangeAfter: version)
                     continue
                 }
-                let (granted, retryAt) = allowance(min(room, Self.largestClaim), at: now)
-                guard granted > 0 else {
+                let allowance = flow.take(min(room, Self.largestClaim), at: now)
+                guard allowance.granted > 0 else {
                     giveUpProbe()
                     quotaSpentAt = quotaSpentAt ?? .now
-                    await pause(until: retryAt)
+                    await pause(until: allowance.retryAt, orChangeAfter: version)
                     continue
                 }
                 if let since = quotaSpentAt {
                     around.observer.waitedForQuota(backend: name, since.duration(to: .now))
                     quotaSpentAt = nil
                 }
-                let claims = await look(granted, patience: Self.patience)
-                if granted > claims.count { bucket.withLock { $0?.giveBack(granted - claims.count) } }
+                let claims = await look(allowance.granted, normal: allowance.normal, patience: patience(allowance, at: now))
+                if allowance.granted > claims.count { flow.giveBack(allowance.granted - claims.count) }
                 guard !claims.isEmpty else {
                     giveUpProbe()
                     continue
@@ -184,9 +215,19 @@ final class Lane: Sendable {
                     state.inFlight += claims.count
                     return ((), wakes: false)
                 }
-                return claims
+                return .deliver(claims)
             }
         }
+        return nil
+    }
+
+    /// How long a look may last: when only urgent messages may go, until others may go again.
+    ///
+    /// Not so short that each message would be a trip of its own.
+    private func patience(_ allowance: FlowControl.Allowance, at now: Date) -> Duration {
+        guard allowance.normal == 0 else { return Self.patience }
+        let span = Duration.milliseconds(Int64(allowance.retryAt.timeIntervalSince(now) * 1000))
+        return min(Self.patience, max(.milliseconds(5), span))
     }
 
     /// Lets the next look be the probe, when this one found nothing to probe with.
@@ -204,26 +245,17 @@ final class Lane: Sendable {
         return min(own, configured.maximumInFlight ?? own)
     }
 
-    /// How many messages the quota lets go now.
-    ///
-    /// A claim mixes urgent messages and others, so that nothing is kept back for the urgent.
-    private func allowance(_ wanted: Int, at now: Date) -> (granted: Int, retryAt: Date) {
-        bucket.withLock { $0?.take(wanted, isUrgent: true, at: now) } ?? (wanted, now)
-    }
-
     /// Asks the store.
     ///
     /// A task of its own, awaited here, so that ``stop()`` can end the wait and nothing else.
-    func look(_ limit: Int, patience: Duration) async -> [ClaimedDelivery] {
-        let task = Task<[ClaimedDelivery], any Error> { [around, name, settings] in
-            try await around.store.claim(lane: name, limit: limit, patience: patience)
+    func look(_ limit: Int, normal: Int, patience: Duration) async -> [ClaimedDelivery] {
+        let task = Task<[ClaimedDelivery], any Error> { [around, name] in
+            try await around.store.claim(lane: name, limit: limit, normal: normal, patience: patience)
         }
         looking.begin(task)
         // What stopped the lane between the gate's word and now did not find this look.
-        let now = around.time.now
-        if gate.update({ ($0.isStopped || patience > .zero && $0.standsStill(at: now), wakes: false) }) {
-            task.cancel()
-        }
+        let now = around.time.steady
+        if isStopped || patience > .zero && gate.state.standsStill(at: now) { task.cancel() }
         do {
             return try await withTaskCancellationHandler {
                 try await task.value
@@ -232,19 +264,19 @@ final class Lane: Sendable {
             }
         } catch {
             around.logger.error("claiming failed, trying again", metadata: ["backend": "\(name)", "error": "\(error)"])
-            await pause(until: around.time.now.addingTimeInterval(1))
+            try? await around.time.sleep(for: .seconds(1))  // Cancelled with the lane.
             return []
         }
     }
 
-    /// Waits until a time, or until the gate changes.
-    func pause(until time: Date) async {
+    /// Waits until a steady time, or until the gate is another than that of a version.
+    private func pause(until time: Date, orChangeAfter version: Int) async {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { [around] in
-                let span = Duration.milliseconds(Int64(max(1, time.timeIntervalSince(around.time.now) * 1000)))
+                let span = Duration.milliseconds(Int64(max(1, time.timeIntervalSince(around.time.steady) * 1000)))
                 _ = try? await around.time.sleep(for: span)  // Cancelled when the gate was first.
             }
-            group.addTask { [gate] in await gate.waitForChange() }
+            group.addTask { [gate] in await gate.waitForChange(after: version) }
             await group.next()
             group.cancelAll()
         }

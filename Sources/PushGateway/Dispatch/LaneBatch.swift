@@ -18,6 +18,8 @@ final class LaneBatch: Sendable {
         var starts: [Int] = []
         var isReported: [Bool] = []
         var tokens: [Int64: DeviceToken] = [:]
+        /// When the backend got the batch or reported last, by the steady clock.
+        var lastHeard = Date.distantPast
 
         /// The claim that a report speaks of; nil for a report of nobody, which is a plugin's mistake.
         func claim(_ report: DeliveryReport) -> Int? {
@@ -49,10 +51,10 @@ final class LaneBatch: Sendable {
     /// Settled at once is what `recover` or `hold` gives a resolution for, what goes to a device without a token for the
     /// backend (`skip`), and what cannot be read.
     func select(
-        at now: Date,
-        recover: (ClaimedDelivery, PushNotification, Date) -> Resolution?,
-        hold: (ClaimedDelivery, Date) -> Resolution?,
-        skip: (ClaimedDelivery, Date) -> Resolution
+        at now: TimeReading,
+        recover: (ClaimedDelivery, PushNotification, TimeReading) -> Resolution?,
+        hold: (ClaimedDelivery, TimeReading) -> Resolution?,
+        skip: (ClaimedDelivery, TimeReading) -> Resolution
     ) -> [PushRequest] {
         var requests: [PushRequest] = []
         requests.reserveCapacity(claims.count)
@@ -68,7 +70,7 @@ final class LaneBatch: Sendable {
         }
         for (index, claim) in claims.enumerated() {
             var recovered: PushNotification?
-            if claim.isRecovered, !claim.isCancelled, now < claim.expiresAt {
+            if claim.isRecovered, !claim.isCancelled, now.steady < claim.expiresAt {
                 recovered = notification(of: claim)
                 if let recovered, let resolution = recover(claim, recovered, now) {
                     settle(resolution, index)
@@ -96,14 +98,14 @@ final class LaneBatch: Sendable {
                 continue
             }
             guard let notification = recovered ?? notification(of: claim) else {
-                settle(Self.unreadable(claim, at: now), index)
+                settle(Self.unreadable(claim, at: now.wall), index)
                 continue
             }
             last = claim.notificationID
             open.starts.append(open.order.count)
             open.order.append(index)
             requests.append(
-                PushRequest(notification, to: [addressee], expiration: expiration(notification, claim))
+                PushRequest(notification, to: [addressee], expiration: expiration(notification, claim, at: now))
             )
         }
         self.open.withLock { [open] in $0 = open }
@@ -114,9 +116,16 @@ final class LaneBatch: Sendable {
     /// What became of the claim at a place in ``claims``.
     typealias Outcome = (place: Int, outcome: DeliveryOutcome)
 
+    /// When the backend got the batch or reported last, by the steady clock.
+    var lastHeard: Date { open.withLock { $0.lastHeard } }
+
+    /// The backend gets the batch now.
+    func handOver(at now: Date) { open.withLock { $0.lastHeard = now } }
+
     /// The claims that reports speak of; a second report of the same delivery is left out.
-    func take(_ reports: [DeliveryReport]) -> [Outcome] {
+    func take(_ reports: [DeliveryReport], at now: Date) -> [Outcome] {
         open.withLock { open in
+            open.lastHeard = now
             var taken: [Outcome] = []
             taken.reserveCapacity(reports.count)
             for report in reports {
@@ -128,13 +137,16 @@ final class LaneBatch: Sendable {
         }
     }
 
-    /// What the backend never reported, though it promised: unknown.
-    func unreported() -> [Outcome] {
-        open.withLock { open in
-            claims.indices.filter { !open.isReported[$0] }.map { index in
-                open.isReported[index] = true
-                return (index, .unknown(UnknownOutcome(reason: "not_reported")))
-            }
+    /// What the backend has not reported: unknown from now on, for a reason.
+    func unreported(reason: String, isRepeatHarmful: (PushNotification) -> Bool) -> [Outcome] {
+        let places = open.withLock { open in
+            let places = claims.indices.filter { !open.isReported[$0] }
+            for place in places { open.isReported[place] = true }
+            return places
+        }
+        return places.map { place in
+            let isHarmful = notification(of: claims[place]).map(isRepeatHarmful) ?? true
+            return (place, .unknown(UnknownOutcome(reason: reason, isRepeatHarmful: isHarmful)))
         }
     }
 
@@ -172,9 +184,11 @@ final class LaneBatch: Sendable {
         return Addressee(claim.recipient, messageID: id, isReplay: claim.isReplay)
     }
 
-    private func expiration(_ notification: PushNotification, _ claim: ClaimedDelivery) -> PushRequest.Expiration? {
+    private func expiration(_ notification: PushNotification, _ claim: ClaimedDelivery, at now: TimeReading) -> PushRequest
+        .Expiration?
+    {
         guard let timeToLive = notification.timeToLive else { return nil }
         if timeToLive == .zero { return .immediately }
-        return .at(Int64(claim.expiresAt.timeIntervalSince1970))
+        return .at(Int64(now.wall(claim.expiresAt).timeIntervalSince1970))
     }
 }

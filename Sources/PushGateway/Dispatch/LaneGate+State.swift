@@ -15,7 +15,6 @@ extension LaneGate {
         var pauseReason: String?
         /// Set while an operator must mend the backend; then one delivery at a time is tried.
         var isParked = false
-        var isStopped = false
         /// The wait after the next refusal while parked; doubles each time.
         var nextProbe = State.firstProbe
         /// Opens after too many failures; nil never does.
@@ -25,7 +24,7 @@ extension LaneGate {
         /// Since when the backend has not worked; nil while it does.
         var troubleSince: Date?
         /// The shortest time after which a delivery goes on to another backend; nil when none ever does.
-        let patience: Duration?
+        var patience: Duration?
         /// When to look again for deliveries without patience.
         private var nextPassOn = Date.distantPast
 
@@ -43,7 +42,6 @@ extension LaneGate {
         var leastClaim: Int { max(1, min(256, window / 4)) }
 
         mutating func step(window: Int, at now: Date) -> Step {
-            if isStopped { return .stop }
             self.window = window
             if isHeld { return standStill(until: nil, at: now) }
             if let until = pausedUntil {
@@ -159,6 +157,7 @@ extension LaneGate {
 
         /// Stops the lane while invalidations are held, or lets it go on.
         mutating func hold(_ isHeld: Bool, at now: Date) -> Bool {
+            guard isHeld != self.isHeld else { return false }
             self.isHeld = isHeld
             troubleSince = isHeld ? troubleSince ?? now : nil
             return true

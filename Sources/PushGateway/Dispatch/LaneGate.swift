@@ -2,9 +2,10 @@ internal import Foundation
 internal import PushCore
 internal import Synchronization
 
-/// The state of one lane: how much is under way, and whether more may follow.
+/// The state of one backend's lane: how much is under way, and whether more may follow.
 ///
-/// Shared by the lane's loop and its reports.
+/// Shared by the lane's loop and its reports, and by the lanes of one backend over a reload: what is under way with the old
+/// one counts in the new one's window, and what the platform asked for stays in force.
 ///
 /// The rules are in ``LaneGate/State``, a plain value; this class adds the lock and the waiting.
 final class LaneGate: Sendable {
@@ -16,8 +17,6 @@ final class LaneGate: Sendable {
         case passOn
         /// Wait for a change, at most until then.
         case wait(until: Date?)
-        /// End.
-        case stop
     }
 
     /// What happened to a lane, for the log and the events.
@@ -35,10 +34,10 @@ final class LaneGate: Sendable {
     }
 
     private struct Guarded {
-        var state = State()
-        var waiter: CheckedContinuation<Void, Never>?
-        /// A change came while nobody waited.
-        var isSignalled = false
+        var state: State
+        /// Grows with each change that a loop has to look at.
+        var version = 0
+        var waiters: [CheckedContinuation<Void, Never>] = []
     }
 
     private let guarded: Mutex<Guarded>
@@ -54,34 +53,34 @@ final class LaneGate: Sendable {
 
     /// Reads or changes the state; the loop is woken when `body` says so.
     func update<Result: Sendable>(_ body: (inout State) -> (Result, wakes: Bool)) -> Result {
-        let (result, waiter) = guarded.withLock { guarded in
+        let (result, waiters) = guarded.withLock { guarded in
             let (result, wakes) = body(&guarded.state)
-            guard wakes else { return (result, CheckedContinuation<Void, Never>?.none) }
-            let waiter = guarded.waiter
-            guarded.waiter = nil
-            guarded.isSignalled = waiter == nil
-            return (result, waiter)
+            guard wakes else { return (result, [CheckedContinuation<Void, Never>]()) }
+            guarded.version += 1
+            defer { guarded.waiters = [] }
+            return (result, guarded.waiters)
         }
-        waiter?.resume()
+        for waiter in waiters { waiter.resume() }
         return result
     }
 
-    /// Whether the lane claims nothing more.
-    var isStopped: Bool { guarded.withLock { $0.state.isStopped } }
+    /// What the loop does next, and the version of the state that says so.
+    func step(window: Int, at now: Date) -> (step: Step, version: Int) {
+        guarded.withLock { ($0.state.step(window: window, at: now), $0.version) }
+    }
 
     /// The state now.
     var state: State { guarded.withLock { $0.state } }
 
-    /// Waits until the state changed so that the loop has to look again; ends early when the task is cancelled.
-    func waitForChange() async {
+    /// Waits until the state is another than that of a version, so that the loop has to look again.
+    ///
+    /// Ends early when the task is cancelled.
+    func waitForChange(after version: Int) async {
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 let isDone = guarded.withLock { guarded in
-                    if guarded.isSignalled || guarded.state.isStopped || Task.isCancelled {
-                        guarded.isSignalled = false
-                        return true
-                    }
-                    guarded.waiter = continuation
+                    if guarded.version != version || Task.isCancelled { return true }
+                    guarded.waiters.append(continuation)
                     return false
                 }
                 if isDone { continuation.resume() }
@@ -93,12 +92,4 @@ final class LaneGate: Sendable {
 
     /// Makes the loop look again.
     func wake() { update { _ in ((), wakes: true) } }
-
-    /// Ends the loop; what is under way goes on.
-    func stop() {
-        update { state in
-            state.isStopped = true
-            return ((), wakes: true)
-        }
-    }
 }

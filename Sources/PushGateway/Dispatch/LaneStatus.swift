@@ -74,9 +74,13 @@ public protocol LaneObserver: Sendable {
     var lanes: [LaneStatus] { get }
     /// Where an operator settles held invalidations; nil where there are none.
     var invalidations: InvalidationDesk? { get }
+    /// Where an operator settles what waits for backends that are not configured any more; nil where nothing does.
+    var goneBackends: GoneBackends? { get }
 }
 
 extension LaneObserver {
     /// None.
     public var invalidations: InvalidationDesk? { nil }
+    /// None.
+    public var goneBackends: GoneBackends? { nil }
 }

@@ -22,18 +22,23 @@ extension ClaimedDelivery {
     /// Where the delivery stands in its plan.
     ///
     /// Patience counts from the first attempt: what waits for its time, or behind others, has not been failed by anybody.
-    func position(at now: Date) -> PlanPosition {
+    func position(at now: TimeReading) -> PlanPosition {
         PlanPosition(
             plan,
             step: step,
             attempts: attempts,
-            startedAt: step + 1 < plan.backends.count ? firstAttemptAt ?? now : now,
+            startedAt: step + 1 < plan.backends.count ? firstAttempt(at: now) ?? now.steady : now.steady,
             expiresAt: expiresAt,
             mayHaveBeenSent: isReplay
         )
     }
 
-    private var firstAttemptAt: Date? { told.first?["at"]?.stringValue.flatMap { RFC3339.parse($0) } }
+    /// When the first attempt was made, by the steady clock.
+    private func firstAttempt(at now: TimeReading) -> Date? {
+        guard let first = told.first else { return nil }
+        if let steady = first["steady_at"]?.stringValue.flatMap({ RFC3339.parse($0) }) { return steady }
+        return first["at"]?.stringValue.flatMap { RFC3339.parse($0) }.map(now.steady)
+    }
 
     /// The attempt without an answer that the delivery waits for a word about, under ``DeliveryPlan/UnknownRule/wait``.
     ///
@@ -61,6 +66,9 @@ extension PlanVerdict {
         case .next(let step): .retry(at: now, step: step)
         }
     }
+
+    /// Whether more follows, so that the story has to keep when this was.
+    var isGoingOn: Bool { if case .end = move { false } else { true } }
 
     /// When the same backend is tried again, for the story.
     var retryAt: Date? { if case .retry(let time) = move { time } else { nil } }

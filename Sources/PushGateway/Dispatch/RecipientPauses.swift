@@ -3,9 +3,11 @@ internal import PushCore
 
 /// Recipients that get nothing for a while, by the platform's wish (APNs `TooManyRequests`).
 ///
-/// Bounded: the oldest go first.
+/// Bounded: when it is full, the pause that ends first goes. Each change costs the logarithm of their number.
 struct RecipientPauses: Sendable {
     private var until: [Recipient: Date] = [:]
+    /// A heap of all pauses, the one that ends first on top; those that ``until`` does not know any more stay for a while.
+    private var ends: [(time: Date, recipient: Recipient)] = []
     private let capacity: Int
 
     /// Remembers at most `capacity` recipients.
@@ -16,11 +18,12 @@ struct RecipientPauses: Sendable {
 
     /// Leaves a recipient alone until then.
     mutating func pause(_ recipient: Recipient, until time: Date, at now: Date) {
-        if until.count >= capacity {
-            until = until.filter { $0.value > now }
-            if until.count >= capacity, let first = until.min(by: { $0.value < $1.value }) { until[first.key] = nil }
-        }
+        while let first = ends.first, first.time <= now { removeFirst() }
         until[recipient] = time
+        ends.append((time, recipient))
+        rise(from: ends.count - 1)
+        while until.count > capacity { removeFirst() }
+        if ends.count > 2 * capacity + 16 { rebuild() }
     }
 
     /// Until when a recipient is left alone; nil when it is not.
@@ -31,5 +34,49 @@ struct RecipientPauses: Sendable {
             return nil
         }
         return time
+    }
+
+    /// The pauses that last longest, at most so many.
+    func longest(_ count: Int, at now: Date) -> [(recipient: Recipient, until: Date)] {
+        guard !until.isEmpty else { return [] }
+        let running = until.filter { $0.value > now }.map { (recipient: $0.key, until: $0.value) }
+        return Array(running.sorted { ($0.until, $1.recipient.storedForm) > ($1.until, $0.recipient.storedForm) }.prefix(count))
+    }
+
+    // MARK: The heap
+
+    private mutating func removeFirst() {
+        guard let first = ends.first else { return }
+        if until[first.recipient] == first.time { until[first.recipient] = nil }
+        let last = ends.removeLast()
+        guard !ends.isEmpty else { return }
+        ends[0] = last
+        sink(from: 0)
+    }
+
+    private mutating func rise(from index: Int) {
+        var child = index
+        while child > 0, ends[child].time < ends[(child - 1) / 2].time {
+            ends.swapAt(child, (child - 1) / 2)
+            child = (child - 1) / 2
+        }
+    }
+
+    private mutating func sink(from index: Int) {
+        var parent = index
+        while true {
+            var least = parent
+            for child in [2 * parent + 1, 2 * parent + 2] where child < ends.count && ends[child].time < ends[least].time {
+                least = child
+            }
+            guard least != parent else { return }
+            ends.swapAt(parent, least)
+            parent = least
+        }
+    }
+
+    /// Lets go of entries that are not in force any more; a sorted array is a heap.
+    private mutating func rebuild() {
+        ends = until.map { (time: $0.value, recipient: $0.key) }.sorted { $0.time < $1.time }
     }
 }

@@ -22,22 +22,28 @@ final class Upkeep: Sendable {
     private let store: any NotificationStore
     private let recorder: Recorder
     private let time: any TimeSource
+    private let clock: WallClock
     private let logger: Logger
     private let kept: Mutex<Keep>
+    private let eachRound: @Sendable () async -> Void
     private let sleeper = Mutex<(isStopped: Bool, task: Task<Void, any Error>?)>((false, nil))
 
     init(
         store: any NotificationStore,
         recorder: Recorder,
         time: any TimeSource,
+        clock: WallClock,
         logger: Logger,
-        keep: Keep
+        keep: Keep,
+        eachRound: @escaping @Sendable () async -> Void = {}
     ) {
         self.store = store
         self.recorder = recorder
         self.time = time
+        self.clock = clock
         self.logger = logger
         kept = Mutex(keep)
+        self.eachRound = eachRound
     }
 
     /// How long what is over is kept.
@@ -49,6 +55,7 @@ final class Upkeep: Sendable {
     /// Works until ``stop()``.
     func run() async {
         while !Task.isCancelled {
+            await eachRound()
             do throws(StoreError) {
                 try await expire()
                 while try await store.purge(retention), !Task.isCancelled, !sleeper.withLock({ $0.isStopped }) {}
@@ -79,7 +86,7 @@ final class Upkeep: Sendable {
     private func expire() async throws(StoreError) {
         while true {
             let claims = try await store.claimExpired(limit: Self.batch)
-            let now = time.now
+            let now = clock.reading.wall
             recorder.append(
                 claims.map { claim in
                     let event = EventJSON.delivery(claim, state: .expired, at: now, reason: "ttl_ended")

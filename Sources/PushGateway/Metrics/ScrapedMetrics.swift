@@ -3,7 +3,7 @@ internal import PushCore
 
 /// The metrics that are looked up when somebody asks: queues, lanes, backends, the ledger, the process.
 struct ScrapedMetrics {
-    let now: Date
+    let now: TimeReading
     let startedAt: Date
     let backends: [BackendRegistry.ConfiguredBackend]
     let lanes: [LaneStatus]
@@ -59,7 +59,7 @@ struct ScrapedMetrics {
             "How long the delivery that is overdue the longest has been due; alert on this one."
         )
         for name in names {
-            let age = depths[name]?.oldestDue.map { max(0, now.timeIntervalSince($0)) } ?? 0
+            let age = depths[name]?.oldestDue.map { max(0, now.steady.timeIntervalSince($0)) } ?? 0
             text.sample("chapar_queue_oldest_age_seconds", label(name), (age * 1000).rounded() / 1000)
         }
     }
@@ -72,7 +72,7 @@ struct ScrapedMetrics {
         for lane in lanes { text.sample("chapar_window", label(lane.backend), Double(lane.window)) }
         text.family("chapar_lane_paused", .gauge, "0 while messages flow, 1 during a pause, 2 parked until mended.")
         for lane in lanes {
-            let isPaused = lane.pausedUntil.map { $0 > now } ?? false
+            let isPaused = lane.pausedUntil.map { $0 > now.wall } ?? false
             text.sample("chapar_lane_paused", label(lane.backend), lane.isParked ? 2 : isPaused ? 1 : 0)
         }
         text.family("chapar_breaker_state", .gauge, "0 closed, 1 half open, 2 open: no messages go to the backend.")

@@ -85,11 +85,14 @@ public final class OperationDesk: Sendable {
     /// Puts the backends of the configuration in force in the place of those before.
     func install() { commander.yield(.install) }
 
+    /// Claims nothing more and lets ``run()`` end.
+    func beginStop() { commander.yield(.stop) }
+
     /// Claims nothing more, and returns when ``run()`` has ended.
     ///
     /// Only for a desk that runs or will run.
     func stop() async {
-        commander.yield(.stop)
+        beginStop()
         await withCheckedContinuation { continuation in
             let hasEnded = lanes.withLock { lanes in
                 if !lanes.hasEnded { lanes.waiters.append(continuation) }

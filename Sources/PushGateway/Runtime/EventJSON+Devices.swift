@@ -80,6 +80,8 @@ extension EventJSON {
         writer.integer(trip.answers)
         writer.name("dead")
         writer.integer(trip.dead)
+        writer.name("certain")
+        writer.integer(trip.certain)
         writer.endObject()
         return writer.bytes
     }
@@ -103,7 +105,7 @@ extension EventJSON {
     }
 
     /// A backend of the plan that was passed over, as it stands in the story of a delivery.
-    static func skipped(_ backend: String, reason: String, at time: Date) -> [UInt8] {
+    static func skipped(_ backend: String, reason: String, at time: Date, steady: Date? = nil) -> [UInt8] {
         var writer = JSONWriter(capacity: 128)
         writer.beginObject()
         writer.name("at")
@@ -114,6 +116,7 @@ extension EventJSON {
         writer.string("skipped")
         writer.name("reason")
         writer.string(reason)
+        self.steady(steady, to: &writer)
         writer.endObject()
         return writer.bytes
     }

@@ -90,13 +90,15 @@ public enum EventJSON {
 
     /// One attempt, as it stands in the story of a delivery.
     ///
-    /// `service` is that of the token which the lane chose for a device.
+    /// `service` is that of the token which the lane chose for a device. `steady` is the same moment by the clock that nobody
+    /// can set, for attempts after which more follows: patience counts from the first of them.
     public static func attempt(
         _ outcome: DeliveryOutcome,
         backend: String,
         at time: Date,
         retryAt: Date?,
-        service: TokenService? = nil
+        service: TokenService? = nil,
+        steady: Date? = nil
     ) -> [UInt8] {
         var writer = JSONWriter(capacity: 224)
         writer.beginObject()
@@ -126,6 +128,7 @@ public enum EventJSON {
             writer.name("retry_after")
             writer.double(max(0, (retryAt.timeIntervalSince(time) * 1000).rounded() / 1000))
         }
+        self.steady(steady, to: &writer)
         writer.endObject()
         return writer.bytes
     }
@@ -148,6 +151,12 @@ public enum EventJSON {
         writer.name("type")
         writer.string(type)
         writer.name("at")
+        RFC3339.write(time, to: &writer)
+    }
+
+    static func steady(_ time: Date?, to writer: inout JSONWriter) {
+        guard let time else { return }
+        writer.name("steady_at")
         RFC3339.write(time, to: &writer)
     }
 

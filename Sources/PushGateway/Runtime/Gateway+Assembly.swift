@@ -35,6 +35,7 @@ extension Gateway {
             devices: store,
             operations: store,
             time: time,
+            clock: state.clock,
             observer: metrics,
             logger: logger,
             outbox: { [state] in state.outbox }

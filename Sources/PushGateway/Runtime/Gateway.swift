@@ -5,8 +5,8 @@ public import ServiceLifecycle
 /// A running gateway: the API in front, the store behind it, the dispatcher and the desk for operations between store and
 /// platforms.
 ///
-/// As a service it starts everything and, at a graceful shutdown, ends in the order that loses nothing: no new requests,
-/// then no new claims, then what is under way, then the store.
+/// As a service it starts everything. At a graceful shutdown it claims nothing more at once and takes no new connections;
+/// sends and requests that are under way get `queue.drain` side by side; the store is closed last.
 public final class Gateway: Service {
     /// What every part shares.
     public let state: GatewayState
@@ -55,36 +55,43 @@ public final class Gateway: Service {
     /// Runs API and dispatcher until one of them ends, and then ends the rest.
     private func runFront() async -> Result<Void, any Error> {
         await withTaskGroup(of: Result<Void, any Error>.self) { group in
-            group.addTask { [dispatcher, state] in
+            group.addTask { [dispatcher, operations, state] in
                 do {
-                    try await dispatcher.run(state.snapshot)
+                    // The lanes shut the backends down, which the operations use as well.
+                    try await dispatcher.run(state.snapshot) { await operations.stop() }
                     return .success(())
                 } catch {
                     return .failure(error)
                 }
             }
-            group.addTask { [front, state] in
+            group.addTask { [front] in
                 do {
                     try await withGracefulShutdownHandler {
                         try await front.run()
                     } onGracefulShutdown: {
-                        state.beginDraining()
+                        self.beginStop()  // Not after the front has ended: a client may keep it waiting.
                     }
                     return .success(())
                 } catch {
                     return .failure(error)
                 }
             }
-            // Whichever ends first takes the other along: the front at a shutdown, either at a failure.
+            // Whichever ends first takes the other along.
             let first = await group.next() ?? .success(())
-            state.beginDraining()
-            await operations.stop()  // First, since the dispatcher's lanes end the backends.
-            dispatcher.stop()
+            beginStop()
+            await operations.stop()
             if case .failure = first { group.cancelAll() }
             let second = await group.next() ?? .success(())
             if case .failure = first { return first }
             return second
         }
+    }
+
+    /// Refuses new work and claims nothing more; what is under way goes on.
+    private func beginStop() {
+        state.beginDraining()
+        dispatcher.stop()
+        operations.beginStop()
     }
 
     /// Puts another configuration in force: requests from now on use it, and lanes are replaced without losing a message.

@@ -12,7 +12,9 @@ public final class GatewayState: Sendable {
     let outcomes = OperationOutcomes()
     /// The clock.
     public let time: any TimeSource
-    /// When the gateway started.
+    /// Translates between the two sides of ``time``.
+    public let clock: WallClock
+    /// When the gateway started, as a time of day.
     public let startedAt: Date
     private let current: Mutex<GatewaySnapshot>
     private let draining = Mutex(false)
@@ -27,6 +29,7 @@ public final class GatewayState: Sendable {
         self.store = store
         self.devices = devices
         self.time = time
+        clock = WallClock(time)
         startedAt = time.now
         current = Mutex(snapshot)
     }

@@ -213,7 +213,7 @@ struct APIConnectionTests {
     @Test("is closed when no request comes in time")
     func idle() async throws {
         let harness = harness()
-        try await harness.serve(patience: .seconds(2)) { port, _ in
+        try await harness.serve(limits: .init(request: .seconds(2))) { port, _ in
             try await RawClient.run(port) { client in
                 try await client.send(post(APIHarness.sample()))
                 #expect(try await answer(client).head.hasPrefix("HTTP/1.1 202"))
@@ -225,7 +225,7 @@ struct APIConnectionTests {
     @Test("tells a client whose body does not come in time, and is closed")
     func slowBody() async throws {
         let harness = harness()
-        try await harness.serve(patience: .seconds(2)) { port, _ in
+        try await harness.serve(limits: .init(request: .seconds(2))) { port, _ in
             try await RawClient.run(port) { client in
                 try await client.send(post("{", declared: 100))
                 let answer = try await client.readToEnd()

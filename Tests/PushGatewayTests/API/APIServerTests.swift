@@ -99,11 +99,11 @@ struct APIServerTests {
 extension APIHarness {
     /// Runs the API on a real socket of a free port, then ends it gracefully.
     func serve(
-        patience: TimeAmount = ConnectionHandler.patience,
+        limits: ConnectionHandler.Limits = ConnectionHandler.Limits(),
         _ body: (Int, ServiceGroup) async throws -> Void
     ) async throws {
         let (ports, continuation) = AsyncStream.makeStream(of: Int.self)
-        let application = api.makeApplication(patience: patience) { continuation.yield($0) }
+        let application = api.makeApplication(limits: limits) { continuation.yield($0) }
         let group = ServiceGroup(services: [application], logger: quiet)
         try await withThrowingTaskGroup(of: Void.self) { tasks in
             tasks.addTask { try await group.run() }

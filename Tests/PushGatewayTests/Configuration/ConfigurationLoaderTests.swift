@@ -24,6 +24,38 @@ struct ConfigurationLoaderTests {
         #expect((error?.description ?? "") + "\n" == expected)
     }
 
+    @Test(
+        "A timeout that is not shorter than the lease is refused, with both keys",
+        arguments: [("", "{}", false), ("timeout: 119", "{}", false), ("timeout: 120", "{}", true), ("", "{ lease: 20 }", true)]
+    )
+    func timeoutAndLease(timeout: String, queue: String, isRefused: Bool) throws {
+        let timed = BackendFactory("timed", summary: "One with a timeout.") { section, _ in
+            _ = section.seconds("timeout", in: 1...300, default: .seconds(20))
+            return SampleBackend(audience: BackendAudience(services: [.iOSAPNs]), token: nil, label: "")
+        }
+        let loader = ConfigurationLoader(registry: try BackendRegistry([timed]))
+        let text = "{ queue: \(queue), backends: { ios: { kind: timed, \(timeout) } } }"
+        guard isRefused else {
+            _ = try loader.load(text)
+            return
+        }
+        let error = #expect(throws: ConfigurationError.self) { try loader.load(text) }
+        #expect(error?.issues.map(\.path) == ["backends.ios.timeout"])
+        #expect(error?.description.contains("queue.lease") == true)
+    }
+
+    @Test("A backend is the same as long as its kind, address and credentials are")
+    func identity() throws {
+        func identity(_ more: String) throws -> String {
+            let loaded = try ConfigurationLoader.sample().load("backends: { ios: { kind: sample, \(more) } }")
+            return try #require(loaded.backends.first?.identity)
+        }
+        let plain = try identity("token: x, label: y")
+        #expect(try identity("label: y, token: x, max_in_flight: 7, rate_limit: 9, breaker: { failures: 2 }") == plain)
+        #expect(try identity("token: z, label: y") != plain)
+        #expect(try identity("token: x") != plain)
+    }
+
     @Test("Defaults stand when the file says nothing but a backend")
     func defaults() throws {
         let loaded = try ConfigurationLoader.sample().load("backends: { ios: { kind: sample, token: x } }")

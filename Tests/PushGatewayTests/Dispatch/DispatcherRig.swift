@@ -77,7 +77,7 @@ final class DispatcherRig: Sendable {
             store: store,
             devices: store,
             operations: store,
-            time: time,
+            time: store.time,
             logger: Logger(label: "test")
         ) { _ in PushNotification(title: "stored") }
     }
@@ -156,7 +156,7 @@ final class DispatcherRig: Sendable {
         dueIn: Duration? = nil
     ) async throws -> NotificationID {
         let id = store.makeID(recipients: recipients.count)
-        let now = time.now
+        let now = store.time.steady
         let notification = NewNotification(
             id: id,
             notification: PushNotification(title: "t"),

@@ -73,21 +73,16 @@ struct LaneGateTests {
         #expect(state({ $0.step(window: 1000, at: first) }) == .claim(1000))
     }
 
-    @Test("A stop is seen by a loop that waits, and by one that waits only afterwards")
-    func stop() async {
+    @Test("A change is seen by every loop that waits, and by one that waits only afterwards")
+    func change() async {
         let gate = LaneGate()
-        async let waiting: Void = gate.waitForChange()
-        gate.stop()
-        await waiting
-        await gate.waitForChange()
-        #expect(gate.update { ($0.step(window: 1, at: now), wakes: false) } == .stop)
-    }
-
-    @Test("A change that comes before the wait is not lost")
-    func earlyChange() async {
-        let gate = LaneGate()
+        let version = gate.step(window: 1, at: now).version
+        async let first: Void = gate.waitForChange(after: version)
+        async let second: Void = gate.waitForChange(after: version)
         gate.wake()
-        await gate.waitForChange()
+        await first
+        await second
+        await gate.waitForChange(after: version)
     }
 
     @Test("Failures open the breaker; then one message probes, and its acceptance lets all go")
@@ -157,6 +152,20 @@ struct LaneGateTests {
 @Suite("Limits of a lane", .timeLimit(.minutes(1)))
 struct LaneLimitTests {
     private let now = Date(timeIntervalSince1970: 1_790_000_000)
+
+    @Test("A full list of recipients takes many more at no greater cost")
+    func manyRecipients() {
+        let pauses = Box(RecipientPauses())
+        for number in 0..<100_000 {
+            let until = now.addingTimeInterval(Double(1_000_000 + number))
+            pauses { $0.pause(.topic("t\(number)"), until: until, at: now) }
+        }
+        #expect(pauses({ $0.pause(of: .topic("t89999"), at: now) }) == nil, "those that end first go")
+        #expect(pauses({ $0.pause(of: .topic("t90000"), at: now) }) != nil)
+        for _ in 0..<50_000 { pauses { $0.pause(.topic("t99999"), until: now.addingTimeInterval(2e6), at: now) } }
+        #expect(pauses({ $0.pause(of: .topic("t90000"), at: now) }) != nil, "the same one again takes no place")
+        #expect(pauses.value.longest(3, at: now).map(\.recipient) == [.topic("t99999"), .topic("t99998"), .topic("t99997")])
+    }
 
     @Test("A recipient is left alone until its time, and the list of such is bounded")
     func recipients() {

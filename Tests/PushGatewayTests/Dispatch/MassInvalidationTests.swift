@@ -25,20 +25,45 @@ struct InvalidationGuardTests {
     )
     func share(answers: Int, dead: Int, trips: Bool) {
         var state = guarding()
-        let verdict = state.note(answers: answers, dead: dead, at: Self.now)
+        let verdict = state.note(answers: answers, doubtful: dead, certain: 0, at: TimeReading(Self.now))
         #expect((verdict != .bury) == trips)
         #expect((state.trip != nil) == trips)
+    }
+
+    @Test(
+        "bears more of the answers that only a dead token explains",
+        arguments: [(100, 0, 80, false), (100, 0, 81, true), (100, 30, 60, false), (100, 31, 0, true), (49, 0, 49, false)]
+    )
+    func certain(answers: Int, doubtful: Int, certain: Int, trips: Bool) {
+        var state = guarding()
+        let verdict = state.note(answers: answers, doubtful: doubtful, certain: certain, at: TimeReading(Self.now))
+        #expect((verdict != .bury) == trips)
+        #expect(state.trip.map { $0.certain == certain && $0.dead == certain + doubtful } ?? !trips)
+    }
+
+    @Test("takes back all of the window, also when the clock was set meanwhile", arguments: [-86400.0, -1, 1, 86400])
+    func clockWasSet(jump: Double) {
+        var state = guarding()
+        #expect(state.note(answers: 49, doubtful: 49, certain: 0, at: TimeReading(Self.now)) == .bury)
+        let steady = Self.now.addingTimeInterval(100)
+        let later = TimeReading(steady: steady, wall: steady.addingTimeInterval(jump), offset: jump)
+        guard case .trip(let trip) = state.note(answers: 1, doubtful: 1, certain: 0, at: later) else {
+            Issue.record("50 of 50 did not trip it")
+            return
+        }
+        #expect(trip.since < Self.now)
+        #expect(trip.at == later.wall)
     }
 
     @Test("looks at the window only: what is older does not count")
     func window() {
         var state = guarding()
-        #expect(state.note(answers: 49, dead: 49, at: Self.now) == .bury)
-        #expect(state.note(answers: 49, dead: 1, at: Self.now.addingTimeInterval(301)) == .bury)
-        #expect(state.note(answers: 1, dead: 0, at: Self.now.addingTimeInterval(302)) == .bury)
+        #expect(state.note(answers: 49, doubtful: 49, certain: 0, at: TimeReading(Self.now)) == .bury)
+        #expect(state.note(answers: 49, doubtful: 1, certain: 0, at: TimeReading(Self.now.addingTimeInterval(301))) == .bury)
+        #expect(state.note(answers: 1, doubtful: 0, certain: 0, at: TimeReading(Self.now.addingTimeInterval(302))) == .bury)
         var fast = guarding()
-        #expect(fast.note(answers: 49, dead: 49, at: Self.now) == .bury)
-        guard case .trip(let trip) = fast.note(answers: 1, dead: 1, at: Self.now.addingTimeInterval(200)) else {
+        #expect(fast.note(answers: 49, doubtful: 49, certain: 0, at: TimeReading(Self.now)) == .bury)
+        guard case .trip(let trip) = fast.note(answers: 1, doubtful: 1, certain: 0, at: TimeReading(Self.now.addingTimeInterval(200))) else {
             Issue.record("50 of 50 did not trip it")
             return
         }
@@ -49,12 +74,12 @@ struct InvalidationGuardTests {
     @Test("holds everything until it is settled; a release is trusted for a window, a discard is not")
     func settling() {
         var state = guarding()
-        _ = state.note(answers: 100, dead: 100, at: Self.now)
-        #expect(state.note(answers: 1000, dead: 0, at: Self.now.addingTimeInterval(10_000)) == .hold)
+        _ = state.note(answers: 100, doubtful: 100, certain: 0, at: TimeReading(Self.now))
+        #expect(state.note(answers: 1000, doubtful: 0, certain: 0, at: TimeReading(Self.now.addingTimeInterval(10_000))) == .hold)
         state.settle(isTrusting: true, at: Self.now)
-        #expect(state.note(answers: 100, dead: 100, at: Self.now.addingTimeInterval(299)) == .bury)
+        #expect(state.note(answers: 100, doubtful: 100, certain: 0, at: TimeReading(Self.now.addingTimeInterval(299))) == .bury)
         state.settle(isTrusting: false, at: Self.now)
-        guard case .trip = state.note(answers: 100, dead: 100, at: Self.now) else {
+        guard case .trip = state.note(answers: 100, doubtful: 100, certain: 0, at: TimeReading(Self.now)) else {
             Issue.record("after a discard it counts anew")
             return
         }
@@ -63,14 +88,14 @@ struct InvalidationGuardTests {
     @Test("can be switched off")
     func off() {
         var state = guarding { $0.isEnabled = false }
-        #expect(state.note(answers: 1000, dead: 1000, at: Self.now) == .bury)
+        #expect(state.note(answers: 1000, doubtful: 1000, certain: 0, at: TimeReading(Self.now)) == .bury)
     }
 
     @Test("survives a clock that goes back")
     func clock() {
         var state = guarding()
-        #expect(state.note(answers: 49, dead: 0, at: Self.now) == .bury)
-        #expect(state.note(answers: 1, dead: 1, at: Self.now.addingTimeInterval(-10_000)) == .bury)
+        #expect(state.note(answers: 49, doubtful: 0, certain: 0, at: TimeReading(Self.now)) == .bury)
+        #expect(state.note(answers: 1, doubtful: 1, certain: 0, at: TimeReading(Self.now.addingTimeInterval(-10_000))) == .bury)
     }
 
     @Test("has what becomes of tokens carried out in the order of its verdicts, whoever asks")
@@ -81,7 +106,7 @@ struct InvalidationGuardTests {
             await withTaskGroup(of: Void.self) { tasks in
                 for _ in 0..<100 {
                     tasks.addTask {
-                        _ = watch.note(answers: 1, dead: 1, at: Self.now) { verdict in
+                        _ = watch.note(answers: 1, doubtful: 1, certain: 0, at: TimeReading(Self.now)) { verdict in
                             usleep(.random(in: 0...1_000))  // Others overtake it, unless they are kept waiting.
                             switch verdict {
                             case .bury: carried.add("bury")
@@ -99,7 +124,7 @@ struct InvalidationGuardTests {
 
     @Test("is kept over a restart byte by byte")
     func stored() throws {
-        let trip = InvalidationGuard.Trip(at: Self.now, since: Self.now.addingTimeInterval(-301), answers: 60, dead: 59)
+        let trip = InvalidationGuard.Trip(at: Self.now, since: Self.now.addingTimeInterval(-301), answers: 60, dead: 59, certain: 3)
         #expect(InvalidationGuard.Trip(stored: trip.stored) == trip)
         #expect(InvalidationGuard.Trip(stored: Array("{}".utf8)) == nil)
     }
@@ -220,7 +245,7 @@ struct MassInvalidationTests {
                         tasks.addTask {
                             let token = DeviceToken("token-\(number)", service: .iOSAPNs)
                             let refusal = TokenRefusal(token, asOf: now, at: now, backend: backend, reason: "dead")
-                            _ = desk.take([refusal], answers: 1, watch, at: now)
+                            _ = desk.take([refusal], certain: 0, answers: 1, watch, at: TimeReading(now))
                         }
                     }
                 }

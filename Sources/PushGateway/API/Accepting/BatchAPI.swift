@@ -61,7 +61,7 @@ struct BatchAPI: AcceptingAPI {
         var intake = NotificationIntake(
             snapshot: scope.snapshot,
             store: state.store,
-            time: state.time,
+            clock: state.clock,
             caller: scope.caller
         )
         var accepted: [NotificationIntake.Accepted?] = []
@@ -81,7 +81,7 @@ struct BatchAPI: AcceptingAPI {
             path: String(scope.path),
             body: body,
             answer: answer,
-            keepUntil: intake.now + scope.snapshot.queue.idempotencyWindow.inSeconds
+            keepUntil: intake.acceptedAt + scope.snapshot.queue.idempotencyWindow.inSeconds
         )
         return Judged(
             batch: EnqueueBatch(notifications, idempotency: entry),

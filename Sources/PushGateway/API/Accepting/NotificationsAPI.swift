@@ -41,7 +41,7 @@ struct NotificationsAPI: AcceptingAPI {
         var intake = NotificationIntake(
             snapshot: scope.snapshot,
             store: state.store,
-            time: state.time,
+            clock: state.clock,
             caller: scope.caller
         )
         var notifications: [NewNotification] = []
@@ -59,7 +59,7 @@ struct NotificationsAPI: AcceptingAPI {
             path: String(scope.path),
             body: body,
             answer: writer.bytes,
-            keepUntil: intake.now + scope.snapshot.queue.idempotencyWindow.inSeconds
+            keepUntil: intake.acceptedAt + scope.snapshot.queue.idempotencyWindow.inSeconds
         )
         return Judged(
             batch: EnqueueBatch(notifications, idempotency: entry),

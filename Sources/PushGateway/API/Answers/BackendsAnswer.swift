@@ -8,7 +8,7 @@ struct BackendsAnswer {
     let lanes: [String: LaneStatus]
     let depths: [String: LaneDepth]
     let operations: [String: OperationDepth]
-    let now: Date
+    let now: TimeReading
 
     init(
         _ state: GatewayState,
@@ -20,7 +20,7 @@ struct BackendsAnswer {
         backends = state.snapshot.backends
         self.lanes = Dictionary(lanes.lanes.map { ($0.backend, $0) }) { first, _ in first }
         self.depths = depths
-        now = state.time.now
+        now = state.clock.reading
     }
 
     /// Writes the member `backends`, within an object that the caller has begun.
@@ -43,7 +43,33 @@ struct BackendsAnswer {
             write(operations: backend.name, to: &writer)
             writer.endObject()
         }
+        for name in goneNames { write(gone: name, to: &writer) }
         writer.endArray()
+    }
+
+    /// Backends that are not configured any more and for which deliveries wait.
+    private var goneNames: [String] {
+        let configured = Set(backends.map(\.name))
+        return depths.filter { !configured.contains($0.key) && $0.value.waiting + $0.value.claimed > 0 }.keys.sorted()
+    }
+
+    private func write(gone name: String, to writer: inout JSONWriter) {
+        writer.beginObject()
+        writer.name("name")
+        writer.string(name)
+        writer.name("kind")
+        writer.string("gone")
+        writer.name("gone")
+        writer.bool(true)
+        write(audience: BackendAudience(), to: &writer)
+        writer.name("abilities")
+        writer.beginArray()
+        writer.endArray()
+        let detail = "it is not configured; move or drop what waits for it, or configure it again"
+        write(health: BackendHealth(status: .down, detail: detail), to: &writer)
+        write(lane: name, to: &writer)
+        write(operations: name, to: &writer)
+        writer.endObject()
     }
 
     /// What the platform is still to be told about devices.
@@ -54,7 +80,7 @@ struct BackendsAnswer {
         writer.integer(operations[name]?.waiting ?? 0)
         writer.name("oldest_age")
         if let oldest = operations[name]?.oldest {
-            writer.double((max(0, now.timeIntervalSince(oldest)) * 1000).rounded() / 1000)
+            writer.double((max(0, now.wall.timeIntervalSince(oldest)) * 1000).rounded() / 1000)
         } else {
             writer.null()
         }
@@ -120,7 +146,7 @@ struct BackendsAnswer {
         writer.integer(depth.claimed)
         writer.name("oldest_age")
         if let due = depth.oldestDue {
-            writer.double((max(0, now.timeIntervalSince(due)) * 1000).rounded() / 1000)
+            writer.double((max(0, now.steady.timeIntervalSince(due)) * 1000).rounded() / 1000)
         } else {
             writer.null()
         }

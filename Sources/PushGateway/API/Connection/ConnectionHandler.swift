@@ -5,15 +5,23 @@ internal import PushCore
 /// Stands between a connection's HTTP/1.1 codec and Hummingbird: answers what ``LoopIntake`` takes, passes on the rest.
 ///
 /// One request at a time: what a client sends ahead is held back until the request before it is answered, by whichever side.
-/// Closes connections that bring no whole request in time, and at a graceful shutdown those that have none in progress.
+/// Closes connections that bring no whole request in time, those whose client does not read what is written to it, and at a
+/// graceful shutdown those that have no request in progress, or still have one when the drain is over.
 final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias InboundOut = HTTPServerRequestPart
     typealias OutboundIn = HTTPServerResponsePart
     typealias OutboundOut = HTTPServerResponsePart
 
-    /// A connection without a whole request for so long is closed; as long may a body take from its head to its end.
-    static let patience = TimeAmount.seconds(60)
+    /// How long a client may keep a connection waiting.
+    struct Limits: Sendable {
+        /// A connection without a whole request for so long is closed; as long may a body take from its head to its end.
+        var request = TimeAmount.seconds(60)
+        /// A client that leaves so much unread that nothing more can be written to it, for so long, is cut off.
+        var write = TimeAmount.seconds(30)
+        /// The same during a graceful shutdown.
+        var lastWrite = TimeAmount.seconds(5)
+    }
 
     private enum Phase {
         /// Between requests.
@@ -39,7 +47,7 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
     private let desk: LoopDesk
     /// Where whole answers are written, past the encoder of parts.
     private let encoder: ChannelHandlerContext
-    private let patience: TimeAmount
+    private let limits: Limits
     private var context: ChannelHandlerContext?
     private var phase = Phase.idle
     private var held: [Held] = []
@@ -47,23 +55,31 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
     private var isQuiescing = false
     private var lastActive = NIODeadline.now()
     private var timer: Scheduled<Void>?
+    /// Runs while the client leaves so much unread that nothing more can be written.
+    private var writeTimer: Scheduled<Void>?
+    /// Runs from the beginning of a graceful shutdown.
+    private var drainTimer: Scheduled<Void>?
 
-    init(intake: LoopIntake, desk: LoopDesk, encoder: ChannelHandlerContext, patience: TimeAmount) {
+    init(intake: LoopIntake, desk: LoopDesk, encoder: ChannelHandlerContext, limits: Limits) {
         self.intake = intake
         self.desk = desk
         self.encoder = encoder
-        self.patience = patience
+        self.limits = limits
     }
 
     func handlerAdded(context: ChannelHandlerContext) {
         self.context = context
-        watch(context, until: lastActive + patience)
+        watch(context, until: lastActive + limits.request)
     }
 
     func handlerRemoved(context: ChannelHandlerContext) {
-        timer?.cancel()
-        timer = nil
+        cancelTimers()
         self.context = nil
+    }
+
+    private func cancelTimers() {
+        for timer in [timer, writeTimer, drainTimer] { timer?.cancel() }
+        (timer, writeTimer, drainTimer) = (nil, nil, nil)
     }
 
     // MARK: What comes in
@@ -143,6 +159,9 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
         if event is ChannelShouldQuiesceEvent {
             isQuiescing = true
+            watchWrites(context)
+            let drain = intake.state.snapshot.configuration.queue.drain
+            drainTimer = close(context, in: .nanoseconds(Int64(drain.inSeconds * 1e9)))
             switch phase {
             case .idle: context.close(promise: nil)
             case .passing: context.fireUserInboundEventTriggered(event)
@@ -163,8 +182,7 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
         // A request that waits is counted out when the store has spoken.
         if case .waiting = phase {} else { phase = .closed }
         held = []
-        timer?.cancel()
-        timer = nil
+        cancelTimers()
         context.fireChannelInactive()
     }
 
@@ -215,7 +233,24 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
         context.read()
     }
 
-    // MARK: Patience
+    // MARK: Limits
+
+    func channelWritabilityChanged(context: ChannelHandlerContext) {
+        watchWrites(context)
+        context.fireChannelWritabilityChanged()
+    }
+
+    /// Cuts a client off that does not read, unless it does so in time.
+    private func watchWrites(_ context: ChannelHandlerContext) {
+        writeTimer?.cancel()
+        writeTimer = nil
+        guard !context.channel.isWritable else { return }
+        writeTimer = close(context, in: isQuiescing ? min(limits.write, limits.lastWrite) : limits.write)
+    }
+
+    private func close(_ context: ChannelHandlerContext, in span: TimeAmount) -> Scheduled<Void> {
+        context.eventLoop.assumeIsolated().scheduleTask(in: span) { context.close(promise: nil) }
+    }
 
     private func watch(_ context: ChannelHandlerContext, until deadline: NIODeadline) {
         timer = context.eventLoop.assumeIsolated().scheduleTask(deadline: deadline) { self.look(context) }
@@ -224,7 +259,7 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
     /// Closes the connection when its time is over, or looks again when it may be.
     private func look(_ context: ChannelHandlerContext) {
         let now = NIODeadline.now()
-        var deadline = lastActive + patience
+        var deadline = lastActive + limits.request
         switch phase {
         case .closed: return
         case .idle, .passing(isRead: false, _):
@@ -234,7 +269,7 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
                 isQuiescing = true
                 return write(intake.refuse(request, .bodyTimeout, date: desk.date, closes: true), context)
             }
-        case .waiting, .passing(isRead: true, _): deadline = now + patience
+        case .waiting, .passing(isRead: true, _): deadline = now + limits.request
         }
         watch(context, until: deadline)
     }

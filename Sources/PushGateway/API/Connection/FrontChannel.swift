@@ -10,17 +10,17 @@ internal import NIOHTTP1
 struct FrontChannel: ServerChildChannel {
     let http: HTTP1Channel
     let intake: LoopIntake
-    let patience: TimeAmount
+    let limits: ConnectionHandler.Limits
 
     func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<HTTP1Channel.Value> {
-        http.setup(channel: channel, logger: logger).flatMapThrowing { [intake, patience] value in
+        http.setup(channel: channel, logger: logger).flatMapThrowing { [intake, limits] value in
             let pipeline = channel.pipeline.syncOperations
             let codec = try pipeline.handler(type: ByteToMessageHandler<HTTPRequestDecoder>.self)
             let handler = ConnectionHandler(
                 intake: intake,
                 desk: intake.desk(of: channel.eventLoop),
                 encoder: try pipeline.context(handlerType: HTTPResponseEncoder.self),
-                patience: patience
+                limits: limits
             )
             try pipeline.addHandler(handler, position: .after(codec))
             return value

@@ -15,17 +15,21 @@ struct NotificationIntake {
     let snapshot: APISnapshot
     let store: any NotificationStore
     let caller: String
-    let now: Date
+    /// The moment of acceptance by the steady clock, in whole milliseconds: as the store will give it back.
+    let acceptedAt: Date
+    private let now: TimeReading
     /// How many more deliveries the request may have.
     private var deliveriesLeft = Self.maximumDeliveries
     private var json: AcceptedJSON
 
-    init(snapshot: APISnapshot, store: any NotificationStore, time: any TimeSource, caller: String) {
+    init(snapshot: APISnapshot, store: any NotificationStore, clock: WallClock, caller: String) {
         self.snapshot = snapshot
         self.store = store
         self.caller = caller
-        now = Date(millisecondsSince1970: time.now.millisecondsSince1970)  // As the store will give it back.
-        json = AcceptedJSON(at: now)
+        let now = clock.reading
+        self.now = now
+        acceptedAt = Date(millisecondsSince1970: now.steady.millisecondsSince1970)
+        json = AcceptedJSON(at: now.wall(acceptedAt))
     }
 
     /// What to tell about a notification that can be accepted.
@@ -87,7 +91,7 @@ struct NotificationIntake {
                 recipients: recipients,
                 plan: plan,
                 caller: caller,
-                acceptedAt: now,
+                acceptedAt: acceptedAt,
                 dueAt: times.dueAt,
                 expiresAt: times.expiresAt,
                 collapseID: draft.notification.collapseID,
@@ -119,14 +123,15 @@ struct NotificationIntake {
         )
     }
 
-    /// When to send and when trying ends.
+    /// When to send and when trying ends, by the steady clock.
     ///
     /// The TTL counts from acceptance; without one the default counts from the send time.
     private func times(
         of notification: PushNotification,
         _ issues: inout RequestIssues
     ) -> (dueAt: Date?, expiresAt: Date) {
-        let dueAt = notification.sendAt.flatMap { $0 > now ? $0 : nil }
+        let now = acceptedAt
+        let dueAt = notification.sendAt.map(self.now.steady).flatMap { $0 > now ? $0 : nil }
         if let dueAt, dueAt.timeIntervalSince(now) > Self.furthestSendAt {
             issues.add("#/options/send_at", "send_at_too_far", "At most 365 days ahead.")
         }
@@ -146,7 +151,9 @@ struct NotificationIntake {
 
     /// The event of a waiting delivery that this notification replaces.
     private var replacementEvent: @Sendable (ClaimedDelivery) -> [UInt8] {
-        { [now] claim in EventJSON.delivery(claim, state: .cancelled, at: now, reason: "replaced") }
+        { [time = now.wall(acceptedAt)] claim in
+            EventJSON.delivery(claim, state: .cancelled, at: time, reason: "replaced")
+        }
     }
 }
 

@@ -26,6 +26,8 @@ public final class InvalidationDesk: Sendable {
         public var answers: Int
         /// How many of them declared a token dead.
         public var dead: Int
+        /// How many of those were certain: no other reason than a dead token explains them.
+        public var certain: Int
         /// What it means and what to do, for people.
         public var explanation: String
     }
@@ -117,11 +119,18 @@ public final class InvalidationDesk: Sendable {
         }
     }
 
-    /// Takes what a group of answers said; true when the tokens may be taken for dead.
+    /// Takes what a group of answers said, `certain` of the refusals for certain; true when the tokens may be taken for dead.
     ///
     /// Never blocks.
-    func take(_ refusals: [TokenRefusal], answers: Int, _ watch: InvalidationWatch, at now: Date) -> Bool {
-        let verdict = watch.note(answers: answers, dead: refusals.count, at: now) { verdict in
+    func take(
+        _ refusals: [TokenRefusal],
+        certain: Int,
+        answers: Int,
+        _ watch: InvalidationWatch,
+        at now: TimeReading
+    ) -> Bool {
+        let doubtful = refusals.count - certain
+        let verdict = watch.note(answers: answers, doubtful: doubtful, certain: certain, at: now) { verdict in
             // In the order of the verdicts: a burial that came in after the doubt about it would stay one.
             switch verdict {
             case .bury where !refusals.isEmpty: append(.bury(refusals), count: refusals.count)
@@ -157,6 +166,7 @@ public final class InvalidationDesk: Sendable {
                         at: trip.at,
                         answers: trip.answers,
                         dead: trip.dead,
+                        certain: trip.certain,
                         explanation: trip.explanation(window: watch.settings.window)
                     )
                 }
@@ -296,7 +306,7 @@ public final class InvalidationDesk: Sendable {
                 metadata: ["backend": "\(backend)", "action": "\(action.rawValue)", "tokens": "\(total)"]
             )
         }
-        watch?.settle(isTrusting: action == .release, at: time.now)
+        watch?.settle(isTrusting: action == .release, at: time.steady)
         return total
     }
 
@@ -329,7 +339,7 @@ extension InvalidationGuard.Trip {
     var stored: [UInt8] {
         let value: JSONValue = [
             "at": .integer(at.millisecondsSince1970), "since": .integer(since.millisecondsSince1970),
-            "answers": .integer(Int64(answers)), "dead": .integer(Int64(dead)),
+            "answers": .integer(Int64(answers)), "dead": .integer(Int64(dead)), "certain": .integer(Int64(certain)),
         ]
         return Array(value.text.utf8)
     }
@@ -343,5 +353,6 @@ extension InvalidationGuard.Trip {
         self.since = Date(millisecondsSince1970: since)
         answers = Int(value["answers"]?.integerValue ?? 0)
         dead = Int(value["dead"]?.integerValue ?? 0)
+        certain = Int(value["certain"]?.integerValue ?? 0)
     }
 }

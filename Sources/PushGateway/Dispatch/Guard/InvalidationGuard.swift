@@ -1,11 +1,12 @@
 internal import Foundation
 internal import PushCore
 
-/// Watches the share of dead-token answers of one backend, and says when there are too many to be true.
+/// Watches the shares of dead-token answers of one backend, and says when there are too many to be true.
 ///
 /// A wrong environment or topic makes a platform call every token dead. So above a share the verdicts are doubted: those
-/// of the window are taken back, further ones are held back, and an operator decides. Pure: time comes in, a verdict goes
-/// out.
+/// of the window are taken back, further ones are held back, and an operator decides. Answers that a wrong configuration
+/// explains as well (`BadDeviceToken`) have a low threshold; those that only a dead token explains (410 with the time,
+/// `UNREGISTERED`) a high one, since an old base has many of them. Pure: time comes in, a verdict goes out.
 struct InvalidationGuard: Sendable {
     /// What to do with the dead-token answers that were just noted.
     enum Verdict: Equatable {
@@ -19,22 +20,33 @@ struct InvalidationGuard: Sendable {
 
     /// Why the verdicts of a backend are doubted.
     struct Trip: Equatable, Sendable {
-        /// When the share was too large.
+        /// When the share was too large, as a time of day.
         var at: Date
-        /// Verdicts since then are doubted.
+        /// Verdicts since then are doubted, as a time of day.
         var since: Date
         /// Answers of the platform in the window.
         var answers: Int
         /// Those that declared a token dead.
         var dead: Int
+        /// Those of ``dead`` that were certain.
+        var certain: Int
 
         /// The sentence for operators.
         func explanation(window: Duration) -> String {
-            "\(dead) of the last \(answers) answers within \(Int(window.inSeconds)) s declared the device token dead. "
+            "\(dead) of the last \(answers) answers within \(Int(window.inSeconds)) s declared the device token dead"
+                + " (\(certain) for certain). "
                 + "A wrong environment (sandbox tokens sent to production, or the other way round), a wrong topic or a "
                 + "wrong project looks exactly like this. No device was lost: check the configuration, then discard "
                 + "the verdicts if it was wrong, or release them if the tokens are dead."
         }
+    }
+
+    private struct Counts {
+        var answers = 0
+        var doubtful = 0
+        var certain = 0
+        /// The earliest time of day of what was counted; nil when nothing was.
+        var earliest: Date?
     }
 
     private static let buckets = 30
@@ -42,42 +54,55 @@ struct InvalidationGuard: Sendable {
     let settings: GatewayConfiguration.InvalidationGuard
     /// Set while verdicts are held back.
     private(set) var trip: Trip?
-    private var counts: [(answers: Int, dead: Int)]
+    private var counts: [Counts]
     /// The number of the bucket that counts now; a bucket is a 30th of the window.
     private var current = 0
-    private var answers = 0
-    private var dead = 0
-    /// Until then verdicts are believed, because an operator has just said so.
+    /// The sums over the window.
+    private var sums = Counts()
+    /// Until then, by the steady clock, verdicts are believed, because an operator has just said so.
     private var trustedUntil = Date.distantPast
 
     init(_ settings: GatewayConfiguration.InvalidationGuard, trip: Trip? = nil) {
         self.settings = settings
         self.trip = trip
-        counts = Array(repeating: (0, 0), count: Self.buckets)
+        counts = Array(repeating: Counts(), count: Self.buckets)
     }
 
-    /// Notes answers of the platform, and how many of them declared a token dead.
-    mutating func note(answers: Int, dead: Int, at now: Date) -> Verdict {
+    /// Notes answers of the platform, and how many of them declared a token dead: doubtfully, and for certain.
+    mutating func note(answers: Int, doubtful: Int, certain: Int, at now: TimeReading) -> Verdict {
         if trip != nil { return .hold }
         guard settings.isEnabled else { return .bury }
-        advance(to: now)
-        counts[current % Self.buckets].answers += answers
-        counts[current % Self.buckets].dead += dead
-        self.answers += answers
-        self.dead += dead
-        guard dead > 0, now >= trustedUntil, self.answers >= settings.minimumAnswers,
-            Double(self.dead) > settings.share * Double(self.answers)
+        advance(to: now.steady)
+        let bucket = current % Self.buckets
+        counts[bucket].answers += answers
+        counts[bucket].doubtful += doubtful
+        counts[bucket].certain += certain
+        counts[bucket].earliest = min(counts[bucket].earliest ?? now.wall, now.wall)
+        sums.answers += answers
+        sums.doubtful += doubtful
+        sums.certain += certain
+        guard doubtful + certain > 0, now.steady >= trustedUntil, sums.answers >= settings.minimumAnswers,
+            Double(sums.doubtful) > settings.share * Double(sums.answers)
+                || Double(sums.certain) > settings.certainShare * Double(sums.answers)
         else { return .bury }
-        // Nothing that was buried within the window, or in the same millisecond as its beginning, stays buried.
-        let since = now.addingTimeInterval(-settings.window.inSeconds - 1)
-        let new = Trip(at: now, since: since, answers: self.answers, dead: self.dead)
+        // Nothing that was buried within the window, or in the same millisecond as its beginning, stays buried; the clock
+        // may have been set meanwhile.
+        let start = now.wall.addingTimeInterval(-settings.window.inSeconds)
+        let since = counts.compactMap(\.earliest).reduce(start, min).addingTimeInterval(-1)
+        let new = Trip(
+            at: now.wall,
+            since: since,
+            answers: sums.answers,
+            dead: sums.doubtful + sums.certain,
+            certain: sums.certain
+        )
         trip = new
         return .trip(new)
     }
 
     /// Ends the doubt: counting begins anew.
     ///
-    /// `isTrusting` believes the verdicts of the next window, whatever their share.
+    /// `isTrusting` believes the verdicts of the next window, whatever their share; `now` is by the steady clock.
     mutating func settle(isTrusting: Bool, at now: Date) {
         trip = nil
         clear()
@@ -85,22 +110,22 @@ struct InvalidationGuard: Sendable {
     }
 
     private mutating func clear() {
-        counts = Array(repeating: (0, 0), count: Self.buckets)
-        answers = 0
-        dead = 0
+        counts = Array(repeating: Counts(), count: Self.buckets)
+        sums = Counts()
     }
 
     /// Lets go of what is older than the window.
     private mutating func advance(to now: Date) {
         let bucket = Int(now.timeIntervalSince1970 * Double(Self.buckets) / settings.window.inSeconds)
-        guard bucket > current else { return }  // A clock that went back counts into the newest.
+        guard bucket > current else { return }
         if bucket - current >= Self.buckets {
             clear()
         } else {
             for old in current + 1...bucket {
-                answers -= counts[old % Self.buckets].answers
-                dead -= counts[old % Self.buckets].dead
-                counts[old % Self.buckets] = (0, 0)
+                sums.answers -= counts[old % Self.buckets].answers
+                sums.doubtful -= counts[old % Self.buckets].doubtful
+                sums.certain -= counts[old % Self.buckets].certain
+                counts[old % Self.buckets] = Counts()
             }
         }
         current = bucket

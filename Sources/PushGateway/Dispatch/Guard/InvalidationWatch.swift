@@ -38,23 +38,25 @@ final class InvalidationWatch: Sendable {
         }
     }
 
-    /// Notes answers; see ``InvalidationGuard/note(answers:dead:at:)``.
+    /// Notes answers; see ``InvalidationGuard/note(answers:doubtful:certain:at:)``.
     ///
     /// - Parameters:
     ///   - answers: How many came.
-    ///   - dead: How many of them declared a token dead.
+    ///   - doubtful: How many of them declared a token dead that may be alive.
+    ///   - certain: How many of them declared a token dead for certain.
     ///   - now: The time.
     ///   - carry: Takes the verdict before another one can be given: what it does happens in the order of the verdicts. It must
     ///     not block.
     /// - Returns: What becomes of the tokens.
     func note(
         answers: Int,
-        dead: Int,
-        at now: Date,
+        doubtful: Int,
+        certain: Int,
+        at now: TimeReading,
         carry: (InvalidationGuard.Verdict) -> Void
     ) -> InvalidationGuard.Verdict {
         let (verdict, onChange) = guarded.withLock { guarded in
-            let verdict = guarded.state.note(answers: answers, dead: dead, at: now)
+            let verdict = guarded.state.note(answers: answers, doubtful: doubtful, certain: certain, at: now)
             carry(verdict)
             guard case .trip = verdict else { return (verdict, (@Sendable (Bool) -> Void)?.none) }
             return (verdict, guarded.onChange)
@@ -63,7 +65,7 @@ final class InvalidationWatch: Sendable {
         return verdict
     }
 
-    /// Ends the doubt.
+    /// Ends the doubt; `now` is by the steady clock.
     func settle(isTrusting: Bool, at now: Date) {
         let onChange = guarded.withLock { guarded in
             guarded.state.settle(isTrusting: isTrusting, at: now)

@@ -1,0 +1,76 @@
+import ArgumentParser
+import Foundation
+import PushCore
+
+/// `chapar backends move`: what waits for a backend that is not configured any more goes to another one.
+struct BackendsMoveCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "move",
+        abstract: "Hand what waits for a backend that is not configured any more to another one.",
+        discussion: "Deliveries whose plan comes to the gone backend later go there as well, until it is configured again."
+    )
+
+    @Argument(help: "The backend that is gone.")
+    var from: String
+
+    @Argument(help: "A configured backend.")
+    var to: String
+
+    @OptionGroup var gateway: GatewayAddress
+    @OptionGroup var form: OutputForm
+
+    func run() async throws {
+        let answer = try await gateway.settleGone(from, "move", ["to": .string(to)])
+        if form.isJSON { return Shell.print(answer) }
+        let count = answer["moved"]?.integerValue ?? 0
+        Shell.print("\(count) \(count == 1 ? "delivery was" : "deliveries were") moved from \(from) to \(to).")
+    }
+}
+
+/// `chapar backends drop`: what waits for a backend that is not configured any more ends as failed.
+struct BackendsDropCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "drop",
+        abstract: "End what waits for a backend that is not configured any more as failed.",
+        discussion: "What is not due yet ends when it is."
+    )
+
+    @Argument(help: "The backend that is gone.")
+    var backend: String
+
+    @OptionGroup var gateway: GatewayAddress
+    @OptionGroup var form: OutputForm
+
+    func run() async throws {
+        let answer = try await gateway.settleGone(backend, "drop", [:])
+        if form.isJSON { return Shell.print(answer) }
+        let count = answer["dropped"]?.integerValue ?? 0
+        Shell.print("\(count) \(count == 1 ? "delivery" : "deliveries") of \(backend) dropped.")
+    }
+}
+
+extension GatewayAddress {
+    /// Decides about what waits for a backend that is gone; gives the gateway's answer.
+    fileprivate func settleGone(_ backend: String, _ action: String, _ body: JSONObject) async throws -> JSONValue {
+        guard let client = try client() else {
+            throw CommandFailure("say which gateway: --url http://127.0.0.1:8080", .usage)
+        }
+        let name = backend.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? backend
+        let answer: GatewayClient.Answer
+        do throws(HTTPFailure) {
+            // Once: what was moved or dropped is unknown to a repeated call.
+            answer = try await client.post(
+                "/v1/backends/\(name)/\(action)",
+                JSONValue.object(body).bytes,
+                idempotencyKey: UUID().uuidString
+            )
+        } catch {
+            throw client.unreachable(error)
+        }
+        await client.close()
+        guard answer.status == 200 else {
+            throw CommandFailure(answer.problem, answer.status == 503 || answer.status == 409 ? .tryLater : .usage)
+        }
+        return answer.json
+    }
+}

@@ -1,0 +1,130 @@
+internal import Foundation
+internal import HTTPTypes
+internal import Hummingbird
+internal import PushCore
+
+/// `POST /v1/backends/{name}/move` and `/drop`: what an operator decides about deliveries that wait for a backend which is
+/// not configured any more.
+struct GoneBackendsAPI: Sendable {
+    /// The largest body: an object with one short member.
+    private static let largestBody = 4096
+
+    let state: GatewayState
+    let lanes: any LaneObserver
+    let admission: Admission
+
+    private enum MoveField: Int, RequestField {
+        case to
+        static let names = ["to"]
+    }
+
+    private enum DropField: Int, RequestField {
+        case none
+        static let names: [String] = []
+    }
+
+    /// Hands what waits to another backend.
+    func move(_ request: Request, _ step: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
+        let (name, gone) = try begin(step, scope)
+        var target: String?
+        try await read(request, MoveField.self) { (scanner, issues) throws(JSONSyntaxError) in
+            target = try scanner.word(&issues, "#/to", limit: 64)
+        } finish: { issues in
+            if target == nil, issues.isEmpty { issues.add("#/to", "missing", "The backend to move to is missing.") }
+        }
+        let other = target ?? ""
+        do throws(GoneBackends.Failure) {
+            let moved = try await gone.move(name, to: other)
+            return Response.json { writer in
+                writer.name("backend")
+                writer.string(name)
+                writer.name("to")
+                writer.string(other)
+                writer.name("moved")
+                writer.integer(moved)
+            }
+        } catch {
+            throw Self.problem(error, name)
+        }
+    }
+
+    /// Ends what waits as failed.
+    func drop(_ request: Request, _ step: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
+        let (name, gone) = try begin(step, scope)
+        try await read(request, DropField.self) { (scanner, _) throws(JSONSyntaxError) in
+            try scanner.skip()
+        }
+        do throws(GoneBackends.Failure) {
+            let dropped = try await gone.drop(name)
+            return Response.json { writer in
+                writer.name("backend")
+                writer.string(name)
+                writer.name("dropped")
+                writer.integer(dropped)
+            }
+        } catch {
+            throw Self.problem(error, name)
+        }
+    }
+
+    private func begin(_ step: Substring, _ scope: RequestScope) throws(Problem) -> (String, GoneBackends) {
+        guard !state.isDraining else { throw .draining }
+        try scope.allowParameters([])
+        try RequestBodyReader.requireJSON(scope.fields)
+        let name = TellingDoor.decoded(step)
+        guard let gone = lanes.goneBackends else { throw Self.problem(.unknown, name) }
+        return (name, gone)
+    }
+
+    /// Reads a body of few members.
+    private func read<Field: RequestField>(
+        _ request: Request,
+        _ fields: Field.Type,
+        _ member: (inout JSONScanner, inout RequestIssues) throws(JSONSyntaxError) -> Void,
+        finish: (inout RequestIssues) -> Void = { _ in }
+    ) async throws(Problem) {
+        let reader = RequestBodyReader(admission: admission, limit: Self.largestBody)
+        try await reader.withBody(of: request) { (body) throws(Problem) in
+            var issues = RequestIssues()
+            do throws(JSONSyntaxError) {
+                try JSONScanner.scan(body) { (scanner) throws(JSONSyntaxError) in
+                    _ = try scanner.fields(fields, &issues, "#") { (scanner, issues, _) throws(JSONSyntaxError) in
+                        try member(&scanner, &issues)
+                    }
+                }
+            } catch {
+                throw .notJSON(error)
+            }
+            finish(&issues)
+            guard issues.isEmpty else { throw Problem(issues) }
+        }
+    }
+
+    private static func problem(_ failure: GoneBackends.Failure, _ name: String) -> Problem {
+        switch failure {
+        case .configured:
+            return Problem(
+                .conflict,
+                "backend_configured",
+                "The backend is configured",
+                detail: "What waits for \(name.prefix(64)) is sent through it. Remove it from the configuration first."
+            )
+        case .unknown:
+            return .notFound("Nothing waits for a backend \(name.prefix(64)) that is not configured.")
+        case .unknownTarget(let nearest):
+            var issues = RequestIssues()
+            let hint = nearest.map { "Did you mean \($0)?" } ?? "Name a configured backend."
+            issues.add("#/to", "unknown_backend", "There is no such backend. \(hint)")
+            return Problem(issues)
+        case .busy:
+            return Problem(
+                .conflict,
+                "backend_busy",
+                "Its deliveries are being worked on",
+                detail: "Nothing was moved. Ask again.",
+                retryAfter: .seconds(1)
+            )
+        case .store(let error): return Problem(error)
+        }
+    }
+}

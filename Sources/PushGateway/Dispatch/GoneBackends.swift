@@ -1,0 +1,271 @@
+internal import Foundation
+internal import Logging
+public import PushCore
+internal import Synchronization
+
+/// What waits for backends that are not configured any more.
+///
+/// A delivery whose plan has a later step that is configured goes on to that; the others wait until their time to live ends,
+/// the backend comes back, or an operator moves them to another backend or drops them.
+public final class GoneBackends: Sendable {
+    /// Why nothing was moved or dropped.
+    public enum Failure: Error, Sendable, Hashable {
+        /// The backend is configured: its lane works on what waits for it.
+        case configured
+        /// Nothing waits for a backend of this name.
+        case unknown
+        /// The backend to move to is not configured; the nearest name that is.
+        case unknownTarget(nearest: String?)
+        /// Some deliveries are being worked on at this moment: ask again.
+        case busy
+        /// The store failed.
+        case store(StoreError)
+    }
+
+    private struct State {
+        /// Whom each configured backend addresses.
+        var audiences: [String: BackendAudience] = [:]
+        var rules = PlanRules(GatewayConfiguration.Queue())
+        /// Of whom the log tells already.
+        var told: Set<String> = []
+        /// Backends whose deliveries are ended as they come due.
+        var dropped: Set<String> = []
+        /// Backends whose deliveries are being moved.
+        var moving: Set<String> = []
+        var isLoaded = false
+    }
+
+    /// So many deliveries are taken at a time, so many times a round.
+    private static let batch = 512
+    private static let batches = 16
+    /// How soon a delivery without another backend is looked at again.
+    private static let pause = 60.0
+    private static let droppedKey = "gone_backends.dropped"
+
+    private let store: any NotificationStore
+    private let recorder: Recorder
+    private let clock: WallClock
+    private let observer: any DispatchObserver
+    private let logger: Logger
+    private let state = Mutex(State())
+
+    init(
+        store: any NotificationStore,
+        recorder: Recorder,
+        clock: WallClock,
+        observer: any DispatchObserver,
+        logger: Logger
+    ) {
+        self.store = store
+        self.recorder = recorder
+        self.clock = clock
+        self.observer = observer
+        self.logger = logger
+    }
+
+    // MARK: For the dispatcher
+
+    /// Puts a configuration in force; a backend that is configured again is not dropped any more.
+    func install(_ snapshot: GatewaySnapshot) async {
+        var kept: Set<String>?
+        if !state.withLock({ $0.isLoaded }) {
+            do throws(StoreError) {
+                let stored = try await store.loadState(Self.droppedKey)
+                kept = Set(String(decoding: stored ?? [], as: UTF8.self).split(separator: "\n").map(String.init))
+            } catch {
+                logger.error("cannot read which backends were dropped", metadata: ["error": "\(error)"])
+            }
+        }
+        let loaded = kept
+        let (before, dropped) = state.withLock { state in
+            if let loaded {
+                state.dropped.formUnion(loaded)
+                state.isLoaded = true
+            }
+            state.audiences = Dictionary(snapshot.backends.map { ($0.name, $0.backend.audience) }) { first, _ in first }
+            state.rules = PlanRules(snapshot.configuration.queue)
+            let before = state.dropped
+            state.dropped.subtract(state.audiences.keys)
+            return (before, state.dropped)
+        }
+        if dropped != before { try? await save(dropped) }  // Else it is done at the next start.
+    }
+
+    /// Looks once after what is due.
+    func work() async {
+        // When the store fails the next round does it.
+        guard let depths = try? await depths() else { return }
+        for (name, depth) in depths where depth.waiting > 0 {
+            let isNew = state.withLock { $0.told.insert(name).inserted }
+            if isNew {
+                logger.warning(
+                    "deliveries wait for a backend that is not configured",
+                    metadata: [
+                        "backend": "\(name)", "waiting": "\(depth.waiting)",
+                        "fix": "configure it again, or settle them: chapar backends move \(name) OTHER, or drop \(name)",
+                    ]
+                )
+            }
+            for _ in 0..<Self.batches {
+                guard await workOnBatch(of: name) else { break }
+            }
+        }
+        state.withLock { $0.told.formIntersection(depths.keys) }
+    }
+
+    /// Takes what is due of a backend; true when there may be more to pass on.
+    private func workOnBatch(of name: String) async -> Bool {
+        let (audiences, rules, isDropped, isMoving) = state.withLock { state in
+            (state.audiences, state.rules, state.dropped.contains(name), state.moving.contains(name))
+        }
+        guard !isMoving, audiences[name] == nil else { return false }
+        guard let claims = try? await store.claim(lane: name, limit: Self.batch, patience: .zero), !claims.isEmpty else {
+            return false
+        }
+        let now = clock.reading
+        var hasPassedOn = false
+        let resolutions = claims.map { claim in
+            if let end = end(of: claim, isDropped: isDropped, at: now) {
+                hasPassedOn = true
+                return end
+            }
+            let names = claim.plan.backends
+            let next = names.indices.first { $0 > claim.step && audiences[names[$0]] != nil }
+            guard let next else {
+                let later = now.steady.addingTimeInterval(Self.pause)
+                return Resolution(of: claim, .retry(at: later, step: claim.step))
+            }
+            hasPassedOn = true
+            return passOn(claim, to: next, name, rules, at: now)
+        }
+        recorder.append(resolutions)
+        return hasPassedOn && claims.count == Self.batch
+    }
+
+    /// The end of a delivery that goes nowhere any more; nil when it may go on.
+    private func end(of claim: ClaimedDelivery, isDropped: Bool, at now: TimeReading) -> Resolution? {
+        let (state, reason): (DeliveryState, String)
+        if claim.isCancelled {
+            (state, reason) = (claim.isReplay ? .unknown : .cancelled, "cancelled")
+        } else if now.steady >= claim.expiresAt {
+            (state, reason) = (.expired, "ttl_ended")
+        } else if claim.isRecovered, claim.plan.onUnknown != .retry, claim.plan.onUnknown != .next {
+            // Its last owner died with it, and the backend that could say whether a second copy does harm is gone.
+            (state, reason) = (.unknown, "gateway_restarted")
+        } else if isDropped {
+            (state, reason) = (claim.isReplay ? .unknown : .failed, "backend_dropped")
+        } else {
+            return nil
+        }
+        let attempt = EventJSON.ending(reason, at: now.wall)
+        return Resolution(
+            of: claim,
+            .end(state),
+            attempt: attempt,
+            event: EventJSON.delivery(claim, state: state, at: now.wall, attempt: attempt, reason: reason)
+        )
+    }
+
+    private func passOn(
+        _ claim: ClaimedDelivery,
+        to next: Int,
+        _ name: String,
+        _ rules: PlanRules,
+        at now: TimeReading
+    ) -> Resolution {
+        let reason = OwnReason.backendGone
+        var position = claim.position(at: now)
+        position.nextStep = next
+        let verdict = rules.decide(position, .skipped(reason: reason), at: now.steady, random: 0)
+        observer.fellBack(from: name, to: claim.plan.backends[next], reason: reason)
+        let attempt = EventJSON.skipped(name, reason: reason, at: now.wall, steady: now.steady)
+        return Resolution(
+            of: claim,
+            verdict.transition(claim, at: now.steady),
+            attempt: attempt,
+            mayHaveBeenSent: verdict.mayHaveBeenSent,
+            event: EventJSON.delivery(claim, state: verdict.state, at: now.wall, attempt: attempt, reason: reason)
+        )
+    }
+
+    // MARK: For operators
+
+    /// How much waits for each backend that is not configured.
+    func depths() async throws(StoreError) -> [String: LaneDepth] {
+        let depths = try await store.depths()
+        let configured = state.withLock { $0.audiences }
+        return depths.filter { configured[$0.key] == nil && ($0.value.waiting > 0 || $0.value.claimed > 0) }
+    }
+
+    /// Hands everything that waits for a backend, now or at a later retry, to another one.
+    ///
+    /// - Returns: How many deliveries were moved.
+    public func move(_ name: String, to other: String) async throws(Failure) -> Int {
+        try await requireGone(name)
+        let names = state.withLock { Array($0.audiences.keys) }
+        guard names.contains(other) else {
+            throw .unknownTarget(nearest: Suggestion.nearest(to: other, among: names.sorted()))
+        }
+        state.withLock { _ = $0.moving.insert(name) }
+        defer { state.withLock { _ = $0.moving.remove(name) } }
+        do throws(StoreError) {
+            for _ in 0..<20 {
+                if let moved = try await store.move(lane: name, to: other) {
+                    await forgetDropped(name)
+                    logger.notice(
+                        "deliveries were moved",
+                        metadata: ["from": "\(name)", "to": "\(other)", "deliveries": "\(moved)"]
+                    )
+                    return moved
+                }
+                // What the last round took is about to be written.
+                try? await Task.sleep(for: .milliseconds(50))
+            }
+        } catch {
+            throw .store(error)
+        }
+        throw .busy
+    }
+
+    /// Ends everything that waits for a backend as failed: what is due now, the rest as it comes due.
+    ///
+    /// - Returns: How many deliveries that is about.
+    public func drop(_ name: String) async throws(Failure) -> Int {
+        let waiting = try await requireGone(name)
+        let dropped = state.withLock { state in
+            state.dropped.insert(name)
+            return state.dropped
+        }
+        do throws(StoreError) {
+            try await save(dropped)
+        } catch {
+            throw .store(error)
+        }
+        logger.notice("deliveries are dropped", metadata: ["backend": "\(name)", "deliveries": "\(waiting)"])
+        while await workOnBatch(of: name) {}
+        return waiting
+    }
+
+    @discardableResult
+    private func requireGone(_ name: String) async throws(Failure) -> Int {
+        if state.withLock({ $0.audiences[name] != nil }) { throw .configured }
+        let depth: LaneDepth?
+        do throws(StoreError) {
+            depth = try await depths()[name]
+        } catch {
+            throw .store(error)
+        }
+        guard let depth else { throw .unknown }
+        return depth.waiting + depth.claimed
+    }
+
+    private func forgetDropped(_ name: String) async {
+        let dropped = state.withLock { state in state.dropped.remove(name) == nil ? nil : state.dropped }
+        if let dropped { try? await save(dropped) }  // A backend of this name that comes back ends it as well.
+    }
+
+    private func save(_ dropped: Set<String>) async throws(StoreError) {
+        let text = dropped.sorted().joined(separator: "\n")
+        try await store.saveState(Self.droppedKey, dropped.isEmpty ? nil : Array(text.utf8))
+    }
+}

@@ -1,0 +1,285 @@
+import Foundation
+import PushCore
+import PushStoreSQLite
+import PushTesting
+import Synchronization
+import Testing
+
+@testable import PushGateway
+
+/// What a platform asked for, an open breaker, the quota and what is under way survive a reload; the first three a restart.
+@Suite("The flow control of a backend", .timeLimit(.minutes(2)))
+struct FlowControlTests {
+    private static let accepted = DeliveryOutcome.accepted(Acceptance(platformID: "p", status: 200))
+    private let now = Date(timeIntervalSince1970: 1_790_000_000)
+
+    private static func slow(_ seconds: Int) -> ScriptedBackend {
+        ScriptedBackend { addressee, attempt in
+            addressee.recipient == .topic("first") && attempt == 1
+                ? .refused(
+                    Refusal(.platform, reason: "Busy", status: 429, advice: .slowBackend(after: .seconds(seconds)))
+                ) : accepted
+        }
+    }
+
+    private func configured(
+        _ identity: String = "x",
+        pacing: Pacing? = nil,
+        breaker: Breaker.Settings? = Breaker.Settings(failures: 1)
+    ) -> BackendRegistry.ConfiguredBackend {
+        BackendRegistry.ConfiguredBackend(
+            name: "a",
+            backend: ScriptedBackend { _, _ in nil },
+            pacing: pacing,
+            breaker: breaker,
+            identity: identity
+        )
+    }
+
+    // MARK: Reload
+
+    @Test("keeps a pause over a reload, which another backend under the name does not")
+    func reload() async throws {
+        let (before, after) = (Self.slow(1200), Self.slow(0))
+        try await DispatcherRig.run(["a": before]) { rig in
+            try await rig.accept(["first"])
+            try await rig.until { rig.dispatcher.lanes.first?.pausedUntil != nil }
+            rig.dispatcher.install(DispatcherRig.snapshot(["a": after]))
+            try await rig.until { before.isShutDown }
+            let id = try await rig.accept(["second"])
+            #expect(rig.dispatcher.lanes.first?.pausedUntil != nil)
+            #expect(rig.dispatcher.lanes.first?.pauseReason == "Busy")
+            rig.time.advance(by: .seconds(1199))
+            #expect(after.attemptCount == 0)
+            rig.time.advance(by: .seconds(2))
+            try await rig.expect(id, [.acceptedByPlatform: 1])
+        }
+    }
+
+    @Test("lets another backend under the same name begin anew")
+    func otherIdentity() async throws {
+        let (before, after) = (Self.slow(1200), Self.slow(0))
+        try await DispatcherRig.run(["a": before]) { rig in
+            try await rig.accept(["first"])
+            try await rig.until { rig.dispatcher.lanes.first?.pausedUntil != nil }
+            let other = BackendRegistry.ConfiguredBackend(name: "a", backend: after, identity: "another")
+            rig.dispatcher.install(GatewaySnapshot(configuration: GatewayConfiguration(), backends: [other]))
+            let id = try await rig.accept(["second"])
+            try await rig.expect(id, [.acceptedByPlatform: 1])
+            #expect(rig.dispatcher.lanes.first?.pausedUntil == nil)
+        }
+    }
+
+    /// Counts how many messages are with a platform at a time, over several backends that stand for it.
+    private final class Crowd: Sendable {
+        private struct State {
+            var inside = 0
+            var most = 0
+            var total = 0
+            var isOpen = false
+            var held: [CheckedContinuation<Void, Never>] = []
+        }
+
+        private let state = Mutex(State())
+        var most: Int { state.withLock { $0.most } }
+        var inside: Int { state.withLock { $0.inside } }
+        var total: Int { state.withLock { $0.total } }
+
+        func enter(_ count: Int) async {
+            await withCheckedContinuation { continuation in
+                let isOpen = state.withLock { state in
+                    state.inside += count
+                    state.total += count
+                    state.most = max(state.most, state.inside)
+                    if !state.isOpen { state.held.append(continuation) }
+                    return state.isOpen
+                }
+                if isOpen { continuation.resume() }
+            }
+            state.withLock { $0.inside -= count }
+        }
+
+        func open() {
+            let held = state.withLock { state in
+                state.isOpen = true
+                defer { state.held = [] }
+                return state.held
+            }
+            for one in held { one.resume() }
+        }
+    }
+
+    private struct CrowdedBackend: PushBackend {
+        let kind: BackendKind = "crowded"
+        let audience = BackendAudience(forms: [.topic])
+        let crowd: Crowd
+
+        func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
+            await crowd.enter(requests.reduce(0) { $0 + $1.recipients.count })
+            for (row, request) in requests.enumerated() {
+                report(
+                    request.recipients.indices.map { DeliveryReport(request: row, recipient: $0, outcome: accepted) }
+                )
+            }
+        }
+    }
+
+    @Test("counts what is under way once over a reload")
+    func inFlight() async throws {
+        let crowd = Crowd()
+        func snapshot() -> GatewaySnapshot {
+            GatewaySnapshot(
+                configuration: GatewayConfiguration(),
+                backends: [
+                    BackendRegistry.ConfiguredBackend(
+                        name: "a",
+                        backend: CrowdedBackend(crowd: crowd),
+                        maximumInFlight: 4
+                    )
+                ]
+            )
+        }
+        let rig = try await DispatcherRig()
+        defer { try? FileManager.default.removeItem(at: rig.folder) }
+        try await rig.run(snapshot()) {
+            let id = try await rig.accept((0..<20).map { "t\($0)" })
+            try await rig.until { crowd.inside == 4 }
+            for _ in 0..<3 {
+                rig.dispatcher.install(snapshot())
+                try await rig.until { rig.dispatcher.lanes.first?.inFlight == 4 }
+            }
+            let other = try await rig.accept(["other"])
+            #expect(crowd.total == 4)
+            crowd.open()
+            try await rig.expect(id, [.acceptedByPlatform: 20])
+            try await rig.expect(other, [.acceptedByPlatform: 1])
+            #expect(crowd.most == 4)
+        }
+        await rig.store.close()
+    }
+
+    @Test("keeps the quota's level over a reload, also with another rate")
+    func quota() {
+        let slow = Pacing(perSecond: 10, burst: .seconds(10))
+        let flow = FlowControl(configured(pacing: slow), at: now)
+        #expect(flow.take(100, at: now).granted == 100)
+        flow.adopt(configured(pacing: slow), at: now)
+        #expect(flow.take(1, at: now).granted == 0)
+        flow.adopt(configured(pacing: Pacing(perSecond: 20, burst: .seconds(10))), at: now)
+        #expect(flow.take(1, at: now).granted == 0)
+        #expect(flow.take(200, at: now.addingTimeInterval(1)).granted == 20)
+    }
+
+    @Test("leaves a share of the quota to urgent messages")
+    func urgentShare() {
+        let pacing = Pacing(perSecond: 100, burst: .seconds(1), urgentShare: 0.2)
+        let flow = FlowControl(configured(pacing: pacing), at: now)
+        let full = flow.take(512, at: now)
+        #expect(full.granted == 120)
+        #expect(full.normal == 100)
+        flow.giveBack(20)
+        let rest = flow.take(512, at: now)
+        #expect(rest.granted == 20)
+        #expect(rest.normal == 0)
+        #expect(rest.retryAt > now)
+        flow.giveBack(20)
+        #expect(flow.take(512, at: now.addingTimeInterval(0.1)).normal == 10)
+    }
+
+    @Test("keeps an open breaker open when its settings change")
+    func breakerSettings() {
+        let flow = FlowControl(configured(), at: now)
+        _ = flow.gate.update { $0.note(.fails(reason: "down"), at: now) }
+        flow.adopt(configured(breaker: Breaker.Settings(failures: 9)), at: now)
+        #expect(flow.gate.state.breakerState.word == .open)
+        flow.adopt(configured(breaker: nil), at: now)
+        #expect(flow.gate.state.breakerState.word == .closed)
+    }
+
+    // MARK: Restart
+
+    @Test("keeps a pause over a restart")
+    func restart() async throws {
+        let time = ManualTime()
+        let first = try await DispatcherRig(time: time)
+        defer { try? FileManager.default.removeItem(at: first.folder) }
+        try await first.run(["a": Self.slow(1200)]) {
+            try await first.accept(["first"])
+            try await first.until { first.dispatcher.lanes.first?.pausedUntil != nil }
+        }
+        await first.store.close()
+        time.advance(by: .seconds(600))
+        let second = try await DispatcherRig(time: time, folder: first.folder)
+        let backend = Self.slow(0)
+        try await second.run(["a": backend]) {
+            try await second.until { second.dispatcher.lanes.first?.pausedUntil != nil }
+            let id = try await second.accept(["second"])
+            time.advance(by: .seconds(599))
+            #expect(backend.attemptCount == 0)
+            time.advance(by: .seconds(2))
+            try await second.expect(id, [.acceptedByPlatform: 1])
+        }
+        await second.store.close()
+    }
+
+    /// A flow that everything has been asked of.
+    private func busy() -> FlowControl {
+        let flow = FlowControl(configured(pacing: Pacing(perSecond: 10, burst: .seconds(10))), at: now)
+        _ = flow.gate.update { $0.note(.fails(reason: "down"), at: now) }
+        _ = flow.gate.update { $0.note(.park(reason: "BadKey", detail: nil), at: now) }
+        _ = flow.gate.update { ($0.pause(until: now.addingTimeInterval(1200), reason: "Busy"), wakes: false) }
+        flow.pauses.withLock { $0.pause(.topic("r"), until: now.addingTimeInterval(500), at: now) }
+        _ = flow.take(100, at: now)
+        return flow
+    }
+
+    private func stored() throws -> [UInt8] {
+        try #require(busy().changedMemory(at: now, isLast: true)).stored(at: TimeReading(now))
+    }
+
+    @Test("is written and read back with what time has passed by the wall clock")
+    func memory() throws {
+        // Another process: its steady clock has nothing to do with that of the first.
+        let wall = now.addingTimeInterval(100)
+        let steady = now.addingTimeInterval(5_000_000)
+        let later = TimeReading(steady: steady, wall: wall, offset: wall.timeIntervalSince(steady))
+        let memory = try #require(FlowMemory(stored: try stored(), at: later))
+        #expect(memory.pausedUntil == steady.addingTimeInterval(1100))
+        #expect(memory.isParked)
+        #expect(memory.nextProbe == .seconds(30))
+        #expect(memory.troubleSince == steady.addingTimeInterval(-100))
+        #expect(memory.breaker == .open(until: steady.addingTimeInterval(-70), reason: "down"))
+        #expect(memory.recipients.map(\.until) == [steady.addingTimeInterval(400)])
+        let flow = FlowControl(configured(pacing: Pacing(perSecond: 10, burst: .seconds(10))), memory, at: steady)
+        #expect(flow.take(1, at: steady).granted == 0)
+        #expect(flow.gate.step(window: 10, at: steady).step == .wait(until: steady.addingTimeInterval(1100)))
+        #expect(flow.pauses.withLock { $0.pause(of: .topic("r"), at: steady) } != nil)
+    }
+
+    @Test("stops nothing for longer than a minute when the clock went back", arguments: [2.0, 3600, 86400])
+    func clockWentBack(by span: Double) throws {
+        let wall = now.addingTimeInterval(-span)
+        let memory = try #require(FlowMemory(stored: try stored(), at: TimeReading(wall)))
+        #expect(memory.pausedUntil == wall.addingTimeInterval(60))
+        #expect(memory.recipients.allSatisfy { $0.until <= wall.addingTimeInterval(60) })
+    }
+
+    @Test("is written when it changes, not for each message")
+    func rarely() {
+        let flow = FlowControl(configured(pacing: Pacing(perSecond: 1000, burst: .seconds(10))), at: now)
+        #expect(flow.changedMemory(at: now, isLast: false) == nil)
+        _ = flow.take(10, at: now)
+        #expect(flow.changedMemory(at: now, isLast: false) != nil)
+        for second in 1..<10 {
+            let time = now.addingTimeInterval(Double(second))
+            _ = flow.take(500, at: time)
+            #expect(flow.changedMemory(at: time, isLast: false) == nil)
+        }
+        let time = now.addingTimeInterval(10)
+        #expect(flow.changedMemory(at: time, isLast: false) != nil)
+        _ = flow.gate.update { $0.note(.pause(.seconds(5), reason: "Busy"), at: time) }
+        #expect(flow.changedMemory(at: time, isLast: false)?.pauseReason == "Busy")
+        #expect(flow.changedMemory(at: time, isLast: false) == nil)
+        #expect(flow.changedMemory(at: time.addingTimeInterval(6), isLast: false)?.pausedUntil == nil)
+    }
+}

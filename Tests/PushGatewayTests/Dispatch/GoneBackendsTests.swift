@@ -1,0 +1,126 @@
+import Foundation
+import PushCore
+import PushStoreSQLite
+import PushTesting
+import Testing
+
+@testable import PushGateway
+
+/// Deliveries whose backend was removed or renamed.
+@Suite("A backend that is gone", .timeLimit(.minutes(2)))
+struct GoneBackendsTests {
+    private static let accepted = DeliveryOutcome.accepted(Acceptance(platformID: "p", status: 200))
+
+    private static func good() -> ScriptedBackend { ScriptedBackend { _, _ in accepted } }
+
+    @Test("leaves its deliveries to the next step of their plan that is configured")
+    func passesOn() async throws {
+        let backend = Self.good()
+        try await DispatcherRig.run(["b": backend]) { rig in
+            let id = try await rig.accept(plan: DeliveryPlan(["gone", "other", "b"]))
+            rig.time.advance(by: .seconds(1))
+            try await rig.expect(id, [.acceptedByPlatform: 1])
+            let story = try await rig.story(id)
+            #expect(story.map { $0["reason"] } == ["backend_gone", nil])
+            #expect(story.first?["outcome"] == "skipped")
+            #expect(story.first?["backend"] == "gone")
+        }
+    }
+
+    @Test("leaves the others waiting until it comes back")
+    func comesBack() async throws {
+        let backend = Self.good()
+        try await DispatcherRig.run(["b": Self.good()]) { rig in
+            let id = try await rig.accept(plan: DeliveryPlan(["gone"]))
+            rig.time.advance(by: .seconds(1))
+            let gone = try #require(rig.dispatcher.goneBackends)
+            try await rig.until { try await gone.depths()["gone"]?.waiting == 1 }
+            #expect(backend.attemptCount == 0)
+            rig.dispatcher.install(DispatcherRig.snapshot(["gone": backend]))
+            try await rig.until { rig.dispatcher.lanes.first?.backend == "gone" }
+            rig.time.advance(by: .seconds(61))
+            try await rig.expect(id, [.acceptedByPlatform: 1])
+            #expect(try await gone.depths().isEmpty)
+        }
+    }
+
+    @Test("has what waits ended when an operator drops it, what is due later when it is")
+    func drop() async throws {
+        try await DispatcherRig.run(["b": Self.good()]) { rig in
+            let id = try await rig.accept(plan: DeliveryPlan(["gone"]))
+            let later = try await rig.accept(plan: DeliveryPlan(["gone"]), dueIn: .seconds(100))
+            let gone = try #require(rig.dispatcher.goneBackends)
+            await #expect(throws: GoneBackends.Failure.configured) { _ = try await gone.drop("b") }
+            await #expect(throws: GoneBackends.Failure.unknown) { _ = try await gone.drop("never") }
+            #expect(try await gone.drop("gone") == 2)
+            for _ in 0..<2 { rig.time.advance(by: .seconds(61)) }
+            try await rig.expect(id, [.failed: 1])
+            #expect(try await rig.story(id).map { $0["reason"] } == ["backend_dropped"])
+            rig.time.advance(by: .seconds(1))
+            try await rig.expect(later, [.failed: 1])
+            try await rig.until { try await rig.eventTypes().contains("delivery.failed") }
+        }
+    }
+
+    @Test("has what waits handed to another one when an operator moves it")
+    func move() async throws {
+        let backend = Self.good()
+        try await DispatcherRig.run(["b": backend]) { rig in
+            let id = try await rig.accept(plan: DeliveryPlan(["gone"]))
+            let later = try await rig.accept(plan: DeliveryPlan(["gone"]), dueIn: .seconds(100))
+            let gone = try #require(rig.dispatcher.goneBackends)
+            await #expect(throws: GoneBackends.Failure.unknownTarget(nearest: nil)) {
+                _ = try await gone.move("gone", to: "nobody")
+            }
+            #expect(try await gone.move("gone", to: "b") == 2)
+            rig.time.advance(by: .seconds(61))
+            try await rig.expect(id, [.acceptedByPlatform: 1])
+            rig.time.advance(by: .seconds(61))
+            try await rig.expect(later, [.acceptedByPlatform: 1])
+        }
+    }
+
+    @Test("shows and is settled over the API, by administrators only")
+    func api() async throws {
+        let snapshot = DispatcherRig.snapshot(["b": Self.good()]) {
+            $0.apiKeys = [APIHarness.key("boss", [.admin]), APIHarness.key("viewer", [.read])]
+        }
+        let rig = try await DispatcherRig()
+        defer { try? FileManager.default.removeItem(at: rig.folder) }
+        let state = GatewayState(snapshot: snapshot, store: rig.store, devices: rig.store, time: rig.store.time)
+        let api = GatewayAPI(state: state, lanes: rig.dispatcher, metrics: GatewayMetrics(), logger: quiet)
+        func ask(_ path: String, _ body: String?, as key: String = "boss") async throws -> APIHarness.Reply {
+            try await APIHarness.send(
+                api.responder,
+                body == nil ? .get : .post,
+                path,
+                body,
+                headers: APIHarness.bearer(key)
+            )
+        }
+        try await rig.run(snapshot) {
+            let id = try await rig.accept(plan: DeliveryPlan(["gone"]))
+            try await rig.until { try await rig.dispatcher.goneBackends?.depths()["gone"] != nil }
+            let shown = try await ask("/v1/backends", nil).json["backends"]?.arrayValue ?? []
+            #expect(shown.map { $0["name"] } == ["b", "gone"])
+            #expect(shown.map { $0["gone"] } == [nil, true])
+            #expect(shown.last?["lane"]?["waiting"] == 1)
+            #expect(try await ask("/v1/backends/gone/drop", "{}", as: "viewer").status == 403)
+            #expect(try await ask("/v1/backends/gone/drop", #"{"x":1}"#).status == 422)
+            #expect(try await ask("/v1/backends/b/drop", "{}").code == "backend_configured")
+            #expect(try await ask("/v1/backends/never/drop", "{}").status == 404)
+            #expect(try await ask("/v1/backends/gone/move", "{}").errors == ["#/to missing"])
+            #expect(try await ask("/v1/backends/gone/move", #"{"to":"c"}"#).errors == ["#/to unknown_backend"])
+            let moved = try await ask("/v1/backends/gone/move", #"{"to":"b"}"#)
+            #expect(moved.status == 200)
+            #expect(moved.json["moved"] == 1)
+            rig.time.advance(by: .seconds(61))
+            try await rig.expect(id, [.acceptedByPlatform: 1])
+            #expect(try await ask("/v1/backends", nil).json["backends"]?.arrayValue?.count == 1)
+            try await rig.accept(plan: DeliveryPlan(["old"]))
+            try await rig.until { try await rig.dispatcher.goneBackends?.depths()["old"] != nil }
+            #expect(try await ask("/v1/backends/old/drop", "{}").json["dropped"] == 1)
+        }
+        await rig.store.close()
+    }
+}

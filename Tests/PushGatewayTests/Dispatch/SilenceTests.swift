@@ -1,0 +1,129 @@
+import Foundation
+import PushCore
+import PushStoreSQLite
+import PushTesting
+import Synchronization
+import Testing
+
+@testable import PushGateway
+
+/// A backend that says nothing keeps its window for `queue.lease` and no longer.
+@Suite("A backend that says nothing", .timeLimit(.minutes(2)))
+struct SilenceTests {
+    private static let accepted = DeliveryOutcome.accepted(Acceptance(platformID: "p", status: 200))
+
+    /// Reports when a test says so, and ends its first call only when that is cancelled.
+    private final class SilentBackend: PushBackend {
+        let kind: BackendKind = "silent"
+        let audience = BackendAudience(forms: [.topic])
+        let window: Int? = 1
+        private struct State {
+            var reports: [@Sendable ([DeliveryReport]) -> Void] = []
+            var cancelled = 0
+        }
+
+        private let state = Mutex(State())
+        var calls: Int { state.withLock { $0.reports.count } }
+        var cancelled: Int { state.withLock { $0.cancelled } }
+
+        func report(_ call: Int, _ recipient: Int) {
+            state.withLock { $0.reports[call] }([DeliveryReport(request: 0, recipient: recipient, outcome: accepted)])
+        }
+
+        func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
+            let call = state.withLock { state in
+                state.reports.append(report)
+                return state.reports.count
+            }
+            guard call == 1 else {
+                for (row, request) in requests.enumerated() {
+                    report(
+                        request.recipients.indices.map { DeliveryReport(request: row, recipient: $0, outcome: accepted) }
+                    )
+                }
+                return
+            }
+            while !Task.isCancelled { try? await Task.sleep(for: .milliseconds(5)) }
+            state.withLock { $0.cancelled += 1 }
+        }
+    }
+
+    private static var queue: GatewayConfiguration.Queue {
+        var queue = GatewayConfiguration.Queue()
+        queue.firstRetry = .milliseconds(1)
+        return queue
+    }
+
+    @Test("is given up after queue.lease: unknown once, the call cancelled, the window free, later words ignored")
+    func givenUp() async throws {
+        let backend = SilentBackend()
+        try await DispatcherRig.run(["a": backend], queue: Self.queue) { rig in
+            let id = try await rig.accept(plan: DeliveryPlan(["a"], onUnknown: .stop))
+            try await rig.until { backend.calls == 1 }
+            rig.time.advance(by: .seconds(119))
+            try await rig.expect(id, [.sending: 1])
+            rig.time.advance(by: .seconds(2))
+            try await rig.expect(id, [.unknown: 1])
+            try await rig.until { backend.cancelled == 1 }
+            backend.report(0, 0)
+            let other = try await rig.accept(["other"])
+            try await rig.expect(other, [.acceptedByPlatform: 1])
+            try await rig.expect(id, [.unknown: 1])
+            #expect(try await rig.story(id).map { $0["reason"] } == ["no_answer"])
+            try await rig.until { rig.dispatcher.lanes.first?.inFlight == 0 }
+        }
+    }
+
+    @Test("has its span begun anew by each report")
+    func progress() async throws {
+        let backend = SilentBackend()
+        try await DispatcherRig.run(["a": backend], queue: Self.queue) { rig in
+            let id = try await rig.accept(["x", "y", "z"], plan: DeliveryPlan(["a"], onUnknown: .stop))
+            try await rig.until { backend.calls == 1 }
+            for recipient in 0..<2 {
+                rig.time.advance(by: .seconds(100))
+                backend.report(0, recipient)
+                try await rig.until {
+                    try await rig.store.notification(id)?.counts[.acceptedByPlatform] == recipient + 1
+                }
+            }
+            rig.time.advance(by: .seconds(119))
+            try await rig.expect(id, [.acceptedByPlatform: 2, .sending: 1])
+            rig.time.advance(by: .seconds(2))
+            try await rig.expect(id, [.acceptedByPlatform: 2, .unknown: 1])
+        }
+    }
+
+    /// Knows nothing of any message, and takes its time to say so.
+    private final class SlowTracker: MessageTracker {
+        let asked = Mutex(0)
+
+        func state(of id: String) async throws(PushError) -> DeliveryState? {
+            asked.withLock { $0 += 1 }
+            while !Task.isCancelled { try? await Task.sleep(for: .milliseconds(5)) }
+            return nil
+        }
+    }
+
+    @Test("is asked about messages without an answer while others go out")
+    func asking() async throws {
+        let tracker = SlowTracker()
+        let backend = ScriptedBackend(tracking: tracker) { addressee, _ in
+            addressee.recipient == .topic("lost")
+                ? .unknown(UnknownOutcome(reason: "deadline", platformID: "p-1")) : Self.accepted
+        }
+        let plan = DeliveryPlan(["a"], onUnknown: .wait, unknownWait: .seconds(5))
+        try await DispatcherRig.run(["a": backend], queue: Self.queue) { rig in
+            let lost = try await rig.accept(["lost"], plan: plan)
+            try await rig.expect(lost, [.retrying: 1])
+            let same = try await rig.accept(["other"], dueIn: .seconds(5))
+            rig.time.advance(by: .seconds(6))
+            try await rig.until { tracker.asked.withLock { $0 } == 1 }
+            // Both may have been claimed together; the platform has ten seconds, which do not pass.
+            try await rig.expect(same, [.acceptedByPlatform: 1])
+            try await rig.until { try await rig.store.notification(lost)?.counts[.unknown] == nil }
+            rig.time.advance(by: .seconds(11))
+            try await rig.expect(lost, [.unknown: 1])
+        }
+    }
+}

@@ -113,12 +113,16 @@ struct InputFile {
     private mutating func record(quoted: Bool) throws -> String? {
         guard var text = try line() else { return nil }
         let first = number
-        while quoted, text.utf8.count(where: { $0 == UInt8(ascii: "\"") }) % 2 == 1, let more = try line() {
+        var marks = Self.quotationMarks(in: text)
+        while quoted, marks % 2 == 1, let more = try line() {
             text += "\n" + more
+            marks += Self.quotationMarks(in: more)
             guard text.utf8.count <= Self.limit else { throw tooLong(first) }
         }
         return text
     }
+
+    private static func quotationMarks(in text: String) -> Int { text.utf8.count { $0 == UInt8(ascii: "\"") } }
 
     private mutating func line() throws -> String? {
         var buffer: UnsafeMutablePointer<CChar>?

@@ -18,7 +18,8 @@ public struct JSONSyntaxError: Error, Hashable, Sendable, CustomStringConvertibl
 /// Reads JSON front to back without building a tree, as strictly as RFC 8259 asks.
 ///
 /// The hot route reads requests through it straight into values; `JSONValue` uses it for everything else. What is read may
-/// nest 64 levels deep, what is skipped as deep as it likes. A repeated name in an object is an error where a tree is built.
+/// nest 64 levels deep, what is skipped as deep as it likes. A repeated name in an object is an error where a tree is built, and
+/// so is text anywhere that would take quadratic time to compare: with more than 30 combining marks in a row.
 public struct JSONScanner: ~Copyable {
     /// What the next value is.
     public enum Kind: Sendable {
@@ -167,7 +168,15 @@ public struct JSONScanner: ~Copyable {
             decoded.count == bytes.count && decoded.elementsEqual(bytes)
         }
         guard isSame else { throw JSONSyntaxError(offset: start, expected: "valid UTF-8") }
-        return value
+        return try streamSafe(value, start)
+    }
+
+    /// The text, unless comparing it would take quadratic time.
+    private func streamSafe(_ text: String, _ start: Int) throws(JSONSyntaxError) -> String {
+        guard text.isStreamSafe else {
+            throw JSONSyntaxError(offset: start, expected: "at most \(String.mostMarks) combining marks in a row")
+        }
+        return text
     }
 
     /// Reads a number: `integer` when it is whole and fits 64 bits, else `double`.
@@ -358,7 +367,7 @@ public struct JSONScanner: ~Copyable {
                 guard let value = String(validating: decoded, as: UTF8.self) else {
                     throw JSONSyntaxError(offset: start, expected: "valid UTF-8")
                 }
-                return value
+                return try streamSafe(value, start)
             case UInt8(ascii: "\\"): try escape(into: &decoded)
             case 0..<0x20:
                 offset -= 1

@@ -1,5 +1,6 @@
 import Foundation
 import HTTPTypes
+import NIOCore
 import PushCore
 import Synchronization
 import Testing
@@ -111,16 +112,55 @@ struct APILimitsTests {
         let problems = try #require(wrong.json["notifications"]?.arrayValue)
         let listed = problems.map { APIHarness.errors(of: $0["problem"]).count }
         #expect(problems.count == 1000 && listed.allSatisfy { (1...100).contains($0) } && listed.reduce(0, +) <= 2000)
-        #expect(problems.last?["problem"]?["title"] == "101 fields are wrong")
+        #expect(problems.last?["problem"]?["title"] == "102 fields are wrong")
     }
+
+    /// A row of marks that each comparison brings into order first; four times as many take 16 times as long: seconds.
+    private static let marks = "a" + String(repeating: "\u{301}\u{323}", count: 4000)
 
     @Test("has the names of its fields cut in the answer, however they are written")
     func longNames() async throws {
-        let accents = "a" + String(repeating: "\u{301}", count: 100_000)
-        let reply = try await APIHarness().post(APIHarness.sample(#","\#(accents)":1"#))
-        #expect(reply.status == 422 && reply.bytes.count < 2000)
-        let service = #"{"to":{"tokens":[{"token":"x","service":"\#(accents)"}]},"content":{"title":"x"}}"#
-        #expect(try await APIHarness().post(service).bytes.count < 2000)
+        let long = String(repeating: "e\u{301}", count: 100_000)
+        for text in [long, Self.marks] {
+            for body in [
+                APIHarness.sample(#","\#(text)":1"#), APIHarness.sample(#","overrides":{"\#(text)":{}}"#),
+                #"{"to":{"tokens":[{"token":"x","service":"\#(text)"}]},"content":{"title":"x"}}"#,
+            ] {
+                let reply = try await APIHarness().post(body)
+                #expect([400, 422].contains(reply.status) && reply.bytes.count < 2000)
+            }
+        }
+    }
+
+    @Test("is refused before anybody compares its head, when that would take seconds")
+    func heads() async throws {
+        let harness = APIHarness { $0.server.port = 0 }
+        let percent = Self.marks.utf8.map { "%" + String($0, radix: 16) }.joined()
+        let heads =
+            [
+                "GET /\(Self.marks) HTTP/1.1\r\nHost: localhost\r\n\r\n",
+                "GET /v1/devices/\(percent) HTTP/1.1\r\nHost: localhost\r\n\r\n",
+                "GET /v1/devices/\(percent)/tags?x=%ff HTTP/1.1\r\nHost: localhost\r\n\r\n",
+                "GET /healthz?\(percent)=1 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+            ]
+            + ["Host", "Authorization", "Origin", "Connection", "X-Anything"].map { name in
+                "GET /healthz HTTP/1.1\r\n\(name): \(Self.marks)\r\n\r\n"
+            }
+        try await harness.serve { port, _ in
+            for head in heads {
+                try await RawClient.run(port) { client in
+                    try await client.send(head)
+                    let answer = try await client.readToEnd()
+                    #expect(answer.hasPrefix("HTTP/1.1 400") && answer.contains("unsafe_head"), "\(head.prefix(40))")
+                    #expect(answer.contains("connection: close") || answer.contains("Connection: close"))
+                }
+            }
+            try await RawClient.run(port) { client in
+                let name = String(repeating: "نام‌", count: 100)
+                try await client.send("GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Name: \(name)\r\n\r\n")
+                #expect(try await client.read(until: "\r\n\r\n").hasPrefix("HTTP/1.1 200"))
+            }
+        }
     }
 
     // MARK: Deliveries
@@ -206,7 +246,7 @@ struct APILimitsTests {
         func small(_ key: String, _ client: RawClient) async throws -> String {
             let body = #"{"notifications":[\#(APIHarness.sample())]}"#
             try await client.send(head(key, body.utf8.count) + body)
-            return try await client.read(until: "}]}]}")
+            return try await client.read(until: "]}]}")
         }
         /// Opens connections that announce large bodies and send one byte, then goes on.
         func announcing(_ count: Int, _ port: Int, _ body: () async throws -> Void) async throws {
@@ -281,7 +321,7 @@ struct APILimitsTests {
         let large = #"{"to":{"tokens":[\#(tokens)]},"content":{"title":"large"}}"#
         #expect(large.utf8.count > Admission.smallBody)
         // As many as there are threads for tasks: on those, they would leave none.
-        let count = ProcessInfo.processInfo.activeProcessorCount
+        let count = NIOSingletons.blockingPoolThreadCountSuggestion
         try await withThrowingTaskGroup(of: Int.self) { tasks in
             for _ in 0..<count { tasks.addTask { try await harness.post(large).status } }
             while gate.arrived < count { await Task.yield() }

@@ -113,6 +113,14 @@ extension Problem {
         Problem(.badRequest, "not_json", "The body is not JSON", detail: "\(error.description).")
     }
 
+    /// The target or a header field would take quadratic time to compare.
+    static let unsafeHead = Problem(
+        .badRequest,
+        "unsafe_head",
+        "The request's head cannot be read",
+        detail: "Its target and fields have at most \(String.mostMarks) combining marks in a row."
+    )
+
     /// A query parameter or header field is wrong.
     static func badParameter(_ name: String, _ detail: String) -> Problem {
         Problem(.badRequest, "invalid_parameter", "A parameter is wrong", detail: "\(name): \(detail)")

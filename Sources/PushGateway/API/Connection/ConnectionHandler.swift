@@ -104,7 +104,10 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
     private func take(_ part: HTTPServerRequestPart, _ context: ChannelHandlerContext) {
         switch (phase, part) {
         case (.idle, .head(let head)):
-            if let request = intake.begin(head) {
+            if let refusal = intake.refuseHead(head, date: desk.date) {
+                isQuiescing = true
+                write(refusal, context)
+            } else if let request = intake.begin(head) {
                 lastActive = request.begin
                 phase = .collecting(request)
             } else {

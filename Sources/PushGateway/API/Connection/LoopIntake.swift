@@ -81,6 +81,39 @@ struct LoopIntake: Sendable {
         }
     }
 
+    /// The answer to a head that nobody must look at, after which the connection ends; nil for one that is in order.
+    ///
+    /// Everybody who answers compares the target and fields with words, before it is known who asks, and text with many
+    /// combining marks takes seconds for each comparison.
+    func refuseHead(_ head: HTTPRequestHead, date: String) -> ByteBuffer? {
+        guard Self.isUnsafe(head.uri) || head.headers.contains(where: { Self.isUnsafe($0.value) }) else { return nil }
+        let (fields, body) = Problem.unsafeHead.answer(path: "/", logger)
+        let status = Problem.unsafeHead.status
+        metrics.request(route: "other", method: "other", status: status.code, duration: .zero)
+        return AnswerText.write(status, fields, body, date: date, closes: true)
+    }
+
+    /// Whether text of a head, as it is or decoded, is not safe to compare; a short one is.
+    private static func isUnsafe(_ text: String) -> Bool {
+        guard text.utf8.count > 128 else { return false }
+        return !text.isStreamSafe || text.utf8.contains(UInt8(ascii: "%")) && !decoded(text).isStreamSafe
+    }
+
+    /// The text with every percent code replaced, also where other parts are no UTF-8: endpoints decode theirs alone.
+    private static func decoded(_ text: String) -> String {
+        var bytes: [UInt8] = []
+        var rest = text.utf8[...]
+        while let byte = rest.popFirst() {
+            if byte == UInt8(ascii: "%"), let code = UInt8(String(decoding: rest.prefix(2), as: UTF8.self), radix: 16) {
+                rest = rest.dropFirst(2)
+                bytes.append(code)
+            } else {
+                bytes.append(byte)
+            }
+        }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+
     /// Judges a request whose body is there: gives what the store is to be handed, and keeps what to answer then.
     ///
     /// Nil is the long way.

@@ -20,4 +20,26 @@ extension String {
         }
         return String(step)
     }
+
+    /// The most combining marks in a row that text of others may have (Unicode Standard Annex 15, stream-safe text format).
+    package static var mostMarks: Int { 30 }
+
+    /// Whether at most ``mostMarks`` combining marks stand in a row.
+    ///
+    /// Comparing or hashing other text takes time that is quadratic in the marks: Swift compares by canonical equivalence, and
+    /// brings each row of marks into order first. 64 KiB of them take four seconds.
+    package var isStreamSafe: Bool {
+        if utf8.allSatisfy({ $0 < 0x80 }) { return true }
+        var marks = 0
+        for scalar in unicodeScalars {
+            // Below U+0300 nothing combines.
+            if scalar.value < 0x300 || scalar.properties.canonicalCombiningClass == .notReordered {
+                marks = 0
+            } else {
+                marks += 1
+                if marks > Self.mostMarks { return false }
+            }
+        }
+        return true
+    }
 }

@@ -52,7 +52,7 @@ struct PartTests {
 
     @Test("A large batch finds its way in beside small ones, and what waits has a bound in rows and in bytes")
     func inbox() {
-        func batch(_ recipients: Int, content: Int = 10) -> Operation {
+        func batch(_ recipients: Int, content: Int = 10) -> PushStoreSQLite.Operation {
             let now = Date(timeIntervalSince1970: 0)
             let new = NewNotification(
                 id: NotificationID(rawValue: 1),

@@ -67,6 +67,7 @@ struct OperationsAPI: Sendable {
             operations: try? await state.devices.operationDepths(),
             unplanned: try? await state.devices.unplannedCount(ofDevice: nil),
             ledger: metrics.ledger,
+            store: await state.store.health(),
             load: admission.load
         ).write(to: &text)
         return Response(

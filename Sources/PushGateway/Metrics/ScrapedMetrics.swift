@@ -14,6 +14,7 @@ struct ScrapedMetrics {
     /// How many changes of devices are not planned; nil while the store fails.
     var unplanned: Int?
     let ledger: Ledger
+    let store: StoreHealth
     let load: (requests: Int, streams: Int)
 
     /// Writes all of them.
@@ -34,6 +35,16 @@ struct ScrapedMetrics {
             text.family("chapar_device_changes_unplanned", .gauge, "Changes of devices that wait for the planner.")
             text.sample("chapar_device_changes_unplanned", Double(unplanned))
         }
+        if let used = store.usedBytes {
+            text.family("chapar_store_used_bytes", .gauge, "Bytes in use in the store's files; free pages are not.")
+            text.sample("chapar_store_used_bytes", Double(used))
+        }
+        if let free = store.freeBytes {
+            text.family("chapar_store_free_bytes", .gauge, "Free bytes of the disk that holds the store.")
+            text.sample("chapar_store_free_bytes", Double(free))
+        }
+        text.family("chapar_store_accepts_work", .gauge, "1 while new work is taken.")
+        text.sample("chapar_store_accepts_work", store.acceptsWork ? 1 : 0)
         writeLanes(to: &text)
         writeBackends(to: &text)
         text.family("chapar_http_requests_in_progress", .gauge, "Requests being answered.")

@@ -70,7 +70,7 @@ final class ClosingTests: Sendable {
                     }
                 }
             }
-            call { _ = try await store.claim(lane: "other", limit: 1, lease: .seconds(9), patience: .seconds(3_600)) }
+            call { _ = try await store.claim(lane: "other", limit: 1, patience: .seconds(3_600)) }
             // The writer stands still, so that everything waits in the inbox when it is closed.
             while store.callsInInbox < 41 { await Task.yield() }
             async let closing: Void = store.close()
@@ -100,12 +100,7 @@ final class ClosingTests: Sendable {
                         case 0: try await store.accept(time)
                         case 1: try await store.publish([[1]])
                         case 2:
-                            _ = try await store.claim(
-                                lane: "other",
-                                limit: 1,
-                                lease: .seconds(9),
-                                patience: .seconds(3_600)
-                            )
+                            _ = try await store.claim(lane: "other", limit: 1, patience: .seconds(3_600))
                         default: _ = try await store.depths()
                         }
                     }

@@ -42,17 +42,17 @@ struct Bench {
     }
 
     /// Notifications as the gateway makes them: 600 bytes of content, an event of 160.
-    func batch(_ store: SQLiteStore, _ count: Int, lane: String = "apns") -> EnqueueBatch {
-        let now = Date()
-        let content = [UInt8](repeating: UInt8(ascii: "x"), count: 600)
+    func batch(_ store: SQLiteStore, _ count: Int, lane: String = "apns", _ make: Make = plain) -> EnqueueBatch {
+        let now = store.time.steady
         let event = [UInt8](repeating: UInt8(ascii: "e"), count: 160)
         return EnqueueBatch(
             (0..<count).map { number in
-                NewNotification(
+                let (token, content) = make(number)
+                return NewNotification(
                     id: store.makeID(recipients: 1),
                     notification: PushNotification(title: "Order 42", body: "is on its way", sound: "default"),
                     content: content,
-                    recipients: [.token(DeviceToken(Self.token(number), service: .iOSAPNs))],
+                    recipients: [.token(DeviceToken(token, service: .iOSAPNs))],
                     plan: DeliveryPlan([lane]),
                     caller: "shop",
                     acceptedAt: now,
@@ -63,17 +63,34 @@ struct Bench {
         )
     }
 
-    static func token(_ number: Int) -> String {
-        String(repeating: "0123456789abcdef", count: 4) + "\(number % 10)"
+    /// A token and a content.
+    typealias Make = @Sendable (Int) -> (String, [UInt8])
+    /// The attempt and the event of a delivery that ends; the number is a random one.
+    typealias End = @Sendable (ClaimedDelivery, Int) -> ([UInt8], [UInt8])
+
+    static let plain: Make = { number in
+        let token = String(repeating: "0123456789abcdef", count: 4) + "\(number % 10)"
+        return (token, [UInt8](repeating: UInt8(ascii: "x"), count: 600))
+    }
+
+    static let plainEnd: End = { _, _ in
+        ([UInt8](repeating: UInt8(ascii: "a"), count: 90), [UInt8](repeating: UInt8(ascii: "e"), count: 200))
     }
 
     /// Enqueues from many tasks at once.
-    func enqueue(_ store: SQLiteStore, rows: Int, perCall: Int, producers: Int, lane: String = "apns") async throws {
+    func enqueue(
+        _ store: SQLiteStore,
+        rows: Int,
+        perCall: Int,
+        producers: Int,
+        lane: String = "apns",
+        _ make: @escaping Make = plain
+    ) async throws {
         try await withThrowingTaskGroup(of: Void.self) { group in
             for _ in 0..<producers {
                 group.addTask {
                     for _ in 0..<rows / producers / perCall {
-                        _ = try await store.enqueue(batch(store, perCall, lane: lane))
+                        _ = try await store.enqueue(batch(store, perCall, lane: lane, make))
                     }
                 }
             }
@@ -82,9 +99,14 @@ struct Bench {
     }
 
     /// Claims and ends until so many are done.
-    func workOff(_ store: SQLiteStore, rows: Int, limit: Int, workers: Int, lane: String = "apns") async throws {
-        let attempt = [UInt8](repeating: UInt8(ascii: "a"), count: 90)
-        let event = [UInt8](repeating: UInt8(ascii: "e"), count: 200)
+    func workOff(
+        _ store: SQLiteStore,
+        rows: Int,
+        limit: Int,
+        workers: Int,
+        lane: String = "apns",
+        _ end: @escaping End = plainEnd
+    ) async throws {
         try await withThrowingTaskGroup(of: Void.self) { group in
             for _ in 0..<workers {
                 group.addTask {
@@ -98,13 +120,9 @@ struct Bench {
                         if claimed.isEmpty { break }
                         left -= claimed.count
                         try await store.record(
-                            claimed.map {
-                                Resolution(
-                                    delivery: $0.id,
-                                    transition: .end(.acceptedByPlatform),
-                                    attempt: attempt,
-                                    event: event
-                                )
+                            claimed.map { claim in
+                                let (attempt, event) = end(claim, Int.random(in: 0..<1_000_000))
+                                return Resolution(of: claim, .end(.acceptedByPlatform), attempt: attempt, event: event)
                             }
                         )
                     }
@@ -131,6 +149,31 @@ struct Bench {
             }
             try await measure("claim and end, 500 a call, 4 at once, from disk", rows: 240_000) {
                 try await workOff(store, rows: 240_000, limit: 500, workers: 4)
+            }
+        case "finished":
+            let rows = 400_000
+            try await measure("accept and end, 100 a call, as the gateway writes them", rows: rows) {
+                async let done: Void = workOff(store, rows: rows, limit: 500, workers: 4) { claim, random in
+                    let id = UUID().uuidString.lowercased()
+                    let attempt =
+                        #"{"at":"2026-11-22T09:00:0\(random % 10).\(100 + random % 900)Z","backend":"apns","#
+                        + #""outcome":"accepted","platform_id":"\(id)"}"#
+                    let event = #"{"type":"delivery.accepted_by_platform","id":"\(claim.id)","attempt":\(attempt)}"#
+                    return (Array(attempt.utf8), Array(event.utf8))
+                }
+                try await enqueue(store, rows: rows, perCall: 100, producers: 8) { number in
+                    let token = (0..<4).map { _ in String(format: "%016lx", UInt64.random(in: 0 ... .max)) }.joined()
+                    let content =
+                        #"{"title":"Order \(number % 90_000 + 10_000)","body":"is on its way","sound":"default"}"#
+                    return (token, Array(content.utf8))
+                }
+                try await done
+            }
+            let used = await store.health().usedBytes ?? 0
+            print("a finished delivery takes \(used / Int64(rows)) bytes, its two events included")
+            let before = Date() + 60
+            try await measure("purge", rows: rows) {
+                while try await store.purge(Retention(notifications: before, events: before)) {}
             }
         case "through":
             try await measure("enqueue 100 a call, claim and end, together", rows: 400_000) {
@@ -161,6 +204,6 @@ struct Bench {
 let words = Array(CommandLine.arguments.dropFirst())
 let folder = words.first { $0.contains("/") } ?? NSTemporaryDirectory()
 let chosen = words.filter { !$0.contains("/") }
-for name in chosen.isEmpty ? ["makes", "single", "batch", "through", "trickle", "backlog"] : chosen {
+for name in chosen.isEmpty ? ["makes", "single", "batch", "through", "trickle", "finished", "backlog"] : chosen {
     try await Bench(folder: folder).run(name)
 }

@@ -27,7 +27,7 @@ struct GoneBackendsAPI: Sendable {
     func move(_ request: Request, _ step: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         let (name, gone) = try begin(step, scope)
         var target: String?
-        try await read(request, MoveField.self) { (scanner, issues) throws(JSONSyntaxError) in
+        try await read(request, scope, MoveField.self) { (scanner, issues) throws(JSONSyntaxError) in
             target = try scanner.word(&issues, "#/to", limit: 64)
         } finish: { issues in
             if target == nil, issues.isEmpty { issues.add("#/to", "missing", "The backend to move to is missing.") }
@@ -51,7 +51,7 @@ struct GoneBackendsAPI: Sendable {
     /// Ends what waits as failed.
     func drop(_ request: Request, _ step: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         let (name, gone) = try begin(step, scope)
-        try await read(request, DropField.self) { (scanner, _) throws(JSONSyntaxError) in
+        try await read(request, scope, DropField.self) { (scanner, _) throws(JSONSyntaxError) in
             try scanner.skip()
         }
         do throws(GoneBackends.Failure) {
@@ -79,11 +79,12 @@ struct GoneBackendsAPI: Sendable {
     /// Reads a body of few members.
     private func read<Field: RequestField>(
         _ request: Request,
+        _ scope: RequestScope,
         _ fields: Field.Type,
         _ member: (inout JSONScanner, inout RequestIssues) throws(JSONSyntaxError) -> Void,
         finish: (inout RequestIssues) -> Void = { _ in }
     ) async throws(Problem) {
-        let reader = RequestBodyReader(admission: admission, limit: Self.largestBody)
+        let reader = RequestBodyReader(admission: admission, scope, limit: Self.largestBody)
         try await reader.withBody(of: request) { (body) throws(Problem) in
             var issues = RequestIssues()
             do throws(JSONSyntaxError) {

@@ -155,11 +155,11 @@ final class Writer {
         archive.reset()
         do throws(StoreError) {
             if handsOut { try followWallClock() }
-            for operation in writes { if !operation.isNewWork { try execute(operation) } }
-            if handsOut {
-                handOut()
-                try writeOutOldest()
-            }
+            // First what takes from memory: after the others the window may show what this transaction ends.
+            for operation in writes { if operation.isSearch { try execute(operation) } }
+            if handsOut { handOut() }
+            for operation in writes { if !operation.isNewWork, !operation.isSearch { try execute(operation) } }
+            if handsOut { try writeOutOldest() }
             for operation in writes { if operation.isNewWork { try execute(operation) } }
             try archive.flush(now: now)
             try writeArrivals()
@@ -252,4 +252,7 @@ final class Writer {
 extension Operation {
     /// Whether it brings deliveries that come after those which wait already.
     var isNewWork: Bool { if case .enqueue = self { true } else { false } }
+
+    /// Whether it looks for what has expired.
+    var isSearch: Bool { if case .claimExpired = self { true } else { false } }
 }

@@ -1,0 +1,115 @@
+import Foundation
+import PushCore
+import PushTesting
+import Synchronization
+import Testing
+
+@testable import PushStoreSQLite
+
+/// Calls that the writer carries out in one transaction, where memory does not show yet what the others do.
+@Suite("Calls that share a commit", .timeLimit(.minutes(1)))
+struct OneCommitTests {
+    private static func with(_ body: (SQLiteStore, ManualTime) async throws -> Void) async throws {
+        try await TemporaryFolder.use { folder in
+            let time = ManualTime()
+            let store = try SQLiteStore(SQLiteStoreOptions(path: folder + "/store.db"), time: time)
+            try await body(store, time)
+            await store.close()
+        }
+    }
+
+    /// Runs calls, which come to the writer in this order while it is busy, so that it takes them together.
+    private static func together(_ store: SQLiteStore, _ calls: [@Sendable () async throws -> Void]) async throws {
+        let (mayGoOn, isBusy) = (DispatchSemaphore(value: 0), Flag())
+        let busy = TableWork(rows: 1) { _ in
+            isBusy.set()
+            mayGoOn.wait()
+            return {}
+        } fail: { _ in
+        }
+        #expect(store.core.inbox.add(.work(busy)))
+        while !isBusy.isSet { await Task.yield() }
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for (number, call) in calls.enumerated() {
+                group.addTask { try await call() }
+                while store.core.inbox.count <= number { await Task.yield() }
+            }
+            mayGoOn.signal()
+            try await group.waitForAll()
+        }
+    }
+
+    @Test("What is cancelled is not claimed, or known to be in flight", arguments: [true, false])
+    func cancelAndClaim(isCancelFirst: Bool) async throws {
+        try await Self.with { store, time in
+            let ids = [try await store.accept(time), try await store.accept(time, recipients: 3)]
+            let found = Found()
+            let claim: @Sendable () async throws -> Void = { found.set(claimed: try await store.claimNow().count) }
+            let cancels = ids.map { id in
+                { @Sendable in found.add(try await store.cancel(id) { _, _ in [1] }) }
+            }
+            try await Self.together(store, isCancelFirst ? cancels + [claim] : [claim] + cancels)
+            let (claimed, cancellation) = found.values
+            #expect(claimed + cancellation.cancelled == 4 && cancellation.inFlight == claimed)
+            #expect(try await store.depths()["apns"] == LaneDepth(waiting: 0, claimed: claimed))
+        }
+    }
+
+    @Test("What comes back and has expired is claimed once")
+    func retryAndExpiry() async throws {
+        try await Self.with { store, time in
+            let changes = Changes(store)
+            try await store.accept(time)
+            let claimed = try await store.claimNow()
+            time.advance(by: .seconds(3_601))
+            let found = Found()
+            try await Self.together(
+                store,
+                [
+                    {
+                        let again = Resolution.Transition.retry(at: store.time.steady, step: 0)
+                        try await store.record(claimed.map { Resolution(of: $0, again, attempt: [49]) })
+                    },
+                    { found.set(claimed: try await store.claimExpired(limit: 9).count) },
+                ]
+            )
+            let expired = try await store.claimExpired(limit: 9)
+            let others = try await store.claimNow()
+            #expect(found.values.0 + expired.count + others.count == 1)
+            try await store.record((expired + others).map { Resolution(of: $0, .end(.expired)) })
+            #expect(try await store.depths()["apns"] == LaneDepth())
+            #expect(changes.ended == 1)
+        }
+    }
+}
+
+/// What calls gave.
+private final class Found: Sendable {
+    private let found = Mutex((claimed: 0, cancellation: Cancellation(cancelled: 0, tooLate: 0)))
+    var values: (Int, Cancellation) { found.withLock { $0 } }
+    func set(claimed: Int) { found.withLock { $0.claimed = claimed } }
+    func add(_ more: Cancellation?) {
+        found.withLock { found in
+            found.cancellation.cancelled += more?.cancelled ?? 0
+            found.cancellation.inFlight += more?.inFlight ?? 0
+        }
+    }
+}
+
+/// How many deliveries a store told to have ended.
+private final class Changes: Sendable {
+    private let count = Mutex(0)
+    var ended: Int { count.withLock { $0 } }
+
+    init(_ store: SQLiteStore) {
+        store.observe { [weak self] change in
+            self?.count.withLock { $0 += change.ended.values.reduce(0, +) }
+        }
+    }
+}
+
+private final class Flag: Sendable {
+    private let value = Mutex(false)
+    var isSet: Bool { value.withLock { $0 } }
+    func set() { value.withLock { $0 = true } }
+}

@@ -45,7 +45,8 @@ public struct JSONObject: Hashable, Sendable, ExpressibleByDictionaryLiteral, Se
     static func make(_ members: [(name: String, value: JSONValue)]) -> (object: JSONObject, repeated: Int?) {
         var object = JSONObject()
         object.members = members
-        return (object, object.indexMembers())
+        let repeated = object.indexMembers()
+        return (object, repeated)
     }
 
     /// The number of members.

@@ -2,6 +2,7 @@ import Foundation
 import HTTPTypes
 import NIOCore
 import PushCore
+import PushTesting
 import Synchronization
 import Testing
 
@@ -138,7 +139,6 @@ struct APILimitsTests {
         let percent = Self.marks.utf8.map { "%" + String($0, radix: 16) }.joined()
         let heads =
             [
-                "GET /\(Self.marks) HTTP/1.1\r\nHost: localhost\r\n\r\n",
                 "GET /v1/devices/\(percent) HTTP/1.1\r\nHost: localhost\r\n\r\n",
                 "GET /v1/devices/\(percent)/tags?x=%ff HTTP/1.1\r\nHost: localhost\r\n\r\n",
                 "GET /healthz?\(percent)=1 HTTP/1.1\r\nHost: localhost\r\n\r\n",
@@ -154,6 +154,11 @@ struct APILimitsTests {
                     #expect(answer.hasPrefix("HTTP/1.1 400") && answer.contains("unsafe_head"), "\(head.prefix(40))")
                     #expect(answer.contains("connection: close") || answer.contains("Connection: close"))
                 }
+            }
+            try await RawClient.run(port) { client in
+                try await client.send("GET /\(Self.marks) HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                let answer = try await client.readToEnd()
+                #expect(answer.hasPrefix("HTTP/1.1 400"), "the parser takes no such byte in a target")
             }
             try await RawClient.run(port) { client in
                 let name = String(repeating: "نام‌", count: 100)
@@ -267,8 +272,10 @@ struct APILimitsTests {
                     #expect(answer.lowercased().contains("retry-after: 1\r\n") && answer.contains("too_busy"))
                 }
                 try await RawClient.run(port) { client in
-                    #expect(try await small("shop", client).hasPrefix("HTTP/1.1 202"))
-                    #expect(try await small("crm", client).hasPrefix("HTTP/1.1 202"))
+                    for key in ["shop", "crm"] {
+                        let answer = try await small(key, client)
+                        #expect(answer.hasPrefix("HTTP/1.1 202"))
+                    }
                 }
                 try await RawClient.run(port) { client in
                     let items = Array(repeating: APIHarness.sample(), count: 1000).joined(separator: ",")
@@ -280,7 +287,8 @@ struct APILimitsTests {
             }
             while harness.api.responder.bodyBytes > 0 { await Task.yield() }
             try await RawClient.run(port) { client in
-                #expect(try await small("shop", client).hasPrefix("HTTP/1.1 202"))
+                let answer = try await small("shop", client)
+                #expect(answer.hasPrefix("HTTP/1.1 202"))
             }
         }
     }

@@ -7,7 +7,8 @@ struct BackendsMoveCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "move",
         abstract: "Hand what waits for a backend that is not configured any more to another one.",
-        discussion: "Deliveries whose plan comes to the gone backend later go there as well, until it is configured again."
+        discussion:
+            "Deliveries whose plan comes to the gone backend later go there as well, until it is configured again."
     )
 
     @Argument(help: "The backend that is gone.")

@@ -210,7 +210,8 @@ public final class Dispatcher: LaneObserver, Sendable {
     // MARK: Flow control
 
     /// The flow of a backend: that of the lane before when the backend is the same, else as it was kept over a restart.
-    private func flow(of configured: BackendRegistry.ConfiguredBackend, _ settings: Lane.Settings) async -> FlowControl {
+    private func flow(of configured: BackendRegistry.ConfiguredBackend, _ settings: Lane.Settings) async -> FlowControl
+    {
         let now = clock.reading
         var flow = flows.withLock { $0[configured.name] }
         if let known = flow, known.identity == configured.identity {
@@ -229,7 +230,8 @@ public final class Dispatcher: LaneObserver, Sendable {
         return kept
     }
 
-    private func flowMemory(of configured: BackendRegistry.ConfiguredBackend, at now: TimeReading) async -> FlowMemory? {
+    private func flowMemory(of configured: BackendRegistry.ConfiguredBackend, at now: TimeReading) async -> FlowMemory?
+    {
         do throws(StoreError) {
             guard let stored = try await store.loadState(Self.flowKey(configured.name)) else { return nil }
             return FlowMemory(stored: stored, at: now).flatMap { $0.identity == configured.identity ? $0 : nil }

@@ -102,7 +102,8 @@ public final class GoneBackends: Sendable {
                     "deliveries wait for a backend that is not configured",
                     metadata: [
                         "backend": "\(name)", "waiting": "\(depth.waiting)",
-                        "fix": "configure it again, or settle them: chapar backends move \(name) OTHER, or drop \(name)",
+                        "fix":
+                            "configure it again, or settle them: chapar backends move \(name) OTHER, or drop \(name)",
                     ]
                 )
             }
@@ -119,7 +120,8 @@ public final class GoneBackends: Sendable {
             (state.audiences, state.rules, state.dropped.contains(name), state.moving.contains(name))
         }
         guard !isMoving, audiences[name] == nil else { return false }
-        guard let claims = try? await store.claim(lane: name, limit: Self.batch, patience: .zero), !claims.isEmpty else {
+        guard let claims = try? await store.claim(lane: name, limit: Self.batch, patience: .zero), !claims.isEmpty
+        else {
             return false
         }
         let now = clock.reading

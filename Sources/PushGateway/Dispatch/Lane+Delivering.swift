@@ -7,6 +7,7 @@ internal import Synchronization
 extension Lane {
     func deliver(_ claimed: [ClaimedDelivery]) async {
         let (claims, silent) = parted(claimed)
+        guard !silent.isEmpty else { return await send(claims) }
         // The platform is asked beside the sending, which must not wait for that.
         async let asked: Void = ask(about: silent)
         await send(claims)
@@ -105,7 +106,12 @@ extension Lane {
         if case .next(let step) = verdict.move {
             around.observer.fellBack(from: name, to: claim.plan.backends[step], reason: reason)
         }
-        let attempt = EventJSON.skipped(name, reason: reason, at: now.wall, steady: verdict.isGoingOn ? now.steady : nil)
+        let attempt = EventJSON.skipped(
+            name,
+            reason: reason,
+            at: now.wall,
+            steady: verdict.isGoingOn ? now.steady : nil
+        )
         return Resolution(
             of: claim,
             verdict.transition(claim, at: now.steady),
@@ -262,7 +268,13 @@ extension Lane {
         if case .refused(let refusal) = outcome {
             if refusal.kind == .token || refusal.kind == .message { aftermath.verdicts += 1 }
             if let invalidation = refusal.invalidation, let token = batch.token(of: claim) {
-                let word = TokenRefusal(token, asOf: invalidation.asOf, at: now.wall, backend: name, reason: refusal.reason)
+                let word = TokenRefusal(
+                    token,
+                    asOf: invalidation.asOf,
+                    at: now.wall,
+                    backend: name,
+                    reason: refusal.reason
+                )
                 aftermath.dead.append((word, claim.deviceID, invalidation.isCertain))
             }
         }

@@ -179,8 +179,9 @@ final class Lane: Sendable {
         while !isStopped {
             let now = around.time.steady
             let (step, version) = gate.step(window: window(), at: now)
-            if isStopped { break }  // Not seen by the version when it came before the step.
             switch step {
+            case _ where isStopped:  // It came before the step, whose version does not tell.
+                if case .claim(let room) = step { gate.settle(room: room, claimed: 0, isLast: true) }
             case .wait(until: nil):
                 await gate.waitForChange(after: version)
             case .wait(until: let time?):
@@ -190,13 +191,13 @@ final class Lane: Sendable {
                 if !silent.isEmpty { return .ask(silent) }
             case .claim(let room):
                 guard around.recorder.backlog + around.desk.backlog < Self.largestBacklog else {
-                    giveUpProbe()
+                    gate.settle(room: room, claimed: 0, isLast: isStopped)
                     await pause(until: now.addingTimeInterval(0.05), orChangeAfter: version)
                     continue
                 }
                 let allowance = flow.take(min(room, Self.largestClaim), at: now)
                 guard allowance.granted > 0 else {
-                    giveUpProbe()
+                    gate.settle(room: room, claimed: 0, isLast: isStopped)
                     quotaSpentAt = quotaSpentAt ?? .now
                     await pause(until: allowance.retryAt, orChangeAfter: version)
                     continue
@@ -205,17 +206,14 @@ final class Lane: Sendable {
                     around.observer.waitedForQuota(backend: name, since.duration(to: .now))
                     quotaSpentAt = nil
                 }
-                let claims = await look(allowance.granted, normal: allowance.normal, patience: patience(allowance, at: now))
+                let claims = await look(
+                    allowance.granted,
+                    normal: allowance.normal,
+                    patience: patience(allowance, at: now)
+                )
                 if allowance.granted > claims.count { flow.giveBack(allowance.granted - claims.count) }
-                guard !claims.isEmpty else {
-                    giveUpProbe()
-                    continue
-                }
-                gate.update { state in
-                    state.inFlight += claims.count
-                    return ((), wakes: false)
-                }
-                return .deliver(claims)
+                gate.settle(room: room, claimed: claims.count, isLast: isStopped)
+                if !claims.isEmpty { return .deliver(claims) }
             }
         }
         return nil
@@ -228,14 +226,6 @@ final class Lane: Sendable {
         guard allowance.normal == 0 else { return Self.patience }
         let span = Duration.milliseconds(Int64(allowance.retryAt.timeIntervalSince(now) * 1000))
         return min(Self.patience, max(.milliseconds(5), span))
-    }
-
-    /// Lets the next look be the probe, when this one found nothing to probe with.
-    private func giveUpProbe() {
-        gate.update { state in
-            state.breaker?.abandonProbe()
-            return ((), wakes: false)
-        }
     }
 
     /// The most deliveries that may be with the backend: twice what its peers take at once, so that an answered one is

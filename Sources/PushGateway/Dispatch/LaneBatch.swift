@@ -184,7 +184,8 @@ final class LaneBatch: Sendable {
         return Addressee(claim.recipient, messageID: id, isReplay: claim.isReplay)
     }
 
-    private func expiration(_ notification: PushNotification, _ claim: ClaimedDelivery, at now: TimeReading) -> PushRequest
+    private func expiration(_ notification: PushNotification, _ claim: ClaimedDelivery, at now: TimeReading)
+        -> PushRequest
         .Expiration?
     {
         guard let timeToLive = notification.timeToLive else { return nil }

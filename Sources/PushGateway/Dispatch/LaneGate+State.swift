@@ -9,6 +9,8 @@ extension LaneGate {
     struct State {
         /// With the backend now.
         var inFlight = 0
+        /// Room that a look for work may fill at this moment.
+        var reserved = 0
         /// The most that may be with it; brought up to date with every look.
         var window = 0
         var pausedUntil: Date?
@@ -54,7 +56,7 @@ extension LaneGate {
             case .probe: return .claim(1)
             case .refuse(let until, _): return standStill(until: until, at: now)
             }
-            let room = (isParked ? 1 : window) - inFlight
+            let room = (isParked ? 1 : window) - inFlight - reserved
             return room > 0 && (room >= leastClaim || isParked || inFlight == 0) ? .claim(room) : .wait(until: nil)
         }
 

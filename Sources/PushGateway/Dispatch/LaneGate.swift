@@ -65,8 +65,25 @@ final class LaneGate: Sendable {
     }
 
     /// What the loop does next, and the version of the state that says so.
+    ///
+    /// The room of a ``Step/claim(_:)`` is reserved until ``settle(room:claimed:isLast:)``: another lane of the backend does
+    /// not claim for it as well.
     func step(window: Int, at now: Date) -> (step: Step, version: Int) {
-        guarded.withLock { ($0.state.step(window: window, at: now), $0.version) }
+        guarded.withLock { guarded in
+            let step = guarded.state.step(window: window, at: now)
+            if case .claim(let room) = step { guarded.state.reserved += room }
+            return (step, guarded.version)
+        }
+    }
+
+    /// Gives back the room of a claim, of which so many deliveries took up some; `isLast` wakes the lane that follows.
+    func settle(room: Int, claimed: Int, isLast: Bool) {
+        update { state in
+            state.reserved -= room
+            state.inFlight += claimed
+            if claimed == 0 { state.breaker?.abandonProbe() }  // The next look may be the probe.
+            return ((), wakes: isLast)
+        }
     }
 
     /// The state now.

@@ -40,7 +40,9 @@ struct RecipientPauses: Sendable {
     func longest(_ count: Int, at now: Date) -> [(recipient: Recipient, until: Date)] {
         guard !until.isEmpty else { return [] }
         let running = until.filter { $0.value > now }.map { (recipient: $0.key, until: $0.value) }
-        return Array(running.sorted { ($0.until, $1.recipient.storedForm) > ($1.until, $0.recipient.storedForm) }.prefix(count))
+        return Array(
+            running.sorted { ($0.until, $1.recipient.storedForm) > ($1.until, $0.recipient.storedForm) }.prefix(count)
+        )
     }
 
     // MARK: The heap
@@ -66,7 +68,8 @@ struct RecipientPauses: Sendable {
         var parent = index
         while true {
             var least = parent
-            for child in [2 * parent + 1, 2 * parent + 2] where child < ends.count && ends[child].time < ends[least].time {
+            for child in [2 * parent + 1, 2 * parent + 2]
+            where child < ends.count && ends[child].time < ends[least].time {
                 least = child
             }
             guard least != parent else { return }

@@ -26,7 +26,9 @@ struct ConfigurationLoaderTests {
 
     @Test(
         "A timeout that is not shorter than the lease is refused, with both keys",
-        arguments: [("", "{}", false), ("timeout: 119", "{}", false), ("timeout: 120", "{}", true), ("", "{ lease: 20 }", true)]
+        arguments: [
+            ("", "{}", false), ("timeout: 119", "{}", false), ("timeout: 120", "{}", true), ("", "{ lease: 20 }", true),
+        ]
     )
     func timeoutAndLease(timeout: String, queue: String, isRefused: Bool) throws {
         let timed = BackendFactory("timed", summary: "One with a timeout.") { section, _ in

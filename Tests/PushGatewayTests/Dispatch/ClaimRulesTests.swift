@@ -37,7 +37,12 @@ struct ClaimRulesTests {
     private static let chain = DeliveryPlan(["ios", "android"])
 
     private static func decision(_ outcome: DeliveryOutcome, _ claim: ClaimedDelivery) -> PlanVerdict {
-        PlanRules(GatewayConfiguration.Queue()).decide(claim.position(at: TimeReading(now)), .answered(outcome), at: now, random: 1)
+        PlanRules(GatewayConfiguration.Queue()).decide(
+            claim.position(at: TimeReading(now)),
+            .answered(outcome),
+            at: now,
+            random: 1
+        )
     }
 
     @Test("An accepted delivery ends, and shows that the backend works")

@@ -139,7 +139,9 @@ struct ClockTests {
         defer { try? FileManager.default.removeItem(at: folder) }
         let path = folder.appending(path: "test.db").path
         let store = try SQLiteStore(SQLiteStoreOptions(path: path), time: time, logger: log.logger)
-        let dispatcher = Dispatcher(store: store, time: store.time, logger: log.logger) { _ in PushNotification(title: "t") }
+        let dispatcher = Dispatcher(store: store, time: store.time, logger: log.logger) { _ in
+            PushNotification(title: "t")
+        }
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await dispatcher.run(DispatcherRig.snapshot(["a": ScriptedBackend { _, _ in nil }])) }
             while time.sleeping == 0 { await Task.yield() }

@@ -164,7 +164,9 @@ struct LaneLimitTests {
         #expect(pauses({ $0.pause(of: .topic("t90000"), at: now) }) != nil)
         for _ in 0..<50_000 { pauses { $0.pause(.topic("t99999"), until: now.addingTimeInterval(2e6), at: now) } }
         #expect(pauses({ $0.pause(of: .topic("t90000"), at: now) }) != nil, "the same one again takes no place")
-        #expect(pauses.value.longest(3, at: now).map(\.recipient) == [.topic("t99999"), .topic("t99998"), .topic("t99997")])
+        #expect(
+            pauses.value.longest(3, at: now).map(\.recipient) == [.topic("t99999"), .topic("t99998"), .topic("t99997")]
+        )
     }
 
     @Test("A recipient is left alone until its time, and the list of such is bounded")

@@ -32,7 +32,9 @@ struct InvalidationGuardTests {
 
     @Test(
         "bears more of the answers that only a dead token explains",
-        arguments: [(100, 0, 80, false), (100, 0, 81, true), (100, 30, 60, false), (100, 31, 0, true), (49, 0, 49, false)]
+        arguments: [
+            (100, 0, 80, false), (100, 0, 81, true), (100, 30, 60, false), (100, 31, 0, true), (49, 0, 49, false),
+        ]
     )
     func certain(answers: Int, doubtful: Int, certain: Int, trips: Bool) {
         var state = guarding()
@@ -59,11 +61,22 @@ struct InvalidationGuardTests {
     func window() {
         var state = guarding()
         #expect(state.note(answers: 49, doubtful: 49, certain: 0, at: TimeReading(Self.now)) == .bury)
-        #expect(state.note(answers: 49, doubtful: 1, certain: 0, at: TimeReading(Self.now.addingTimeInterval(301))) == .bury)
-        #expect(state.note(answers: 1, doubtful: 0, certain: 0, at: TimeReading(Self.now.addingTimeInterval(302))) == .bury)
+        #expect(
+            state.note(answers: 49, doubtful: 1, certain: 0, at: TimeReading(Self.now.addingTimeInterval(301))) == .bury
+        )
+        #expect(
+            state.note(answers: 1, doubtful: 0, certain: 0, at: TimeReading(Self.now.addingTimeInterval(302))) == .bury
+        )
         var fast = guarding()
         #expect(fast.note(answers: 49, doubtful: 49, certain: 0, at: TimeReading(Self.now)) == .bury)
-        guard case .trip(let trip) = fast.note(answers: 1, doubtful: 1, certain: 0, at: TimeReading(Self.now.addingTimeInterval(200))) else {
+        guard
+            case .trip(let trip) = fast.note(
+                answers: 1,
+                doubtful: 1,
+                certain: 0,
+                at: TimeReading(Self.now.addingTimeInterval(200))
+            )
+        else {
             Issue.record("50 of 50 did not trip it")
             return
         }
@@ -75,9 +88,15 @@ struct InvalidationGuardTests {
     func settling() {
         var state = guarding()
         _ = state.note(answers: 100, doubtful: 100, certain: 0, at: TimeReading(Self.now))
-        #expect(state.note(answers: 1000, doubtful: 0, certain: 0, at: TimeReading(Self.now.addingTimeInterval(10_000))) == .hold)
+        #expect(
+            state.note(answers: 1000, doubtful: 0, certain: 0, at: TimeReading(Self.now.addingTimeInterval(10_000)))
+                == .hold
+        )
         state.settle(isTrusting: true, at: Self.now)
-        #expect(state.note(answers: 100, doubtful: 100, certain: 0, at: TimeReading(Self.now.addingTimeInterval(299))) == .bury)
+        #expect(
+            state.note(answers: 100, doubtful: 100, certain: 0, at: TimeReading(Self.now.addingTimeInterval(299)))
+                == .bury
+        )
         state.settle(isTrusting: false, at: Self.now)
         guard case .trip = state.note(answers: 100, doubtful: 100, certain: 0, at: TimeReading(Self.now)) else {
             Issue.record("after a discard it counts anew")
@@ -95,7 +114,10 @@ struct InvalidationGuardTests {
     func clock() {
         var state = guarding()
         #expect(state.note(answers: 49, doubtful: 0, certain: 0, at: TimeReading(Self.now)) == .bury)
-        #expect(state.note(answers: 1, doubtful: 1, certain: 0, at: TimeReading(Self.now.addingTimeInterval(-10_000))) == .bury)
+        #expect(
+            state.note(answers: 1, doubtful: 1, certain: 0, at: TimeReading(Self.now.addingTimeInterval(-10_000)))
+                == .bury
+        )
     }
 
     @Test("has what becomes of tokens carried out in the order of its verdicts, whoever asks")
@@ -124,7 +146,13 @@ struct InvalidationGuardTests {
 
     @Test("is kept over a restart byte by byte")
     func stored() throws {
-        let trip = InvalidationGuard.Trip(at: Self.now, since: Self.now.addingTimeInterval(-301), answers: 60, dead: 59, certain: 3)
+        let trip = InvalidationGuard.Trip(
+            at: Self.now,
+            since: Self.now.addingTimeInterval(-301),
+            answers: 60,
+            dead: 59,
+            certain: 3
+        )
         #expect(InvalidationGuard.Trip(stored: trip.stored) == trip)
         #expect(InvalidationGuard.Trip(stored: Array("{}".utf8)) == nil)
     }

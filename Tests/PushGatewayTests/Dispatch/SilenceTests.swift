@@ -38,7 +38,9 @@ struct SilenceTests {
             guard call == 1 else {
                 for (row, request) in requests.enumerated() {
                     report(
-                        request.recipients.indices.map { DeliveryReport(request: row, recipient: $0, outcome: accepted) }
+                        request.recipients.indices.map {
+                            DeliveryReport(request: row, recipient: $0, outcome: accepted)
+                        }
                     )
                 }
                 return

@@ -2,6 +2,7 @@ import Foundation
 import HTTPTypes
 import NIOCore
 import PushCore
+import PushTesting
 import Synchronization
 import Testing
 
@@ -221,7 +222,7 @@ struct APILimitsTests {
             )
         }
         for start in stride(from: 0, to: devices.count, by: 1000) {
-            _ = try await harness.devices.put(Array(devices[start..<start + 1000]), telling: harness.state.telling)
+            _ = try await harness.devices.put(Array(devices[start..<start + 1000]), outbox: harness.state.outbox)
         }
         let reply = try await send(
             harness,
@@ -267,8 +268,10 @@ struct APILimitsTests {
                     #expect(answer.lowercased().contains("retry-after: 1\r\n") && answer.contains("too_busy"))
                 }
                 try await RawClient.run(port) { client in
-                    #expect(try await small("shop", client).hasPrefix("HTTP/1.1 202"))
-                    #expect(try await small("crm", client).hasPrefix("HTTP/1.1 202"))
+                    for key in ["shop", "crm"] {
+                        let answer = try await small(key, client)
+                        #expect(answer.hasPrefix("HTTP/1.1 202"))
+                    }
                 }
                 try await RawClient.run(port) { client in
                     let items = Array(repeating: APIHarness.sample(), count: 1000).joined(separator: ",")
@@ -280,7 +283,8 @@ struct APILimitsTests {
             }
             while harness.api.responder.bodyBytes > 0 { await Task.yield() }
             try await RawClient.run(port) { client in
-                #expect(try await small("shop", client).hasPrefix("HTTP/1.1 202"))
+                let answer = try await small("shop", client)
+                #expect(answer.hasPrefix("HTTP/1.1 202"))
             }
         }
     }

@@ -226,7 +226,7 @@ struct APILimitsTests {
             )
         }
         for start in stride(from: 0, to: devices.count, by: 1000) {
-            _ = try await harness.devices.put(Array(devices[start..<start + 1000]), telling: harness.state.telling)
+            _ = try await harness.devices.put(Array(devices[start..<start + 1000]), outbox: harness.state.outbox)
         }
         let reply = try await send(
             harness,

@@ -47,6 +47,7 @@ struct OpenedStore: Sendable {
             configuration.busyMode = .timeout(5)
             // Before anything else touches a new file: the size of its pages is fixed by the first write.
             configuration.prepareDatabase { [pageBytes = options.pageBytes] in
+                guard !$0.configuration.readonly else { return }
                 try $0.execute(sql: "PRAGMA page_size = \(pageBytes); PRAGMA auto_vacuum = INCREMENTAL")
             }
             let pool = try DatabasePool(path: options.path, configuration: configuration)

@@ -33,7 +33,7 @@ public final class Dispatcher: LaneObserver, Sendable {
     private let commands: AsyncStream<Command>
     private let commander: AsyncStream<Command>.Continuation
 
-    /// Makes a dispatcher; nothing happens before ``run(_:)``.
+    /// Makes a dispatcher; nothing happens before ``run(_:beforeClosing:)``.
     ///
     /// `devices` is the registry, without which no delivery to a device finds its tokens; `operations` is what platforms are
     /// still to be told about devices; `clock` is the gateway's translator between the sides of `time`; `telling` gives who is to be told
@@ -112,7 +112,7 @@ public final class Dispatcher: LaneObserver, Sendable {
     /// Puts other backends in the place of those that run.
     public func install(_ snapshot: GatewaySnapshot) { commander.yield(.install(snapshot)) }
 
-    /// Claims nothing more and lets ``run(_:)`` end.
+    /// Claims nothing more and lets ``run(_:beforeClosing:)`` end.
     public func stop() { commander.yield(.stop) }
 
     private func runLanes(_ instance: UInt64, _ beforeClosing: @escaping @Sendable () async -> Void) async {

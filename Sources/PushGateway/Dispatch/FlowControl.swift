@@ -107,7 +107,7 @@ final class FlowControl: Sendable {
             // A bucket that is full again within a second needs no memory.
             guard let pacing = quota.pacing, pacing.burst > .seconds(1) || pacing.rampUp > .zero else { return }
             memory.fill = quota.bucket?.fill
-            memory.ramp = quota.bucket?.ramp
+            if pacing.rampUp > .zero { memory.ramp = quota.bucket?.ramp }
         }
         return memory
     }

@@ -32,7 +32,8 @@ public final class GoneBackends: Sendable {
         var dropped: Set<String> = []
         /// Backends whose deliveries are being moved.
         var moving: Set<String> = []
-        var isLoaded = false
+        /// Whether a configuration is in force: before that nobody knows which backends are gone.
+        var isInstalled = false
     }
 
     /// So many deliveries are taken at a time, so many times a round.
@@ -68,7 +69,7 @@ public final class GoneBackends: Sendable {
     /// Puts a configuration in force; a backend that is configured again is not dropped any more.
     func install(_ snapshot: GatewaySnapshot) async {
         var kept: Set<String>?
-        if !state.withLock({ $0.isLoaded }) {
+        if !state.withLock({ $0.isInstalled }) {
             do throws(StoreError) {
                 let stored = try await store.loadState(Self.droppedKey)
                 kept = Set(String(decoding: stored ?? [], as: UTF8.self).split(separator: "\n").map(String.init))
@@ -78,10 +79,8 @@ public final class GoneBackends: Sendable {
         }
         let loaded = kept
         let (before, dropped) = state.withLock { state in
-            if let loaded {
-                state.dropped.formUnion(loaded)
-                state.isLoaded = true
-            }
+            state.dropped.formUnion(loaded ?? [])
+            state.isInstalled = true
             state.audiences = Dictionary(snapshot.backends.map { ($0.name, $0.backend.audience) }) { first, _ in first }
             state.rules = PlanRules(snapshot.configuration.queue)
             let before = state.dropped
@@ -250,7 +249,9 @@ public final class GoneBackends: Sendable {
 
     @discardableResult
     private func requireGone(_ name: String) async throws(Failure) -> Int {
-        if state.withLock({ $0.audiences[name] != nil }) { throw .configured }
+        let (isInstalled, isConfigured) = state.withLock { ($0.isInstalled, $0.audiences[name] != nil) }
+        guard isInstalled else { throw .busy }
+        if isConfigured { throw .configured }
         let depth: LaneDepth?
         do throws(StoreError) {
             depth = try await depths()[name]

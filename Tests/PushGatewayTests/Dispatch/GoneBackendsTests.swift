@@ -58,6 +58,7 @@ struct GoneBackendsTests {
             let id = try await rig.accept(plan: DeliveryPlan(["gone"]))
             let later = try await rig.accept(plan: DeliveryPlan(["gone"]), dueIn: .seconds(100))
             let gone = try #require(rig.dispatcher.goneBackends)
+            try await rig.until { !rig.dispatcher.lanes.isEmpty }
             await #expect(throws: GoneBackends.Failure.configured) { _ = try await gone.drop("b") }
             await #expect(throws: GoneBackends.Failure.unknown) { _ = try await gone.drop("never") }
             let dropped = try await gone.drop("gone")
@@ -76,6 +77,7 @@ struct GoneBackendsTests {
             let id = try await rig.accept(plan: DeliveryPlan(["gone"]))
             let later = try await rig.accept(plan: DeliveryPlan(["gone"]), dueIn: .seconds(100))
             let gone = try #require(rig.dispatcher.goneBackends)
+            try await rig.until { !rig.dispatcher.lanes.isEmpty }
             await #expect(throws: GoneBackends.Failure.unknownTarget(nearest: nil)) {
                 _ = try await gone.move("gone", to: "nobody")
             }
@@ -105,6 +107,7 @@ struct GoneBackendsTests {
             )
         }
         try await rig.run(snapshot) {
+            try await rig.until { !rig.dispatcher.lanes.isEmpty }
             let id = try await rig.accept(plan: DeliveryPlan(["gone"]))
             try await rig.until { try await rig.dispatcher.goneBackends?.depths()["gone"] != nil }
             let shown = try await ask("/v1/backends", nil).json["backends"]?.arrayValue ?? []

@@ -71,6 +71,8 @@ struct Journal {
     var ignored = 0
     /// New work to be answered after the commit: how many rows, in which flow.
     var accepted: [(rows: Int, flow: Flow, reply: EnqueueReply)] = []
+    /// Whether the clocks are noted in it, as they stand.
+    var isClockNoted = false
     /// What to do after the commit: answers to callers.
     var answers: [() -> Void] = []
     /// What the callers' bookkeeping needs to do whether it works or not.
@@ -94,6 +96,7 @@ struct Journal {
         for code in ends.indices { ends[code] = 0 }
         ignored = 0
         accepted.removeAll(keepingCapacity: true)
+        isClockNoted = false
         answers.removeAll(keepingCapacity: true)
         newExpiry = .max
     }

@@ -9,11 +9,15 @@ extension Writer {
     private static let noteInterval: Int64 = 10_000
 
     /// How far the wall clock is ahead of the steady one, in milliseconds.
-    var wallOffset: Int64 { core.time.now.millisecondsSince1970 - core.time.steady.millisecondsSince1970 }
+    var wallOffset: Int64 {
+        let (wall, steady) = core.time.reading
+        return wall.millisecondsSince1970 - steady.millisecondsSince1970
+    }
 
     /// Notes the clocks now and then, for the next process.
     func writeClock() throws(StoreError) {
-        guard clock.notedAt == .min || now - clock.notedAt >= Self.noteInterval else { return }
+        // After a jump the difference before it would be noted, and the jump be taken for another one.
+        guard !journal.isClockNoted, clock.notedAt == .min || now - clock.notedAt >= Self.noteInterval else { return }
         try noteClock(clock.offset)
     }
 
@@ -23,6 +27,7 @@ extension Writer {
             sql.saveMark.bind(2, value)
             try sql.saveMark.run()
         }
+        journal.isClockNoted = true
         journal.answers.append {
             self.clock.offset = offset
             self.clock.notedAt = self.now

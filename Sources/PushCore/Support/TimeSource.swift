@@ -24,14 +24,37 @@ extension TimeSource {
     /// The wall clock, for a source that is never set.
     public var steady: Date { now }
 
+    /// What both clocks say at one moment.
+    ///
+    /// Whoever reads them one after the other and is held up in between sees a jump that never was.
+    public var reading: (wall: Date, steady: Date) {
+        var before = steady
+        for _ in 0..<16 {
+            let wall = now
+            let after = steady
+            if after.timeIntervalSince(before) < 0.005 { return (wall, after) }
+            before = after
+        }
+        return (now, before)
+    }
+
     /// How far the wall clock is ahead of the steady one; negative when it was set back.
-    public var wallOffset: Duration { .seconds(now.timeIntervalSince(steady)) }
+    public var wallOffset: Duration {
+        let (wall, steady) = reading
+        return .seconds(wall.timeIntervalSince(steady))
+    }
 
     /// The time of day that a steady time has, as the wall clock stands now.
-    public func wall(_ steady: Date) -> Date { steady.addingTimeInterval(now.timeIntervalSince(self.steady)) }
+    public func wall(_ steady: Date) -> Date {
+        let now = reading
+        return steady.addingTimeInterval(now.wall.timeIntervalSince(now.steady))
+    }
 
     /// The steady time at which a time of day comes, as the wall clock stands now.
-    public func steady(_ wall: Date) -> Date { wall.addingTimeInterval(steady.timeIntervalSince(now)) }
+    public func steady(_ wall: Date) -> Date {
+        let now = reading
+        return wall.addingTimeInterval(now.steady.timeIntervalSince(now.wall))
+    }
 }
 
 /// The machine's own clock.

@@ -30,16 +30,18 @@ public final class GoneBackends: Sendable {
         var told: Set<String> = []
         /// Backends whose deliveries are ended as they come due.
         var dropped: Set<String> = []
+        /// When a backend's deliveries were looked through last, and how many of them go nowhere else.
+        var looked: [String: (at: Date, left: Int)] = [:]
         /// Backends whose deliveries are being moved.
         var moving: Set<String> = []
         /// Whether a configuration is in force: before that nobody knows which backends are gone.
         var isInstalled = false
     }
 
-    /// So many deliveries are taken at a time, so many times a round.
+    /// So many deliveries are taken at a time, so many times a look.
     private static let batch = 512
     private static let batches = 16
-    /// How soon a delivery without another backend is looked at again.
+    /// How soon deliveries without another backend are looked at again, in seconds.
     private static let pause = 60.0
     private static let droppedKey = "gone_backends.dropped"
 
@@ -83,6 +85,7 @@ public final class GoneBackends: Sendable {
             state.isInstalled = true
             state.audiences = Dictionary(snapshot.backends.map { ($0.name, $0.backend.audience) }) { first, _ in first }
             state.rules = PlanRules(snapshot.configuration.queue)
+            state.looked = [:]
             let before = state.dropped
             state.dropped.subtract(state.audiences.keys)
             return (before, state.dropped)
@@ -106,41 +109,54 @@ public final class GoneBackends: Sendable {
                     ]
                 )
             }
-            for _ in 0..<Self.batches {
-                guard await workOnBatch(of: name) else { break }
-            }
+            let now = clock.reading.steady
+            let last = state.withLock { $0.looked[name] }
+            if let last, depth.waiting <= last.left, now < last.at.addingTimeInterval(Self.pause) { continue }
+            await lookThrough(name)
         }
-        state.withLock { $0.told.formIntersection(depths.keys) }
+        state.withLock { state in
+            state.told.formIntersection(depths.keys)
+            state.looked = state.looked.filter { depths[$0.key] != nil }
+        }
     }
 
-    /// Takes what is due of a backend; true when there may be more to pass on.
-    private func workOnBatch(of name: String) async -> Bool {
+    /// Takes what is due of a backend, and passes on or ends what can be; false when there is more than one look takes.
+    ///
+    /// The others go back as they were, so that they are there at once for a backend that comes back. They are taken until the
+    /// end, else the next claim would get them again; when there are too many for that, they get a later turn.
+    @discardableResult
+    private func lookThrough(_ name: String) async -> Bool {
         let (audiences, rules, isDropped, isMoving) = state.withLock { state in
             (state.audiences, state.rules, state.dropped.contains(name), state.moving.contains(name))
         }
-        guard !isMoving, audiences[name] == nil else { return false }
-        guard let claims = try? await store.claim(lane: name, limit: Self.batch, patience: .zero), !claims.isEmpty
-        else {
-            return false
-        }
-        let now = clock.reading
-        var hasPassedOn = false
-        let resolutions = claims.map { claim in
-            if let end = end(of: claim, isDropped: isDropped, at: now) {
-                hasPassedOn = true
-                return end
+        guard !isMoving, audiences[name] == nil else { return true }
+        var left: [ClaimedDelivery] = []
+        var isWhole = false
+        for _ in 0..<Self.batches where !isWhole {
+            // When the store fails the next look does it.
+            let claims = (try? await store.claim(lane: name, limit: Self.batch, patience: .zero)) ?? []
+            isWhole = claims.count < Self.batch
+            let now = clock.reading
+            var resolutions: [Resolution] = []
+            for claim in claims {
+                let names = claim.plan.backends
+                if let end = end(of: claim, isDropped: isDropped, at: now) {
+                    resolutions.append(end)
+                } else if let next = names.indices.first(where: { $0 > claim.step && audiences[names[$0]] != nil }) {
+                    resolutions.append(passOn(claim, to: next, name, rules, at: now))
+                } else {
+                    left.append(claim)
+                }
             }
-            let names = claim.plan.backends
-            let next = names.indices.first { $0 > claim.step && audiences[names[$0]] != nil }
-            guard let next else {
-                let later = now.steady.addingTimeInterval(Self.pause)
-                return Resolution(of: claim, .retry(at: later, step: claim.step))
-            }
-            hasPassedOn = true
-            return passOn(claim, to: next, name, rules, at: now)
+            if !resolutions.isEmpty { recorder.append(resolutions) }
         }
-        recorder.append(resolutions)
-        return hasPassedOn && claims.count == Self.batch
+        let now = clock.reading.steady
+        let later = now.addingTimeInterval(Self.pause)
+        recorder.append(left.map { Resolution(of: $0, isWhole ? .release : .retry(at: later, step: $0.step)) })
+        let count = left.count
+        let (isLast, at) = (isWhole, now)
+        state.withLock { $0.looked[name] = isLast && count > 0 ? (at, count) : nil }
+        return isWhole
     }
 
     /// The end of a delivery that goes nowhere any more; nil when it may go on.
@@ -243,7 +259,7 @@ public final class GoneBackends: Sendable {
             throw .store(error)
         }
         logger.notice("deliveries are dropped", metadata: ["backend": "\(name)", "deliveries": "\(waiting)"])
-        while await workOnBatch(of: name) {}
+        while await !lookThrough(name) {}
         return waiting
     }
 

@@ -25,13 +25,14 @@ public final class WallClock: Sendable {
     /// Makes a translator between the two sides of a clock.
     public init(_ time: any TimeSource) {
         self.time = time
-        let offset = Self.rounded(time.now.timeIntervalSince(time.steady))
+        let (wall, steady) = time.reading
+        let offset = Self.rounded(wall.timeIntervalSince(steady))
         state = Mutex(State(offset: offset, last: offset))
     }
 
     /// The moment by both clocks.
     var reading: TimeReading {
-        let (wall, steady) = (time.now, time.steady)
+        let (wall, steady) = time.reading
         return TimeReading(steady: steady, wall: wall, offset: offset(wall, steady))
     }
 

@@ -161,7 +161,7 @@ struct ClockTests {
         }
         await store.close()
         let told = log.lines.filter { $0.contains("clock was set") }
-        #expect(told.count == 1)
+        #expect(told.count == 1, "\(told)")
         #expect(told.first?.hasPrefix("notice") == true)
         #expect(told.first?.contains("-3600") == true)
     }

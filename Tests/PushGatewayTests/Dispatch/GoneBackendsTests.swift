@@ -46,7 +46,7 @@ struct GoneBackendsTests {
             #expect(backend.attemptCount == 0)
             rig.dispatcher.install(DispatcherRig.snapshot(["gone": backend]))
             try await rig.until { rig.dispatcher.lanes.first?.backend == "gone" }
-            try await pass(rig, until: id, is: .acceptedByPlatform)
+            try await rig.expect(id, [.acceptedByPlatform: 1])
             let depths = try await gone.depths()
             #expect(depths.isEmpty)
         }
@@ -109,8 +109,12 @@ struct GoneBackendsTests {
         try await rig.run(snapshot) {
             try await rig.until { !rig.dispatcher.lanes.isEmpty }
             let id = try await rig.accept(plan: DeliveryPlan(["gone"]))
-            try await rig.until { try await rig.dispatcher.goneBackends?.depths()["gone"] != nil }
-            let shown = try await ask("/v1/backends", nil).json["backends"]?.arrayValue ?? []
+            try await rig.until { try await rig.dispatcher.goneBackends?.depths()["gone"]?.waiting == 1 }
+            var shown: [JSONValue] = []
+            try await rig.until {
+                shown = try await ask("/v1/backends", nil).json["backends"]?.arrayValue ?? []
+                return shown.last?["lane"]?["waiting"] == 1
+            }
             #expect(shown.map { $0["name"] } == ["b", "gone"])
             #expect(shown.map { $0["gone"] } == [nil, true])
             #expect(shown.last?["lane"]?["waiting"] == 1)

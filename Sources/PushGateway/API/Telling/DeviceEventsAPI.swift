@@ -44,7 +44,11 @@ final class DeviceEventsAPI: Sendable {
             for (backend, platformID) in try messages(in: payload, scope) {
                 addresses.append(ReceiptAddress(backend: backend, platformID: platformID, token: nil))
                 let operation = Self.operation(report, platformID, backend, device, at: now)
-                if memory.isNew(operation.id, at: door.state.time.steady) { operations.append(operation) } else { repeated += 1 }
+                if memory.isNew(operation.id, at: door.state.time.steady) {
+                    operations.append(operation)
+                } else {
+                    repeated += 1
+                }
             }
             if let number = Self.ownDelivery(in: payload) { addresses.append(ReceiptAddress(delivery: number)) }
         }

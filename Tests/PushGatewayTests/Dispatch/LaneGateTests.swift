@@ -156,16 +156,16 @@ struct LaneLimitTests {
     @Test("A full list of recipients takes many more at no greater cost")
     func manyRecipients() {
         let pauses = Box(RecipientPauses())
-        for number in 0..<100_000 {
+        for number in 0..<18_000 {
             let until = now.addingTimeInterval(Double(1_000_000 + number))
             pauses { $0.pause(.topic("t\(number)"), until: until, at: now) }
         }
-        #expect(pauses({ $0.pause(of: .topic("t89999"), at: now) }) == nil, "those that end first go")
-        #expect(pauses({ $0.pause(of: .topic("t90000"), at: now) }) != nil)
-        for _ in 0..<50_000 { pauses { $0.pause(.topic("t99999"), until: now.addingTimeInterval(2e6), at: now) } }
-        #expect(pauses({ $0.pause(of: .topic("t90000"), at: now) }) != nil, "the same one again takes no place")
+        #expect(pauses({ $0.pause(of: .topic("t7999"), at: now) }) == nil, "those that end first go")
+        #expect(pauses({ $0.pause(of: .topic("t8000"), at: now) }) != nil)
+        for _ in 0..<50_000 { pauses { $0.pause(.topic("t17999"), until: now.addingTimeInterval(2e6), at: now) } }
+        #expect(pauses({ $0.pause(of: .topic("t8000"), at: now) }) != nil, "the same one again takes no place")
         #expect(
-            pauses.value.longest(3, at: now).map(\.recipient) == [.topic("t99999"), .topic("t99998"), .topic("t99997")]
+            pauses.value.longest(3, at: now).map(\.recipient) == [.topic("t17999"), .topic("t17998"), .topic("t17997")]
         )
     }
 

@@ -134,15 +134,15 @@ struct ArchivedDelivery: Equatable {
         let texts = recipient.count + plan.count + row.caller.utf8.count + row.content.count + (story?.count ?? 0)
         bytes.reserveCapacity(96 + texts)
         for number in [id, flow, state.code, row.expires, row.accepted, row.scheduled ?? none] {
-            append(number, to: &bytes)
+            bytes.pack(number)
         }
         let digits = HexDigits.start(in: recipient)
-        append(Int64(digits), to: &bytes)
-        append(Int64(recipient.count), to: &bytes)
-        append(Int64(plan.count), to: &bytes)
-        append(Int64(row.caller.utf8.count), to: &bytes)
-        append(Int64(row.content.count), to: &bytes)
-        append(story.map { Int64($0.count) } ?? none, to: &bytes)
+        bytes.pack(Int64(digits))
+        bytes.pack(Int64(recipient.count))
+        bytes.pack(Int64(plan.count))
+        bytes.pack(Int64(row.caller.utf8.count))
+        bytes.pack(Int64(row.content.count))
+        bytes.pack(story.map { Int64($0.count) } ?? none)
         bytes.append(contentsOf: recipient[..<digits])
         HexDigits.pack(recipient[digits...], to: &bytes)
         bytes.append(contentsOf: plan)
@@ -152,15 +152,11 @@ struct ArchivedDelivery: Equatable {
         return bytes
     }
 
-    private static func append(_ number: Int64, to bytes: inout [UInt8]) {
-        withUnsafeBytes(of: number.littleEndian) { bytes.append(contentsOf: $0) }
-    }
-
     /// The delivery of a number in a block; nil when it is not there, or the block is damaged.
     static func find(_ id: Int64, in block: [UInt8]) -> ArchivedDelivery? {
         for record in EventPacking.unpack(block) {
             var input = record[...]
-            if number(&input) == id { return ArchivedDelivery(record) }
+            if input.unpackNumber() == id { return ArchivedDelivery(record) }
         }
         return nil
     }
@@ -169,7 +165,7 @@ struct ArchivedDelivery: Equatable {
     static func numbers(in block: [UInt8]) -> [Int64] {
         EventPacking.unpack(block).compactMap { record in
             var input = record[...]
-            return number(&input)
+            return input.unpackNumber()
         }
     }
 
@@ -178,37 +174,25 @@ struct ArchivedDelivery: Equatable {
         var input = record[...]
         var numbers: [Int64] = []
         for _ in 0..<12 {
-            guard let number = Self.number(&input) else { return nil }
+            guard let number = input.unpackNumber() else { return nil }
             numbers.append(number)
         }
         guard let state = DeliveryState(code: numbers[2]) else { return nil }
         (id, flow, self.state, expires, accepted) = (numbers[0], numbers[1], state, numbers[3], numbers[4])
         scheduled = numbers[5] == Self.none ? nil : numbers[5]
         let (digits, whole) = (numbers[6], numbers[7])
-        guard digits >= 0, digits <= whole, let head = Self.text(digits, &input),
-            let tail = Self.text((whole - digits) / 2, &input), let plan = Self.text(numbers[8], &input),
-            let caller = Self.text(numbers[9], &input), let content = Self.text(numbers[10], &input)
+        guard digits >= 0, digits <= whole, let head = input.unpackText(digits),
+            let tail = input.unpackText((whole - digits) / 2), let plan = input.unpackText(numbers[8]),
+            let caller = input.unpackText(numbers[9]), let content = input.unpackText(numbers[10])
         else { return nil }
         recipient = head + HexDigits.unpack(tail)
         (self.plan, self.caller, self.content) = (plan, caller, content)
         if numbers[11] == Self.none {
             story = nil
         } else {
-            guard let text = Self.text(numbers[11], &input) else { return nil }
+            guard let text = input.unpackText(numbers[11]) else { return nil }
             story = text
         }
-    }
-
-    private static func number(_ input: inout ArraySlice<UInt8>) -> Int64? {
-        guard input.count >= 8 else { return nil }
-        defer { input = input.dropFirst(8) }
-        return input.prefix(8).reversed().reduce(0) { $0 << 8 | Int64($1) }
-    }
-
-    private static func text(_ length: Int64, _ input: inout ArraySlice<UInt8>) -> [UInt8]? {
-        guard length >= 0, length <= Int64(input.count) else { return nil }
-        defer { input = input.dropFirst(Int(length)) }
-        return Array(input.prefix(Int(length)))
     }
 }
 

@@ -154,25 +154,21 @@ enum ArrivalPacking {
         plan: [UInt8],
         to bytes: inout [UInt8]
     ) {
-        append(entry.id, to: &bytes)
-        append(entry.flow.number, to: &bytes)
-        append(entry.due, to: &bytes)
-        append(row.expires, to: &bytes)
-        append(row.accepted, to: &bytes)
-        append(row.scheduled ?? none, to: &bytes)
+        bytes.pack(entry.id)
+        bytes.pack(entry.flow.number)
+        bytes.pack(entry.due)
+        bytes.pack(row.expires)
+        bytes.pack(row.accepted)
+        bytes.pack(row.scheduled ?? none)
         append(recipient, to: &bytes)
         append(plan, to: &bytes)
-        append(Int64(row.caller.utf8.count), to: &bytes)
+        bytes.pack(Int64(row.caller.utf8.count))
         bytes.append(contentsOf: row.caller.utf8)
         append(row.content, to: &bytes)
     }
 
-    private static func append(_ number: Int64, to bytes: inout [UInt8]) {
-        withUnsafeBytes(of: number.littleEndian) { bytes.append(contentsOf: $0) }
-    }
-
     private static func append(_ text: [UInt8], to bytes: inout [UInt8]) {
-        append(Int64(text.count), to: &bytes)
+        bytes.pack(Int64(text.count))
         bytes.append(contentsOf: text)
     }
 
@@ -181,8 +177,9 @@ enum ArrivalPacking {
         var deliveries: [Delivery] = []
         var input = bytes[...]
         while !input.isEmpty {
-            guard let id = number(&input), let lane = number(&input), let due = number(&input),
-                let expires = number(&input), let accepted = number(&input), let scheduled = number(&input),
+            guard let id = input.unpackNumber(), let lane = input.unpackNumber(), let due = input.unpackNumber(),
+                let expires = input.unpackNumber(), let accepted = input.unpackNumber(),
+                let scheduled = input.unpackNumber(),
                 let recipient = text(&input), let plan = text(&input), let caller = text(&input),
                 let content = text(&input)
             else { return nil }
@@ -204,15 +201,7 @@ enum ArrivalPacking {
         return deliveries
     }
 
-    private static func number(_ input: inout ArraySlice<UInt8>) -> Int64? {
-        guard input.count >= 8 else { return nil }
-        defer { input = input.dropFirst(8) }
-        return input.prefix(8).reversed().reduce(0) { $0 << 8 | Int64($1) }
-    }
-
     private static func text(_ input: inout ArraySlice<UInt8>) -> [UInt8]? {
-        guard let length = number(&input), length >= 0, length <= input.count else { return nil }
-        defer { input = input.dropFirst(Int(length)) }
-        return Array(input.prefix(Int(length)))
+        input.unpackNumber().flatMap { input.unpackText($0) }
     }
 }

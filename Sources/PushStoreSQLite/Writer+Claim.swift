@@ -152,9 +152,7 @@ enum LeaseList {
     static func pack(_ deliveries: [Int64]) -> [UInt8] {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(deliveries.count * 8)
-        for number in deliveries {
-            withUnsafeBytes(of: number.littleEndian) { bytes.append(contentsOf: $0) }
-        }
+        for number in deliveries { bytes.pack(number) }
         return bytes
     }
 

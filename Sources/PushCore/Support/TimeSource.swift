@@ -38,12 +38,6 @@ extension TimeSource {
         return (now, before)
     }
 
-    /// How far the wall clock is ahead of the steady one; negative when it was set back.
-    public var wallOffset: Duration {
-        let (wall, steady) = reading
-        return .seconds(wall.timeIntervalSince(steady))
-    }
-
     /// The time of day that a steady time has, as the wall clock stands now.
     public func wall(_ steady: Date) -> Date {
         let now = reading

@@ -13,7 +13,6 @@ import argparse
 import json
 import socket
 import statistics
-import subprocess
 import sys
 import tempfile
 import threading
@@ -26,22 +25,14 @@ from rig import KEY_ID, TEAM_ID, TOPIC, Rig  # noqa: E402
 NEVER_MS = 3_600_000
 BATCH = 1000
 TTL = 60
-RETENTIONS = ", retention: 60, event_retention: 60, idempotency_retention: 60"
+RETENTIONS = ", retention: 60, event_retention: 60"
 REST = 180  # Seconds for everything accepted to end, once nothing more is posted.
 
 
 def hanging(port):
     return (f"  hangs: {{ kind: apns, team_id: {TEAM_ID}, key_id: {KEY_ID}, key_file: AuthKey.p8, topic: {TOPIC}, "
             f"environment: production, base_url: 'https://127.0.0.1:{port}', ca_file: ca.pem }}\n"
-            "queue: { default_ttl: 120, first_retry: 1, max_retry: 5 }\n")
-
-
-def retentions(chapar, folder):
-    """All retentions, as far as the binary knows them: an older one has a single key."""
-    config = Path(folder) / "retentions.yaml"
-    config.write_text(f"store: {{ kind: sqlite, path: ./x.db{RETENTIONS} }}\n")
-    said = subprocess.run([chapar, "check", "--config", str(config)], capture_output=True, text=True).stderr
-    return ", retention: 60" if "retention: unknown key" in said else RETENTIONS
+            "queue: { default_ttl: 120, first_retry: 1, max_retry: 5, idempotency_window: 60 }\n")
 
 
 class DeafReader:
@@ -111,9 +102,8 @@ def main():
     arguments = parser.parse_args()
     minutes = []
     with tempfile.TemporaryDirectory(prefix="chapar-bench-") as folder, Rig(folder, arguments.chapar) as rig:
-        store = retentions(arguments.chapar, folder)
         with rig.responder(by_token=True) as platform, rig.responder(NEVER_MS) as never, \
-                rig.gateway(platform.port, extra=hanging(never.port), store=store) as gateway:
+                rig.gateway(platform.port, extra=hanging(never.port), store=RETENTIONS) as gateway:
             reader = DeafReader(gateway)
             watch = Watch(gateway)
             watch.start()

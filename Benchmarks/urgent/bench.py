@@ -47,7 +47,7 @@ def measure(rig, chapar, waiting, rate, messages):
     with rig.responder(by_token=True) as responder, \
             rig.gateway(responder.port, extra=keys, backend=f", rate_limit: {rate}", chapar=chapar) as gateway:
         for start in range(0, waiting, BATCH):
-            batch = [notification(start + n) for n in range(BATCH)]
+            batch = [notification(start + n, priority="normal") for n in range(BATCH)]
             gateway.post("/v1/notifications/batch", {"notifications": batch}, **bulk)
         sent = {}
         for number in range(messages):

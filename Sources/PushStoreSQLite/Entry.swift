@@ -106,6 +106,7 @@ final class Entry {
             id: id,
             head: head,
             recipient: recipient,
+            caller: flow.caller,
             step: step,
             attempts: attempts,
             story: story,

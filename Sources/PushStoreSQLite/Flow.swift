@@ -97,6 +97,15 @@ final class Flow {
         keep(entry, now: now)
     }
 
+    /// Whether a delivery with this key would stay on disk, since others that are there come before it.
+    func comesAfterDisk(_ key: DueKey) -> Bool { frontier.map { $0 < key } ?? false }
+
+    /// Counts a delivery that waits on disk from now on.
+    func add(onDisk key: DueKey) {
+        waiting += 1
+        frontier = frontier.map { min($0, key) } ?? key
+    }
+
     /// Takes up a delivery that only disk knew of, and that nothing on disk precedes.
     func load(_ entry: Entry, now: Int64) { put(entry, now: now) }
 

@@ -6,6 +6,8 @@ struct Journal {
     enum Effect {
         /// A new delivery waits.
         case added(Entry)
+        /// A new delivery waits on disk, and nothing of it in memory.
+        case stored(Flow, DueKey)
         /// A claim ended for good.
         case ended(Entry)
         /// A claim ended and the delivery waits again, in the form of the second entry.

@@ -25,7 +25,7 @@ final class ReceiptTables {
         findAny = try statement("SELECT delivery FROM awaited WHERE message = ?1 ORDER BY delivery LIMIT 1")
         row = try statement(
             """
-            SELECT d.state, coalesce(d.head, d.id), d.recipient, d.story FROM deliveries d
+            SELECT d.state, coalesce(d.head, d.id), d.recipient, d.story, f.caller FROM deliveries d
             JOIN flows f ON f.number = d.lane WHERE d.id = ?1 AND d.state > 0 AND (f.backend = ?2 OR ?2 = '')
             """
         )
@@ -150,6 +150,7 @@ final class ReceiptTables {
             id: id,
             notificationID: NotificationID(rawValue: row.integer(1)),
             recipient: recipient,
+            caller: row.text(4),
             state: state
         )
         return (delivery, story)

@@ -81,7 +81,15 @@ extension Writer {
             )
         )
         let isClaimed = entry.lease != nil
-        bindDelivery(sql.insertHead, entry, expires: arrival.row.expires, mark: isClaimed ? Schema.handedOut : 0)
+        bindDelivery(
+            sql.insertHead,
+            entry.id,
+            entry.flow,
+            due: entry.due,
+            expires: arrival.row.expires,
+            mark: isClaimed ? Schema.handedOut : 0,
+            collapse: entry.collapse
+        )
         try runHead(sql.insertHead, arrival.row.content)
         if !isClaimed { journal.newExpiry = min(journal.newExpiry, arrival.row.expires) }
         hasRow(entry, arrival)

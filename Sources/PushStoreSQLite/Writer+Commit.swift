@@ -10,6 +10,7 @@ extension Writer {
         for effect in journal.effects {
             switch effect {
             case .added(let entry): entry.flow.add(entry, now: now)
+            case .stored(let flow, let key): flow.add(onDisk: key)
             case .ended(let entry): book.settle(entry, now: now)
             case .returned(let old, let new):
                 book.settle(old, now: now)

@@ -67,7 +67,10 @@ extension Writer {
         guard !new.pointee.recipients.isEmpty else {
             throw .failed("the notification \(new.pointee.id) has no recipient")
         }
-        let first = try way(of: new, 0)
+        let flow = try flow(of: new, 0)
+        let isSimple = new.pointee.recipients.count == 1 && new.pointee.collapseID == nil
+        if isSimple, try insertBehind(flow, new) { return flow }
+        let first = (head: head(of: new, 0), flow: flow)
         /// The ways of the recipients that have another plan than the first one; empty for nearly every notification.
         var others: [Way?] =
             new.pointee.planOf.isEmpty ? [] : Array(repeating: nil, count: new.pointee.otherPlans.count + 1)
@@ -76,27 +79,21 @@ extension Writer {
         let scheduled = new.pointee.dueAt?.millisecondsSince1970
         let expires = new.pointee.expiresAt.millisecondsSince1970
         let due = max(scheduled ?? accepted, 0)
-        let isSimple = new.pointee.recipients.count == 1 && new.pointee.collapseID == nil
         let contentBytes = new.pointee.content.count
         let stays = isSimple && staysInMemory(first.flow, due: due, bytes: contentBytes)
         if !stays {
-            bindShared(
-                SharedColumns(
-                    count: new.pointee.recipients.count,
-                    accepted: accepted,
-                    scheduled: scheduled,
-                    plan: new.pointee.plan(ofRecipient: 0),
-                    caller: new.pointee.caller,
-                    collapseID: new.pointee.collapseID
-                )
-            )
+            bindShared(of: new, accepted: accepted, scheduled: scheduled)
         }
         for (place, recipient) in new.pointee.recipients.enumerated() {
             let id = new.pointee.id.rawValue + Int64(place)
             var way = first
             if !others.isEmpty, new.pointee.planOf[place] != new.pointee.planOf[0] {
                 let number = Int(new.pointee.planOf[place])
-                if let known = others[number] { way = known } else { way = try self.way(of: new, place) }
+                if let known = others[number] {
+                    way = known
+                } else {
+                    way = (head(of: new, place), try self.flow(of: new, place))
+                }
                 others[number] = way
             }
             let (head, flow) = way
@@ -128,11 +125,11 @@ extension Writer {
                 )
                 keep(entry, row)
             } else if place == 0 {
-                bindDelivery(sql.insertHead, entry, expires: expires, mark: mark)
+                bindDelivery(sql.insertHead, id, flow, due: due, expires: expires, mark: mark, collapse: collapse)
                 try runHead(sql.insertHead, new.pointee.content)
             } else {
                 let statement = sql.insertChild
-                bindDelivery(statement, entry, expires: expires, mark: mark)
+                bindDelivery(statement, id, flow, due: due, expires: expires, mark: mark, collapse: collapse)
                 statement.bind(8, new.pointee.id.rawValue)
                 statement.bind(9, accepted)
                 if !others.isEmpty { statement.bind(11, head === first.head ? nil : head.plan.storedForm) }
@@ -140,29 +137,55 @@ extension Writer {
             }
             if !isGiven { journal.effects.append(.added(entry)) }
         }
+        note(new, expires: expires)
+        return first.flow
+    }
+
+    /// Stores the one delivery of a notification that comes after others which are on disk only, so that nothing of it stays in
+    /// memory; false, and nothing is done, where it is another case.
+    private func insertBehind(_ flow: Flow, _ new: UnsafePointer<NewNotification>) throws(StoreError) -> Bool {
+        let accepted = new.pointee.acceptedAt.millisecondsSince1970
+        let scheduled = new.pointee.dueAt?.millisecondsSince1970
+        let key = DueKey(due: max(scheduled ?? accepted, 0), id: new.pointee.id.rawValue)
+        guard flow.comesAfterDisk(key) else { return false }
+        let expires = new.pointee.expiresAt.millisecondsSince1970
+        bindShared(of: new, accepted: accepted, scheduled: scheduled)
+        bindDelivery(sql.insertHead, key.id, flow, due: key.due, expires: expires, mark: 0, collapse: nil)
+        recipientText.removeAll(keepingCapacity: true)
+        new.pointee.recipients[0].appendStoredForm(to: &recipientText)
+        try runHead(sql.insertHead, new.pointee.content)
+        journal.effects.append(.stored(flow, key))
+        note(new, expires: expires)
+        return true
+    }
+
+    /// Notes what a new notification means for others.
+    private func note(_ new: UnsafePointer<NewNotification>, expires: Int64) {
         journal.added += new.pointee.recipients.count
         journal.newExpiry = min(journal.newExpiry, expires)
         journal.events.append(new.pointee.event)
-        return first.flow
     }
 
     /// What a delivery shares with those that have the same plan, and the flow it begins in.
     private typealias Way = (head: DeliveryHead, flow: Flow)
 
-    private func way(of new: UnsafePointer<NewNotification>, _ place: Int) throws(StoreError) -> Way {
+    private func head(of new: UnsafePointer<NewNotification>, _ place: Int) -> DeliveryHead {
+        DeliveryHead(
+            id: new.pointee.id,
+            content: .decoded(new.pointee.notification),
+            plan: new.pointee.planOf.isEmpty ? new.pointee.plan : new.pointee.plan(ofRecipient: place),
+            acceptedAt: new.pointee.acceptedAt,
+            expiresAt: new.pointee.expiresAt
+        )
+    }
+
+    private func flow(of new: UnsafePointer<NewNotification>, _ place: Int) throws(StoreError) -> Flow {
         let plan = new.pointee.planOf.isEmpty ? new.pointee.plan : new.pointee.plan(ofRecipient: place)
         guard let backend = plan.backends.first else {
             throw .failed("the notification \(new.pointee.id) has no backend")
         }
-        let head = DeliveryHead(
-            id: new.pointee.id,
-            content: .decoded(new.pointee.notification),
-            plan: plan,
-            acceptedAt: new.pointee.acceptedAt,
-            expiresAt: new.pointee.expiresAt
-        )
         let isUrgent = new.pointee.notification.priority == .high
-        return (head, book.flow(of: backend, isUrgent: isUrgent, caller: new.pointee.caller))
+        return book.flow(of: backend, isUrgent: isUrgent, caller: new.pointee.caller)
     }
 
     /// What the row of a notification's number has for all of its deliveries, but for the content.
@@ -173,6 +196,19 @@ extension Writer {
         var plan: DeliveryPlan
         var caller: String
         var collapseID: String?
+    }
+
+    private func bindShared(of new: UnsafePointer<NewNotification>, accepted: Int64, scheduled: Int64?) {
+        bindShared(
+            SharedColumns(
+                count: new.pointee.recipients.count,
+                accepted: accepted,
+                scheduled: scheduled,
+                plan: new.pointee.planOf.isEmpty ? new.pointee.plan : new.pointee.plan(ofRecipient: 0),
+                caller: new.pointee.caller,
+                collapseID: new.pointee.collapseID
+            )
+        )
     }
 
     /// Binds what stays the same for many notifications only when it changes.
@@ -196,13 +232,21 @@ extension Writer {
     }
 
     /// Binds what every row has.
-    func bindDelivery(_ statement: SQLStatement, _ entry: Entry, expires: Int64, mark: Int64) {
-        statement.bind(1, entry.id)
-        statement.bind(2, entry.flow.number)
-        statement.bind(3, entry.due)
+    func bindDelivery(
+        _ statement: SQLStatement,
+        _ id: Int64,
+        _ flow: Flow,
+        due: Int64,
+        expires: Int64,
+        mark: Int64,
+        collapse: Int64?
+    ) {
+        statement.bind(1, id)
+        statement.bind(2, flow.number)
+        statement.bind(3, due)
         statement.bind(4, expires)
         statement.bind(5, mark)
-        statement.bind(6, entry.collapse)
+        statement.bind(6, collapse)
     }
 
     func runHead(_ statement: SQLStatement, _ content: [UInt8]) throws(StoreError) {

@@ -57,7 +57,7 @@ struct FailedReloadTests {
                 transport: transport,
                 logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
             )
-            _ = try? await bench.reload(file.path)
+            try? await bench.reload(file.path) { _ in }
         }
         return transport.counts.withLock { $0 }
     }

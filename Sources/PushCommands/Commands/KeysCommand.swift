@@ -1,5 +1,4 @@
 import ArgumentParser
-import Crypto
 import Foundation
 import PushCore
 import PushGateway
@@ -10,8 +9,8 @@ import PushGateway
 struct KeysCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "keys",
-        abstract: "Make, list and revoke the API keys of a configuration.",
-        subcommands: [Create.self, List.self, Revoke.self]
+        abstract: "Make, list, rotate and revoke the API keys of a configuration.",
+        subcommands: [Create.self, List.self, Rotate.self, Retire.self, Revoke.self]
     )
 
     /// `chapar keys create`: makes a key.
@@ -27,7 +26,10 @@ struct KeysCommand: AsyncParsableCommand {
         @Option(help: "A name for logs: letters, digits, - and _.")
         var name: String
 
-        @Option(name: .customLong("scope"), help: "What it may be used for: send, devices, read, admin. Repeat it.")
+        @Option(
+            name: .customLong("scope"),
+            help: "What it may be used for: send, devices, read, metrics, admin. Repeat it."
+        )
         var scopes: [Scope] = [.send, .read]
 
         @Option(help: "Write the key to this new file (mode 600) instead of printing it.", completion: .file())
@@ -42,16 +44,14 @@ struct KeysCommand: AsyncParsableCommand {
         }
 
         func run() async throws {
-            var random = SystemRandomNumberGenerator()
-            let bytes = (0..<32).map { _ in UInt8.random(in: .min ... .max, using: &random) }
-            let key = "chp_" + Data(bytes).base64URL
-            let hash = "sha256:" + SHA256.hash(data: Data(key.utf8)).map { String(format: "%02x", $0) }.joined()
+            let new = NewAPIKey()
+            let key = new.key.reveal()
             if let keyFile { try SecretFile.write(key + "\n", to: keyFile) }
             let words = scopes.map(\.rawValue)
-            let line = "- { name: \(name), hash: \"\(hash)\", scopes: [\(words.joined(separator: ", "))] }"
+            let line = new.line(name: name, scopes: words)
             if form.isJSON {
                 Shell.print([
-                    "name": .string(name), "key": keyFile == nil ? .string(key) : .null, "hash": .string(hash),
+                    "name": .string(name), "key": keyFile == nil ? .string(key) : .null, "hash": .string(new.hash),
                     "scopes": .array(words.map { .string($0) }), "line": .string(line),
                 ])
                 return
@@ -76,19 +76,93 @@ struct KeysCommand: AsyncParsableCommand {
             if form.isJSON {
                 for key in keys {
                     Shell.print([
-                        "name": .string(key.name), "hash": .string("sha256:" + key.sha256),
+                        "name": .string(key.name), "hash": .array(key.hashes.map { .string("sha256:" + $0) }),
                         "scopes": .array(key.scopes.map(\.rawValue).sorted().map { .string($0) }),
                     ])
                 }
                 return
             }
-            var table = TextTable("NAME", "SCOPES", "HASH")
+            var table = TextTable("NAME", "SCOPES", "BACKENDS", "NOT AFTER", "HASH")
             for key in keys {
                 let scopes = key.scopes.map(\.rawValue).sorted().joined(separator: ",")
-                table.add(key.name, scopes, "sha256:\(key.sha256.prefix(8))…")
+                table.add(
+                    key.name,
+                    scopes,
+                    key.backends?.sorted().joined(separator: ",") ?? "all",
+                    key.notAfter.map(RFC3339.string) ?? "",
+                    key.hashes.map { "sha256:\($0.prefix(8))…" }.joined(separator: " ")
+                )
             }
             keys.isEmpty
                 ? Shell.complain("\(file.path) has no keys: the gateway listens on loopback only.") : table.print()
+        }
+    }
+
+    /// `chapar keys rotate`: gives a key a new value beside the one in use, so that callers change over without a gap.
+    struct Rotate: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "rotate",
+            abstract: "Give a key a new value; the one in use opens as well, until you retire it.",
+            discussion: """
+                Changes the key's hash in the configuration file to a list of both, and nothing else in it. Then reload (kill -HUP), \
+                give callers the new value, and look with "chapar keys list" and GET /v1/keys before you run "chapar keys retire".
+                """
+        )
+
+        @Argument(help: "The key's name.")
+        var name: String
+
+        @Option(help: "Write the key to this new file (mode 600) instead of printing it.", completion: .file())
+        var keyFile: String?
+
+        @OptionGroup var file: ConfigOption
+        @OptionGroup var form: OutputForm
+
+        func run() async throws {
+            let old = try KeysCommand.key(name, in: file).hashes
+            let new = NewAPIKey()
+            var text = try ConfigurationFile(file.path)
+            try text.replace(hashes: old, with: [String(new.hash.dropFirst(7)), old[0]])
+            if let keyFile { try SecretFile.write(new.key.reveal() + "\n", to: keyFile) }
+            try text.write()
+            if form.isJSON {
+                Shell.print([
+                    "name": .string(name), "key": keyFile == nil ? .string(new.key.reveal()) : .null,
+                    "hash": .string(new.hash), "file": .string(file.path),
+                ])
+                return
+            }
+            Shell.print("New key, shown this once: \(keyFile.map { "written to \($0)" } ?? new.key.reveal())")
+            Shell.print(
+                "\(file.path) has both now. Reload: kill -HUP <pid of serve>; in the end: chapar keys retire \(name)"
+            )
+        }
+    }
+
+    /// `chapar keys retire`: ends a rotation.
+    struct Retire: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "retire",
+            abstract: "End a key's rotation: only its newest value opens from the next reload on."
+        )
+
+        @Argument(help: "The key's name.")
+        var name: String
+
+        @OptionGroup var file: ConfigOption
+        @OptionGroup var form: OutputForm
+
+        func run() async throws {
+            let hashes = try KeysCommand.key(name, in: file).hashes
+            guard hashes.count > 1 else { throw CommandFailure("the key \"\(name)\" has one value only") }
+            var text = try ConfigurationFile(file.path)
+            try text.replace(hashes: hashes, with: [hashes[0]])
+            try text.write()
+            if form.isJSON {
+                Shell.print(["name": .string(name), "retired": .integer(Int64(hashes.count - 1))])
+            } else {
+                Shell.print("\(file.path) has the newest value only. Reload: kill -HUP <pid of serve>")
+            }
         }
     }
 
@@ -113,11 +187,7 @@ struct KeysCommand: AsyncParsableCommand {
             let entry = loaded.settings.first {
                 $0.path.hasPrefix("auth.api_keys[") && $0.path.hasSuffix(".name") && $0.value == name
             }
-            guard let entry else {
-                let names = loaded.configuration.apiKeys.map(\.name)
-                let hint = Suggestion.nearest(to: name, among: names).map { " Did you mean \"\($0)\"?" } ?? ""
-                throw CommandFailure("\(file.path) has no key \"\(name)\".\(hint)")
-            }
+            guard let entry else { throw KeysCommand.unknown(name, loaded, file) }
             let place = "\(entry.origin.file):\(entry.origin.line)"
             if form.isJSON {
                 Shell.print([
@@ -134,14 +204,21 @@ struct KeysCommand: AsyncParsableCommand {
 
     /// A scope on the command line.
     enum Scope: String, ExpressibleByArgument, CaseIterable {
-        case send, devices, read, admin
+        case send, devices, read, metrics, admin
     }
-}
 
-extension Data {
-    /// Base 64 for addresses and headers (RFC 4648, section 5), without padding.
-    fileprivate var base64URL: String {
-        base64EncodedString().replacingOccurrences(of: "+", with: "-").replacingOccurrences(of: "/", with: "_")
-            .replacingOccurrences(of: "=", with: "")
+    /// The key of a name in a configuration.
+    private static func key(_ name: String, in file: ConfigOption) throws -> GatewayConfiguration.APIKey {
+        let loaded = try file.load()
+        guard let key = loaded.configuration.apiKeys.first(where: { $0.name == name }) else {
+            throw unknown(name, loaded, file)
+        }
+        return key
+    }
+
+    private static func unknown(_ name: String, _ loaded: LoadedConfiguration, _ file: ConfigOption) -> CommandFailure {
+        let names = loaded.configuration.apiKeys.map(\.name)
+        let hint = Suggestion.nearest(to: name, among: names).map { " Did you mean \"\($0)\"?" } ?? ""
+        return CommandFailure("\(file.path) has no key \"\(name)\".\(hint)")
     }
 }

@@ -21,10 +21,16 @@ struct ServeCommand: AsyncParsableCommand {
             """
     )
 
+    @Flag(
+        help: "Make a first API key, with the scope admin: prints it once and adds its hash to the configuration file."
+    )
+    var makeKey = false
+
     @OptionGroup var file: ConfigOption
 
     func run() async throws {
         Allocator.settle()
+        if makeKey { try FirstKey.make(in: file) }
         let log = LogOutput.Settings()
         let logger = log.logger()
         // Trapped before anything starts, so that no signal falls into the default, which would be the end.
@@ -94,7 +100,9 @@ private final class ListeningAddress: Sendable {
             metadata: ["url": "http://\(name):\(port)", "port": "\(port)", "pid": "\(getpid())"]
         )
         if isOpen.withLock({ $0 }) {
-            logger.notice("no API keys: whoever can reach this loopback address may send")
+            logger.notice(
+                "no API keys: whoever is on this machine may send, and nobody else; make one with chapar serve --make-key"
+            )
         }
     }
 }

@@ -65,16 +65,18 @@ struct GatewayAssembly: Sendable {
     /// Reads the file again and puts it in force; with any mistake in it everything stays as it is, and each is logged.
     func reload() async {
         do {
-            let loaded = try await bench.reload(path)
-            warnOfRestart(loaded.configuration)
-            log.replace(loaded.configuration.log)
-            gateway.reload(
-                GatewaySnapshot(
-                    configuration: loaded.configuration,
-                    backends: loaded.backends,
-                    modules: loaded.modules
+            try await bench.reload(path) { (loaded) throws(ConfigurationError) in
+                let old = configuration
+                try gateway.reload(
+                    GatewaySnapshot(
+                        configuration: loaded.configuration,
+                        backends: loaded.backends,
+                        modules: loaded.modules
+                    )
                 )
-            )
+                log.replace(loaded.configuration.log)
+                warnOfRestart(from: old, to: loaded.configuration)
+            }
         } catch {
             for issue in error.issues {
                 logger.error("the new configuration is wrong", metadata: ["issue": "\(issue)"])
@@ -84,8 +86,7 @@ struct GatewayAssembly: Sendable {
     }
 
     /// Says which changes of the new configuration only a restart puts in force.
-    private func warnOfRestart(_ new: GatewayConfiguration) {
-        let old = configuration
+    private func warnOfRestart(from old: GatewayConfiguration, to new: GatewayConfiguration) {
         var sections: [String] = []
         if old.server != new.server { sections.append("server") }
         if old.store != new.store { sections.append("store") }

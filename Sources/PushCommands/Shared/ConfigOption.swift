@@ -71,11 +71,15 @@ struct Workbench {
     /// Reads a configuration file and builds its backends.
     func load(_ path: String) throws(ConfigurationError) -> LoadedConfiguration { try load(path, transport) }
 
-    /// Reads a configuration file and builds its backends; with a mistake in the file nothing that was built stays.
-    func reload(_ path: String) async throws(ConfigurationError) -> LoadedConfiguration {
+    /// Reads a configuration file, builds its backends and hands them to `install`; of what is refused, there or for a
+    /// mistake in the file, nothing that was built stays.
+    func reload(
+        _ path: String,
+        install: (LoadedConfiguration) throws(ConfigurationError) -> Void
+    ) async throws(ConfigurationError) {
         let made = PoolTally(transport)
         do throws(ConfigurationError) {
-            return try load(path, made)
+            try install(try load(path, made))
         } catch {
             await made.shutdown(grace: .zero)
             throw error

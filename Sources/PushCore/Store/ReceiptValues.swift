@@ -57,14 +57,23 @@ public struct ReceivedDelivery: Sendable, Hashable {
     public var notificationID: NotificationID
     /// Who got it.
     public var recipient: Recipient
+    /// Who sent it: the API key's name, empty without one.
+    public var caller: String
     /// Where it stands after the receipt.
     public var state: DeliveryState
 
     /// Makes a value.
-    public init(id: Int64, notificationID: NotificationID, recipient: Recipient, state: DeliveryState) {
+    public init(
+        id: Int64,
+        notificationID: NotificationID,
+        recipient: Recipient,
+        caller: String = "",
+        state: DeliveryState
+    ) {
         self.id = id
         self.notificationID = notificationID
         self.recipient = recipient
+        self.caller = caller
         self.state = state
     }
 }

@@ -157,6 +157,8 @@ public struct ClaimedDelivery: Sendable {
     public var head: DeliveryHead
     /// Who gets it.
     public var recipient: Recipient
+    /// Who sent it: the API key's name, empty without one.
+    public var caller: String
     /// The place in the plan it has reached.
     public var step: Int
     /// How many attempts were made.
@@ -196,6 +198,7 @@ public struct ClaimedDelivery: Sendable {
         id: Int64,
         head: DeliveryHead,
         recipient: Recipient,
+        caller: String = "",
         step: Int = 0,
         attempts: Int = 0,
         story: [UInt8] = [],
@@ -207,6 +210,7 @@ public struct ClaimedDelivery: Sendable {
         self.id = id
         self.head = head
         self.recipient = recipient
+        self.caller = caller
         self.step = step
         self.attempts = attempts
         self.story = story
@@ -222,6 +226,7 @@ public struct ClaimedDelivery: Sendable {
         notificationID: NotificationID,
         content: Content,
         recipient: Recipient,
+        caller: String = "",
         plan: DeliveryPlan,
         step: Int = 0,
         attempts: Int = 0,
@@ -235,7 +240,7 @@ public struct ClaimedDelivery: Sendable {
             acceptedAt: acceptedAt,
             expiresAt: expiresAt
         )
-        self.init(id: id, head: head, recipient: recipient, step: step, attempts: attempts)
+        self.init(id: id, head: head, recipient: recipient, caller: caller, step: step, attempts: attempts)
     }
 }
 

@@ -1,3 +1,4 @@
+internal import Foundation
 internal import PushCore
 internal import Synchronization
 
@@ -6,14 +7,16 @@ final class APISnapshot: Sendable {
     let gateway: GatewaySnapshot
     let keyring: Keyring
     let origins: OriginGuard
+    private let proxies: [PeerNetwork]
     /// The kinds that `overrides` may name.
     let kinds: [String]
     /// Which backends know what a device token looks like.
     let tokens: TokenCheck
 
-    init(_ gateway: GatewaySnapshot, knownKinds: [String]) {
+    init(_ gateway: GatewaySnapshot, knownKinds: [String], uses: KeyUses, at steady: Date) {
         self.gateway = gateway
-        keyring = Keyring(gateway.configuration.apiKeys)
+        keyring = Keyring(gateway.configuration, uses: uses, at: steady)
+        proxies = gateway.configuration.server.trustedProxies.compactMap(PeerNetwork.init)
         origins = OriginGuard(host: gateway.configuration.server.host)
         tokens = TokenCheck(gateway)
         var kinds = knownKinds
@@ -24,14 +27,34 @@ final class APISnapshot: Sendable {
     }
 
     var server: GatewayConfiguration.Server { gateway.configuration.server }
+    var limits: GatewayConfiguration.Limits { gateway.configuration.limits }
+
+    /// The most connections of one peer: what is configured, and never more than half of those of all requests.
+    var connectionsPerPeer: Int {
+        min(limits.connectionsPerPeer, (server.maximumRequests + Admission.maximumStreams) / 2)
+    }
+
+    /// Whether an address is that of a proxy whose word about its peers counts.
+    func isProxy(_ address: PeerAddress) -> Bool { proxies.contains { address.isWithin($0) } }
+
+    /// Who asks: the other end of the connection, or whom a trusted proxy names.
+    ///
+    /// Of the addresses in `X-Forwarded-For` it is the last that is no proxy's: what stands before that anybody may have written.
+    func peer(_ connected: PeerAddress, forwardedFor fields: [String]) -> PeerAddress {
+        guard !proxies.isEmpty, isProxy(connected) else { return connected }
+        for text in fields.reversed().lazy.flatMap({ $0.split(separator: ",").reversed() }) {
+            guard let address = PeerAddress(text) else { return connected }
+            if !isProxy(address) { return address }
+        }
+        return connected
+    }
+
     var queue: GatewayConfiguration.Queue { gateway.configuration.queue }
 
     /// Lets a request through, or says why not.
-    ///
-    /// The result is the name of its API key, empty without keys.
-    func admit(_ fields: CallerFields, _ access: Endpoint.Access) throws(Problem) -> String {
+    func admit(_ fields: CallerFields, _ access: Route.Access, at now: Date) throws(Problem) -> Caller {
         if access != .open, keyring.isEmpty { try origins.admit(fields) }
-        return try keyring.admit(fields.authorization, access)
+        return try keyring.admit(fields.authorization, access, at: now)
     }
 }
 
@@ -44,13 +67,15 @@ final class APISnapshots: Sendable {
     init(_ state: GatewayState, knownKinds: [String]) {
         self.state = state
         self.knownKinds = knownKinds
-        derived = Mutex(APISnapshot(state.snapshot, knownKinds: knownKinds))
+        derived = Mutex(APISnapshot(state.snapshot, knownKinds: knownKinds, uses: state.keyUses, at: state.time.steady))
     }
 
     var current: APISnapshot {
         let current = state.snapshot
         return derived.withLock { derived in
-            if derived.gateway !== current { derived = APISnapshot(current, knownKinds: knownKinds) }
+            if derived.gateway !== current {
+                derived = APISnapshot(current, knownKinds: knownKinds, uses: state.keyUses, at: state.time.steady)
+            }
             return derived
         }
     }

@@ -20,6 +20,7 @@ struct ClicksAPI: Sendable {
     /// Takes a click.
     func take(_ request: Request, _ name: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         try scope.allowParameters([])
+        try scope.caller.require(backend: String(name))
         let now = door.state.time.now
         let backends = scope.snapshot.gateway.backends
         guard let reader = backends.first(where: { $0.name == name })?.backend.clicks else {

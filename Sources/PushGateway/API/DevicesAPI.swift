@@ -25,7 +25,7 @@ struct DevicesAPI: Sendable {
         case .put: return try await put(id, request, scope)
         case .patch: return try await patch(id, request, scope)
         case .delete: return try await delete(id)
-        default: return try await show(id)
+        default: return try await show(id, scope)
         }
     }
 
@@ -59,7 +59,7 @@ struct DevicesAPI: Sendable {
             writer.beginArray()
             for device in page.devices {
                 writer.beginObject()
-                device.write(to: &writer)
+                device.write(to: &writer, for: scope.caller)
                 writer.endObject()
             }
             writer.endArray()
@@ -68,10 +68,10 @@ struct DevicesAPI: Sendable {
         }
     }
 
-    private func show(_ id: String) async throws(Problem) -> Response {
+    private func show(_ id: String, _ scope: RequestScope) async throws(Problem) -> Response {
         let device = try await store { (devices) throws(StoreError) in try await devices.device(id) }
         guard let device else { throw .unknownDevice(id) }
-        return Response.json { device.write(to: &$0) }
+        return Response.json { device.write(to: &$0, for: scope.caller) }
     }
 
     private func put(_ id: String, _ request: Request, _ scope: RequestScope) async throws(Problem) -> Response {
@@ -85,7 +85,7 @@ struct DevicesAPI: Sendable {
             try await devices.put([device], outbox: state.outbox)
         }
         guard let result = results.first else { throw Problem(.failed("the store gave no answer")) }
-        var response = Response.json(result.isNew ? .created : .ok) { result.device.write(to: &$0) }
+        var response = Response.json(result.isNew ? .created : .ok) { result.device.write(to: &$0, for: scope.caller) }
         if result.isNew { response.headers[.location] = "/v1/devices/\(id)" }
         return response
     }
@@ -98,7 +98,7 @@ struct DevicesAPI: Sendable {
             try await devices.patch(id, outbox: state.outbox) { change.apply(to: &$0, at: now) }
         }
         guard let device else { throw .unknownDevice(id) }
-        return Response.json { device.write(to: &$0) }
+        return Response.json { device.write(to: &$0, for: scope.caller) }
     }
 
     /// Looks whether attributes that join others are too many then.

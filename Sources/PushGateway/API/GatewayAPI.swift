@@ -2,6 +2,7 @@ public import Hummingbird
 internal import HummingbirdCore
 public import Logging
 internal import PushCore
+internal import Synchronization
 
 /// The gateway's front: everything that is asked over HTTP.
 ///
@@ -11,6 +12,7 @@ public struct GatewayAPI: Sendable {
     /// Answers requests; for servers and tests of one's own.
     public let responder: GatewayResponder
     private let server: GatewayConfiguration.Server
+    private let state: GatewayState
     private let logger: Logger
 
     /// Makes the front of a gateway.
@@ -39,6 +41,7 @@ public struct GatewayAPI: Sendable {
             logger: logger
         )
         server = state.snapshot.configuration.server
+        self.state = state
         self.logger = logger
     }
 
@@ -65,10 +68,21 @@ public struct GatewayAPI: Sendable {
                 address: .hostname(server.host, port: server.port),
                 backlog: 1024,
                 availableConnectionsDelegate: MaximumAvailableConnections(
-                    server.maximumRequests + Admission.maximumStreams
+                    FileDescriptors.connections(
+                        wanted: server.maximumRequests + Admission.maximumStreams,
+                        limit: FileDescriptors.limit
+                    )
                 )
             ),
-            onServerRunning: { channel in await onListening(channel.localAddress?.port ?? 0) },
+            onServerRunning: { [state, logger] channel in
+                if channel.localAddress?.isLoopback == false {
+                    state.isExposed.store(true, ordering: .relaxed)
+                    if state.snapshot.configuration.apiKeys.isEmpty {
+                        logger.error("no API keys: every request to this address is refused; see auth.api_keys")
+                    }
+                }
+                await onListening(channel.localAddress?.port ?? 0)
+            },
             logger: logger
         )
     }

@@ -3,12 +3,15 @@ internal import HTTPTypes
 internal import Logging
 internal import PushCore
 
-/// Nothing: requests are handled without Hummingbird's own context, which the hot path would pay for.
+/// Who sent a request: all that is needed of Hummingbird's own context.
 public struct GatewayRequestContext: InitializableFromSource {
-    init() {}
+    /// The other end of the connection.
+    let connected: PeerAddress
+
+    init(connected: PeerAddress = .local) { self.connected = connected }
 
     /// Makes it.
-    public init(source: ApplicationRequestContextSource) {}
+    public init(source: ApplicationRequestContextSource) { connected = PeerAddress(source.channel.remoteAddress) }
 }
 
 /// Answers every request of the API: finds the endpoint, checks who asks, bounds what is in progress, counts.
@@ -20,22 +23,10 @@ public final class GatewayResponder: HTTPResponder {
     private let metrics: GatewayMetrics
     private let logger: Logger
     private let admission = Admission()
-    private let notifications: NotificationsAPI
-    private let batches: BatchAPI
-    private let stories: StoryAPI
-    private let devices: DevicesAPI
-    private let deviceBatches: DeviceBatchAPI
-    private let subscriptions: SubscriptionAPI
-    private let deviceEvents: DeviceEventsAPI
-    private let switches: UserSwitchAPI
-    private let events: EventsAPI
-    private let operations: OperationsAPI
-    private let receipts: ReceiptsAPI
-    private let clicks: ClicksAPI
+    private let peers = Peers()
+    /// Everything the API answers to, but for what modules add.
+    let table: RouteTable
     private let modules: ModulesAPI
-    private let invalidations: InvalidationsAPI
-    private let goneBackends: GoneBackendsAPI
-    private let documents: StaticDocuments
     private let snapshots: APISnapshots
     /// The short way of requests that accept notifications.
     let intake: LoopIntake
@@ -51,35 +42,51 @@ public final class GatewayResponder: HTTPResponder {
         self.state = state
         self.metrics = metrics
         self.logger = logger
-        notifications = NotificationsAPI(state: state, metrics: metrics, admission: admission)
-        batches = BatchAPI(state: state, metrics: metrics, admission: admission)
-        stories = StoryAPI(state: state)
-        devices = DevicesAPI(state: state, admission: admission)
-        deviceBatches = DeviceBatchAPI(state: state, admission: admission)
+        snapshots = APISnapshots(state, knownKinds: knownKinds)
+        let notifications = NotificationsAPI(state: state, metrics: metrics, admission: admission)
+        let batches = BatchAPI(state: state, metrics: metrics, admission: admission)
         let door = TellingDoor(state: state, admission: admission)
-        subscriptions = SubscriptionAPI(door: door)
-        deviceEvents = DeviceEventsAPI(door: door)
-        switches = UserSwitchAPI(door: door)
-        events = EventsAPI(state: state, lanes: lanes, metrics: metrics, admission: admission, build: build)
-        operations = OperationsAPI(
+        let operations = OperationsAPI(
             state: state,
             lanes: lanes,
             metrics: metrics,
             admission: admission,
             build: build
         )
-        receipts = ReceiptsAPI(state: state, lanes: lanes, admission: admission, logger: logger)
-        clicks = ClicksAPI(door: door)
+        table = RouteTable(
+            Handlers(
+                notifications: notifications,
+                batches: batches,
+                stories: StoryAPI(state: state),
+                devices: DevicesAPI(state: state, admission: admission),
+                deviceBatches: DeviceBatchAPI(state: state, admission: admission),
+                subscriptions: SubscriptionAPI(door: door),
+                deviceEvents: DeviceEventsAPI(door: door),
+                switches: UserSwitchAPI(door: door),
+                events: EventsAPI(
+                    state: state,
+                    snapshots: snapshots,
+                    lanes: lanes,
+                    metrics: metrics,
+                    admission: admission,
+                    build: build
+                ),
+                operations: operations,
+                receipts: ReceiptsAPI(state: state, lanes: lanes, admission: admission, logger: logger),
+                clicks: ClicksAPI(door: door),
+                invalidations: InvalidationsAPI(state: state, lanes: lanes, admission: admission),
+                goneBackends: GoneBackendsAPI(state: state, lanes: lanes, admission: admission),
+                keys: KeysAPI(state: state)
+            ),
+            build: build
+        )
         modules = ModulesAPI(notifications: notifications)
-        invalidations = InvalidationsAPI(state: state, lanes: lanes, admission: admission)
-        goneBackends = GoneBackendsAPI(state: state, lanes: lanes, admission: admission)
-        documents = StaticDocuments(build: build)
-        snapshots = APISnapshots(state, knownKinds: knownKinds)
         intake = LoopIntake(
             state: state,
             snapshots: snapshots,
             metrics: metrics,
             admission: admission,
+            peers: peers,
             notifications: notifications,
             batches: batches,
             logger: logger
@@ -92,23 +99,26 @@ public final class GatewayResponder: HTTPResponder {
     /// Requests in progress and event streams that are open.
     var load: (requests: Int, streams: Int) { admission.load }
 
+    /// Peers with connections, and the most that one has.
+    var peerLoad: (peers: Int, most: Int) { peers.load }
+
     /// Answers a request; never throws.
     public func respond(to request: Request, context: GatewayRequestContext) async throws -> Response {
         let start = ContinuousClock.now
         let target = request.head.path ?? "/"
         let path = target.prefix { $0 != "?" }
-        let query = target.dropFirst(path.count + 1)
         let snapshot = snapshots.current
-        let endpoint = Endpoint(path) ?? snapshot.gateway.moduleEndpoint(path)
+        let match = table.find(path) ?? modules.find(path, snapshot.gateway)
         var response: Response
         do throws(Problem) {
-            response = try await answer(request, endpoint, path, query, snapshot)
+            let query = target.dropFirst(path.count + 1)
+            response = try await answer(request, match, path, query, snapshot, from: context.connected)
         } catch {
             response = refuse(error, path)
         }
         if request.method == .head { response = response.createHeadResponse() }
         metrics.request(
-            route: endpoint?.pattern ?? "other",
+            route: match?.path ?? "other",
             method: Self.word(for: request.method),
             status: response.status.code,
             duration: start.duration(to: .now)
@@ -118,26 +128,39 @@ public final class GatewayResponder: HTTPResponder {
 
     private func answer(
         _ request: Request,
-        _ endpoint: Endpoint?,
+        _ match: RouteTable.Match?,
         _ path: Substring,
         _ query: Substring,
-        _ snapshot: APISnapshot
+        _ snapshot: APISnapshot,
+        from connected: PeerAddress
     ) async throws(Problem) -> Response {
-        let method = request.method
-        // A path that does not exist asks for a key like one that does: strangers learn nothing.
-        let access = endpoint?.access(method) ?? .anyKey
-        let caller = try snapshot.admit(CallerFields(request.head), access)
-        guard let endpoint else { throw .notFound("There is nothing here. /openapi.json lists what there is.") }
-        guard endpoint.methods.contains(method) else {
-            throw .methodNotAllowed(endpoint.methods.map(\.rawValue).joined(separator: ", "))
+        let route = match?.route(request.method)
+        let fields = CallerFields(request.head)
+        let peer = snapshot.peer(connected, forwardedFor: fields.forwardedFor)
+        let caller: Caller
+        do throws(Problem) {
+            // A path that does not exist asks for a key like one that does: strangers learn nothing.
+            caller = try snapshot.admit(fields, route?.access ?? .anyKey, at: state.time.now)
+        } catch {
+            throw refused(error, peer)
         }
-        switch endpoint {
-        case .health: return operations.health()
-        case .readiness: return await operations.readiness()
-        default: break
+        do throws(Problem) {
+            try caller.use?.take(at: state.time.steady)
+        } catch {
+            metrics.limitReached(.requestsPerSecond)
+            throw error
         }
-        try admission.enter(limit: snapshot.server.maximumRequests)
-        defer { admission.leave() }
+        if peer != connected {
+            guard peers.connect(peer, limit: snapshot.connectionsPerPeer) else {
+                metrics.limitReached(.connectionsPerPeer)
+                throw .tooManyOfOne
+            }
+        }
+        defer { if peer != connected { peers.disconnect(peer) } }
+        guard let match else { throw .notFound("There is nothing here. /openapi.json lists what there is.") }
+        guard let route else { throw .methodNotAllowed(match.allowed) }
+        if !route.isProbe { try admission.enter(caller, limit: snapshot.server.maximumRequests) }
+        defer { if !route.isProbe { admission.leave(caller) } }
         let scope = RequestScope(
             snapshot: snapshot,
             caller: caller,
@@ -145,39 +168,16 @@ public final class GatewayResponder: HTTPResponder {
             query: query,
             fields: request.headers
         )
-        switch endpoint {
-        case .notifications: return try await notifications.accept(request, scope)
-        case .batch: return try await batches.accept(request, scope)
-        case .notification(let id):
-            if method == .delete { return try await stories.cancel(id, scope) }
-            return try await stories.show(id, scope)
-        case .deliveries(let id): return try await stories.deliveries(id, scope)
-        case .devices: return try await devices.list(scope)
-        case .deviceBatch: return try await deviceBatches.put(request, scope, Problem.newRequestID())
-        case .device(let id): return try await devices.answer(request, method, id, scope)
-        case .subscription(let id): return try await subscriptions.answer(request, method, id, scope)
-        case .deviceTags(let id): return try await subscriptions.edit(request, id, scope)
-        case .deviceOperations(let id): return try await subscriptions.list(id, scope)
-        case .deviceEvents(let id): return try await deviceEvents.take(request, id, scope)
-        case .userSwitch(let id): return try await switches.change(request, id, scope)
-        case .clear(let name): return try await switches.clear(request, name, scope)
-        case .events: return try await events.open(scope)
-        case .backends: return try await operations.backends()
-        case .receipts(let name): return try await receipts.take(request, name, scope)
-        case .webhook(let name, let secret):
-            return try await receipts.take(request, name, secret: Secret(TellingDoor.decoded(secret)), scope)
-        case .clicks(let name): return try await clicks.take(request, name, scope)
-        case .module(let number, _): return try await modules.answer(request, number, scope)
-        case .invalidations: return try await invalidations.show(scope)
-        case .backendInvalidations(let name): return try await invalidations.settle(request, name, scope)
-        case .backendMove(let name): return try await goneBackends.move(request, name, scope)
-        case .backendDrop(let name): return try await goneBackends.drop(request, name, scope)
-        case .metrics: return await operations.scrape()
-        case .openAPI: return documents.describe()
-        case .dashboard: return documents.page()
-        case .health: return operations.health()
-        case .readiness: return await operations.readiness()
+        return try await route.handler(request, match.values, scope)
+    }
+
+    /// What is answered to a request without the right key: after too many of them that there were too many.
+    private func refused(_ problem: Problem, _ peer: PeerAddress) -> Problem {
+        guard problem.status == .unauthorized, let wait = peers.refuse(peer, at: state.time.steady) else {
+            return problem
         }
+        metrics.limitReached(.refusals)
+        return .rateLimited(perSecond: Int(Peers.refusals.perSecond), wait: wait)
     }
 
     private func refuse(_ problem: Problem, _ path: Substring) -> Response {

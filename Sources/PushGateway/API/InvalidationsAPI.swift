@@ -22,7 +22,10 @@ struct InvalidationsAPI: Sendable {
 
     /// What is held, backend by backend; with the parameter `backend` the devices it is about.
     func show(_ scope: RequestScope) async throws(Problem) -> Response {
-        if scope.parameter("backend") != nil { return try await list(scope) }
+        if scope.parameter("backend") != nil {
+            guard scope.caller.has(.devices) else { throw .lacks(.devices) }
+            return try await list(scope)
+        }
         try scope.allowParameters(["backend"])
         let doubts = lanes.invalidations?.doubts ?? []
         var held: [HeldTombstones] = []

@@ -10,9 +10,26 @@ struct ModulesAPI: Sendable {
 
     let notifications: NotificationsAPI
 
-    /// Answers a request to the module of a number.
-    func answer(_ request: Request, _ number: Int, _ scope: RequestScope) async throws(Problem) -> Response {
-        let module = scope.snapshot.gateway.modules[number]
+    /// The routes that a module of the configuration has under a path; nil when there are none.
+    func find(_ path: Substring, _ gateway: GatewaySnapshot) -> RouteTable.Match? {
+        for module in gateway.modules where path.hasPrefix(module.prefix) {
+            guard let found = module.endpoint(path) else { continue }
+            let routes = found.methods.sorted { $0.key < $1.key }.compactMap { word, access -> Route? in
+                guard let method = HTTPRequest.Method(rawValue: word) else { return nil }
+                return Route(method, found.pattern, Route.Access(access)) { request, _, scope throws(Problem) in
+                    try await answer(request, module, scope)
+                }
+            }
+            return RouteTable.Match(path: found.pattern, routes: routes, values: [])
+        }
+        return nil
+    }
+
+    private func answer(
+        _ request: Request,
+        _ module: any GatewayModule,
+        _ scope: RequestScope
+    ) async throws(Problem) -> Response {
         let method = request.method == .head ? HTTPRequest.Method.get : request.method
         guard method != .get else { return try await ask(module, request, method, [], scope) }
         guard !notifications.state.isDraining else { throw .draining }
@@ -130,16 +147,6 @@ struct ModulesAPI: Sendable {
     }
 }
 
-extension GatewaySnapshot {
-    /// The endpoint of a module that a path names.
-    func moduleEndpoint(_ path: Substring) -> Endpoint? {
-        for (number, module) in modules.enumerated() where path.hasPrefix(module.prefix) {
-            if let found = module.endpoint(path) { return .module(number, found) }
-        }
-        return nil
-    }
-}
-
 extension Problem {
     /// What a module does not do.
     init(_ problem: ModuleProblem) {
@@ -152,5 +159,16 @@ extension Problem {
         )
         errors = Array(problem.errors.prefix(RequestIssues.shown))
         if problem.errors.count > errors.count, detail == nil { detail = "The first \(errors.count) are listed." }
+    }
+}
+
+extension Route.Access {
+    /// What a module says of an endpoint.
+    fileprivate init(_ access: ModuleEndpoint.Access) {
+        switch access {
+        case .open: self = .open
+        case .read: self = .scope(.read)
+        case .admin: self = .scope(.admin)
+        }
     }
 }

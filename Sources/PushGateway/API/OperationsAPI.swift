@@ -78,8 +78,14 @@ struct OperationsAPI: Sendable {
     }
 
     /// The backends.
-    func backends() async throws(Problem) -> Response {
-        let answer = BackendsAnswer(state, lanes, depths: try await depths(), operations: try await operationDepths())
+    func backends(_ scope: RequestScope) async throws(Problem) -> Response {
+        let answer = BackendsAnswer(
+            state,
+            lanes,
+            depths: try await depths(),
+            operations: try await operationDepths(),
+            for: scope.caller
+        )
         return Response.json(capacity: 2048) { answer.write(to: &$0) }
     }
 

@@ -21,7 +21,7 @@ struct RequestBodyReader: Sendable {
     ///   - limit: The largest body, if it is less than what the configuration allows.
     init(admission: Admission, _ scope: RequestScope, limit: Int = .max) {
         self.admission = admission
-        caller = scope.caller
+        caller = scope.caller.name
         largest = scope.snapshot.server.maximumBodyBytes
         self.limit = min(limit, largest)
     }

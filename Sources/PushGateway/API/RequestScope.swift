@@ -5,8 +5,7 @@ internal import Hummingbird
 /// What the handling of one request works with: the configuration it began with, its caller, its parameters.
 struct RequestScope: Sendable {
     let snapshot: APISnapshot
-    /// The name of the API key, empty without keys.
-    let caller: String
+    let caller: Caller
     /// The path without its query.
     let path: Substring
     /// The query, without its question mark; empty without one.

@@ -2,20 +2,20 @@ internal import Crypto
 internal import Foundation
 internal import HTTPTypes
 internal import Hummingbird
+internal import PushCore
 
 /// The two documents that are part of the program: the API's description and the dashboard.
 struct StaticDocuments: Sendable {
     private let openAPI: Response
     private let dashboard: Response
 
-    /// Prepares both.
-    init(build: BuildInfo) {
-        let description = String(decoding: PackageResources.openapi_json, as: UTF8.self)
-            .replacing("@VERSION@", with: build.version)
+    /// Prepares both; what each route asks for comes from the routes themselves.
+    init(build: BuildInfo, routes: [Route]) {
+        let description = Self.description(build, routes)
         openAPI = Response(
             status: .ok,
             headers: [.contentType: "application/openapi+json;version=3.1", .cacheControl: "max-age=60"],
-            body: ResponseBody(bytes: Array(description.utf8))
+            body: ResponseBody(bytes: description)
         )
         let page = String(decoding: PackageResources.dashboard_html, as: UTF8.self)
         dashboard = Response(
@@ -27,6 +27,33 @@ struct StaticDocuments: Sendable {
             ],
             body: ResponseBody(bytes: Array(page.utf8))
         )
+    }
+
+    /// The description with the version and, in each operation, who may use it.
+    private static func description(_ build: BuildInfo, _ routes: [Route]) -> [UInt8] {
+        guard case .object(var root)? = try? JSONValue(parsing: PackageResources.openapi_json),
+            var info = root["info"]?.objectValue, var paths = root["paths"]?.objectValue
+        else { return PackageResources.openapi_json }
+        info["version"] = .string(build.version)
+        for route in routes {
+            let method = route.method.rawValue.lowercased()
+            guard var item = paths[route.path]?.objectValue, var operation = item[method]?.objectValue else { continue }
+            operation["security"] = security(of: route.access)
+            item[method] = .object(operation)
+            paths[route.path] = .object(item)
+        }
+        root["info"] = .object(info)
+        root["paths"] = .object(paths)
+        return JSONValue.object(root).bytes
+    }
+
+    /// A key with the scope, or no key at all while none is configured; nothing for what is open.
+    private static func security(of access: Route.Access) -> JSONValue {
+        switch access {
+        case .open: [[:]]
+        case .anyKey: [["apiKey": []], [:]]
+        case .scope(let scope): [["apiKey": [.string(scope.rawValue)]], [:]]
+        }
     }
 
     /// The API's description.

@@ -13,7 +13,7 @@ struct StoryAPI: Sendable {
     /// A notification with the counts of its deliveries' states.
     func show(_ id: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         try scope.allowParameters([])
-        let stored = try await find(id)
+        let stored = try await find(id, scope)
         let now = state.clock.reading
         return Response.json { writer in
             writer.name("id")
@@ -59,20 +59,24 @@ struct StoryAPI: Sendable {
             after = last.rawValue
         }
         let notification = try Self.id(id)
+        if !scope.caller.isAdministrator { _ = try await find(id, scope) }
         var page: [StoredDelivery]
         do throws(StoreError) {
             page = try await state.store.deliveries(of: notification, after: after, limit: limit + 1)
         } catch {
             throw Problem(error)
         }
-        if page.isEmpty { _ = try await find(id) }  // It says nothing about whether there is such a notification.
+        if page.isEmpty { _ = try await find(id, scope) }  // It says nothing about whether there is such a notification.
         let hasMore = page.count > limit
         if hasMore { page.removeLast() }
         let now = state.clock.reading
+        let showsTokens = scope.caller.isAdministrator
         return Response.json(capacity: 512 * page.count + 64) { writer in
             writer.name("items")
             writer.beginArray()
-            for delivery in page { Self.write(delivery, of: notification, at: now, to: &writer) }
+            for delivery in page {
+                Self.write(delivery, of: notification, at: now, showsTokens: showsTokens, to: &writer)
+            }
             writer.endArray()
             writer.name("next")
             if hasMore, let last = page.last {
@@ -87,6 +91,7 @@ struct StoryAPI: Sendable {
     func cancel(_ id: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         try scope.allowParameters([])
         let notification = try Self.id(id)
+        if !scope.caller.isAdministrator { _ = try await find(id, scope) }
         let result: Cancellation?
         do throws(StoreError) {
             result = try await state.store.cancel(notification) { [time = state.time] claim, end in
@@ -108,10 +113,13 @@ struct StoryAPI: Sendable {
         }
     }
 
-    private func find(_ text: Substring) async throws(Problem) -> StoredNotification {
+    /// A notification that the caller may see; one of somebody else is as unknown to it as one that never was.
+    private func find(_ text: Substring, _ scope: RequestScope) async throws(Problem) -> StoredNotification {
         let id = try Self.id(text)
         do throws(StoreError) {
-            if let stored = try await state.store.notification(id) { return stored }
+            if let stored = try await state.store.notification(id), scope.caller.maySee(sender: stored.caller) {
+                return stored
+            }
         } catch {
             throw Problem(error)
         }
@@ -132,13 +140,14 @@ struct StoryAPI: Sendable {
         _ delivery: StoredDelivery,
         of id: NotificationID,
         at now: TimeReading,
+        showsTokens: Bool,
         to writer: inout JSONWriter
     ) {
         writer.beginObject()
         writer.name("delivery")
         writer.integer(delivery.id - id.rawValue)
         writer.name("recipient")
-        writer.string(delivery.recipient.storedForm)
+        writer.string(showsTokens ? delivery.recipient.storedForm : delivery.recipient.shownForm)
         writer.name("state")
         writer.string(delivery.state.rawValue)
         writer.name("backend")

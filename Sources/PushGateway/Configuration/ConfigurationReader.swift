@@ -27,8 +27,9 @@ struct ConfigurationReader {
         configuration.routes = RouteReader(names: names, mute: Set(mute)).read(root.sections("routes"))
         configuration.tokenPriority = tokenPriority()
         let auth = root.section("auth")
-        configuration.apiKeys = auth.map(keys) ?? []
-        let hasKeys = auth?.has("api_keys") ?? false
+        configuration.apiKeys = auth.map(KeyReader(backends: names).read) ?? []
+        // Keys with a mistake are not missing: what is wrong with them is said.
+        let hasKeys = !configuration.apiKeys.isEmpty || root.report.issues.contains { $0.path.hasPrefix("auth") }
         configuration.server = server(section("server"), hasKeys: hasKeys)
         let modules = factories.compactMap { factory -> (any GatewayModule)? in
             guard let own = root.section(factory.key) else { return nil }
@@ -104,6 +105,14 @@ struct ConfigurationReader {
             default: server.maximumBodyBytes
         )
         server.maximumRequests = section.integer("max_requests", in: 1...1_000_000, default: server.maximumRequests)
+        server.trustedProxies = section.strings("trusted_proxies") ?? []
+        for text in server.trustedProxies where PeerNetwork(text) == nil {
+            section.reject(
+                "trusted_proxies",
+                "\"\(text)\" is no address",
+                fix: "Write addresses or networks, such as 10.0.0.5 or 10.0.0.0/8."
+            )
+        }
         if server.host.isEmpty {
             section.reject("host", "is empty", fix: "Write 127.0.0.1, or 0.0.0.0 to listen on every address.")
         } else if !Self.isLoopback(server.host), !hasKeys {
@@ -120,6 +129,17 @@ struct ConfigurationReader {
     private func limits(_ section: ConfigSection) -> GatewayConfiguration.Limits {
         var limits = GatewayConfiguration.Limits()
         limits.contentBytes = section.integer("content_bytes", in: 4096...1 << 20, default: limits.contentBytes)
+        limits.requestsPerSecond = section.integer(
+            "requests_per_second",
+            in: 0...1_000_000,
+            default: limits.requestsPerSecond
+        )
+        limits.connectionsPerPeer = section.integer(
+            "connections_per_peer",
+            in: 1...1_000_000,
+            default: limits.connectionsPerPeer
+        )
+        limits.streamsPerKey = section.integer("streams_per_key", in: 1...100, default: limits.streamsPerKey)
         section.finish()
         return limits
     }
@@ -181,56 +201,6 @@ struct ConfigurationReader {
     /// The levels of swift-log, the most talkative first.
     private enum LogLevel: String, CaseIterable {
         case trace, debug, info, notice, warning, error, critical
-    }
-
-    private func keys(_ auth: ConfigSection) -> [GatewayConfiguration.APIKey] {
-        var keys: [GatewayConfiguration.APIKey] = []
-        var names: Set<String> = []
-        for section in auth.sections("api_keys") {
-            let name = section.requiredString("name", "a name for logs, such as shop")
-            if let name, !BackendRegistry.isName(name) {
-                section.reject("name", "is not a name", fix: "Use letters, digits, - and _, at most 64.")
-            }
-            if let name, !names.insert(name).inserted {
-                section.reject("name", "another key has the name \"\(name)\"", fix: "Give each key a name of its own.")
-            }
-            let hash = section.requiredString("hash", "the line that \"chapar keys create\" prints")
-            let digits = hash.flatMap { Self.digits($0) }
-            if hash != nil, digits == nil {
-                section.reject(
-                    "hash",
-                    "is not sha256: and 64 hexadecimal digits",
-                    fix: "Write the line that \"chapar keys create\" prints, never the key itself."
-                )
-            }
-            let scopes = scopes(section)
-            section.finish()
-            if let name, let digits { keys.append(.init(name: name, sha256: digits, scopes: scopes)) }
-        }
-        auth.finish()
-        return keys
-    }
-
-    private func scopes(_ section: ConfigSection) -> Set<GatewayConfiguration.APIKey.Scope> {
-        let allowed = GatewayConfiguration.APIKey.Scope.allCases.map(\.rawValue)
-        guard let words = section.strings("scopes") else {
-            if !section.has("scopes") { section.missing("scopes", "a list of \(allowed.joined(separator: ", "))") }
-            return []
-        }
-        if words.isEmpty { section.reject("scopes", "is empty", fix: "Allowed: \(allowed.joined(separator: ", ")).") }
-        return Set(
-            words.compactMap { word in
-                let scope = GatewayConfiguration.APIKey.Scope(rawValue: word)
-                if scope == nil { section.rejectWord("scopes", word, allowed) }
-                return scope
-            }
-        )
-    }
-
-    private static func digits(_ hash: String) -> String? {
-        guard hash.hasPrefix("sha256:") else { return nil }
-        let digits = hash.dropFirst(7).lowercased()
-        return digits.count == 64 && digits.allSatisfy { $0.isASCII && $0.isHexDigit } ? digits : nil
     }
 
     static func isLoopback(_ host: String) -> Bool {

@@ -1,3 +1,4 @@
+public import Foundation
 public import PushCore
 
 /// Everything a configuration file says, but for the backends, which are built from it.
@@ -44,6 +45,8 @@ public struct GatewayConfiguration: Sendable {
         ///
         /// Default 10,000.
         public var maximumRequests = 10_000
+        /// `trusted_proxies`: addresses and networks of proxies whose `X-Forwarded-For` is believed; none by default.
+        public var trustedProxies: [String] = []
         /// Makes the defaults.
         public init() {}
     }
@@ -55,6 +58,14 @@ public struct GatewayConfiguration: Sendable {
         /// They are stored once a notification. Default 64 KiB: platforms take 4 KiB of each message, and a notification may
         /// bring that in many languages, or for several platforms.
         public var contentBytes = 64 << 10
+        /// `requests_per_second`: the most requests a second of each API key that says nothing else; 0 is no limit.
+        public var requestsPerSecond = 0
+        /// `connections_per_peer`: the most connections of one address, or requests in progress of one behind a trusted proxy.
+        ///
+        /// Default 1,000; never more than half of all connections.
+        public var connectionsPerPeer = 1000
+        /// `streams_per_key`: the most event streams of one API key, of 100 for all; default 20.
+        public var streamsPerKey = 20
         /// Makes the defaults.
         public init() {}
     }
@@ -170,26 +181,46 @@ public struct GatewayConfiguration: Sendable {
         /// `name`, for logs and idempotency.
         public var name: String
         /// `hash`: the SHA-256 of the key, as `chapar keys create` prints it, lower-case hexadecimal without its prefix.
-        public var sha256: String
+        ///
+        /// Several while the key is being rotated: each opens.
+        public var hashes: [String]
         /// `scopes`.
         public var scopes: Set<Scope>
+        /// `backends`: the names of those that it may send through and work with; nil is all.
+        public var backends: Set<String>?
+        /// `requests_per_second`: the most requests a second; nil is `limits.requests_per_second`, 0 no limit.
+        public var requestsPerSecond: Int?
+        /// `not_after`: the time of day from which on it opens nothing; nil is never.
+        public var notAfter: Date?
 
         /// Makes a key.
-        public init(name: String, sha256: String, scopes: Set<Scope>) {
+        public init(
+            name: String,
+            hashes: [String],
+            scopes: Set<Scope>,
+            backends: Set<String>? = nil,
+            requestsPerSecond: Int? = nil,
+            notAfter: Date? = nil
+        ) {
+            self.requestsPerSecond = requestsPerSecond
             self.name = name
-            self.sha256 = sha256
+            self.hashes = hashes
             self.scopes = scopes
+            self.backends = backends
+            self.notAfter = notAfter
         }
 
         /// What a key may be used for.
         public enum Scope: String, Sendable, CaseIterable {
-            /// Sending and cancelling.
+            /// Sending, and cancelling what was sent with the key.
             case send
-            /// The device registry.
+            /// The device registry, with the fingerprints of its tokens.
             case devices
-            /// Reading states, events, backends and metrics.
+            /// Reading the states and events of what was sent with the key, backends, and metrics.
             case read
-            /// Everything, operations included.
+            /// Metrics alone.
+            case metrics
+            /// Everything, whoever sent it, device tokens and operations included.
             case admin
         }
     }

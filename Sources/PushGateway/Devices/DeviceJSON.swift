@@ -3,8 +3,9 @@ internal import PushCore
 extension Device {
     /// The members of the device, within an object that the caller has begun.
     ///
-    /// What is not known is left out, and whatever stands here may be sent back as it is.
-    func write(to writer: inout JSONWriter) {
+    /// What is not known is left out, and whatever stands here may be sent back as it is: but for `fingerprint`, which stands
+    /// in the place of a token that the caller may not see.
+    func write(to writer: inout JSONWriter, for caller: Caller) {
         writer.name("id")
         writer.string(id)
         writer.member("user", user)
@@ -14,7 +15,7 @@ extension Device {
         for token in tokens {
             writer.name(token.token.service.rawValue)
             writer.beginObject()
-            token.write(to: &writer)
+            token.write(to: &writer, showsToken: caller.isAdministrator)
             writer.endObject()
         }
         writer.endObject()
@@ -40,9 +41,9 @@ extension Device {
 }
 
 extension RegisteredToken {
-    fileprivate func write(to writer: inout JSONWriter) {
-        writer.name("token")
-        writer.string(token.value)
+    fileprivate func write(to writer: inout JSONWriter, showsToken: Bool) {
+        writer.name(showsToken ? "token" : "fingerprint")
+        writer.string(showsToken ? token.value : TokenFingerprint.of(token.value))
         writer.name("registered_at")
         RFC3339.write(registeredAt, to: &writer)
         writer.name("alive")

@@ -1,3 +1,4 @@
+internal import Foundation
 public import PushCore
 
 /// A request in the API's form, judged like one that came over HTTP, to be sent at once and without a store.
@@ -21,7 +22,7 @@ public struct DirectRequest: Sendable {
     ///
     /// Throws every mistake at once. A send time is a mistake: without a store nothing can wait.
     public init(reading body: [UInt8], snapshot: GatewaySnapshot, knownKinds: [String]) throws(Refused) {
-        let settings = APISnapshot(snapshot, knownKinds: knownKinds)
+        let settings = APISnapshot(snapshot, knownKinds: knownKinds, uses: KeyUses(), at: .distantPast)
         var draft: NotificationDraft
         var issues: RequestIssues
         do throws(JSONSyntaxError) {

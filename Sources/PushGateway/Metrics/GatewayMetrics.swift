@@ -60,6 +60,26 @@ public final class GatewayMetrics: Sendable {
         cells.duration.observe(duration.inSeconds)
     }
 
+    /// Limits of the API, by the word for them in metrics.
+    enum APILimit: String {
+        case connectionsPerPeer = "connections_per_peer"
+        case requestsPerSecond = "requests_per_second"
+        case refusals = "refused_attempts"
+        case streams
+        case requests
+        case bodyBytes = "body_bytes"
+    }
+
+    /// Somebody was turned away at a limit.
+    func limitReached(_ limit: APILimit) {
+        count(
+            "chapar_limit_refusals_total",
+            "Connections and requests that were turned away at a limit of the API.",
+            [("limit", limit.rawValue)],
+            1
+        )
+    }
+
     /// Notifications were accepted, each through a route.
     func accepted(routes: [String]) {
         var place = 0

@@ -20,6 +20,9 @@ struct AcceptanceJSON {
         }
     }
 
+    /// Between the recipient and the name of the API key, which follows it in the event.
+    private static let callerMember = Array(#"","caller":""#.utf8)
+
     private let backend: String
     /// The attempt before and after the time and the platform's id.
     private let attemptParts: [ArraySlice<UInt8>]
@@ -80,7 +83,10 @@ struct AcceptanceJSON {
         var number = String(claim.id - claim.notificationID.rawValue)
         var service = token.service.rawValue
         var value = token.value
-        let room = eventParts.reduce(attempt.count + 96) { $0 + $1.count } + service.utf8.count + value.utf8.count
+        var caller = claim.caller
+        let room =
+            eventParts.reduce(attempt.count + 96) { $0 + $1.count } + service.utf8.count + value.utf8.count
+            + caller.utf8.count
         var isPlain = true
         let bytes = Self.bytes(room) { output in
             output.append(eventParts[0])
@@ -95,6 +101,13 @@ struct AcceptanceJSON {
             value.withUTF8 {
                 isPlain = Self.isPlain($0)
                 output.append($0)
+            }
+            if !caller.isEmpty {
+                output.append(Self.callerMember[...])
+                caller.withUTF8 {
+                    isPlain = isPlain && Self.isPlain($0)
+                    output.append($0)
+                }
             }
             output.append(eventParts[4])
             output.append(attempt[...])

@@ -17,12 +17,17 @@ struct AcceptedJSON {
     private static let sampleTitle = "\u{7F}\u{7F}\u{7F}"
 
     private let time: Date
+    /// The name of the request's API key, empty without one.
+    private let caller: String
     private var kind: Kind?
     /// The event before the id, between id and title, and after the title.
     private var parts: [ArraySlice<UInt8>] = []
 
     /// Makes a writer for what is accepted at a moment.
-    init(at time: Date) { self.time = time }
+    init(at time: Date, caller: String) {
+        self.time = time
+        self.caller = caller
+    }
 
     /// The event of an acceptance.
     mutating func event(
@@ -35,7 +40,15 @@ struct AcceptedJSON {
         let wanted = Kind(state: state, recipients: recipients, backend: plan.backends.first)
         guard kind == wanted else {  // The first of its kind may be the only one.
             (kind, parts) = (wanted, [])
-            return EventJSON.accepted(id, at: time, state: state, recipients: recipients, plan: plan, title: title)
+            return EventJSON.accepted(
+                id,
+                at: time,
+                state: state,
+                recipients: recipients,
+                plan: plan,
+                title: title,
+                caller: caller
+            )
         }
         if parts.isEmpty {
             let sample = EventJSON.accepted(
@@ -44,12 +57,21 @@ struct AcceptedJSON {
                 state: state,
                 recipients: recipients,
                 plan: plan,
-                title: Self.sampleTitle
+                title: Self.sampleTitle,
+                caller: caller
             )
             parts = AcceptanceJSON.split(sample, at: [Self.sampleID.description, Self.sampleTitle])
         }
         guard parts.count == 3, var title, let event = Self.join(parts, id, &title) else {
-            return EventJSON.accepted(id, at: time, state: state, recipients: recipients, plan: plan, title: title)
+            return EventJSON.accepted(
+                id,
+                at: time,
+                state: state,
+                recipients: recipients,
+                plan: plan,
+                title: title,
+                caller: caller
+            )
         }
         return event
     }

@@ -43,6 +43,7 @@ extension EventJSON {
         writer.integer(delivery.id - delivery.notificationID.rawValue)
         writer.name("recipient")
         writer.string(delivery.recipient.storedForm)
+        sender(delivery.caller, to: &writer)
         writer.name("backend")
         writer.string(backend)
         writer.name("state")

@@ -14,7 +14,8 @@ public enum EventJSON {
         state: DeliveryState,
         recipients: Int,
         plan: DeliveryPlan,
-        title: String?
+        title: String?,
+        caller: String = ""
     ) -> [UInt8] {
         var writer = JSONWriter(capacity: 192)
         writer.beginObject()
@@ -25,6 +26,7 @@ public enum EventJSON {
         writer.string(state.rawValue)
         writer.name("recipients")
         writer.integer(recipients)
+        sender(caller, to: &writer)
         writer.name("backend")
         writer.string(plan.backends.first ?? "")
         if let title {
@@ -52,6 +54,7 @@ public enum EventJSON {
         writer.integer(claim.id - claim.notificationID.rawValue)
         writer.name("recipient")
         writer.string(claim.recipient.storedForm)
+        sender(claim.caller, to: &writer)
         writer.name("backend")
         writer.string(claim.plan.backends[min(claim.step, claim.plan.backends.count - 1)])
         writer.name("state")
@@ -152,6 +155,13 @@ public enum EventJSON {
         writer.string(type)
         writer.name("at")
         RFC3339.write(time, to: &writer)
+    }
+
+    /// Whose notification it is about; only that API key and administrators get to see the event (``EventView``).
+    static func sender(_ caller: String, to writer: inout JSONWriter) {
+        guard !caller.isEmpty else { return }
+        writer.name("caller")
+        writer.string(caller)
     }
 
     static func steady(_ time: Date?, to writer: inout JSONWriter) {

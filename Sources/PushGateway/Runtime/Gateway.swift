@@ -1,6 +1,7 @@
 public import Logging
-internal import PushCore
+public import PushCore
 public import ServiceLifecycle
+internal import Synchronization
 
 /// A running gateway: the API in front, the store behind it, the dispatcher and the desk for operations between store and
 /// platforms.
@@ -43,7 +44,9 @@ public final class Gateway: Service {
         let result = await withTaskGroup(of: Void.self) { group in
             group.addTask { [operations] in await operations.run() }
             group.addTask { [notices, state, metrics, logger] in await notices.run(state.store, metrics, logger) }
+            group.addTask { [state, logger] in await state.keyUses.run(state, logger) }
             let result = await runFront()
+            state.keyUses.finish()
             notices.finish()  // Whoever may announce something has ended.
             await group.waitForAll()
             return result
@@ -95,7 +98,19 @@ public final class Gateway: Service {
     }
 
     /// Puts another configuration in force: requests from now on use it, and lanes are replaced without losing a message.
-    public func reload(_ snapshot: GatewaySnapshot) {
+    ///
+    /// - Throws: When it has no API keys and the gateway listens on an address that others than this machine reach; then
+    ///   nothing has changed.
+    public func reload(_ snapshot: GatewaySnapshot) throws(ConfigurationError) {
+        if snapshot.configuration.apiKeys.isEmpty, state.isExposed.load(ordering: .relaxed) {
+            let issue = ConfigIssue(
+                path: "auth.api_keys",
+                origin: .builtIn,
+                problem: "is empty, while the gateway listens on an address that others can reach",
+                fix: "Make a key with \"chapar keys create\"; or restart it with another server.host."
+            )
+            throw ConfigurationError([issue])
+        }
         state.replace(snapshot)
         operations.install()
         dispatcher.install(snapshot)

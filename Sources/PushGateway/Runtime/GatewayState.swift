@@ -8,6 +8,8 @@ public final class GatewayState: Sendable {
     public let store: any NotificationStore
     /// The device registry with what platforms are to be told of it, which is kept by the same store or by another one.
     public let devices: any DeviceStore & OperationStore
+    /// When each API key was used last.
+    let keyUses = KeyUses()
     /// Tells callers that wait what became of their operations.
     let outcomes = OperationOutcomes()
     /// The clock.
@@ -16,6 +18,8 @@ public final class GatewayState: Sendable {
     public let clock: WallClock
     /// When the gateway started, as a time of day.
     public let startedAt: Date
+    /// Whether others than this machine reach the address that the gateway listens on; false before it listens.
+    let isExposed = Atomic<Bool>(false)
     private let current: Mutex<GatewaySnapshot>
     private let draining = Mutex(false)
 

@@ -2,56 +2,102 @@ import HummingbirdCore
 import Foundation
 import HTTPTypes
 import PushCore
+import PushTesting
 import Testing
 
 @testable import PushGateway
 
 @Suite("An API key", .timeLimit(.minutes(1)))
 struct APIAuthorizationTests {
-    /// Every route with the scope it asks for; nil for the open ones.
-    static let routes: [(HTTPRequest.Method, String, GatewayConfiguration.APIKey.Scope?)] = [
-        (.post, "/v1/notifications", .send), (.post, "/v1/notifications/batch", .send),
-        (.delete, "/v1/notifications/0000000000001", .send), (.get, "/v1/notifications/0000000000001", .read),
-        (.get, "/v1/notifications/0000000000001/deliveries", .read), (.get, "/v1/events", .read),
-        (.put, "/v1/devices/a", .devices), (.patch, "/v1/devices/a", .devices), (.delete, "/v1/devices/a", .devices),
-        (.get, "/v1/devices/a", .devices), (.get, "/v1/devices", .devices), (.post, "/v1/devices/batch", .devices),
-        (.post, "/v1/backends/crm/clicks", .devices),
-        (.get, "/v1/backends", .read), (.get, "/metrics", .read), (.get, "/healthz", nil), (.get, "/readyz", nil),
-        (.get, "/", nil),
-    ]
+    /// Every route there is: the table itself is the list.
+    static let routes = APIHarness().api.responder.table.routes.map(Case.init)
 
-    private func status(_ method: HTTPRequest.Method, _ path: String, _ headers: HTTPFields) async throws -> Int {
+    struct Case: Sendable, CustomTestStringConvertible {
+        let route: Route
+        var testDescription: String { "\(route.method) \(route.path)" }
+
+        /// The path with something in its variable steps.
+        var path: String {
+            route.path.split(separator: "/").map { step in
+                switch step {
+                case "{id}": "0000000000001"
+                case "{name}": "ios"
+                default: step.first == "{" ? "x" : String(step)
+                }
+            }.reduce("") { $0 + "/" + $1 }
+        }
+    }
+
+    private func status(_ route: Case, _ headers: HTTPFields) async throws -> Int {
         let harness = APIHarness(
             keys: GatewayConfiguration.APIKey.Scope.allCases.map { APIHarness.key($0.rawValue, [$0]) }
         )
-        let body = method == .post ? "{}" : nil as String?
-        return try await harness.respond(method, path, body, headers: headers).status.code
+        let body = route.route.method == .get ? nil as String? : #"{"device":"a"}"#
+        let path = route.path.isEmpty ? "/" : route.path
+        return try await harness.respond(route.route.method, path, body, headers: headers).status.code
     }
 
-    @Test("is needed by every route but health, readiness and the dashboard's page", arguments: routes)
-    func needed(
-        method: HTTPRequest.Method,
-        path: String,
-        scope: GatewayConfiguration.APIKey.Scope?
-    ) async throws {
+    private func status(_ method: HTTPRequest.Method, _ path: String, _ headers: HTTPFields) async throws -> Int {
+        try await APIHarness(keys: [APIHarness.key("send", [.send])]).respond(method, path, headers: headers).status
+            .code
+    }
+
+    @Test("is needed by every route that is not open", arguments: routes)
+    func needed(route: Case) async throws {
         for headers in [[:], [.authorization: "Bearer chp_guessed"], [.authorization: "Basic c2hvcDpw"]] as [HTTPFields]
         {
-            let status = try await status(method, path, headers)
-            #expect(scope == nil ? status == 200 : status == 401)
+            let status = try await status(route, headers)
+            #expect(route.route.access == .open ? status != 401 && status != 403 : status == 401)
         }
+    }
+
+    @Test("is needed but for these routes")
+    func open() {
+        let open = Self.routes.filter { $0.route.access == .open }.map(\.testDescription)
+        #expect(
+            open.sorted() == [
+                "GET /", "GET /healthz", "GET /readyz", "POST /v1/backends/{name}/receipts",
+                "POST /v1/backends/{name}/webhook/{secret}",
+            ]
+        )
     }
 
     @Test("is good for its scopes only, and admin for all of them", arguments: routes)
-    func scopes(
-        method: HTTPRequest.Method,
-        path: String,
-        needed: GatewayConfiguration.APIKey.Scope?
-    ) async throws {
+    func scopes(route: Case) async throws {
         for scope in GatewayConfiguration.APIKey.Scope.allCases {
-            let status = try await status(method, path, APIHarness.bearer(scope.rawValue))
-            let isAllowed = needed == nil || scope == needed || scope == .admin
+            let status = try await status(route, APIHarness.bearer(scope.rawValue))
+            let isAllowed =
+                switch route.route.access {
+                case .open, .anyKey: true
+                case .scope(let needed): scope == needed || scope.includes(needed)
+                }
             #expect(isAllowed ? status != 401 && status != 403 : status == 403, "\(scope)")
         }
+    }
+
+    @Test("has in the API's description the scope of each route, and each operation there is a route")
+    func described() async throws {
+        let description = try await APIHarness().send(.get, "/openapi.json").json
+        var described: Set<String> = []
+        for (path, item) in description["paths"]?.objectValue ?? [:] where !path.hasPrefix("/v1/apps/") {
+            for (method, operation) in item.objectValue ?? [:]
+            where method.allSatisfy(\.isLetter) && method != "parameters" {
+                let security = operation["security"] ?? description["security"]
+                described.insert(
+                    "\(method.uppercased()) \(path) \(security.map { String(decoding: $0.bytes, as: UTF8.self) } ?? "")"
+                )
+            }
+        }
+        let routes = Self.routes.map { one in
+            let security =
+                switch one.route.access {
+                case .open: "[{}]"
+                case .anyKey: #"[{"apiKey":[]},{}]"#
+                case .scope(let scope): #"[{"apiKey":["\#(scope.rawValue)"]},{}]"#
+                }
+            return "\(one.testDescription) \(security)"
+        }
+        #expect(described.sorted() == routes.sorted())
     }
 
     @Test("is asked for where there is nothing, too")
@@ -92,8 +138,54 @@ struct APIAuthorizationTests {
 
     @Test("whose hash is malformed opens nothing", arguments: ["", "abc", String(repeating: "g", count: 64)])
     func malformed(hash: String) async throws {
-        let harness = APIHarness(keys: [.init(name: "k", sha256: hash, scopes: [.admin])])
+        let harness = APIHarness(keys: [.init(name: "k", hashes: [hash], scopes: [.admin])])
         #expect(try await harness.post(APIHarness.sample(), headers: APIHarness.bearer("k")).status == 401)
+    }
+
+    @Test("opens until its time, and not after it")
+    func expiry() async throws {
+        let start = Date(timeIntervalSince1970: 1_800_000_000)
+        let harness = APIHarness(keys: [APIHarness.key("shop", [.send], notAfter: start + 60)])
+        #expect(try await harness.post(APIHarness.sample(), headers: APIHarness.bearer("shop")).status == 202)
+        harness.time.advance(by: .seconds(61))
+        let late = try await harness.post(APIHarness.sample(), headers: APIHarness.bearer("shop"))
+        #expect(late.status == 401)
+        #expect(late.json["detail"] == "The API key has expired.")
+    }
+
+    @Test("that is being rotated opens by its old value and by its new one, under one name")
+    func rotation() async throws {
+        let key = GatewayConfiguration.APIKey(
+            name: "shop",
+            hashes: [APIHarness.hash(of: "new"), APIHarness.hash(of: "old")],
+            scopes: [.send, .read]
+        )
+        let harness = APIHarness(keys: [key])
+        let sent = try await harness.post(APIHarness.sample(), headers: APIHarness.bearer("old"))
+        #expect(sent.status == 202)
+        let id = try #require(sent.json["id"]?.stringValue)
+        #expect(
+            try await harness.send(.get, "/v1/notifications/\(id)", headers: APIHarness.bearer("new")).status == 200
+        )
+    }
+
+    @Test("is listed with what it may do and when it was used last, also after a restart")
+    func lastUse() async throws {
+        let keys = [APIHarness.key("admin", [.admin]), APIHarness.key("shop", [.send], backends: ["ios"])]
+        let harness = APIHarness(keys: keys)
+        let before = try await harness.send(.get, "/v1/keys", headers: APIHarness.bearer("admin"))
+        #expect(before.json["keys"]?.arrayValue?[1]["last_used"] == nil)
+        #expect(before.json["keys"]?.arrayValue?[1]["backends"] == ["ios"])
+        #expect(!before.text.contains(APIHarness.hash(of: "shop").prefix(8)))
+        _ = try await harness.post(APIHarness.sample(), headers: APIHarness.bearer("shop"))
+        let after = try await harness.send(.get, "/v1/keys", headers: APIHarness.bearer("admin"))
+        #expect(after.json["keys"]?.arrayValue?[1]["last_used"] == "2027-01-15T08:00:00.000Z")
+
+        try await harness.state.keyUses.save(["shop"], to: harness.store)
+        let later = KeyUses()
+        try await later.load(from: harness.store)
+        #expect(later.use(of: "shop").last == Date(timeIntervalSince1970: 1_800_000_000))
+        #expect(later.use(of: "admin").last == nil)
     }
 }
 
@@ -119,6 +211,22 @@ struct APIOriginTests {
         let reply = try await APIHarness().send(.get, "/v1/backends", host: host)
         #expect(reply.status == 403)
         #expect(reply.code == "host_not_allowed")
+    }
+
+    @Test(
+        "requests that came through a proxy are refused: whoever reaches it would be let in",
+        arguments: ["via", "forwarded", "x-forwarded-for", "X-Forwarded-Proto", "x-real-ip"]
+    )
+    func proxied(field: String) async throws {
+        let harness = APIHarness()
+        let name = try #require(HTTPField.Name(field))
+        let reply = try await harness.post(APIHarness.sample(), headers: [name: "192.0.2.1"])
+        #expect(reply.status == 403)
+        #expect(reply.code == "keys_needed")
+        #expect(harness.store.accepted.isEmpty)
+        let open = APIHarness(keys: [APIHarness.key("shop", [.send])])
+        let headers: HTTPFields = [name: "192.0.2.1", .authorization: "Bearer chp_shop"]
+        #expect(try await open.post(APIHarness.sample(), headers: headers).status == 202)
     }
 
     @Test("the host it listens on is its own")

@@ -40,6 +40,65 @@ struct APIConnectionTests {
         return (head, try await client.read(count: length ?? 0))
     }
 
+    /// An IPv4 address of this machine that others can reach; nil where there is none.
+    private static let ownAddress: String? = {
+        (try? System.enumerateDevices())?.lazy.compactMap(\.address)
+            .first { $0.protocol == .inet && !$0.isLoopback }?.ipAddress
+    }()
+
+    @Test(
+        "without keys is refused at an address that others reach, whatever the request",
+        .enabled(if: ownAddress != nil)
+    )
+    func exposed() async throws {
+        let harness = harness { $0.server.host = "0.0.0.0" }
+        try await harness.serve { port, _ in
+            for request in [post(APIHarness.sample()), "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"] {
+                try await RawClient.run(port, host: Self.ownAddress ?? "") { client in
+                    try await client.send(request)
+                    let answer = try await client.readToEnd()
+                    #expect(answer.hasPrefix("HTTP/1.1 403 "))
+                    #expect(answer.contains("keys_needed"))
+                }
+            }
+            try await RawClient.run(port) { client in
+                try await client.send(post(APIHarness.sample()))
+                #expect(try await answer(client).head.hasPrefix("HTTP/1.1 202 "))
+            }
+            // Keys that came with a reload open it.
+            var configuration = harness.state.snapshot.configuration
+            configuration.apiKeys = [APIHarness.key("shop", [.send])]
+            let backends = harness.state.snapshot.backends
+            harness.state.replace(GatewaySnapshot(configuration: configuration, backends: backends))
+            try await RawClient.run(port, host: Self.ownAddress ?? "") { client in
+                try await client.send(post(APIHarness.sample(), "Authorization: Bearer chp_shop\r\n"))
+                #expect(try await answer(client).head.hasPrefix("HTTP/1.1 202 "))
+            }
+        }
+        #expect(harness.store.accepted.count == 2)
+    }
+
+    @Test("without keys is refused when a proxy passed the request on, on the short way as well")
+    func proxied() async throws {
+        let harness = harness()
+        try await harness.serve { port, _ in
+            for fields in ["Via: 1.1 proxy\r\n", "X-Forwarded-For: 192.0.2.1\r\n", "FORWARDED: for=192.0.2.1\r\n"] {
+                try await RawClient.run(port) { client in
+                    try await client.send(post(APIHarness.sample(), fields))
+                    let answer = try await answer(client)
+                    #expect(answer.head.hasPrefix("HTTP/1.1 403 ") && answer.body.contains("keys_needed"))
+                }
+            }
+            // As some proxies speak unless they are told otherwise, without any field that names them.
+            try await RawClient.run(port) { client in
+                let old = post(APIHarness.sample(), "Connection: close\r\n").replacing(" HTTP/1.1", with: " HTTP/1.0")
+                try await client.send(old)
+                #expect(try await client.readToEnd().contains("keys_needed"))
+            }
+        }
+        #expect(harness.store.accepted.isEmpty)
+    }
+
     @Test("answers an acceptance alike on the short way and on the long way")
     func alike() async throws {
         let harness = harness()

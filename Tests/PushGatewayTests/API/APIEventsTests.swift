@@ -127,11 +127,13 @@ struct APIEventsTests {
         let stream = EventStream(
             state: harness.state,
             filter: try EventFilter(nil),
+            view: EventView(.everybody),
+            judge: { EventView(.everybody) },
             after: 0,
             isResumed: true,
             lanes: nil,
             heartbeat: .milliseconds(5),
-            slot: try StreamSlot(Admission())
+            slot: try StreamSlot(Admission(), .everybody, limit: 1)
         )
         let writer = CollectingWriter()
         let task = Task {
@@ -141,6 +143,26 @@ struct APIEventsTests {
         try await wait(for: ": heartbeat\nid: 1\n\n", in: writer)
         task.cancel()
         try await task.value
+    }
+
+    @Test("ends with the key that opened it, and no key has more streams than it may")
+    func key() async throws {
+        let harness = APIHarness(keys: [APIHarness.key("dash", [.read]), APIHarness.key("other", [.read])]) {
+            $0.limits.streamsPerKey = 1
+        }
+        try await withStream(harness, headers: APIHarness.bearer("dash")) { writer in
+            try await wait(for: "retry", in: writer)
+            let second = try await harness.send(.get, "/v1/events", headers: APIHarness.bearer("dash"))
+            #expect(second.code == "too_many_streams")
+            var configuration = harness.state.snapshot.configuration
+            configuration.apiKeys = [APIHarness.key("other", [.read])]
+            let backends = harness.state.snapshot.backends
+            harness.state.replace(GatewaySnapshot(configuration: configuration, backends: backends))
+            try await harness.store.publish([event("backend.parked", #","backend":"ios""#)])
+            while !writer.isFinished.withLock({ $0 }) { try await Task.sleep(for: .milliseconds(2)) }
+            #expect(!writer.text.contains("backend.parked"))
+        }
+        #expect(harness.api.responder.load.streams == 0)
     }
 
     @Test("ends when the gateway shuts down, and when the store is closed")

@@ -168,9 +168,24 @@ struct APIHarness {
         #"{"to":{"tokens":[{"token":"4f1c","service":"ios-apns"}]},"content":\#(content)\#(more)}"#
     }
 
-    static func key(_ name: String, _ scopes: Set<GatewayConfiguration.APIKey.Scope>) -> GatewayConfiguration.APIKey {
-        let hash = SHA256.hash(data: Data("chp_\(name)".utf8)).map { String(format: "%02x", $0) }.joined()
-        return GatewayConfiguration.APIKey(name: name, sha256: hash, scopes: scopes)
+    static func key(
+        _ name: String,
+        _ scopes: Set<GatewayConfiguration.APIKey.Scope>,
+        backends: Set<String>? = nil,
+        notAfter: Date? = nil
+    ) -> GatewayConfiguration.APIKey {
+        GatewayConfiguration.APIKey(
+            name: name,
+            hashes: [hash(of: name)],
+            scopes: scopes,
+            backends: backends,
+            notAfter: notAfter
+        )
+    }
+
+    /// The hash of the key that ``bearer(_:)`` presents.
+    static func hash(of name: String) -> String {
+        SHA256.hash(data: Data("chp_\(name)".utf8)).map { String(format: "%02x", $0) }.joined()
     }
 
     static func bearer(_ name: String) -> HTTPFields { [.authorization: "Bearer chp_\(name)"] }

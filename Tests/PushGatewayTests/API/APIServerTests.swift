@@ -135,10 +135,10 @@ struct RawClient {
         init(_ iterator: NIOAsyncChannelInboundStream<ByteBuffer>.AsyncIterator) { self.iterator = iterator }
     }
 
-    static func run(_ port: Int, _ body: (RawClient) async throws -> Void) async throws {
+    static func run(_ port: Int, host: String = "127.0.0.1", _ body: (RawClient) async throws -> Void) async throws {
         let channel = try await ClientBootstrap(group: .singletonMultiThreadedEventLoopGroup)
             .channelOption(.allowRemoteHalfClosure, value: true)
-            .connect(host: "127.0.0.1", port: port) { channel in
+            .connect(host: host, port: port) { channel in
                 channel.eventLoop.makeCompletedFuture {
                     try NIOAsyncChannel<ByteBuffer, ByteBuffer>(
                         wrappingChannelSynchronously: channel,

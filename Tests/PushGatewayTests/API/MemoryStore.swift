@@ -14,6 +14,7 @@ final class MemoryStore: NotificationStore {
     }
 
     struct Contents {
+        var state: [String: [UInt8]] = [:]
         var allocator = NotificationIDAllocator(above: 0)
         var notifications: [NewNotification] = []
         var rows: [Row] = []
@@ -139,6 +140,7 @@ final class MemoryStore: NotificationStore {
                 notificationID: new.id,
                 content: .stored(new.content),
                 recipient: recipient,
+                caller: new.caller,
                 plan: plan,
                 acceptedAt: new.acceptedAt,
                 expiresAt: new.expiresAt
@@ -345,6 +347,8 @@ final class MemoryStore: NotificationStore {
         for listener in listeners { listener.resume() }
     }
 
-    func loadState(_ name: String) async throws(StoreError) -> [UInt8]? { nil }
-    func saveState(_ name: String, _ value: [UInt8]?) async throws(StoreError) {}
+    func loadState(_ name: String) async throws(StoreError) -> [UInt8]? { contents.withLock { $0.state[name] } }
+    func saveState(_ name: String, _ value: [UInt8]?) async throws(StoreError) {
+        contents.withLock { $0.state[name] = value }
+    }
 }

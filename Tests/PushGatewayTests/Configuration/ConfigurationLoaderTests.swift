@@ -122,7 +122,7 @@ struct ConfigurationLoaderTests {
         #expect(configuration.routes.first?.platform == "ios")
         #expect(configuration.routes.first?.plan == DeliveryPlan(["ios", "two"], onUnknown: .next))
         #expect(configuration.routes.last?.service == .iOSAPNs)
-        #expect(configuration.apiKeys == [.init(name: "shop", sha256: hash, scopes: [.send, .read])])
+        #expect(configuration.apiKeys == [.init(name: "shop", hashes: [hash], scopes: [.send, .read])])
         #expect(
             configuration.tokenPriority == [.iOSHuawei, .androidHuawei, .iOSAPNs, .iOSFirebase, .androidFirebase]
         )
@@ -164,6 +164,44 @@ struct ConfigurationLoaderTests {
             #expect(try loader.load(text).configuration.server.host == host)
         } else {
             #expect(throws: ConfigurationError.self) { try loader.load(text) }
+            let error = #expect(throws: ConfigurationError.self) { try loader.load(text + "\nauth: { api_keys: [] }") }
+            #expect(error?.description.contains("server.host: listening beyond this machine needs API keys") ?? false)
         }
+    }
+
+    @Test("A key may have several hashes, an end and backends of its own")
+    func keys() throws {
+        let (new, old) = (String(repeating: "a", count: 64), String(repeating: "b", count: 64))
+        let text = """
+            backends: { ios: { kind: sample, token: x } }
+            auth:
+              api_keys:
+                - { name: shop, hash: ["sha256:\(new)", "sha256:\(old)"], scopes: [send, metrics], backends: [ios], not_after: 2027-01-31 }
+            """
+        let key = try #require(try ConfigurationLoader.sample().load(text).configuration.apiKeys.first)
+        #expect(key.hashes == [new, old])
+        #expect(key.scopes == [.send, .metrics])
+        #expect(key.backends == ["ios"])
+        #expect(key.notAfter == Date(timeIntervalSince1970: 1_801_353_600))
+    }
+
+    @Test(
+        "What is wrong with a key is said with its field",
+        arguments: [
+            ("hash: [], scopes: [send]", "auth.api_keys[0].hash: has 0 values"),
+            ("hash: [\"sha256:xyz\"], scopes: [send]", "auth.api_keys[0].hash: is not sha256:"),
+            ("scopes: [send]", "auth.api_keys[0].hash: is missing"),
+            ("hash: \"sha256:HASH\", scopes: [send], backends: [iso]", "Did you mean \"ios\"?"),
+            ("hash: \"sha256:HASH\", scopes: [send], not_after: soon", "auth.api_keys[0].not_after: is no time"),
+        ]
+    )
+    func wrongKeys(fields: String, problem: String) throws {
+        let fields = fields.replacing("HASH", with: String(repeating: "a", count: 64))
+        let text = """
+            backends: { ios: { kind: sample, token: x } }
+            auth: { api_keys: [ { name: shop, \(fields) } ] }
+            """
+        let error = #expect(throws: ConfigurationError.self) { try ConfigurationLoader.sample().load(text) }
+        #expect(error?.description.contains(problem) ?? false, "\(error?.description ?? "")")
     }
 }

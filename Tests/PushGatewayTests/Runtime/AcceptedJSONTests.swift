@@ -8,9 +8,9 @@ import Testing
 struct AcceptedJSONTests {
     private static let time = Date(timeIntervalSince1970: 1_790_000_000.25)
 
-    @Test("Events are what EventJSON writes, byte for byte")
-    func events() {
-        var json = AcceptedJSON(at: Self.time)
+    @Test("Events are what EventJSON writes, byte for byte", arguments: ["", "shop"])
+    func events(caller: String) {
+        var json = AcceptedJSON(at: Self.time, caller: caller)
         let titles = ["Hello", "سلام", "", "a \"quoted\" \\ one\n", nil, "Hello"]
         for (state, recipients, backend) in [
             (DeliveryState.queued, 1, "ios"), (.scheduled, 300, "fcm"), (.queued, 1, "ios"),
@@ -25,7 +25,8 @@ struct AcceptedJSONTests {
                     state: state,
                     recipients: recipients,
                     plan: plan,
-                    title: title
+                    title: title,
+                    caller: caller
                 )
                 #expect(String(decoding: event, as: UTF8.self) == String(decoding: general, as: UTF8.self))
             }

@@ -35,6 +35,14 @@ protocol AcceptingAPI: Sendable {
     ) throws(Problem) -> Judged
 }
 
+/// How far a body has come.
+private enum Begun<Draft: Sendable>: Sendable {
+    /// All that can be said of it is said.
+    case judged(Judged)
+    /// The device registry is to be asked.
+    case waits(Draft)
+}
+
 /// Notifications that can be accepted, and what is answered once they are on disk.
 struct Judged: Sendable {
     /// What the store is handed.
@@ -97,8 +105,13 @@ extension AcceptingAPI {
 
     /// Judges a body at once; nil when the device registry must be asked first.
     func judgeAtOnce(_ body: [UInt8], _ key: IdempotencyKey?, _ scope: RequestScope) throws(Problem) -> Judged? {
+        if case .judged(let judged) = try begin(body, key, scope) { judged } else { nil }
+    }
+
+    /// Reads a body, and judges it unless the device registry must be asked first.
+    private func begin(_ body: [UInt8], _ key: IdempotencyKey?, _ scope: RequestScope) throws(Problem) -> Begun<Draft> {
         var draft = try read(body, scope)
-        return needsRegistry(draft, scope) ? nil : try judge(&draft, body, key, scope)
+        return needsRegistry(draft, scope) ? .waits(draft) : .judged(try judge(&draft, body, key, scope))
     }
 
     /// Answers a request, in a task that waits for its body and for the store.
@@ -116,15 +129,19 @@ extension AcceptingAPI {
 
     /// Accepts a body, and waits until it is on disk.
     func take(_ body: [UInt8], _ key: IdempotencyKey?, _ scope: RequestScope) async throws(Problem) -> AcceptedAnswer {
-        var draft = try await longWork(bytes: body.count) { () throws(Problem) in try read(body, scope) }
-        do throws(StoreError) {
-            if needsRegistry(draft, scope) { try await lookUp(&draft, scope) }
-        } catch {
-            throw Problem(error)
-        }
-        let judged = try await longWork(bytes: body.count) { [draft] () throws(Problem) in
-            var draft = draft
-            return try judge(&draft, body, key, scope)
+        let judged: Judged
+        switch try await longWork(bytes: body.count, { () throws(Problem) in try begin(body, key, scope) }) {
+        case .judged(let done): judged = done
+        case .waits(var draft):
+            do throws(StoreError) {
+                try await lookUp(&draft, scope)
+            } catch {
+                throw Problem(error)
+            }
+            judged = try await longWork(bytes: body.count) { [draft] () throws(Problem) in
+                var draft = draft
+                return try judge(&draft, body, key, scope)
+            }
         }
         let result: Result<EnqueueResult, StoreError>
         do throws(StoreError) {

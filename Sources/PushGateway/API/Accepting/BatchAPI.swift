@@ -77,7 +77,7 @@ struct BatchAPI: AcceptingAPI {
 
         let answer = write(items, accepted, scope)
         let entry = key?.entry(
-            caller: scope.caller,
+            caller: scope.caller.name,
             path: String(scope.path),
             body: body,
             answer: answer,

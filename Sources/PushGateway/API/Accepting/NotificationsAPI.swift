@@ -55,7 +55,7 @@ struct NotificationsAPI: AcceptingAPI {
         accepted.write(to: &writer, stateName: "status")
         writer.endObject()
         let entry = key?.entry(
-            caller: scope.caller,
+            caller: scope.caller.name,
             path: String(scope.path),
             body: body,
             answer: writer.bytes,

@@ -8,16 +8,20 @@ struct BackendsAnswer {
     let lanes: [String: LaneStatus]
     let depths: [String: LaneDepth]
     let operations: [String: OperationDepth]
+    /// Who gets to see it.
+    let caller: Caller
     let now: TimeReading
 
     init(
         _ state: GatewayState,
         _ lanes: any LaneObserver,
         depths: [String: LaneDepth],
-        operations: [String: OperationDepth]
+        operations: [String: OperationDepth],
+        for caller: Caller
     ) {
         self.operations = operations
-        backends = state.snapshot.backends
+        self.caller = caller
+        backends = state.snapshot.backends.filter { caller.mayUse(backend: $0.name) }
         self.lanes = Dictionary(lanes.lanes.map { ($0.backend, $0) }) { first, _ in first }
         self.depths = depths
         now = state.clock.reading
@@ -50,7 +54,9 @@ struct BackendsAnswer {
     /// Backends that are not configured any more and for which deliveries wait.
     private var goneNames: [String] {
         let configured = Set(backends.map(\.name))
-        return depths.filter { !configured.contains($0.key) && $0.value.waiting + $0.value.claimed > 0 }.keys.sorted()
+        return depths.filter {
+            caller.mayUse(backend: $0.key) && !configured.contains($0.key) && $0.value.waiting + $0.value.claimed > 0
+        }.keys.sorted()
     }
 
     private func write(gone name: String, to writer: inout JSONWriter) {

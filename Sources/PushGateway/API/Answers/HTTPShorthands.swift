@@ -12,8 +12,11 @@ extension HTTPField.Name {
     static let idempotencyKey = known("Idempotency-Key")
     static let idempotencyReplayed = known("Idempotency-Replayed")
     static let lastEventID = known("Last-Event-ID")
+    static let rateLimit = known("RateLimit")
+    static let rateLimitPolicy = known("RateLimit-Policy")
     static let referrerPolicy = known("Referrer-Policy")
     static let secFetchSite = known("Sec-Fetch-Site")
+    static let xForwardedFor = known("X-Forwarded-For")
 }
 
 extension ResponseBody {

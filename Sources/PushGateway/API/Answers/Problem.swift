@@ -178,6 +178,30 @@ extension Problem {
         retryAfter: .seconds(1)
     )
 
+    /// The API key, or the peer, has made as many requests as it may for now.
+    static func rateLimited(perSecond: Int, wait: Duration) -> Problem {
+        var problem = Problem(
+            .tooManyRequests,
+            "rate_limited",
+            "Too many requests",
+            detail: "At most \(perSecond) a second. Nothing was stored.",
+            retryAfter: wait
+        )
+        let seconds = max(1, Int(wait.inSeconds.rounded(.up)))
+        problem.headers[.rateLimitPolicy] = "\"requests\";q=\(perSecond);w=1"
+        problem.headers[.rateLimit] = "\"requests\";r=0;t=\(seconds)"
+        return problem
+    }
+
+    /// One API key, or one peer behind a proxy, has as many requests in progress as it may.
+    static let tooManyOfOne = Problem(
+        .tooManyRequests,
+        "too_many_in_progress",
+        "Too many requests of this caller are in progress",
+        detail: "Nothing was stored.",
+        retryAfter: .seconds(1)
+    )
+
     /// The bodies of requests in progress take as much memory as they may, of this caller or of all.
     static let tooManyBytes = Problem(
         .serviceUnavailable,

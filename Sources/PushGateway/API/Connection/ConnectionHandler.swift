@@ -15,8 +15,11 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
 
     /// How long a client may keep a connection waiting.
     struct Limits: Sendable {
-        /// A connection without a whole request for so long is closed; as long may a body take from its head to its end.
+        /// A connection without a whole request for so long is closed, whatever comes of it meanwhile: a head may take so long,
+        /// and a body from its head to its end.
         var request = TimeAmount.seconds(60)
+        /// A body that nobody waits for, since its request was refused, has so long to end; then the connection does.
+        var refusedBody = TimeAmount.seconds(5)
         /// A client that leaves so much unread that nothing more can be written to it, for so long, is cut off.
         var write = TimeAmount.seconds(30)
         /// The same during a graceful shutdown.
@@ -49,11 +52,18 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
     private let encoder: ChannelHandlerContext
     private let limits: Limits
     private var context: ChannelHandlerContext?
+    /// Whether only this machine can reach the address that the client connected to.
+    private var isLocal = false
+    /// Who is at the other end.
+    private var address = PeerAddress.local
+    /// Whether the connection counts for it; one of a proxy does not, its peers' requests do.
+    private var isCounted = false
     private var phase = Phase.idle
     private var held: [Held] = []
     private var isReadHeld = false
     private var isQuiescing = false
-    private var lastActive = NIODeadline.now()
+    /// When the connection is closed unless the request that it waits for is there.
+    private var deadline = NIODeadline.now()
     private var timer: Scheduled<Void>?
     /// Runs while the client leaves so much unread that nothing more can be written.
     private var writeTimer: Scheduled<Void>?
@@ -69,10 +79,35 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
 
     func handlerAdded(context: ChannelHandlerContext) {
         self.context = context
-        watch(context, until: lastActive + limits.request)
+        isLocal = context.localAddress?.isLoopback ?? false
+        guard admit(context) else { return }
+        deadline = .now() + limits.request
+        watch(context)
+    }
+
+    /// Counts the connection in for its peer; false, and it is closed, where that has as many as it may.
+    private func admit(_ context: ChannelHandlerContext) -> Bool {
+        address = PeerAddress(context.remoteAddress)
+        let snapshot = intake.snapshots.current
+        if snapshot.isProxy(address) { return true }
+        guard intake.peers.connect(address, limit: snapshot.connectionsPerPeer) else {
+            intake.metrics.limitReached(.connectionsPerPeer)
+            phase = .closed
+            context.close(promise: nil)
+            return false
+        }
+        isCounted = true
+        return true
+    }
+
+    /// Counts the connection out.
+    private func leave() {
+        if isCounted { intake.peers.disconnect(address) }
+        isCounted = false
     }
 
     func handlerRemoved(context: ChannelHandlerContext) {
+        leave()
         cancelTimers()
         self.context = nil
     }
@@ -104,14 +139,15 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
     private func take(_ part: HTTPServerRequestPart, _ context: ChannelHandlerContext) {
         switch (phase, part) {
         case (.idle, .head(let head)):
-            if let refusal = intake.refuseHead(head, date: desk.date) {
+            if let refusal = intake.refuseHead(head, isLocal: isLocal, date: desk.date) {
                 isQuiescing = true
                 write(refusal, context)
-            } else if let request = intake.begin(head) {
-                lastActive = request.begin
+            } else if let request = intake.begin(head, from: address) {
+                deadline = request.begin + limits.request
                 phase = .collecting(request)
             } else {
-                lastActive = .now()
+                // Whoever reads the body gives it up first, and says so.
+                deadline = .now() + limits.request + limits.refusedBody
                 phase = .passing(isRead: false, isAnswered: false)
                 context.fireChannelRead(wrapInboundOut(part))
             }
@@ -124,7 +160,6 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
             context.fireChannelRead(wrapInboundOut(part))
             if isAnswered { rest(context) }
         default:
-            lastActive = .now()
             context.fireChannelRead(wrapInboundOut(part))
         }
     }
@@ -211,13 +246,16 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
     func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
         context.write(data, promise: promise)
         guard case .end = unwrapOutboundIn(data), case .passing(let isRead, _) = phase else { return }
-        if isRead { rest(context) } else { phase = .passing(isRead: false, isAnswered: true) }
+        if isRead { return rest(context) }
+        phase = .passing(isRead: false, isAnswered: true)
+        deadline = min(deadline, .now() + limits.refusedBody)
+        watch(context)
     }
 
     /// A request is over; goes on with what came meanwhile.
     private func rest(_ context: ChannelHandlerContext) {
         phase = .idle
-        lastActive = .now()
+        deadline = .now() + limits.request
         guard !held.isEmpty else { return }
         if isQuiescing { return held = [] }
         var next = 0
@@ -255,14 +293,15 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
         context.eventLoop.assumeIsolated().scheduleTask(in: span) { context.close(promise: nil) }
     }
 
-    private func watch(_ context: ChannelHandlerContext, until deadline: NIODeadline) {
+    /// Looks at ``deadline`` when it comes; one that moves further away is looked at again then.
+    private func watch(_ context: ChannelHandlerContext) {
+        timer?.cancel()
         timer = context.eventLoop.assumeIsolated().scheduleTask(deadline: deadline) { self.look(context) }
     }
 
     /// Closes the connection when its time is over, or looks again when it may be.
     private func look(_ context: ChannelHandlerContext) {
         let now = NIODeadline.now()
-        var deadline = lastActive + limits.request
         switch phase {
         case .closed: return
         case .idle, .passing(isRead: false, _):
@@ -274,6 +313,6 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
             }
         case .waiting, .passing(isRead: true, _): deadline = now + limits.request
         }
-        watch(context, until: deadline)
+        watch(context)
     }
 }

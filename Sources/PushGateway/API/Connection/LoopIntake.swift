@@ -19,6 +19,7 @@ struct LoopIntake: Sendable {
     let snapshots: APISnapshots
     let metrics: GatewayMetrics
     let admission: Admission
+    let peers: Peers
     let notifications: NotificationsAPI
     let batches: BatchAPI
     let logger: Logger
@@ -29,6 +30,7 @@ struct LoopIntake: Sendable {
         snapshots: APISnapshots,
         metrics: GatewayMetrics,
         admission: Admission,
+        peers: Peers,
         notifications: NotificationsAPI,
         batches: BatchAPI,
         logger: Logger
@@ -37,6 +39,7 @@ struct LoopIntake: Sendable {
         self.snapshots = snapshots
         self.metrics = metrics
         self.admission = admission
+        self.peers = peers
         self.notifications = notifications
         self.batches = batches
         self.logger = logger
@@ -48,14 +51,14 @@ struct LoopIntake: Sendable {
     /// Takes a request in whose head is in order and whose body is still to come; nil is the long way.
     ///
     /// What it gives must come back to ``answer(_:_:date:closes:)`` or ``abandon(_:)``.
-    func begin(_ head: HTTPRequestHead) -> LoopRequest? {
+    func begin(_ head: HTTPRequestHead, from connected: PeerAddress) -> LoopRequest? {
         guard head.method == .POST, let endpoint = LoopRequest.Endpoint(rawValue: head.uri), head.version == .http1_1,
             let usual = UsualHead(head), usual.length <= Self.largestBody
         else { return nil }
         let snapshot = snapshots.current
         guard usual.length <= snapshot.server.maximumBodyBytes else { return nil }
         do throws(Problem) {
-            let caller = try snapshot.admit(usual.caller, .scope(.send))
+            let caller = try snapshot.admit(usual.caller, .scope(.send), at: state.time.now)
             let scope = RequestScope(
                 snapshot: snapshot,
                 caller: caller,
@@ -64,18 +67,34 @@ struct LoopIntake: Sendable {
                 fields: HTTPFields()
             )
             let key = try notifications.admit(scope, contentType: usual.contentType, keys: usual.keys)
-            try admission.enter(limit: snapshot.server.maximumRequests)
+            let peer = snapshot.peer(connected, forwardedFor: usual.caller.forwardedFor)
+            let isCounted = peer == connected || peers.connect(peer, limit: snapshot.connectionsPerPeer)
+            guard isCounted else { return nil }
+            do throws(Problem) {
+                try admission.enter(caller, limit: snapshot.server.maximumRequests)
+            } catch {
+                if peer != connected { peers.disconnect(peer) }
+                return nil
+            }
             do throws(Problem) {
                 try admission.reserve(
                     bytes: usual.length,
-                    caller: caller,
+                    caller: caller.name,
                     largest: snapshot.server.maximumBodyBytes
                 )
             } catch {
-                admission.leave()
+                admission.leave(caller)
+                if peer != connected { peers.disconnect(peer) }
                 return nil
             }
-            return LoopRequest(endpoint: endpoint, head: head, scope: scope, key: key, length: usual.length)
+            return LoopRequest(
+                endpoint: endpoint,
+                head: head,
+                scope: scope,
+                key: key,
+                length: usual.length,
+                peer: peer == connected ? nil : peer
+            )
         } catch {
             return nil
         }
@@ -85,12 +104,19 @@ struct LoopIntake: Sendable {
     ///
     /// Everybody who answers compares the target and fields with words, before it is known who asks, and text with many
     /// combining marks takes seconds for each comparison.
-    func refuseHead(_ head: HTTPRequestHead, date: String) -> ByteBuffer? {
-        guard Self.isUnsafe(head.uri) || head.headers.contains(where: { Self.isUnsafe($0.value) }) else { return nil }
-        let (fields, body) = Problem.unsafeHead.answer(path: "/", logger)
-        let status = Problem.unsafeHead.status
-        metrics.request(route: "other", method: "other", status: status.code, duration: .zero)
-        return AnswerText.write(status, fields, body, date: date, closes: true)
+    func refuseHead(_ head: HTTPRequestHead, isLocal: Bool, date: String) -> ByteBuffer? {
+        guard let problem = problem(of: head, isLocal: isLocal) else { return nil }
+        let (fields, body) = problem.answer(path: "/", logger)
+        metrics.request(route: "other", method: "other", status: problem.status.code, duration: .zero)
+        return AnswerText.write(problem.status, fields, body, date: date, closes: true)
+    }
+
+    private func problem(of head: HTTPRequestHead, isLocal: Bool) -> Problem? {
+        if Self.isUnsafe(head.uri) || head.headers.contains(where: { Self.isUnsafe($0.value) }) { return .unsafeHead }
+        guard !isLocal || head.version != .http1_1 else { return nil }
+        // What is left depends on whether there are keys, now and not when the connection came.
+        guard snapshots.current.keyring.isEmpty else { return nil }
+        return isLocal ? .throughProxy : .keysNeeded
     }
 
     /// Whether text of a head, as it is or decoded, is not safe to compare; a short one is.
@@ -127,6 +153,7 @@ struct LoopIntake: Sendable {
                 case .batch: try batches.judgeAtOnce(body, request.key, request.scope)
                 }
             guard let judged else { return nil }
+            try request.scope.caller.use?.take(at: state.time.steady)
             request.reply = judged.reply
             return judged.batch
         } catch {
@@ -159,8 +186,9 @@ struct LoopIntake: Sendable {
 
     /// Lets go of a request that takes the long way after all, or whose client is gone.
     func abandon(_ request: LoopRequest) {
-        admission.release(bytes: request.length, caller: request.scope.caller)
-        admission.leave()
+        admission.release(bytes: request.length, caller: request.scope.caller.name)
+        admission.leave(request.scope.caller)
+        if let peer = request.peer { peers.disconnect(peer) }
     }
 
     private func end(_ request: LoopRequest, _ status: HTTPResponse.Status) {
@@ -191,13 +219,23 @@ final class LoopRequest {
     let key: IdempotencyKey?
     /// The bytes of its body.
     let length: Int
+    /// Whom a trusted proxy names as its sender, for whom it counts as a connection.
+    let peer: PeerAddress?
     let begin = NIODeadline.now()
     /// What has come of its body.
     var body = ByteBuffer()
     /// What is answered once the store has accepted.
     var reply = PendingReply(body: [], routeLabels: [])
 
-    init(endpoint: Endpoint, head: HTTPRequestHead, scope: RequestScope, key: IdempotencyKey?, length: Int) {
+    init(
+        endpoint: Endpoint,
+        head: HTTPRequestHead,
+        scope: RequestScope,
+        key: IdempotencyKey?,
+        length: Int,
+        peer: PeerAddress?
+    ) {
+        self.peer = peer
         self.endpoint = endpoint
         self.head = head
         self.scope = scope
@@ -234,7 +272,12 @@ private struct UsualHead {
             case 10 where name.isField("connection"): isNew = value.isField("keep-alive")
             case 6 where name.isField("expect"), 7 where name.isField("upgrade"): isNew = false
             case 17 where name.isField("transfer-encoding"): isNew = false
-            default: isNew = true
+            default:
+                isNew = true
+                if CallerFields.isOfProxy(name) {
+                    caller.isForwarded = true
+                    if name.isField("x-forwarded-for") { caller.forwardedFor.append(value) }
+                }
             }
             guard isNew else { return nil }
         }
@@ -244,21 +287,6 @@ private struct UsualHead {
     private static func set(_ field: inout String?, _ value: String) -> Bool {
         defer { field = value }
         return field == nil
-    }
-}
-
-extension String {
-    /// Whether the text is this word of lower-case ASCII, in any case.
-    fileprivate func isField(_ word: StaticString) -> Bool {
-        word.withUTF8Buffer { word in
-            var place = 0
-            for byte in utf8 {
-                let lower = byte &- UInt8(ascii: "A") < 26 ? byte | 0x20 : byte
-                guard place < word.count, lower == word[place] else { return false }
-                place += 1
-            }
-            return place == word.count
-        }
     }
 }
 

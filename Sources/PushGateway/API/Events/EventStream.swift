@@ -12,11 +12,16 @@ struct EventStream: Sendable {
     private static let batch = 256
     /// After so long without an event the client gets a sign of life.
     static let heartbeat = Duration.seconds(15)
+    /// The caller is judged again so often, since a key may end; and whenever the configuration changes.
+    private static let judgement = Duration.seconds(30)
     /// The lanes are told so often, to clients that asked.
     private static let lanesInterval = Duration.seconds(1)
 
     let state: GatewayState
     let filter: EventFilter
+    let view: EventView
+    /// Judges the caller again; nil when it may not listen any more.
+    let judge: @Sendable () -> EventView?
     /// Events above this number are sent.
     let after: Int64
     /// Whether the client resumes, and is to be told of events that are gone.
@@ -35,7 +40,16 @@ struct EventStream: Sendable {
         frames.retry(.seconds(2))
         var lastWrite = ContinuousClock.now
         var nextLanes = lastWrite
+        var view = view
+        var nextJudgement = lastWrite + Self.judgement
+        var judged = state.snapshot
         while !state.isDraining, !Task.isCancelled, !Task.isShuttingDownGracefully {
+            if judged !== state.snapshot || ContinuousClock.now >= nextJudgement {
+                judged = state.snapshot
+                nextJudgement = .now + Self.judgement
+                guard let now = judge() else { break }
+                view = now
+            }
             if let lanes, ContinuousClock.now >= nextLanes {
                 frames.event("gateway.lanes", data: await lanes())
                 nextLanes = .now + Self.lanesInterval
@@ -52,7 +66,8 @@ struct EventStream: Sendable {
                 isFirst = false
                 position = event.number
                 let type = EventJSON.type(of: event.json)
-                if filter.matches(type) { frames.event(type, data: event.json, number: event.number) }
+                guard filter.matches(type), let shown = view.shown(event, type: type) else { continue }
+                frames.event(type, data: shown, number: event.number)
             }
         }
         try await writer.finish(nil)
@@ -108,13 +123,15 @@ struct EventFilter: Sendable, Equatable {
 /// Holds one of the places for event streams as long as anything holds it.
 final class StreamSlot: Sendable {
     private let admission: Admission
+    private let caller: Caller
 
-    init(_ admission: Admission) throws(Problem) {
-        try admission.openStream()
+    init(_ admission: Admission, _ caller: Caller, limit: Int) throws(Problem) {
+        try admission.openStream(caller, limit: limit)
         self.admission = admission
+        self.caller = caller
     }
 
-    deinit { admission.closeStream() }
+    deinit { admission.closeStream(caller) }
 }
 
 extension EventJSON {

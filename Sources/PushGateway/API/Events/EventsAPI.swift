@@ -5,6 +5,7 @@ internal import PushCore
 /// Opens event streams.
 struct EventsAPI: Sendable {
     let state: GatewayState
+    let snapshots: APISnapshots
     let lanes: any LaneObserver
     let metrics: GatewayMetrics
     let admission: Admission
@@ -20,7 +21,7 @@ struct EventsAPI: Sendable {
         let filter = try EventFilter(scope.parameter("types"))
         let resumed = try Self.position(scope)
         let last = Int64(try scope.number("last", in: 0...Self.furthestLast, default: 0))
-        let slot = try StreamSlot(admission)
+        let slot = try StreamSlot(admission, scope.caller, limit: scope.snapshot.limits.streamsPerKey)
         var after = resumed ?? 0
         if resumed == nil {
             do throws(StoreError) {
@@ -30,10 +31,16 @@ struct EventsAPI: Sendable {
             }
         }
         let wantsLanes = try scope.number("lanes", in: 0...1, default: 0) == 1
-        let lanes: (@Sendable () async -> [UInt8])? = wantsLanes ? { @Sendable in await lanesEvent() } : nil
+        let lanes: (@Sendable () async -> [UInt8])? = wantsLanes ? { @Sendable in await lanesEvent(scope.caller) } : nil
         let stream = EventStream(
             state: state,
             filter: filter,
+            view: EventView(scope.caller),
+            judge: { [snapshots, time = state.time] in
+                let key = scope.fields[.authorization]
+                let caller = try? snapshots.current.keyring.admit(key, .scope(.read), at: time.now)
+                return caller.map(EventView.init)
+            },
             after: after,
             isResumed: resumed != nil,
             lanes: lanes,
@@ -60,7 +67,7 @@ struct EventsAPI: Sendable {
         return Int64(try scope.number("after", in: 0...Int.max, default: 0))
     }
 
-    private func lanesEvent() async -> [UInt8] {
+    private func lanesEvent(_ caller: Caller) async -> [UInt8] {
         var depths: [String: LaneDepth] = [:]
         do throws(StoreError) {
             depths = try await state.store.depths()
@@ -78,7 +85,7 @@ struct EventsAPI: Sendable {
         writer.name("started_at")
         RFC3339.write(state.startedAt, to: &writer)
         let operations = (try? await state.devices.operationDepths()) ?? [:]
-        BackendsAnswer(state, lanes, depths: depths, operations: operations).write(to: &writer)
+        BackendsAnswer(state, lanes, depths: depths, operations: operations, for: caller).write(to: &writer)
         let totals = metrics.ledger.totals
         writer.name("totals")
         writer.beginObject()

@@ -1,13 +1,14 @@
 internal import Crypto
+internal import Foundation
 internal import HTTPTypes
 internal import Hummingbird
 
 /// The API keys of a configuration, ready to be compared with what a request brings.
 struct Keyring: Sendable {
     private struct Key: Sendable {
-        let name: String
-        let hash: [UInt8]
-        let scopes: Set<GatewayConfiguration.APIKey.Scope>
+        let caller: Caller
+        let hashes: [[UInt8]]
+        let notAfter: Date?
     }
 
     private let keys: [Key]
@@ -15,18 +16,25 @@ struct Keyring: Sendable {
     /// Makes a keyring.
     ///
     /// A hash that is not 64 hexadecimal digits opens nothing.
-    init(_ configured: [GatewayConfiguration.APIKey]) {
-        keys = configured.map { Key(name: $0.name, hash: Self.bytes(hexadecimal: $0.sha256), scopes: $0.scopes) }
+    init(_ configuration: GatewayConfiguration, uses: KeyUses, at steady: Date) {
+        keys = configuration.apiKeys.map { key in
+            let use = uses.use(of: key.name)
+            use.limit(perSecond: key.requestsPerSecond ?? configuration.limits.requestsPerSecond, at: steady)
+            return Key(
+                caller: Caller(name: key.name, scopes: key.scopes, backends: key.backends, use: use),
+                hashes: key.hashes.map { Self.bytes(hexadecimal: $0) },
+                notAfter: key.notAfter
+            )
+        }
     }
 
-    /// Whether no key is configured: then everybody who reaches the gateway may do everything.
+    /// Whether no key is configured: then everybody on this machine may do everything.
     var isEmpty: Bool { keys.isEmpty }
 
     /// Lets a request through, or says why not.
-    ///
-    /// The result is the name of its key, empty without keys.
-    func admit(_ authorization: String?, _ access: Endpoint.Access) throws(Problem) -> String {
-        if keys.isEmpty || access == .open { return "" }
+    func admit(_ authorization: String?, _ access: Route.Access, at now: Date) throws(Problem) -> Caller {
+        if access == .open { return .stranger }
+        if keys.isEmpty { return .everybody }
         guard let authorization else { throw Self.unauthorized("An API key is needed.", error: nil) }
         guard let presented = Self.bearer(authorization) else {
             throw Self.unauthorized("Write Authorization: Bearer, then the API key.", error: "invalid_request")
@@ -34,17 +42,21 @@ struct Keyring: Sendable {
         guard let key = find(presented) else {
             throw Self.unauthorized("The API key is not known.", error: "invalid_token")
         }
-        if case .scope(let scope) = access, !key.scopes.contains(scope), !key.scopes.contains(.admin) {
-            throw Self.forbidden(scope)
+        if let notAfter = key.notAfter, now > notAfter {
+            throw Self.unauthorized("The API key has expired.", error: "invalid_token")
         }
-        return key.name
+        key.caller.use?.note(second: Int(now.timeIntervalSince1970))
+        if case .scope(let scope) = access, !key.caller.has(scope) { throw .lacks(scope) }
+        return key.caller
     }
 
     /// Looks at every key, whether or not one was found: the time it takes tells nothing.
     private func find(_ presented: Substring) -> Key? {
         let hash = SHA256.hash(data: Array(presented.utf8))
         var found: Key?
-        for key in keys where Self.isEqual(hash, key.hash) { found = key }
+        for key in keys {
+            for own in key.hashes where Self.isEqual(hash, own) { found = key }
+        }
         return found
     }
 
@@ -69,7 +81,16 @@ struct Keyring: Sendable {
         return problem
     }
 
-    private static func forbidden(_ scope: GatewayConfiguration.APIKey.Scope) -> Problem {
+    private static func bytes(hexadecimal text: String) -> [UInt8] {
+        let digits = text.compactMap { $0.hexDigitValue.map { UInt8($0) } }
+        guard digits.count == text.count, digits.count == 2 * SHA256.Digest.byteCount else { return [] }
+        return stride(from: 0, to: digits.count, by: 2).map { digits[$0] << 4 | digits[$0 + 1] }
+    }
+}
+
+extension Problem {
+    /// The key has not the scope that is needed.
+    static func lacks(_ scope: GatewayConfiguration.APIKey.Scope) -> Problem {
         var problem = Problem(
             .forbidden,
             "forbidden",
@@ -79,11 +100,5 @@ struct Keyring: Sendable {
         problem.headers[.wwwAuthenticate] =
             "Bearer realm=\"chapar\", error=\"insufficient_scope\", scope=\"\(scope.rawValue)\""
         return problem
-    }
-
-    private static func bytes(hexadecimal text: String) -> [UInt8] {
-        let digits = text.compactMap { $0.hexDigitValue.map { UInt8($0) } }
-        guard digits.count == text.count, digits.count == 2 * SHA256.Digest.byteCount else { return [] }
-        return stride(from: 0, to: digits.count, by: 2).map { digits[$0] << 4 | digits[$0 + 1] }
     }
 }

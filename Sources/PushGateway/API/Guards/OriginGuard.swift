@@ -9,6 +9,10 @@ struct CallerFields {
     var origin: String?
     /// `Sec-Fetch-Site`.
     var fetchSite: String?
+    /// Whether a field says that a proxy passed the request on.
+    var isForwarded = false
+    /// The values of `X-Forwarded-For`.
+    var forwardedFor: [String] = []
 }
 
 extension CallerFields {
@@ -18,6 +22,18 @@ extension CallerFields {
         authorization = head.headerFields[.authorization]
         origin = head.headerFields[.origin]
         fetchSite = head.headerFields[.secFetchSite]
+        isForwarded = head.headerFields.contains { Self.isOfProxy($0.name.rawName) }
+        forwardedFor = head.headerFields[values: .xForwardedFor]
+    }
+
+    /// Whether a field of this name is written by proxies.
+    static func isOfProxy(_ name: String) -> Bool {
+        switch name.utf8.count {
+        case 3: name.isField("via")
+        case 9: name.isField("forwarded") || name.isField("x-real-ip")
+        case 11...: name.hasFieldPrefix("x-forwarded")
+        default: false
+        }
     }
 }
 
@@ -33,6 +49,9 @@ struct OriginGuard: Sendable {
 
     /// Lets a request through, or says why not.
     func admit(_ fields: CallerFields) throws(Problem) {
+        guard !fields.isForwarded else {
+            throw .throughProxy
+        }
         let authority = fields.authority ?? ""
         guard isOurs(Self.host(of: authority[...])) else {
             throw Problem(
@@ -76,5 +95,26 @@ struct OriginGuard: Sendable {
             return authority[...end]
         }
         return authority[..<(authority.utf8.firstIndex(of: UInt8(ascii: ":")) ?? authority.endIndex)]
+    }
+}
+
+extension Problem {
+    /// A proxy passed a request on to a gateway without keys.
+    static let throughProxy = keysNeeded(
+        "The request came through a proxy",
+        "Whoever reaches the proxy would be let in."
+    )
+
+    /// A gateway without keys was reached by an address that others can reach as well.
+    static let keysNeeded = keysNeeded("The gateway has no API keys", "Whoever reaches this address would be let in.")
+
+    private static func keysNeeded(_ title: String, _ why: String) -> Problem {
+        Problem(
+            .forbidden,
+            "keys_needed",
+            title,
+            detail: "Without API keys only requests that come straight from this machine are answered. \(why) "
+                + "Make a key with \"chapar keys create\" and write it under auth.api_keys."
+        )
     }
 }

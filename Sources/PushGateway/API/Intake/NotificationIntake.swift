@@ -14,7 +14,7 @@ struct NotificationIntake {
 
     let snapshot: APISnapshot
     let store: any NotificationStore
-    let caller: String
+    let caller: Caller
     /// The moment of acceptance by the steady clock, in whole milliseconds: as the store will give it back.
     let acceptedAt: Date
     private let now: TimeReading
@@ -22,14 +22,14 @@ struct NotificationIntake {
     private var deliveriesLeft = Self.maximumDeliveries
     private var json: AcceptedJSON
 
-    init(snapshot: APISnapshot, store: any NotificationStore, clock: WallClock, caller: String) {
+    init(snapshot: APISnapshot, store: any NotificationStore, clock: WallClock, caller: Caller) {
         self.snapshot = snapshot
         self.store = store
         self.caller = caller
         let now = clock.reading
         self.now = now
         acceptedAt = Date(millisecondsSince1970: now.steady.millisecondsSince1970)
-        json = AcceptedJSON(at: now.wall(acceptedAt))
+        json = AcceptedJSON(at: now.wall(acceptedAt), caller: caller.name)
     }
 
     /// What to tell about a notification that can be accepted.
@@ -65,6 +65,7 @@ struct NotificationIntake {
                     issues: &issues
                 ).warnings
         }
+        if caller.backends != nil { checkBackends(of: assignment.plans, &issues) }
         let recipients = assignment.recipients ?? draft.recipients
         if recipients.count > Self.maximumDeliveries {
             issues.add(
@@ -90,7 +91,7 @@ struct NotificationIntake {
                 content: draft.stored(from: body),
                 recipients: recipients,
                 plan: plan,
-                caller: caller,
+                caller: caller.name,
                 acceptedAt: acceptedAt,
                 dueAt: times.dueAt,
                 expiresAt: times.expiresAt,
@@ -120,6 +121,17 @@ struct NotificationIntake {
             recipients: isCounted ? recipients.count : nil,
             warnings: warnings,
             routeLabel: draft.routeLabel
+        )
+    }
+
+    /// Reports a backend that the API key is not for.
+    private func checkBackends(of plans: [DeliveryPlan], _ issues: inout RequestIssues) {
+        let others = plans.lazy.flatMap(\.backends).first { !caller.mayUse(backend: $0) }
+        guard let others else { return }
+        issues.add(
+            "#",
+            "backend_not_allowed",
+            "The API key may not use the backend \"\(others)\", which this goes through."
         )
     }
 

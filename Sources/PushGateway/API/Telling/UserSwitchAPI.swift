@@ -168,10 +168,12 @@ struct UserSwitchAPI: Sendable {
     func clear(_ request: Request, _ step: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         try scope.allowParameters([])
         let name = TellingDoor.decoded(step)
+        try scope.caller.require(backend: name)
         var device: String?
         try await door.body(of: request, scope, ClearField.self) { (scanner, issues, _) throws(JSONSyntaxError) in
             device = try scanner.word(&issues, "#/device", limit: Device.maximumIDBytes)
         }
+        if device == nil { try scope.caller.requireAdministrator() }
         let backend = scope.snapshot.gateway.backends.first { $0.name == name }?.backend
         let store = door.state.devices
         let isKnown = backend == nil ? try await door.waits(for: name) : true

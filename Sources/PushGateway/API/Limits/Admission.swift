@@ -21,16 +21,26 @@ final class Admission: Sendable {
         var bytesOfCaller: [String: Int] = [:]
     }
 
-    /// Counts a request in; ``leave()`` counts it out.
-    func enter(limit: Int) throws(Problem) {
+    /// Counts a request in; ``leave(_:)`` counts it out.
+    ///
+    /// One key may have half of all requests in progress: others always find room.
+    func enter(_ caller: Caller, limit: Int) throws(Problem) {
         guard requests.wrappingAdd(1, ordering: .relaxed).newValue <= limit else {
-            leave()
+            requests.wrappingSubtract(1, ordering: .relaxed)
             throw .tooBusy
+        }
+        guard let use = caller.use else { return }
+        guard use.requests.wrappingAdd(1, ordering: .relaxed).newValue <= max(1, limit / 2) else {
+            leave(caller)
+            throw .tooManyOfOne
         }
     }
 
     /// Counts a request out.
-    func leave() { requests.wrappingSubtract(1, ordering: .relaxed) }
+    func leave(_ caller: Caller) {
+        caller.use?.requests.wrappingSubtract(1, ordering: .relaxed)
+        requests.wrappingSubtract(1, ordering: .relaxed)
+    }
 
     /// The memory of all bodies together: 64 MiB, or that of four of the largest if that is more.
     static func budget(largest: Int) -> Int { max(64 << 20, 4 * largest) }
@@ -70,16 +80,21 @@ final class Admission: Sendable {
         }
     }
 
-    /// Counts an event stream in; ``closeStream()`` counts it out.
-    func openStream() throws(Problem) {
-        guard streams.wrappingAdd(1, ordering: .relaxed).newValue <= Self.maximumStreams else {
-            closeStream()
+    /// Counts an event stream in; ``closeStream(_:)`` counts it out.
+    func openStream(_ caller: Caller, limit: Int) throws(Problem) {
+        let isRoom = streams.wrappingAdd(1, ordering: .relaxed).newValue <= Self.maximumStreams
+        let own = caller.use?.streams.wrappingAdd(1, ordering: .relaxed).newValue ?? 0
+        guard isRoom, own <= limit else {
+            closeStream(caller)
             throw .tooManyStreams
         }
     }
 
     /// Counts an event stream out.
-    func closeStream() { streams.wrappingSubtract(1, ordering: .relaxed) }
+    func closeStream(_ caller: Caller) {
+        caller.use?.streams.wrappingSubtract(1, ordering: .relaxed)
+        streams.wrappingSubtract(1, ordering: .relaxed)
+    }
 
     /// The memory that is set aside for bodies, in bytes.
     var reservedBytes: Int { bodyBytes.load(ordering: .relaxed) }

@@ -1,0 +1,29 @@
+import Foundation
+import PushCore
+import PushGateway
+
+/// `chapar serve --make-key`: the first API key of a configuration that has none.
+enum FirstKey {
+    private static let name = "admin"
+
+    /// Makes a key, adds its hash at the end of the file, and prints it; does nothing where there are keys.
+    static func make(in file: ConfigOption) throws {
+        // Off loopback a file without keys is a mistake, which is the one that this ends: so the text decides.
+        var text = try ConfigurationFile(file.path)
+        let hasSection = text.text.split(whereSeparator: \.isNewline).contains {
+            $0.hasPrefix("auth:") || $0.hasPrefix("\"auth\"")
+        }
+        guard !hasSection, !text.text.drop(while: \.isWhitespace).hasPrefix("{") else {
+            guard try file.load().configuration.apiKeys.isEmpty else { return }
+            throw CommandFailure(
+                "\(file.path) has a section auth already: make a key with \"chapar keys create\" and write its line there",
+                .usage
+            )
+        }
+        let new = NewAPIKey()
+        text.append("auth:\n  api_keys:\n    \(new.line(name: name, scopes: ["admin"]))\n")
+        try text.write()
+        Shell.print("API key, shown this once: \(new.key.reveal())")
+        Shell.print("Its hash is in \(file.path), under auth.api_keys, with the name \(name) and the scope admin.")
+    }
+}

@@ -1,0 +1,62 @@
+import Foundation
+import PushCore
+
+/// A configuration file as text, for the few commands that change one: everything but the place they change stays byte for
+/// byte, and the file is replaced as a whole, with its mode, or not at all.
+struct ConfigurationFile {
+    let path: String
+    private(set) var text: String
+
+    /// Reads the file.
+    init(_ path: String) throws(CommandFailure) {
+        self.path = path
+        do {
+            text = try String(contentsOfFile: path, encoding: .utf8)
+        } catch {
+            throw CommandFailure("cannot read \(path): \(error.localizedDescription)", .usage)
+        }
+    }
+
+    /// Puts a list of hashes in the place of the hashes of a key, which stand there as one text or as a list.
+    ///
+    /// A hash is found by its own digits, which no other text has by chance.
+    mutating func replace(hashes old: [String], with new: [String]) throws(CommandFailure) {
+        let written = old.map { "\"?(?i:sha256:\(NSRegularExpression.escapedPattern(for: $0)))\"?" }
+        let list = #"\[\s*"# + written.joined(separator: #"\s*,\s*"#) + #"\s*\]"#
+        let pattern = old.count == 1 ? "\(list)|\(written[0])" : list
+        guard let expression = try? NSRegularExpression(pattern: pattern) else { throw Self.notFound(path) }
+        let whole = NSRange(text.startIndex..., in: text)
+        let matches = expression.matches(in: text, range: whole)
+        guard matches.count == 1, let range = Range(matches[0].range, in: text) else { throw Self.notFound(path) }
+        let quoted = new.map { "\"sha256:\($0)\"" }
+        text.replaceSubrange(range, with: new.count == 1 ? quoted[0] : "[\(quoted.joined(separator: ", "))]")
+    }
+
+    private static func notFound(_ path: String) -> CommandFailure {
+        CommandFailure("the key's hash does not stand in \(path) itself: change it where it is written", .usage)
+    }
+
+    /// Adds a section at the end; the file must be YAML.
+    mutating func append(_ section: String) {
+        if !text.isEmpty, !text.hasSuffix("\n") { text += "\n" }
+        text += section
+    }
+
+    /// Replaces the file.
+    func write() throws(CommandFailure) {
+        do {
+            let target = URL(fileURLWithPath: path).resolvingSymlinksInPath().path
+            let mode = try FileManager.default.attributesOfItem(atPath: target)[.posixPermissions] as? Int ?? 0o600
+            let part = target + ".new-\(getpid())"
+            defer { unlink(part) }
+            try SecretFile.write(text, to: part)
+            guard chmod(part, mode_t(mode)) == 0, rename(part, target) == 0 else {
+                throw CommandFailure("cannot replace \(path): \(String(cString: strerror(errno)))")
+            }
+        } catch let failure as CommandFailure {
+            throw failure
+        } catch {
+            throw CommandFailure("cannot replace \(path): \(error.localizedDescription)")
+        }
+    }
+}

@@ -1,0 +1,23 @@
+internal import NIOCore
+
+extension SocketAddress {
+    /// The bytes of an IPv4 address, 4, or of an IPv6 address, 16; nil for a socket of the file system.
+    ///
+    /// Read where `sockaddr_in` and `sockaddr_in6` have them.
+    var addressBytes: [UInt8]? {
+        switch self {
+        case .v4: withSockAddr { address, _ in Array(UnsafeRawBufferPointer(start: address, count: 8)[4...]) }
+        case .v6: withSockAddr { address, _ in Array(UnsafeRawBufferPointer(start: address, count: 24)[8...]) }
+        case .unixDomainSocket: nil
+        }
+    }
+
+    /// Whether only processes of this machine reach the address: 127.0.0.0/8, `::1`, the first mapped into IPv6, and sockets
+    /// of the file system, which their file's mode protects.
+    var isLoopback: Bool {
+        guard let bytes = addressBytes else { return true }
+        guard bytes.count == 16 else { return bytes[0] == 127 }
+        let isMapped = bytes[..<10].allSatisfy { $0 == 0 } && bytes[10] == 0xFF && bytes[11] == 0xFF
+        return isMapped ? bytes[12] == 127 : bytes[..<15].allSatisfy { $0 == 0 } && bytes[15] == 1
+    }
+}

@@ -1,0 +1,113 @@
+internal import Foundation
+internal import Logging
+internal import PushCore
+internal import Synchronization
+
+/// What each API key uses: kept over reloads, and the time of its last use over restarts.
+final class KeyUses: Sendable {
+    /// One key's.
+    final class Use: Sendable {
+        private let second = Atomic<Int>(0)
+        /// Requests that are being answered.
+        let requests = Atomic<Int>(0)
+        /// Event streams that are open.
+        let streams = Atomic<Int>(0)
+        private let rate = Mutex<(perSecond: Int, bucket: TokenBucket)?>(nil)
+
+        /// Puts a limit of requests a second in force; 0 is none. What was used up under the same limit stays used up.
+        func limit(perSecond: Int, at now: Date) {
+            rate.withLock { rate in
+                guard perSecond > 0 else { return rate = nil }
+                guard rate?.perSecond != perSecond else { return }
+                let pacing = Pacing(perSecond: Double(perSecond), burst: .seconds(1))
+                rate = (perSecond, TokenBucket(pacing, at: now))
+            }
+        }
+
+        /// Counts a request, unless the limit of requests a second is reached; the time is steady.
+        func take(at now: Date) throws(Problem) {
+            let (perSecond, wait): (Int, Double) = rate.withLock { rate in
+                guard rate != nil, let (granted, retryAt) = rate?.bucket.take(1, at: now), granted == 0 else {
+                    return (0, 0)
+                }
+                return (rate?.perSecond ?? 0, max(0.001, retryAt.timeIntervalSince(now)))
+            }
+            if wait > 0 { throw .rateLimited(perSecond: perSecond, wait: .seconds(wait)) }
+        }
+
+        /// The time of day; nil before the first use.
+        var last: Date? {
+            let second = second.load(ordering: .relaxed)
+            return second == 0 ? nil : Date(timeIntervalSince1970: Double(second))
+        }
+
+        /// Notes a use.
+        func note(second now: Int) {
+            // One load for each request; a store, which other cores would have to see, once a second.
+            if second.load(ordering: .relaxed) < now { second.store(now, ordering: .relaxed) }
+        }
+    }
+
+    private static let stateName = "keys.last_use"
+    private let uses = Mutex<[String: Use]>([:])
+    private let saved = Mutex<[String: Date]>([:])
+
+    /// The use of the key of a name.
+    func use(of name: String) -> Use {
+        uses.withLock { uses in
+            if let known = uses[name] { return known }
+            let new = Use()
+            uses[name] = new
+            return new
+        }
+    }
+
+    private static let interval = Duration.seconds(60)
+    private let nap = Nap()
+    private let isFinished = Atomic<Bool>(false)
+
+    /// Saves once a minute until ``finish()``, and once more then.
+    func run(_ state: GatewayState, _ logger: Logger) async {
+        do throws(StoreError) {
+            try await load(from: state.store)
+            while !isFinished.load(ordering: .acquiring), !Task.isCancelled {
+                await nap.rest(Self.interval, state.time)
+                try await save(state.snapshot.configuration.apiKeys.map(\.name), to: state.store)
+            }
+        } catch {
+            // The next process begins with what was saved before.
+            logger.warning("the last uses of API keys are not saved any more", metadata: ["error": "\(error)"])
+        }
+    }
+
+    /// Ends ``run(_:_:)``.
+    func finish() {
+        isFinished.store(true, ordering: .releasing)
+        nap.wake()
+    }
+
+    /// Reads what an earlier process saved.
+    func load(from store: any StateStore) async throws(StoreError) {
+        guard let bytes = try await store.loadState(Self.stateName),
+            case .object(let object)? = try? JSONValue(parsing: bytes)
+        else { return }
+        for (name, value) in object {
+            guard let second = value.integerValue.flatMap({ Int(exactly: $0) }), second > 0 else { continue }
+            use(of: name).note(second: second)
+        }
+    }
+
+    /// Saves what has changed since the last time, for the names that are configured; others are forgotten.
+    func save(_ names: [String], to store: any StateStore) async throws(StoreError) {
+        let known = Set(names)
+        let current = uses.withLock { uses in
+            uses = uses.filter { known.contains($0.key) }
+            return uses.compactMapValues(\.last)
+        }
+        guard current != saved.withLock({ $0 }) else { return }
+        var object = JSONObject()
+        for (name, last) in current { object[name] = .integer(Int64(last.timeIntervalSince1970)) }
+        try await store.saveState(Self.stateName, JSONValue.object(object).bytes)
+        saved.withLock { $0 = current }
+    }
+}

@@ -1,0 +1,46 @@
+internal import Foundation
+internal import Hummingbird
+internal import PushCore
+
+/// `GET /v1/keys`: the configured API keys, what each may do, until when, and when it was used last. Never a hash.
+struct KeysAPI: Sendable {
+    let state: GatewayState
+
+    func list(_ scope: RequestScope) throws(Problem) -> Response {
+        try scope.allowParameters([])
+        let now = state.clock.reading.wall
+        return Response.json { writer in
+            writer.name("keys")
+            writer.beginArray()
+            for key in scope.snapshot.gateway.configuration.apiKeys {
+                writer.beginObject()
+                writer.name("name")
+                writer.string(key.name)
+                writer.name("scopes")
+                writer.beginArray()
+                for word in key.scopes.map(\.rawValue).sorted() { writer.string(word) }
+                writer.endArray()
+                if let backends = key.backends {
+                    writer.name("backends")
+                    writer.beginArray()
+                    for name in backends.sorted() { writer.string(name) }
+                    writer.endArray()
+                }
+                writer.name("rotating")
+                writer.bool(key.hashes.count > 1)
+                if let notAfter = key.notAfter {
+                    writer.name("not_after")
+                    RFC3339.write(notAfter, to: &writer)
+                    writer.name("expired")
+                    writer.bool(now > notAfter)
+                }
+                if let last = state.keyUses.use(of: key.name).last {
+                    writer.name("last_used")
+                    RFC3339.write(last, to: &writer)
+                }
+                writer.endObject()
+            }
+            writer.endArray()
+        }
+    }
+}

@@ -1,0 +1,78 @@
+internal import NIOCore
+
+/// Who is at the other end of a connection, for limits: an IPv4 address, or the first 64 bits of an IPv6 address, which one
+/// customer of a provider has whole.
+struct PeerAddress: Hashable, Sendable {
+    private let high: UInt64
+    private let low: UInt64
+
+    /// The peers of sockets of the file system, which cannot be told apart.
+    static let local = PeerAddress(high: 0, low: 0)
+
+    private init(high: UInt64, low: UInt64) {
+        self.high = high
+        self.low = low
+    }
+
+    init(_ address: SocketAddress?) {
+        guard let bytes = address?.addressBytes else {
+            self = .local
+            return
+        }
+        func number(_ part: ArraySlice<UInt8>) -> UInt64 { part.reduce(0) { $0 << 8 | UInt64($1) } }
+        guard bytes.count == 16 else {
+            self.init(v4: number(bytes[...]))
+            return
+        }
+        let (high, low) = (number(bytes[..<8]), number(bytes[8...]))
+        if high == 0, low >> 32 == 0xFFFF {
+            self.init(v4: low & 0xFFFF_FFFF)  // ::ffff:a.b.c.d is the IPv4 address a.b.c.d.
+        } else {
+            self.init(high: high, low: high == 0 ? low : 0)
+        }
+    }
+
+    /// Reads an address without a port, as `X-Forwarded-For` has it; nil for anything else.
+    init?(_ text: Substring) {
+        var text = text.drop { $0 == " " || $0 == "\t" }
+        while let last = text.last, last == " " || last == "\t" { text.removeLast() }
+        if text.first == "[", let end = text.firstIndex(of: "]") {
+            text = text[text.index(after: text.startIndex)..<end]
+        }
+        guard text.utf8.count <= 45, let address = try? SocketAddress(ipAddress: String(text), port: 0) else {
+            return nil
+        }
+        self.init(address)
+    }
+
+    private init(v4: UInt64) { self.init(high: 0, low: 0xFFFF << 32 | v4) }
+
+    /// Whether an address stands in a network; both in the form above.
+    func isWithin(_ network: PeerNetwork) -> Bool {
+        let (highMask, lowMask) = network.masks
+        return high & highMask == network.address.high & highMask && low & lowMask == network.address.low & lowMask
+    }
+}
+
+/// Addresses with a common beginning: `10.0.0.0/8`, `2001:db8::/48`, or one address.
+struct PeerNetwork: Hashable, Sendable {
+    fileprivate let address: PeerAddress
+    /// How many bits count.
+    private let bits: Int
+
+    /// Reads an address, or an address and a number of bits; nil for anything else.
+    init?(_ text: String) {
+        let parts = text.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
+        guard let address = PeerAddress(parts[0]) else { return nil }
+        let isV6 = parts[0].contains(":")
+        let most = isV6 ? 128 : 32
+        guard let bits = parts.count == 1 ? most : Int(parts[1]), (0...most).contains(bits) else { return nil }
+        self.address = address
+        self.bits = isV6 ? bits : 96 + bits
+    }
+
+    fileprivate var masks: (high: UInt64, low: UInt64) {
+        func mask(_ bits: Int) -> UInt64 { bits <= 0 ? 0 : bits >= 64 ? .max : ~(.max >> UInt64(bits)) }
+        return (mask(bits), mask(bits - 64))
+    }
+}

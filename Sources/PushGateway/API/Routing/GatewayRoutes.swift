@@ -1,0 +1,142 @@
+internal import HTTPTypes
+internal import Hummingbird
+internal import PushCore
+
+/// What answers requests, group by group.
+struct Handlers: Sendable {
+    let notifications: NotificationsAPI
+    let batches: BatchAPI
+    let stories: StoryAPI
+    let devices: DevicesAPI
+    let deviceBatches: DeviceBatchAPI
+    let subscriptions: SubscriptionAPI
+    let deviceEvents: DeviceEventsAPI
+    let switches: UserSwitchAPI
+    let events: EventsAPI
+    let operations: OperationsAPI
+    let receipts: ReceiptsAPI
+    let clicks: ClicksAPI
+    let invalidations: InvalidationsAPI
+    let goneBackends: GoneBackendsAPI
+    let keys: KeysAPI
+}
+
+extension RouteTable {
+    /// Everything the API answers to, but for what modules add.
+    init(_ handlers: Handlers, build: BuildInfo) {
+        let routes =
+            Self.notifications(handlers) + Self.devices(handlers) + Self.backends(handlers)
+            + Self.administration(handlers)
+        // These two describe the others.
+        let documents = StaticDocuments(build: build, routes: routes)
+        self.init(
+            routes + [
+                Route(.get, "/openapi.json", .anyKey) { _, _, _ in documents.describe() },
+                Route(.get, "/", .open) { _, _, _ in documents.page() },
+            ]
+        )
+    }
+
+    private static func notifications(_ own: Handlers) -> [Route] {
+        [
+            Route(.post, "/v1/notifications", .scope(.send)) { request, _, scope throws(Problem) in
+                try await own.notifications.accept(request, scope)
+            },
+            Route(.post, "/v1/notifications/batch", .scope(.send)) { request, _, scope throws(Problem) in
+                try await own.batches.accept(request, scope)
+            },
+            Route(.get, "/v1/notifications/{id}", .scope(.read)) { _, values, scope throws(Problem) in
+                try await own.stories.show(values[0], scope)
+            },
+            Route(.delete, "/v1/notifications/{id}", .scope(.send)) { _, values, scope throws(Problem) in
+                try await own.stories.cancel(values[0], scope)
+            },
+            Route(.get, "/v1/notifications/{id}/deliveries", .scope(.read)) { _, values, scope throws(Problem) in
+                try await own.stories.deliveries(values[0], scope)
+            },
+            Route(.get, "/v1/events", .scope(.read)) { _, _, scope throws(Problem) in
+                try await own.events.open(scope)
+            },
+        ]
+    }
+
+    private static func devices(_ own: Handlers) -> [Route] {
+        let oneDevice = [HTTPRequest.Method.get, .put, .patch, .delete].map { method in
+            Route(method, "/v1/devices/{id}", .scope(.devices)) { request, values, scope throws(Problem) in
+                try await own.devices.answer(request, method, values[0], scope)
+            }
+        }
+        let subscription = [HTTPRequest.Method.get, .put].map { method in
+            Route(method, "/v1/devices/{id}/subscription", .scope(.devices)) { request, values, scope throws(Problem) in
+                try await own.subscriptions.answer(request, method, values[0], scope)
+            }
+        }
+        return oneDevice + subscription + [
+            Route(.get, "/v1/devices", .scope(.devices)) { _, _, scope throws(Problem) in
+                try await own.devices.list(scope)
+            },
+            Route(.post, "/v1/devices/batch", .scope(.devices)) { request, _, scope throws(Problem) in
+                try await own.deviceBatches.put(request, scope, Problem.newRequestID())
+            },
+            Route(.patch, "/v1/devices/{id}/tags", .scope(.devices)) { request, values, scope throws(Problem) in
+                try await own.subscriptions.edit(request, values[0], scope)
+            },
+            Route(.post, "/v1/devices/{id}/events", .scope(.devices)) { request, values, scope throws(Problem) in
+                try await own.deviceEvents.take(request, values[0], scope)
+            },
+            Route(.get, "/v1/devices/{id}/operations", .scope(.devices)) { _, values, scope throws(Problem) in
+                try await own.subscriptions.list(values[0], scope)
+            },
+            Route(.post, "/v1/users/{id}/switch", .scope(.devices)) { request, values, scope throws(Problem) in
+                try await own.switches.change(request, values[0], scope)
+            },
+        ]
+    }
+
+    private static func backends(_ own: Handlers) -> [Route] {
+        [
+            Route(.get, "/v1/backends", .scope(.read)) { _, _, scope throws(Problem) in
+                try await own.operations.backends(scope)
+            },
+            // The platform's signature or secret is the credential of these two.
+            Route(.post, "/v1/backends/{name}/receipts", .open) { request, values, scope throws(Problem) in
+                try await own.receipts.take(request, values[0], scope)
+            },
+            Route(.post, "/v1/backends/{name}/webhook/{secret}", .open) { request, values, scope throws(Problem) in
+                let secret = Secret(TellingDoor.decoded(values[1]))
+                return try await own.receipts.take(request, values[0], secret: secret, scope)
+            },
+            Route(.post, "/v1/backends/{name}/clicks", .scope(.devices)) { request, values, scope throws(Problem) in
+                try await own.clicks.take(request, values[0], scope)
+            },
+            // One device is cleared for the app that shows it, all of them by an operator only.
+            Route(.post, "/v1/backends/{name}/clear", .scope(.devices)) { request, values, scope throws(Problem) in
+                try await own.switches.clear(request, values[0], scope)
+            },
+            Route(.post, "/v1/backends/{name}/invalidations", .scope(.admin)) {
+                request,
+                values,
+                scope throws(Problem) in
+                try await own.invalidations.settle(request, values[0], scope)
+            },
+            Route(.post, "/v1/backends/{name}/move", .scope(.admin)) { request, values, scope throws(Problem) in
+                try await own.goneBackends.move(request, values[0], scope)
+            },
+            Route(.post, "/v1/backends/{name}/drop", .scope(.admin)) { request, values, scope throws(Problem) in
+                try await own.goneBackends.drop(request, values[0], scope)
+            },
+            Route(.get, "/v1/invalidations", .scope(.read)) { _, _, scope throws(Problem) in
+                try await own.invalidations.show(scope)
+            },
+        ]
+    }
+
+    private static func administration(_ own: Handlers) -> [Route] {
+        [
+            Route(.get, "/v1/keys", .scope(.admin)) { _, _, scope throws(Problem) in try own.keys.list(scope) },
+            Route(.get, "/metrics", .scope(.metrics)) { _, _, _ in await own.operations.scrape() },
+            Route(.get, "/healthz", .open, isProbe: true) { _, _, _ in own.operations.health() },
+            Route(.get, "/readyz", .open, isProbe: true) { _, _, _ in await own.operations.readiness() },
+        ]
+    }
+}

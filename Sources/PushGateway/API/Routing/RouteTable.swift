@@ -1,0 +1,81 @@
+internal import HTTPTypes
+internal import PushCore
+
+/// Finds the routes of a path.
+///
+/// A step that is written out goes before a variable one: `/v1/devices/batch` is not the device `batch`.
+struct RouteTable: Sendable {
+    /// The routes of one path.
+    struct Match: Sendable {
+        /// The path with its variable steps as names.
+        let path: String
+        /// One for each method.
+        let routes: [Route]
+        /// The variable steps, in their order.
+        let values: [Substring]
+
+        /// The route of a method; a HEAD is answered as a GET.
+        func route(_ method: HTTPRequest.Method) -> Route? {
+            let method = method == .head ? .get : method
+            return routes.first { $0.method == method }
+        }
+
+        /// The methods that there are, for the field `Allow`.
+        var allowed: String {
+            routes.flatMap { $0.method == .get ? ["GET", "HEAD"] : [$0.method.rawValue] }.joined(separator: ", ")
+        }
+    }
+
+    /// All routes.
+    let routes: [Route]
+    /// The tree of steps; the first is its root.
+    private var nodes = [Node()]
+
+    /// What follows the steps so far.
+    private struct Node: Sendable {
+        var next: [String: Int] = [:]
+        var variable: Int?
+        var routes: [Route] = []
+    }
+
+    init(_ routes: [Route]) {
+        self.routes = routes
+        for route in routes {
+            var place = 0
+            for step in Self.steps(of: route.path[...]) { place = child(of: place, step) }
+            nodes[place].routes.append(route)
+        }
+    }
+
+    private mutating func child(of place: Int, _ step: Substring) -> Int {
+        let isVariable = step.first == "{"
+        if let known = isVariable ? nodes[place].variable : nodes[place].next[String(step)] { return known }
+        nodes.append(Node())
+        let new = nodes.count - 1
+        if isVariable { nodes[place].variable = new } else { nodes[place].next[String(step)] = new }
+        return new
+    }
+
+    private static func steps(of path: Substring) -> [Substring] {
+        path.dropFirst().split(separator: "/", omittingEmptySubsequences: false)
+    }
+
+    /// The routes of a path without its query; nil when there are none.
+    func find(_ path: Substring) -> Match? {
+        guard path.utf8.first == UInt8(ascii: "/") else { return nil }
+        var values: [Substring] = []
+        guard let place = find(Self.steps(of: path)[...], from: 0, &values) else { return nil }
+        return Match(path: nodes[place].routes[0].path, routes: nodes[place].routes, values: values)
+    }
+
+    private func find(_ steps: ArraySlice<Substring>, from place: Int, _ values: inout [Substring]) -> Int? {
+        guard let step = steps.first else { return nodes[place].routes.isEmpty ? nil : place }
+        let rest = steps.dropFirst()
+        if let next = nodes[place].next[String(step)], let found = find(rest, from: next, &values) { return found }
+        guard let variable = nodes[place].variable, !step.isEmpty else { return nil }
+        values.append(step)
+        if let found = find(rest, from: variable, &values) { return found }
+        values.removeLast()
+        return nil
+    }
+}

@@ -1,0 +1,115 @@
+internal import Foundation
+internal import PushCore
+
+/// Reads `auth.api_keys`.
+struct KeyReader {
+    /// The most hashes of one key: its own, and those before it while callers change over.
+    private static let mostHashes = 4
+
+    /// The names of the configured backends.
+    let backends: [String]
+
+    func read(_ auth: ConfigSection) -> [GatewayConfiguration.APIKey] {
+        var keys: [GatewayConfiguration.APIKey] = []
+        var names: Set<String> = []
+        for section in auth.sections("api_keys") {
+            let name = name(section)
+            if let name, !names.insert(name).inserted {
+                section.reject("name", "another key has the name \"\(name)\"", fix: "Give each key a name of its own.")
+            }
+            let hashes = hashes(section)
+            let scopes = scopes(section)
+            let allowed = allowed(section)
+            let rate = section.integer("requests_per_second", in: 0...1_000_000)
+            let notAfter = notAfter(section)
+            section.finish()
+            if let name, let hashes {
+                keys.append(
+                    .init(
+                        name: name,
+                        hashes: hashes,
+                        scopes: scopes,
+                        backends: allowed,
+                        requestsPerSecond: rate,
+                        notAfter: notAfter
+                    )
+                )
+            }
+        }
+        auth.finish()
+        return keys
+    }
+
+    private func name(_ section: ConfigSection) -> String? {
+        let name = section.requiredString("name", "a name for logs, such as shop")
+        if let name, !BackendRegistry.isName(name) {
+            section.reject("name", "is not a name", fix: "Use letters, digits, - and _, at most 64.")
+        }
+        return name
+    }
+
+    private func hashes(_ section: ConfigSection) -> [String]? {
+        guard let words = section.strings("hash") else {
+            if !section.has("hash") { section.missing("hash", "the line that \"chapar keys create\" prints") }
+            return nil
+        }
+        let hashes = words.compactMap(Self.digits)
+        guard hashes.count == words.count else {
+            section.reject(
+                "hash",
+                "is not sha256: and 64 hexadecimal digits",
+                fix: "Write the line that \"chapar keys create\" prints, never the key itself."
+            )
+            return nil
+        }
+        guard (1...Self.mostHashes).contains(hashes.count) else {
+            section.reject(
+                "hash",
+                "has \(hashes.count) values",
+                fix: "Write one, or the new one and up to 3 before it."
+            )
+            return nil
+        }
+        return hashes
+    }
+
+    private func scopes(_ section: ConfigSection) -> Set<GatewayConfiguration.APIKey.Scope> {
+        let allowed = GatewayConfiguration.APIKey.Scope.allCases.map(\.rawValue)
+        guard let words = section.strings("scopes") else {
+            if !section.has("scopes") { section.missing("scopes", "a list of \(allowed.joined(separator: ", "))") }
+            return []
+        }
+        if words.isEmpty { section.reject("scopes", "is empty", fix: "Allowed: \(allowed.joined(separator: ", ")).") }
+        return Set(
+            words.compactMap { word in
+                let scope = GatewayConfiguration.APIKey.Scope(rawValue: word)
+                if scope == nil { section.rejectWord("scopes", word, allowed) }
+                return scope
+            }
+        )
+    }
+
+    private func allowed(_ section: ConfigSection) -> Set<String>? {
+        guard let words = section.strings("backends") else { return nil }
+        if words.isEmpty {
+            section.reject("backends", "is empty", fix: "Name backends, or leave the key out for all of them.")
+        }
+        for word in words where !backends.contains(word) { section.rejectWord("backends", word, backends) }
+        return Set(words)
+    }
+
+    private func notAfter(_ section: ConfigSection) -> Date? {
+        guard let text = section.string("not_after") else { return nil }
+        guard let time = RFC3339.parse(text) ?? RFC3339.parse(text + "T00:00:00Z") else {
+            section.reject("not_after", "is no time", fix: "Write 2027-01-31, or 2027-01-31T12:00:00Z.")
+            return nil
+        }
+        return time
+    }
+
+    private static func digits(_ hash: String) -> String? {
+        guard hash.hasPrefix("sha256:") else { return nil }
+        let digits = hash.dropFirst(7).lowercased()
+        return digits.count == 64 && digits.allSatisfy { $0.isASCII && $0.isHexDigit } ? digits : nil
+    }
+}

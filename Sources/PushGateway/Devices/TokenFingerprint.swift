@@ -1,0 +1,21 @@
+internal import Crypto
+internal import Foundation
+internal import PushCore
+
+/// Stands for a device token where the token itself is not to be seen: who has the token can compute it, nobody can go back.
+///
+/// `sha256-` and the first 16 hexadecimal digits of the SHA-256 of the token's text.
+enum TokenFingerprint {
+    static func of(_ token: String) -> String {
+        let digest = SHA256.hash(data: Data(token.utf8))
+        return "sha256-" + digest.prefix(8).map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
+    }
+}
+
+extension Recipient {
+    /// ``storedForm`` with a fingerprint in the place of a device token.
+    var shownForm: String {
+        guard case .token(let token) = self else { return storedForm }
+        return Recipient.token(DeviceToken(TokenFingerprint.of(token.value), service: token.service)).storedForm
+    }
+}

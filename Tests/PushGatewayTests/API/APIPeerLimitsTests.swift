@@ -1,0 +1,193 @@
+import Foundation
+import HTTPTypes
+import HummingbirdCore
+import NIOCore
+import PushCore
+import PushTesting
+import Testing
+
+@testable import PushGateway
+
+/// Nobody can keep others away by doing much.
+@Suite("A caller's share", .timeLimit(.minutes(1)))
+struct APIPeerLimitsTests {
+    private let start = Date(timeIntervalSince1970: 1_800_000_000)
+
+    @Test("is so many requests a second, with fields that say how many and when again")
+    func rate() async throws {
+        var slow = APIHarness.key("slow", [.send])
+        slow.requestsPerSecond = 2
+        let harness = APIHarness(keys: [slow, APIHarness.key("fast", [.send])])
+        for _ in 0..<2 {
+            #expect(try await harness.post(APIHarness.sample(), headers: APIHarness.bearer("slow")).status == 202)
+        }
+        let refused = try await harness.post(APIHarness.sample(), headers: APIHarness.bearer("slow"))
+        #expect(refused.status == 429)
+        #expect(refused.code == "rate_limited")
+        #expect(refused.headers[.retryAfter] == "1")
+        #expect(refused.headers[.rateLimitPolicy] == #""requests";q=2;w=1"#)
+        #expect(refused.headers[.rateLimit] == #""requests";r=0;t=1"#)
+        #expect(try await harness.post(APIHarness.sample(), headers: APIHarness.bearer("fast")).status == 202)
+        harness.time.advance(by: .milliseconds(500))
+        #expect(try await harness.post(APIHarness.sample(), headers: APIHarness.bearer("slow")).status == 202)
+        let scraped = try await harness.send(.get, "/metrics", headers: APIHarness.bearer("fast"))
+        #expect(scraped.status == 403)
+        #expect(harness.store.accepted.count == 4)
+    }
+
+    @Test("of requests a second counts a request once, whichever way it goes on a connection")
+    func rateOnConnection() async throws {
+        var key = APIHarness.key("shop", [.send])
+        key.requestsPerSecond = 3
+        let harness = APIHarness(keys: [key]) { $0.server.port = 0 }
+        try await harness.serve { port, _ in
+            try await RawClient.run(port) { client in
+                // The third names a device, which is looked up on the long way.
+                let device = #"{"to":{"devices":["d"]},"content":{"title":"x"}}"#
+                for (body, status) in [
+                    (APIHarness.sample(), 202), (APIHarness.sample(), 202), (device, 422), (device, 429),
+                ] {
+                    try await client.send(
+                        "POST /v1/notifications HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer chp_shop\r\n"
+                            + "Content-Type: application/json\r\nContent-Length: \(body.utf8.count)\r\n\r\n\(body)"
+                    )
+                    let head = try await client.read(until: "\r\n\r\n")
+                    #expect(head.hasPrefix("HTTP/1.1 \(status) "))
+                    let length = head.split(separator: "\r\n").first {
+                        $0.hasPrefix("Content-Length: ") || $0.hasPrefix("content-length: ")
+                    }
+                    .flatMap { Int($0.dropFirst(16)) }
+                    _ = try await client.read(count: length ?? 0)
+                }
+            }
+        }
+    }
+
+    @Test("of attempts without the right key is bounded, for each peer")
+    func guesses() {
+        let peers = Peers()
+        let (one, other) = (PeerAddress("192.0.2.1"), PeerAddress("192.0.2.2"))
+        guard let one, let other else { return #expect(Bool(false)) }
+        for _ in 0..<200 { #expect(peers.refuse(one, at: start) == nil) }
+        #expect(peers.refuse(one, at: start) != nil)
+        #expect(peers.refuse(other, at: start) == nil)
+        #expect(peers.refuse(one, at: start + 1) == nil)
+    }
+
+    @Test("of attempts is remembered for a bounded number of peers, and those that guess most are kept")
+    func memory() throws {
+        let peers = Peers()
+        let guesser = try #require(PeerAddress("192.0.2.1"))
+        for _ in 0..<201 { _ = peers.refuse(guesser, at: start) }
+        for number in 0..<25_000 {
+            let peer = try #require(PeerAddress("10.0.\(number / 256).\(number % 256)"))
+            _ = peers.refuse(peer, at: start)
+        }
+        #expect(peers.remembered <= 10_000)
+        #expect(peers.refuse(guesser, at: start) != nil)
+    }
+
+    @Test("is answered with 429 once too many keys were guessed")
+    func guessed() async throws {
+        let harness = APIHarness(keys: [APIHarness.key("shop", [.send])])
+        for _ in 0..<200 {
+            #expect(try await harness.send(.get, "/v1/backends", headers: APIHarness.bearer("x")).status == 401)
+        }
+        #expect(try await harness.send(.get, "/v1/backends", headers: APIHarness.bearer("x")).status == 429)
+        #expect(try await harness.post(APIHarness.sample(), headers: APIHarness.bearer("shop")).status == 202)
+    }
+
+    @Test("of connections is bounded for each address, and free again when they end")
+    func connections() async throws {
+        let harness = APIHarness {
+            $0.server.port = 0
+            $0.limits.connectionsPerPeer = 2
+        }
+        try await harness.serve { port, _ in
+            try await RawClient.run(port) { first in
+                try await first.send("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                _ = try await first.read(until: "}")
+                try await RawClient.run(port) { second in
+                    try await second.send("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                    _ = try await second.read(until: "}")
+                    try await RawClient.run(port) { third in
+                        await #expect(throws: (any Error).self) {
+                            try await third.send("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                            _ = try await third.read(until: "}")
+                        }
+                    }
+                    try await second.finish()
+                }
+            }
+            while harness.api.responder.peerLoad.peers > 0 { try await Task.sleep(for: .milliseconds(2)) }
+            try await RawClient.run(port) { client in
+                try await client.send("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                _ = try await client.read(until: "}")
+            }
+        }
+        let text = try await harness.send(.get, "/metrics").text
+        #expect(text.contains(#"chapar_limit_refusals_total{limit="connections_per_peer"} 1"#))
+    }
+
+    @Test(
+        "is that of whom a trusted proxy names last, and of nobody whom a stranger names",
+        arguments: [
+            ("10.0.0.1", ["192.0.2.7"], "192.0.2.7"), ("10.0.0.1", ["6.6.6.6, 192.0.2.7"], "192.0.2.7"),
+            ("10.0.0.1", ["192.0.2.7, 10.0.0.2"], "192.0.2.7"), ("10.0.0.1", ["6.6.6.6", "192.0.2.7"], "192.0.2.7"),
+            ("10.0.0.1", [], "10.0.0.1"), ("10.0.0.1", ["nonsense"], "10.0.0.1"),
+            ("10.0.0.1", ["6.6.6.6, nonsense"], "10.0.0.1"), ("192.0.2.9", ["6.6.6.6"], "192.0.2.9"),
+            ("10.0.0.1", ["2001:db8:0:1::9"], "2001:db8:0:1::"), ("10.0.0.1", ["[2001:db8:0:1::9]"], "2001:db8:0:1::"),
+            ("10.0.0.1", ["::ffff:192.0.2.7"], "192.0.2.7"),
+        ]
+    )
+    func forwarded(connected: String, fields: [String], peer: String) throws {
+        let harness = APIHarness { $0.server.trustedProxies = ["10.0.0.0/8"] }
+        let snapshot = APISnapshot(harness.state.snapshot, knownKinds: [], uses: KeyUses(), at: start)
+        let found = snapshot.peer(try #require(PeerAddress(connected[...])), forwardedFor: fields)
+        #expect(found == PeerAddress(peer[...]))
+    }
+
+    @Test(
+        "is that of a network where a proxy's address is one",
+        arguments: [
+            ("10.0.0.0/8", "10.255.0.1", true), ("10.0.0.0/8", "11.0.0.1", false), ("192.0.2.7", "192.0.2.7", true),
+            ("192.0.2.7", "192.0.2.8", false), ("2001:db8::/48", "2001:db8:0:9::1", true),
+            ("2001:db8::/48", "2001:db9::1", false), ("::1", "::1", true), ("127.0.0.1", "::1", false),
+            ("0.0.0.0/0", "1.2.3.4", true), ("0.0.0.0/0", "2001:db8::1", false),
+        ]
+    )
+    func networks(network: String, address: String, isWithin: Bool) throws {
+        #expect(try #require(PeerAddress(address[...])).isWithin(try #require(PeerNetwork(network))) == isWithin)
+    }
+
+    @Test(
+        "is no network",
+        arguments: ["", "10.0.0.0/33", "10.0.0/8", "example.com", "10.0.0.0/-1", "::/129", "10.0.0.0/x"]
+    )
+    func noNetwork(text: String) { #expect(PeerNetwork(text) == nil) }
+
+    @Test("leaves descriptors to the platforms, whatever is wanted")
+    func descriptors() {
+        #expect(FileDescriptors.connections(wanted: 10_100, limit: .max) == 10_100)
+        #expect(FileDescriptors.connections(wanted: 10_100, limit: 1024) == 768)
+        #expect(FileDescriptors.connections(wanted: 10_100, limit: 65_536) == 10_100)
+        #expect(FileDescriptors.connections(wanted: 10_100, limit: 8192) == 6144)
+        #expect(FileDescriptors.connections(wanted: 10_100, limit: 64) == 16)
+    }
+
+    @Test("is no more than half of all requests in progress")
+    func progress() throws {
+        let admission = Admission()
+        let uses = KeyUses()
+        let (one, other) = (uses.use(of: "one"), uses.use(of: "other"))
+        let first = Caller(name: "one", scopes: [.send], use: one)
+        let second = Caller(name: "other", scopes: [.send], use: other)
+        for _ in 0..<2 { try admission.enter(first, limit: 4) }
+        let refused = #expect(throws: Problem.self) { try admission.enter(first, limit: 4) }
+        #expect(refused?.code == "too_many_in_progress")
+        for _ in 0..<2 { try admission.enter(second, limit: 4) }
+        #expect(throws: Problem.self) { try admission.enter(.everybody, limit: 4) }
+        admission.leave(first)
+        try admission.enter(first, limit: 4)
+    }
+}

@@ -68,12 +68,13 @@ final class Child: Sendable {
         _ arguments: [String],
         input: String? = nil,
         environment: [String: String] = [:],
-        in place: URL? = nil
+        in place: URL? = nil,
+        executable: URL = Program.url
     ) throws {
         folder = FileManager.default.temporaryDirectory.appending(path: "chapar-test-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         process = Process()
-        process.executableURL = Program.url
+        process.executableURL = executable
         process.arguments = arguments
         process.currentDirectoryURL = place
         var variables = ProcessInfo.processInfo.environment.filter { !$0.key.hasPrefix("CHAPAR_") }

@@ -1,0 +1,116 @@
+import Foundation
+import PushCore
+import Testing
+
+@testable import PushCommands
+
+/// The life of an API key at the command line and at a running gateway.
+@Suite("An API key of a running gateway", .about("apns"), .timeLimit(.minutes(2)))
+struct KeysTests {
+    /// The status of a request with a key.
+    private func status(_ gateway: ServedGateway, _ key: String?) async throws -> Int {
+        let client = try gateway.client(key: key.map { Secret($0) })
+        let status = try await client.get("/v1/backends").status
+        await client.close()
+        return status
+    }
+
+    /// Makes the gateway read its configuration again.
+    private func reload(_ gateway: ServedGateway, times: Int) async throws {
+        gateway.child.send(SIGHUP)
+        try await Program.wait("reload") { () -> Bool? in
+            gateway.child.errors.components(separatedBy: "configuration reloaded").count > times ? true : nil
+        }
+    }
+
+    @Test("is rotated without a gap: the old value opens until it is retired")
+    func rotation() async throws {
+        try await SandboxRig.run { rig in
+            let made = try await Program.run(["keys", "create", "--name", "shop", "--scope", "read", "--json"])
+            let json = try JSONValue(parsing: Array(made.output.utf8))
+            let old = try #require(json["key"]?.stringValue)
+            let before = "# Kept as it is.\nauth:\n  api_keys:\n    \(try #require(json["line"]?.stringValue))  # shop's\n"
+            try rig.append(before)
+            let gateway = try await rig.serve()
+            defer { gateway.child.kill() }
+            #expect(try await status(gateway, old) == 200)
+
+            let rotated = try await Program.run(["keys", "rotate", "shop", "--config", rig.config, "--json"])
+            #expect(rotated.status == 0, "\(rotated.errors)")
+            let new = try #require(try JSONValue(parsing: Array(rotated.output.utf8))["key"]?.stringValue)
+            #expect(try await status(gateway, old) == 200)
+            try await reload(gateway, times: 1)
+            #expect(try await status(gateway, old) == 200)
+            #expect(try await status(gateway, new) == 200)
+
+            let retired = try await Program.run(["keys", "retire", "shop", "--config", rig.config])
+            #expect(retired.status == 0, "\(retired.errors)")
+            try await reload(gateway, times: 2)
+            #expect(try await status(gateway, old) == 401)
+            #expect(try await status(gateway, new) == 200)
+            let text = try String(contentsOfFile: rig.config, encoding: .utf8)
+            #expect(text.contains("# Kept as it is.") && text.contains("scopes: [read] }  # shop's"))
+            #expect(try await Program.run(["keys", "retire", "shop", "--config", rig.config]).status == 1)
+            #expect(try await Program.run(["keys", "rotate", "shpo", "--config", rig.config]).status == 1)
+        }
+    }
+
+    @Test("is made at the first start, shown once, and then needed")
+    func first() async throws {
+        try await SandboxRig.run { rig in
+            let child = try Child(["serve", "--config", rig.config, "--make-key"])
+            defer { child.kill() }
+            let mark = "shown this once: "
+            let key = try await Program.wait("key") { () -> String? in
+                guard let place = child.output.range(of: mark) else { return nil }
+                let line = child.output[place.upperBound...]
+                return line.contains("\n") ? String(line.prefix { !$0.isNewline }) : nil
+            }
+            let port = try await Program.wait("listening") { () -> Int? in
+                child.errors.range(of: " port=").flatMap { Int(child.errors[$0.upperBound...].prefix { $0.isNumber }) }
+            }
+            let gateway = ServedGateway(child: child, port: port)
+            #expect(try await status(gateway, nil) == 401)
+            #expect(try await status(gateway, key) == 200)
+            let text = try String(contentsOfFile: rig.config, encoding: .utf8)
+            #expect(text.contains("name: admin, hash: \"sha256:") && !text.contains(key))
+            #expect(!child.errors.contains(key))
+        }
+    }
+
+    @Test("is what a gateway behind a proxy needs: a real one passes requests on and they are refused", .enabled(if: nginx != nil))
+    func proxy() async throws {
+        try await SandboxRig.run { rig in
+            let gateway = try await rig.serve()
+            defer { gateway.child.kill() }
+            let socket = rig.folder.appending(path: "nginx.sock").path
+            // As it comes: nothing is said of forwarding fields or of the protocol's version.
+            let configuration = """
+                daemon off; master_process off; pid \(rig.folder.path)/nginx.pid; error_log stderr;
+                events {}
+                http {
+                    access_log off; client_body_temp_path \(rig.folder.path)/body; proxy_temp_path \(rig.folder.path)/proxy;
+                    fastcgi_temp_path \(rig.folder.path)/f; uwsgi_temp_path \(rig.folder.path)/u; scgi_temp_path \(rig.folder.path)/s;
+                    server { listen unix:\(socket); location / { proxy_pass \(gateway.url); } }
+                }
+                """
+            let file = rig.folder.appending(path: "nginx.conf")
+            try configuration.write(to: file, atomically: true, encoding: .utf8)
+            let proxy = try Child(
+                ["-c", file.path, "-p", rig.folder.path],
+                executable: URL(fileURLWithPath: try #require(Self.nginx))
+            )
+            defer { proxy.kill() }
+            try await Program.wait("nginx") { FileManager.default.fileExists(atPath: socket) ? true : nil }
+            let curl = try Child(
+                ["-s", "--max-time", "20", "--unix-socket", socket, "http://public.example/v1/backends"],
+                executable: URL(fileURLWithPath: "/usr/bin/curl")
+            )
+            let answer = try await curl.end().output
+            #expect(answer.contains("keys_needed"), "\(answer)")
+            #expect(try await status(gateway, nil) == 200)
+        }
+    }
+
+    private static let nginx = ["/usr/sbin/nginx", "/usr/bin/nginx"].first { FileManager.default.isExecutableFile(atPath: $0) }
+}

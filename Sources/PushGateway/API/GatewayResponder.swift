@@ -114,6 +114,7 @@ public final class GatewayResponder: HTTPResponder {
             let query = target.dropFirst(path.count + 1)
             response = try await answer(request, match, path, query, snapshot, from: context.connected)
         } catch {
+            if let limit = error.limit { metrics.limitReached(limit) }
             response = refuse(error, path)
         }
         if request.method == .head { response = response.createHeadResponse() }
@@ -144,17 +145,9 @@ public final class GatewayResponder: HTTPResponder {
         } catch {
             throw refused(error, peer)
         }
-        do throws(Problem) {
-            try caller.use?.take(at: state.time.steady)
-        } catch {
-            metrics.limitReached(.requestsPerSecond)
-            throw error
-        }
-        if peer != connected {
-            guard peers.connect(peer, limit: snapshot.connectionsPerPeer) else {
-                metrics.limitReached(.connectionsPerPeer)
-                throw .tooManyOfOne
-            }
+        try caller.use?.take(at: state.time.steady)
+        if peer != connected, !peers.connect(peer, limit: snapshot.connectionsPerPeer) {
+            throw .tooManyOfOne(.connectionsPerPeer)
         }
         defer { if peer != connected { peers.disconnect(peer) } }
         guard let match else { throw .notFound("There is nothing here. /openapi.json lists what there is.") }
@@ -176,8 +169,7 @@ public final class GatewayResponder: HTTPResponder {
         guard problem.status == .unauthorized, let wait = peers.refuse(peer, at: state.time.steady) else {
             return problem
         }
-        metrics.limitReached(.refusals)
-        return .rateLimited(perSecond: Int(Peers.refusals.perSecond), wait: wait)
+        return .rateLimited(.refusedAttempts, perSecond: Int(Peers.refusals.perSecond), wait: wait)
     }
 
     private func refuse(_ problem: Problem, _ path: Substring) -> Response {

@@ -49,7 +49,7 @@ struct OperationsAPI: Sendable {
     }
 
     /// Every metric, for Prometheus; without those of the queues while the store fails, which is itself a metric.
-    func scrape() async -> Response {
+    func scrape(_ snapshot: APISnapshot) async -> Response {
         var depths: [String: LaneDepth]?
         do throws(Problem) {
             depths = try await self.depths()
@@ -68,7 +68,8 @@ struct OperationsAPI: Sendable {
             unplanned: try? await state.devices.unplannedCount(ofDevice: nil),
             ledger: metrics.ledger,
             store: await state.store.health(),
-            load: admission.load
+            load: admission.load,
+            limits: APILimit.allCases.map { ($0.rawValue, snapshot.value(of: $0)) }
         ).write(to: &text)
         return Response(
             status: .ok,

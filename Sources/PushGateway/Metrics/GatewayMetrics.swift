@@ -60,16 +60,6 @@ public final class GatewayMetrics: Sendable {
         cells.duration.observe(duration.inSeconds)
     }
 
-    /// Limits of the API, by the word for them in metrics.
-    enum APILimit: String {
-        case connectionsPerPeer = "connections_per_peer"
-        case requestsPerSecond = "requests_per_second"
-        case refusals = "refused_attempts"
-        case streams
-        case requests
-        case bodyBytes = "body_bytes"
-    }
-
     /// Somebody was turned away at a limit.
     func limitReached(_ limit: APILimit) {
         count(

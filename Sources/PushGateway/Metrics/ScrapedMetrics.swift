@@ -16,6 +16,8 @@ struct ScrapedMetrics {
     let ledger: Ledger
     let store: StoreHealth
     let load: (requests: Int, streams: Int)
+    /// The limits of the API that are in force.
+    let limits: [(String, Int)]
 
     /// Writes all of them.
     func write(to text: inout PrometheusText) {
@@ -51,6 +53,10 @@ struct ScrapedMetrics {
         text.sample("chapar_http_requests_in_progress", Double(load.requests))
         text.family("chapar_event_streams", .gauge, "Event streams that are open.")
         text.sample("chapar_event_streams", Double(load.streams))
+        text.family("chapar_limit", .gauge, "The limits of the API that are in force; 0 is none.")
+        for (name, value) in limits {
+            text.sample("chapar_limit", PrometheusText.labels([("limit", name)]), Double(value))
+        }
         ProcessMetrics.write(to: &text, startedAt: startedAt)
     }
 

@@ -100,6 +100,26 @@ struct APIAuthorizationTests {
         #expect(described.sorted() == routes.sorted())
     }
 
+    @Test("has its scope for each route in docs/Security.md, and no route is missing there")
+    func documented() throws {
+        let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent().deletingLastPathComponent()
+        let text = try String(contentsOf: root.appending(path: "docs/Security.md"), encoding: .utf8)
+        let rows = text.split(separator: "\n").filter { line in
+            ["GET", "POST", "PUT", "PATCH", "DELETE"].contains { line.hasPrefix("| `\($0) /") }
+        }
+        let routes = Self.routes.map { one in
+            let needs =
+                switch one.route.access {
+                case .open: "nothing"
+                case .anyKey: "any key"
+                case .scope(let scope): "`\(scope.rawValue)`"
+                }
+            return "| `\(one.testDescription)` | \(needs) |"
+        }
+        #expect(rows.map(String.init).sorted() == routes.sorted())
+    }
+
     @Test("is asked for where there is nothing, too")
     func nothing() async throws {
         #expect(try await status(.get, "/v1/secrets", [:]) == 401)

@@ -78,6 +78,49 @@ struct APIConnectionTests {
         #expect(harness.store.accepted.count == 2)
     }
 
+    @Test(
+        "ends with a request that does not end in time, though something of it comes all the while",
+        arguments: [
+            "PUT /v1/devices/d HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n",
+            "POST /v1/notifications HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 5000\r\n\r\n",
+            "PUT /v1/devices/d HTTP/1.1\r\nX-Slow: ",
+        ]
+    )
+    func trickle(beginning: String) async throws {
+        let harness = harness()
+        var limits = ConnectionHandler.Limits()
+        limits.request = .milliseconds(200)
+        limits.refusedBody = .milliseconds(50)
+        try await harness.serve(limits: limits) { port, _ in
+            try await RawClient.run(port) { client in
+                try await client.send(beginning)
+                // Until the other side ends the connection; for ever, if it did not.
+                await #expect(throws: (any Error).self) {
+                    while true {
+                        try await client.send("x")
+                        try await Task.sleep(for: .milliseconds(20))
+                    }
+                }
+            }
+        }
+        #expect(harness.api.responder.load.requests == 0)
+    }
+
+    @Test("ends with a refused request whose body goes on")
+    func refusedBody() async throws {
+        let harness = APIHarness(keys: [APIHarness.key("shop", [.send])]) { $0.server.port = 0 }
+        var limits = ConnectionHandler.Limits()
+        limits.refusedBody = .milliseconds(50)
+        try await harness.serve(limits: limits) { port, _ in
+            try await RawClient.run(port) { client in
+                try await client.send(
+                    "PUT /v1/devices/d HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n"
+                )
+                #expect(try await client.readToEnd().hasPrefix("HTTP/1.1 401 "))
+            }
+        }
+    }
+
     @Test("without keys is refused when a proxy passed the request on, on the short way as well")
     func proxied() async throws {
         let harness = harness()

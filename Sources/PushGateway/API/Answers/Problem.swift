@@ -21,6 +21,8 @@ struct Problem: Error, Sendable {
     var notifications: [Problem] = []
     /// Further header fields, such as `Allow`.
     var headers: HTTPFields = [:]
+    /// The limit at which the request was turned away, for metrics.
+    var limit: APILimit?
     /// What failed within, for the log; never shown to the caller.
     var cause: String?
 
@@ -29,8 +31,10 @@ struct Problem: Error, Sendable {
         _ code: String,
         _ title: String,
         detail: String? = nil,
-        retryAfter: Duration? = nil
+        retryAfter: Duration? = nil,
+        limit: APILimit? = nil
     ) {
+        self.limit = limit
         self.status = status
         self.code = code
         self.title = title
@@ -175,17 +179,19 @@ extension Problem {
         "too_busy",
         "Too many requests are in progress",
         detail: "Nothing was stored.",
-        retryAfter: .seconds(1)
+        retryAfter: .seconds(1),
+        limit: .requests
     )
 
     /// The API key, or the peer, has made as many requests as it may for now.
-    static func rateLimited(perSecond: Int, wait: Duration) -> Problem {
+    static func rateLimited(_ limit: APILimit, perSecond: Int, wait: Duration) -> Problem {
         var problem = Problem(
             .tooManyRequests,
             "rate_limited",
             "Too many requests",
             detail: "At most \(perSecond) a second. Nothing was stored.",
-            retryAfter: wait
+            retryAfter: wait,
+            limit: limit
         )
         let seconds = max(1, Int(wait.inSeconds.rounded(.up)))
         problem.headers[.rateLimitPolicy] = "\"requests\";q=\(perSecond);w=1"
@@ -194,13 +200,16 @@ extension Problem {
     }
 
     /// One API key, or one peer behind a proxy, has as many requests in progress as it may.
-    static let tooManyOfOne = Problem(
-        .tooManyRequests,
-        "too_many_in_progress",
-        "Too many requests of this caller are in progress",
-        detail: "Nothing was stored.",
-        retryAfter: .seconds(1)
-    )
+    static func tooManyOfOne(_ limit: APILimit) -> Problem {
+        Problem(
+            .tooManyRequests,
+            "too_many_in_progress",
+            "Too many requests of this caller are in progress",
+            detail: "Nothing was stored.",
+            retryAfter: .seconds(1),
+            limit: limit
+        )
+    }
 
     /// The bodies of requests in progress take as much memory as they may, of this caller or of all.
     static let tooManyBytes = Problem(
@@ -208,16 +217,20 @@ extension Problem {
         "too_busy",
         "The bodies of too many large requests are in progress",
         detail: "Nothing was stored.",
-        retryAfter: .seconds(1)
+        retryAfter: .seconds(1),
+        limit: .bodyBytes
     )
 
     /// As many event streams are open as the gateway takes.
-    static let tooManyStreams = Problem(
-        .serviceUnavailable,
-        "too_many_streams",
-        "Too many event streams are open",
-        retryAfter: .seconds(5)
-    )
+    static func tooManyStreams(_ limit: APILimit) -> Problem {
+        Problem(
+            .serviceUnavailable,
+            "too_many_streams",
+            "Too many event streams are open",
+            retryAfter: .seconds(5),
+            limit: limit
+        )
+    }
 
     /// The gateway is shutting down.
     static let draining = Problem(

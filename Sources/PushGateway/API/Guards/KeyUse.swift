@@ -32,7 +32,7 @@ final class KeyUses: Sendable {
                 }
                 return (rate?.perSecond ?? 0, max(0.001, retryAt.timeIntervalSince(now)))
             }
-            if wait > 0 { throw .rateLimited(perSecond: perSecond, wait: .seconds(wait)) }
+            if wait > 0 { throw .rateLimited(.requestsPerSecond, perSecond: perSecond, wait: .seconds(wait)) }
         }
 
         /// The time of day; nil before the first use.

@@ -32,7 +32,7 @@ final class Admission: Sendable {
         guard let use = caller.use else { return }
         guard use.requests.wrappingAdd(1, ordering: .relaxed).newValue <= max(1, limit / 2) else {
             leave(caller)
-            throw .tooManyOfOne
+            throw .tooManyOfOne(.requestsPerKey)
         }
     }
 
@@ -86,7 +86,7 @@ final class Admission: Sendable {
         let own = caller.use?.streams.wrappingAdd(1, ordering: .relaxed).newValue ?? 0
         guard isRoom, own <= limit else {
             closeStream(caller)
-            throw .tooManyStreams
+            throw .tooManyStreams(isRoom ? .streamsPerKey : .streams)
         }
     }
 

@@ -134,7 +134,7 @@ extension RouteTable {
     private static func administration(_ own: Handlers) -> [Route] {
         [
             Route(.get, "/v1/keys", .scope(.admin)) { _, _, scope throws(Problem) in try own.keys.list(scope) },
-            Route(.get, "/metrics", .scope(.metrics)) { _, _, _ in await own.operations.scrape() },
+            Route(.get, "/metrics", .scope(.metrics)) { _, _, scope in await own.operations.scrape(scope.snapshot) },
             Route(.get, "/healthz", .open, isProbe: true) { _, _, _ in own.operations.health() },
             Route(.get, "/readyz", .open, isProbe: true) { _, _, _ in await own.operations.readiness() },
         ]

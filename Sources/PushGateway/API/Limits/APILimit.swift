@@ -1,3 +1,5 @@
+internal import PushCore
+
 /// The limits of the API, by the words for them in metrics.
 enum APILimit: String, CaseIterable, Sendable {
     /// Requests in progress, of all callers.

@@ -29,7 +29,8 @@ struct KeysTests {
             let made = try await Program.run(["keys", "create", "--name", "shop", "--scope", "read", "--json"])
             let json = try JSONValue(parsing: Array(made.output.utf8))
             let old = try #require(json["key"]?.stringValue)
-            let before = "# Kept as it is.\nauth:\n  api_keys:\n    \(try #require(json["line"]?.stringValue))  # shop's\n"
+            let before =
+                "# Kept as it is.\nauth:\n  api_keys:\n    \(try #require(json["line"]?.stringValue))  # shop's\n"
             try rig.append(before)
             let gateway = try await rig.serve()
             defer { gateway.child.kill() }
@@ -78,7 +79,10 @@ struct KeysTests {
         }
     }
 
-    @Test("is what a gateway behind a proxy needs: a real one passes requests on and they are refused", .enabled(if: nginx != nil))
+    @Test(
+        "is what a gateway behind a proxy needs: a real one passes requests on and they are refused",
+        .enabled(if: nginx != nil)
+    )
     func proxy() async throws {
         try await SandboxRig.run { rig in
             let gateway = try await rig.serve()
@@ -112,5 +116,7 @@ struct KeysTests {
         }
     }
 
-    private static let nginx = ["/usr/sbin/nginx", "/usr/bin/nginx"].first { FileManager.default.isExecutableFile(atPath: $0) }
+    private static let nginx = ["/usr/sbin/nginx", "/usr/bin/nginx"].first {
+        FileManager.default.isExecutableFile(atPath: $0)
+    }
 }

@@ -84,21 +84,25 @@ private struct Reloading: Service {
 
 /// Says where the gateway listens and what it will do, once it does.
 private final class ListeningAddress: Sendable {
-    private let host = Mutex("127.0.0.1")
+    private let server = Mutex((GatewayConfiguration.Server(), "http"))
     private let isOpen = Mutex(false)
 
     func prepare(_ configuration: GatewayConfiguration) {
-        host.withLock { $0 = configuration.server.host }
+        server.withLock { $0 = (configuration.server, configuration.tls == nil ? "http" : "https") }
         isOpen.withLock { $0 = configuration.apiKeys.isEmpty }
     }
 
     func announce(_ port: Int, _ logger: Logger) {
-        let host = host.withLock { $0 }
-        let name = host.contains(":") ? "[\(host)]" : host
-        logger.notice(
-            "listening",
-            metadata: ["url": "http://\(name):\(port)", "port": "\(port)", "pid": "\(getpid())"]
-        )
+        let (server, scheme) = server.withLock { $0 }
+        if let path = server.unixSocket {
+            logger.notice("listening", metadata: ["unix_socket": "\(path)", "pid": "\(getpid())"])
+        } else {
+            let name = server.host.contains(":") ? "[\(server.host)]" : server.host
+            logger.notice(
+                "listening",
+                metadata: ["url": "\(scheme)://\(name):\(port)", "port": "\(port)", "pid": "\(getpid())"]
+            )
+        }
         if isOpen.withLock({ $0 }) {
             logger.notice(
                 "no API keys: whoever is on this machine may send, and nobody else; make one with chapar serve --make-key"

@@ -1,4 +1,5 @@
 internal import Foundation
+internal import NIOSSL
 internal import PushCore
 internal import Synchronization
 
@@ -8,6 +9,10 @@ final class APISnapshot: Sendable {
     let keyring: Keyring
     let origins: OriginGuard
     private let proxies: [PeerNetwork]
+    /// What new connections are encrypted with.
+    let tls: NIOSSLContext?
+    /// Whether connections are to be encrypted: without a usable certificate none is taken then.
+    let isEncrypted: Bool
     /// The kinds that `overrides` may name.
     let kinds: [String]
     /// Which backends know what a device token looks like.
@@ -17,7 +22,9 @@ final class APISnapshot: Sendable {
         self.gateway = gateway
         keyring = Keyring(gateway.configuration, uses: uses, at: steady)
         proxies = gateway.configuration.server.trustedProxies.compactMap(PeerNetwork.init)
-        origins = OriginGuard(host: gateway.configuration.server.host)
+        tls = gateway.configuration.tls.flatMap { try? $0.context() }
+        isEncrypted = gateway.configuration.tls != nil
+        origins = OriginGuard(host: gateway.configuration.server.host, isEncrypted: isEncrypted)
         tokens = TokenCheck(gateway)
         var kinds = knownKinds
         for backend in gateway.backends where !kinds.contains(backend.backend.kind.rawValue) {

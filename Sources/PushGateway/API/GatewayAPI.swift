@@ -1,3 +1,4 @@
+internal import Glibc
 public import Hummingbird
 internal import HummingbirdCore
 public import Logging
@@ -65,7 +66,8 @@ public struct GatewayAPI: Sendable {
                 FrontChannel(http: HTTP1Channel(responder: $0), intake: intake, limits: limits)
             },
             configuration: ApplicationConfiguration(
-                address: .hostname(server.host, port: server.port),
+                address: server.unixSocket.map { .unixDomainSocket(path: $0) }
+                    ?? .hostname(server.host, port: server.port),
                 backlog: 1024,
                 availableConnectionsDelegate: MaximumAvailableConnections(
                     FileDescriptors.connections(
@@ -74,7 +76,10 @@ public struct GatewayAPI: Sendable {
                     )
                 )
             ),
-            onServerRunning: { [state, logger] channel in
+            onServerRunning: { [state, logger, server] channel in
+                if let path = server.unixSocket, chmod(path, 0o660) != 0 {
+                    logger.error("the mode of the socket cannot be set", metadata: ["path": "\(path)"])
+                }
                 if channel.localAddress?.isLoopback == false {
                     state.isExposed.store(true, ordering: .relaxed)
                     if state.snapshot.configuration.apiKeys.isEmpty {

@@ -30,7 +30,9 @@ struct ConfigurationReader {
         configuration.apiKeys = auth.map(KeyReader(backends: names).read) ?? []
         // Keys with a mistake are not missing: what is wrong with them is said.
         let hasKeys = !configuration.apiKeys.isEmpty || root.report.issues.contains { $0.path.hasPrefix("auth") }
-        configuration.server = server(section("server"), hasKeys: hasKeys)
+        let server = section("server")
+        configuration.tls = server.section("tls").flatMap(tls)
+        configuration.server = self.server(server, hasKeys: hasKeys)
         let modules = factories.compactMap { factory -> (any GatewayModule)? in
             guard let own = root.section(factory.key) else { return nil }
             defer { own.finish() }
@@ -105,6 +107,15 @@ struct ConfigurationReader {
             default: server.maximumBodyBytes
         )
         server.maximumRequests = section.integer("max_requests", in: 1...1_000_000, default: server.maximumRequests)
+        server.unixSocket = section.string("unix_socket").map { FolderFiles.resolve($0, in: files.folder) }
+        if let path = server.unixSocket {
+            if path.utf8.count > Self.longestSocketPath {
+                section.reject("unix_socket", "is longer than \(Self.longestSocketPath) bytes with its folder")
+            }
+            for key in ["host", "port"] where section.has(key) {
+                section.reject(key, "means nothing beside unix_socket", fix: "Leave one of them out.")
+            }
+        }
         server.trustedProxies = section.strings("trusted_proxies") ?? []
         for text in server.trustedProxies where PeerNetwork(text) == nil {
             section.reject(
@@ -124,6 +135,33 @@ struct ConfigurationReader {
         }
         section.finish()
         return server
+    }
+
+    /// The most that an address of a socket of the file system holds, less its end (unix(7)).
+    private static let longestSocketPath = 107
+
+    private func tls(_ section: ConfigSection) -> GatewayConfiguration.TLS? {
+        if !section.has("certificate_file") {
+            section.missing("certificate_file", "the server's certificate, a PEM file")
+        }
+        if !section.has("key_file") { section.missing("key_file", "the certificate's private key, a PEM file") }
+        let certificates = section.file("certificate_file")
+        let key = section.file("key_file")
+        let authorities = section.file("client_ca_file")
+        section.finish()
+        guard let certificates, let key else { return nil }
+        let tls = GatewayConfiguration.TLS(certificates: certificates, key: key, clientAuthorities: authorities)
+        do {
+            _ = try tls.context()
+        } catch {
+            section.reject(
+                "certificate_file",
+                "cannot be used with key_file: \(error)",
+                fix:
+                    "Both are PEM, the chain begins with the server's own certificate, and the key is that certificate's."
+            )
+        }
+        return tls
     }
 
     private func limits(_ section: ConfigSection) -> GatewayConfiguration.Limits {

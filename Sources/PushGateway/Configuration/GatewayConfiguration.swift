@@ -7,6 +7,8 @@ public import PushCore
 public struct GatewayConfiguration: Sendable {
     /// The section `server`.
     public var server = Server()
+    /// The section `server.tls`; nil speaks plain HTTP.
+    public var tls: TLS?
     /// The section `limits`.
     public var limits = Limits()
     /// The section `store`.
@@ -39,6 +41,10 @@ public struct GatewayConfiguration: Sendable {
         public var host = "127.0.0.1"
         /// `port`, default 8080; 0 takes a free one.
         public var port = 8080
+        /// `unix_socket`: the path of a socket of the file system to listen on, instead of ``host`` and ``port``.
+        ///
+        /// Whoever may write to the file may connect; its mode is 0660.
+        public var unixSocket: String?
         /// `max_body_bytes`: the largest request, default 8 MiB.
         public var maximumBodyBytes = 8 << 20
         /// `max_requests`: requests handled at a time; further ones get 503.

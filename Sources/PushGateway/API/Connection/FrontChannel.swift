@@ -2,6 +2,7 @@ internal import HummingbirdCore
 internal import Logging
 internal import NIOCore
 internal import NIOHTTP1
+internal import NIOSSL
 
 /// A connection of the API: Hummingbird's, with a short way for requests that accept notifications.
 ///
@@ -12,8 +13,20 @@ struct FrontChannel: ServerChildChannel {
     let intake: LoopIntake
     let limits: ConnectionHandler.Limits
 
+    /// A connection came for which there is no certificate that could be used.
+    private struct NoCertificate: Error {}
+
     func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<HTTP1Channel.Value> {
-        http.setup(channel: channel, logger: logger).flatMapThrowing { [intake, limits] value in
+        let snapshot = intake.snapshots.current
+        if snapshot.isEncrypted {
+            guard let tls = snapshot.tls else { return channel.eventLoop.makeFailedFuture(NoCertificate()) }
+            do {
+                try channel.pipeline.syncOperations.addHandler(NIOSSLServerHandler(context: tls))
+            } catch {
+                return channel.eventLoop.makeFailedFuture(error)
+            }
+        }
+        return http.setup(channel: channel, logger: logger).flatMapThrowing { [intake, limits] value in
             let pipeline = channel.pipeline.syncOperations
             let codec = try pipeline.handler(type: ByteToMessageHandler<HTTPRequestDecoder>.self)
             let handler = ConnectionHandler(

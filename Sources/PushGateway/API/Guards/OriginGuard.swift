@@ -44,8 +44,14 @@ extension CallerFields {
 struct OriginGuard: Sendable {
     private let boundHost: String
 
+    /// How the origins of the gateway's own pages begin.
+    private let scheme: String
+
     /// Makes a guard for a gateway that listens on `host`.
-    init(host: String) { boundHost = host.lowercased() }
+    init(host: String, isEncrypted: Bool) {
+        boundHost = host.lowercased()
+        scheme = isEncrypted ? "https://" : "http://"
+    }
 
     /// Lets a request through, or says why not.
     func admit(_ fields: CallerFields) throws(Problem) {
@@ -85,7 +91,7 @@ struct OriginGuard: Sendable {
     }
 
     private func isSame(_ origin: String, _ authority: String) -> Bool {
-        origin.lowercased() == "http://" + authority.lowercased()
+        origin.lowercased() == scheme + authority.lowercased()
     }
 
     /// The host without its port; an IPv6 address keeps its brackets.

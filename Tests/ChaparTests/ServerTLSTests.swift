@@ -1,0 +1,119 @@
+import Foundation
+import PushCore
+import PushSandbox
+import Testing
+
+@testable import PushCommands
+
+/// The gateway's own TLS and its socket in the file system, with a client that is not ours.
+@Suite("The gateway's listener", .about("apns"), .timeLimit(.minutes(2)))
+struct ServerTLSTests {
+    /// What curl prints, and its exit code.
+    private func curl(_ arguments: [String]) async throws -> Program.Result {
+        let executable = URL(fileURLWithPath: "/usr/bin/curl")
+        return try await Child(["-sS", "--max-time", "20"] + arguments, executable: executable).end()
+    }
+
+    /// Writes a file into the rig's folder and gives its path.
+    private func write(_ text: String, _ name: String, _ rig: SandboxRig) throws -> String {
+        let path = rig.folder.appending(path: name).path
+        try text.write(toFile: path, atomically: true, encoding: .utf8)
+        return path
+    }
+
+    /// Puts further keys into the section `server`.
+    private func configure(_ keys: String, _ rig: SandboxRig) throws {
+        let text = try String(contentsOfFile: rig.config, encoding: .utf8)
+        try text.replacing("server:\n", with: "server:\n\(keys)").write(
+            toFile: rig.config,
+            atomically: true,
+            encoding: .utf8
+        )
+    }
+
+    @Test("speaks TLS 1.2 or newer with its certificate, and with another one after a reload")
+    func tls() async throws {
+        try await SandboxRig.run { rig in
+            let (old, new) = (try SandboxCertificateAuthority(), try SandboxCertificateAuthority())
+            let oldTrust = try write(old.certificatePEM, "old-ca.pem", rig)
+            let newTrust = try write(new.certificatePEM, "new-ca.pem", rig)
+            let first = try old.serverIdentity()
+            _ = try write(first.certificatePEM, "server.pem", rig)
+            _ = try write(first.privateKeyPEM, "server.key", rig)
+            try configure("  tls: { certificate_file: server.pem, key_file: server.key }\n", rig)
+            let gateway = try await rig.serve()
+            defer { gateway.child.kill() }
+            let url = "https://127.0.0.1:\(gateway.port)/healthz"
+            #expect(gateway.child.errors.contains("https://127.0.0.1"))
+            #expect(try await curl(["--cacert", oldTrust, url]).output == #"{"status":"ok"}"#)
+            #expect(try await curl(["--cacert", oldTrust, "--tls-max", "1.2", url]).status == 0)
+            #expect(
+                try await curl(["--cacert", oldTrust, "--tls-max", "1.1", "--ciphers", "ALL:@SECLEVEL=0", url]).status
+                    != 0
+            )
+            #expect(try await curl(["http://127.0.0.1:\(gateway.port)/healthz"]).status != 0)
+
+            let second = try new.serverIdentity()
+            _ = try write(second.certificatePEM, "server.pem", rig)
+            _ = try write(second.privateKeyPEM, "server.key", rig)
+            gateway.child.send(SIGHUP)
+            try await Program.wait("reload") { gateway.child.errors.contains("configuration reloaded") ? true : nil }
+            #expect(try await curl(["--cacert", newTrust, url]).status == 0)
+            #expect(try await curl(["--cacert", oldTrust, url]).status != 0)
+
+            // A key that is another certificate's: nothing is reloaded.
+            _ = try write(first.privateKeyPEM, "server.key", rig)
+            gateway.child.send(SIGHUP)
+            try await Program.wait("refusal") { gateway.child.errors.contains("nothing was reloaded") ? true : nil }
+            #expect(try await curl(["--cacert", newTrust, url]).status == 0)
+            let check = try await Program.run(["check", "--config", rig.config])
+            #expect(check.status == 3 && (check.output + check.errors).contains("server.tls.certificate_file"))
+        }
+    }
+
+    @Test("asks clients for a certificate of an authority that it names")
+    func clientCertificates() async throws {
+        try await SandboxRig.run { rig in
+            let authority = try SandboxCertificateAuthority()
+            let trust = try write(authority.certificatePEM, "gateway-ca.pem", rig)
+            let server = try authority.serverIdentity()
+            _ = try write(server.certificatePEM, "server.pem", rig)
+            _ = try write(server.privateKeyPEM, "server.key", rig)
+            let client = try authority.providerIdentity(APNsProviderCertificate(topics: ["com.example.client"]))
+            let certificate = try write(client.certificatePEM, "client.pem", rig)
+            let key = try write(client.privateKeyPEM, "client.key", rig)
+            try configure(
+                "  tls: { certificate_file: server.pem, key_file: server.key, client_ca_file: gateway-ca.pem }\n",
+                rig
+            )
+            let gateway = try await rig.serve()
+            defer { gateway.child.kill() }
+            let url = "https://127.0.0.1:\(gateway.port)/healthz"
+            #expect(try await curl(["--cacert", trust, url]).status != 0)
+            #expect(try await curl(["--cacert", trust, "--cert", certificate, "--key", key, url]).status == 0)
+        }
+    }
+
+    @Test("is a socket of the file system for its group, in the place of an old one")
+    func unixSocket() async throws {
+        try await SandboxRig.run { rig in
+            let text = try String(contentsOfFile: rig.config, encoding: .utf8)
+            let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
+                .filter { !$0.hasPrefix("  host:") && !$0.hasPrefix("  port:") }.joined(separator: "\n")
+            try lines.write(toFile: rig.config, atomically: true, encoding: .utf8)
+            try configure("  unix_socket: api.sock\n", rig)
+            let socket = rig.folder.appending(path: "api.sock").path
+            for _ in 0..<2 {
+                let child = try Child(["serve", "--config", rig.config])
+                defer { child.kill() }
+                try await Program.wait("listening") { child.errors.contains("unix_socket=") ? true : nil }
+                let mode = try FileManager.default.attributesOfItem(atPath: socket)[.posixPermissions] as? Int
+                #expect(mode == 0o660)
+                let answer = try await curl(["--unix-socket", socket, "http://localhost/v1/backends"])
+                #expect(answer.output.hasPrefix(#"{"backends":["#), "\(answer)")
+                child.kill()  // Leaves the file.
+                _ = try await child.end()
+            }
+        }
+    }
+}

@@ -110,13 +110,16 @@ public final class GatewayResponder: HTTPResponder {
         let snapshot = snapshots.current
         let match = table.find(path) ?? modules.find(path, snapshot.gateway)
         var response: Response
+        var trace = Trace()
         do throws(Problem) {
             let query = target.dropFirst(path.count + 1)
-            response = try await answer(request, match, path, query, snapshot, from: context.connected)
+            response = try await answer(request, match, path, query, snapshot, from: context.connected, &trace)
         } catch {
             if let limit = error.limit { metrics.limitReached(limit) }
-            response = refuse(error, path)
+            trace.code = error.code
+            response = refuse(error, path, trace.requestID)
         }
+        record(request, match, trace, response.status)
         if request.method == .head { response = response.createHeadResponse() }
         metrics.request(
             route: match?.path ?? "other",
@@ -133,11 +136,13 @@ public final class GatewayResponder: HTTPResponder {
         _ path: Substring,
         _ query: Substring,
         _ snapshot: APISnapshot,
-        from connected: PeerAddress
+        from connected: PeerAddress,
+        _ trace: inout Trace
     ) async throws(Problem) -> Response {
         let route = match?.route(request.method)
         let fields = CallerFields(request.head)
         let peer = snapshot.peer(connected, forwardedFor: fields.forwardedFor)
+        trace.peer = peer
         let caller: Caller
         do throws(Problem) {
             // A path that does not exist asks for a key like one that does: strangers learn nothing.
@@ -145,7 +150,9 @@ public final class GatewayResponder: HTTPResponder {
         } catch {
             throw refused(error, peer)
         }
+        trace.key = caller.name
         try caller.use?.take(at: state.time.steady)
+        if let audit = state.audit, route?.isOnRecord ?? false, !audit.isWritable() { throw .noRecord }
         if peer != connected, !peers.connect(peer, limit: snapshot.connectionsPerPeer) {
             throw .tooManyOfOne(.connectionsPerPeer)
         }
@@ -172,8 +179,42 @@ public final class GatewayResponder: HTTPResponder {
         return .rateLimited(.refusedAttempts, perSecond: Int(Peers.refusals.perSecond), wait: wait)
     }
 
-    private func refuse(_ problem: Problem, _ path: Substring) -> Response {
-        let (fields, body) = problem.answer(path: path, logger)
+    /// What is known of a request, for the audit log.
+    private struct Trace {
+        let requestID = Problem.newRequestID()
+        var key = ""
+        var peer = PeerAddress.local
+        var code: String?
+    }
+
+    /// Puts administration, erasure and refused attempts on record.
+    private func record(
+        _ request: Request,
+        _ match: RouteTable.Match?,
+        _ trace: Trace,
+        _ status: HTTPResponse.Status
+    ) {
+        guard let audit = state.audit else { return }
+        let isRefusal = status == .unauthorized || status == .forbidden || trace.code == "rate_limited"
+        let route = match?.route(request.method)
+        guard isRefusal || route?.isOnRecord ?? false else { return }
+        audit.note(
+            AuditLog.Entry(
+                requestID: trace.requestID,
+                key: trace.key,
+                peer: trace.peer.description,
+                method: Self.word(for: request.method),
+                route: match?.path ?? "other",
+                target: route?.isOnRecord ?? false ? match?.values.first.map(TellingDoor.decoded) : nil,
+                status: status.code,
+                code: trace.code
+            ),
+            isRefusal: isRefusal
+        )
+    }
+
+    private func refuse(_ problem: Problem, _ path: Substring, _ requestID: String) -> Response {
+        let (fields, body) = problem.answer(path: path, requestID: requestID, logger)
         return Response(status: problem.status, headers: fields, body: ResponseBody(bytes: body))
     }
 
@@ -188,8 +229,11 @@ public final class GatewayResponder: HTTPResponder {
 
 extension Problem {
     /// The answer to a request for a path; what failed within goes to the log.
-    func answer(path: Substring, _ logger: Logger) -> (fields: HTTPFields, body: [UInt8]) {
-        let id = Self.newRequestID()
+    func answer(
+        path: Substring,
+        requestID id: String = newRequestID(),
+        _ logger: Logger
+    ) -> (fields: HTTPFields, body: [UInt8]) {
         if let cause {
             logger.error("request failed", metadata: ["request_id": "\(id)", "error": "\(cause)"])
         }

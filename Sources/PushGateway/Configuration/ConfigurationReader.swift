@@ -14,6 +14,7 @@ struct ConfigurationReader {
         var configuration = GatewayConfiguration()
         _ = root.integer("version", in: 1...1, default: 1)
         configuration.log = log(section("log"))
+        configuration.audit = root.section("audit").flatMap(audit)
         configuration.limits = limits(section("limits"))
         configuration.store = store(section("store"))
         configuration.store.path = FolderFiles.resolve(configuration.store.path, in: files.folder)
@@ -226,6 +227,15 @@ struct ConfigurationReader {
         }
         section.finish()
         return queue
+    }
+
+    private func audit(_ section: ConfigSection) -> GatewayConfiguration.Audit? {
+        let path = section.requiredString("path", "the file, such as ./audit.jsonl")
+        var audit = GatewayConfiguration.Audit(path: FolderFiles.resolve(path ?? "", in: files.folder))
+        audit.maximumBytes = section.integer("max_bytes", in: 64 << 10...1 << 40, default: audit.maximumBytes)
+        audit.files = section.integer("files", in: 1...1000, default: audit.files)
+        section.finish()
+        return path == nil ? nil : audit
     }
 
     private func log(_ section: ConfigSection) -> GatewayConfiguration.Log {

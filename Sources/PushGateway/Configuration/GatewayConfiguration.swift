@@ -29,6 +29,8 @@ public struct GatewayConfiguration: Sendable {
     public var apiKeys: [APIKey] = []
     /// The section `log`.
     public var log = Log()
+    /// The section `audit`; nil keeps no record.
+    public var audit: Audit?
 
     /// Makes a configuration with every default.
     public init() {}
@@ -229,6 +231,19 @@ public struct GatewayConfiguration: Sendable {
             /// Everything, whoever sent it, device tokens and operations included.
             case admin
         }
+    }
+
+    /// Where it is kept who did what.
+    public struct Audit: Sendable, Hashable {
+        /// `path`: the file, relative to the configuration's folder; older ones have a number after it.
+        public var path: String
+        /// `max_bytes` of one file, default 64 MiB.
+        public var maximumBytes = 64 << 20
+        /// `files`: how many there are at most, default 5.
+        public var files = 5
+
+        /// Makes the settings.
+        public init(path: String) { self.path = path }
     }
 
     /// What is logged.

@@ -29,7 +29,7 @@ extension Gateway {
         let depths = try await store.depths()
         metrics.ledger.begin(waiting: depths.values.reduce(0) { $0 + $1.waiting + $1.claimed })
         store.observe { [ledger = metrics.ledger] in ledger.note($0) }
-        let state = GatewayState(snapshot: snapshot, store: store, devices: store, time: time)
+        let state = GatewayState(snapshot: snapshot, store: store, devices: store, time: time, logger: logger)
         let dispatcher = Dispatcher(
             store: store,
             devices: store,

@@ -1,4 +1,5 @@
 public import Foundation
+public import Logging
 public import PushCore
 internal import Synchronization
 
@@ -8,6 +9,8 @@ public final class GatewayState: Sendable {
     public let store: any NotificationStore
     /// The device registry with what platforms are to be told of it, which is kept by the same store or by another one.
     public let devices: any DeviceStore & OperationStore
+    /// Who did what; nil when no record is kept.
+    let audit: AuditLog?
     /// When each API key was used last.
     let keyUses = KeyUses()
     /// Tells callers that wait what became of their operations.
@@ -28,12 +31,14 @@ public final class GatewayState: Sendable {
         snapshot: GatewaySnapshot,
         store: any NotificationStore,
         devices: any DeviceStore & OperationStore,
-        time: any TimeSource = SystemTime()
+        time: any TimeSource = SystemTime(),
+        logger: Logger = Logger(label: "chapar")
     ) {
         self.store = store
         self.devices = devices
         self.time = time
         clock = WallClock(time)
+        audit = snapshot.configuration.audit.map { [clock] in AuditLog($0, clock: clock, logger: logger) }
         startedAt = time.now
         current = Mutex(snapshot)
     }

@@ -88,10 +88,14 @@ extension AcceptingAPI {
     }
 
     /// What is answered when the store has spoken.
-    func conclude(_ reply: PendingReply, _ result: Result<EnqueueResult, StoreError>) throws(Problem) -> AcceptedAnswer
-    {
+    func conclude(
+        _ reply: PendingReply,
+        _ result: Result<EnqueueResult, StoreError>,
+        _ caller: Caller
+    ) throws(Problem) -> AcceptedAnswer {
         switch result {
         case .success(.accepted):
+            caller.use?.accepted.wrappingAdd(reply.routeLabels.count, ordering: .relaxed)
             metrics.accepted(routes: reply.routeLabels)
             return AcceptedAnswer(body: reply.body, id: reply.id?.description)
         case .success(.replayed(let answer)):
@@ -149,6 +153,6 @@ extension AcceptingAPI {
         } catch {
             result = .failure(error)
         }
-        return try conclude(judged.reply, result)
+        return try conclude(judged.reply, result, scope.caller)
     }
 }

@@ -232,6 +232,15 @@ extension Problem {
         )
     }
 
+    /// Administration could not be put on record.
+    static let noRecord = Problem(
+        .serviceUnavailable,
+        "audit_unavailable",
+        "The audit log cannot be written",
+        detail: "Administration is refused until it can be: look at the disk of audit.path. Nothing was done.",
+        retryAfter: .seconds(30)
+    )
+
     /// The gateway is shutting down.
     static let draining = Problem(
         .serviceUnavailable,

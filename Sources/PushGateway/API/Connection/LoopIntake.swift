@@ -169,7 +169,7 @@ struct LoopIntake: Sendable {
         closes: Bool
     ) -> ByteBuffer {
         do throws(Problem) {
-            let acceptance = try notifications.conclude(request.reply, result)
+            let acceptance = try notifications.conclude(request.reply, result, request.scope.caller)
             end(request, .accepted)
             return AnswerText.accepted(acceptance, date: date, closes: closes)
         } catch {

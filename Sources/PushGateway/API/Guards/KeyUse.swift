@@ -10,6 +10,8 @@ final class KeyUses: Sendable {
         private let second = Atomic<Int>(0)
         /// Requests that are being answered.
         let requests = Atomic<Int>(0)
+        /// Notifications that were accepted and are not on record yet.
+        let accepted = Atomic<Int>(0)
         /// Event streams that are open.
         let streams = Atomic<Int>(0)
         private let rate = Mutex<(perSecond: Int, bucket: TokenBucket)?>(nil)
@@ -72,11 +74,19 @@ final class KeyUses: Sendable {
             try await load(from: state.store)
             while !isFinished.load(ordering: .acquiring), !Task.isCancelled {
                 await nap.rest(Self.interval, state.time)
+                if let audit = state.audit { recordSends(audit) }
                 try await save(state.snapshot.configuration.apiKeys.map(\.name), to: state.store)
             }
         } catch {
             // The next process begins with what was saved before.
             logger.warning("the last uses of API keys are not saved any more", metadata: ["error": "\(error)"])
+        }
+    }
+
+    func recordSends(_ audit: AuditLog) {
+        for (name, use) in uses.withLock({ $0 }).sorted(by: { $0.key < $1.key }) {
+            let count = use.accepted.exchange(0, ordering: .relaxed)
+            if count > 0 { audit.note(sends: count, key: name) }
         }
     }
 

@@ -54,6 +54,18 @@ struct PeerAddress: Hashable, Sendable {
     }
 }
 
+extension PeerAddress: CustomStringConvertible {
+    /// The address as people write it; of an IPv6 address the network, and nothing of a socket of the file system.
+    var description: String {
+        if self == .local { return "local" }
+        if high == 0, low >> 32 == 0xFFFF {
+            return stride(from: 24, through: 0, by: -8).map { String(low >> UInt64($0) & 0xFF) }.joined(separator: ".")
+        }
+        let groups = (0..<4).map { String(high >> UInt64(48 - 16 * $0) & 0xFFFF, radix: 16) }
+        return high == 0 ? "::\(String(low, radix: 16))" : groups.joined(separator: ":") + "::"
+    }
+}
+
 /// Addresses with a common beginning: `10.0.0.0/8`, `2001:db8::/48`, or one address.
 struct PeerNetwork: Hashable, Sendable {
     fileprivate let address: PeerAddress

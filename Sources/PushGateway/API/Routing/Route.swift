@@ -29,6 +29,11 @@ struct Route: Sendable {
     let isProbe: Bool
     let handler: Handler
 
+    /// Whether every request is put on record: administration, and what is erased.
+    var isOnRecord: Bool {
+        access == .scope(.admin) || path == "/v1/devices/{id}" && method == .delete || path.hasSuffix("/clear")
+    }
+
     init(
         _ method: HTTPRequest.Method,
         _ path: String,

@@ -1,0 +1,139 @@
+internal import Foundation
+internal import Logging
+internal import PushCore
+internal import Synchronization
+
+/// Who did what to what, with which result, as lines of JSON in files of their own: administration, erasure and refused
+/// attempts one by one, sends as counts for each key and minute.
+///
+/// Never in it: keys, tokens, contents, secrets of paths. While it cannot be written, administration is refused and sending
+/// goes on.
+final class AuditLog: Sendable {
+    /// Refused attempts a second that get a line each; of more only the number is noted.
+    private static let refusals = Pacing(perSecond: 50, burst: .seconds(2))
+
+    private struct State: ~Copyable {
+        var file: RotatingFile
+        var refusals: TokenBucket
+        var leftOut = 0
+        var isBroken = false
+    }
+
+    private let state: Mutex<State>
+    private let path: String
+    private let clock: WallClock
+    private let logger: Logger
+
+    init(_ settings: GatewayConfiguration.Audit, clock: WallClock, logger: Logger) {
+        path = settings.path
+        self.clock = clock
+        self.logger = logger
+        let file = RotatingFile(path: settings.path, maximumBytes: settings.maximumBytes, count: settings.files)
+        state = Mutex(State(file: file, refusals: TokenBucket(Self.refusals, at: clock.reading.steady)))
+    }
+
+    /// A request that is on record.
+    struct Entry {
+        var requestID: String
+        var key: String
+        var peer: String
+        var method: String
+        /// The route, its variable steps as names.
+        var route: String
+        /// What it is about: the first variable step, where that is no secret and no user's id.
+        var target: String?
+        var status: Int
+        /// The word for what was wrong.
+        var code: String?
+    }
+
+    /// Notes a request.
+    func note(_ entry: Entry, isRefusal: Bool) {
+        let now = clock.reading
+        state.withLock { state in
+            if isRefusal {
+                guard state.refusals.take(1, at: now.steady).granted == 1 else { return state.leftOut += 1 }
+            }
+            if state.leftOut > 0, !isRefusal || state.refusals.room(at: now.steady).free > 1 {
+                let count = state.leftOut
+                state.leftOut = 0
+                write(&state, at: now.wall) { writer in
+                    writer.name("refused_attempts_left_out")
+                    writer.integer(count)
+                }
+            }
+            write(&state, at: now.wall) { $0.write(entry) }
+        }
+    }
+
+    /// Notes what was sent with a key since the last time.
+    func note(sends count: Int, key: String) {
+        let now = clock.reading.wall
+        state.withLock { state in
+            write(&state, at: now) { writer in
+                writer.name("key")
+                writer.string(key)
+                writer.name("notifications")
+                writer.integer(count)
+            }
+        }
+    }
+
+    /// Whether administration can be put on record; looks again after a failure.
+    func isWritable() -> Bool {
+        let now = clock.reading.wall
+        return state.withLock { state in
+            guard state.isBroken else { return true }
+            write(&state, at: now) { writer in
+                writer.name("note")
+                writer.string("the audit log can be written again")
+            }
+            return !state.isBroken
+        }
+    }
+
+    private func write(_ state: inout State, at time: Date, _ members: (inout JSONWriter) -> Void) {
+        var writer = JSONWriter(capacity: 256)
+        writer.beginObject()
+        writer.name("at")
+        RFC3339.write(time, to: &writer)
+        members(&writer)
+        writer.endObject()
+        do throws(RotatingFile.Failure) {
+            try state.file.append(writer.bytes)
+            state.isBroken = false
+        } catch {
+            if !state.isBroken {
+                logger.error(
+                    "the audit log cannot be written: administration is refused",
+                    metadata: ["error": "\(error)"]
+                )
+            }
+            state.isBroken = true
+        }
+    }
+}
+
+extension JSONWriter {
+    fileprivate mutating func write(_ entry: AuditLog.Entry) {
+        name("request_id")
+        string(entry.requestID)
+        name("key")
+        string(entry.key)
+        name("peer")
+        string(entry.peer)
+        name("method")
+        string(entry.method)
+        name("route")
+        string(entry.route)
+        if let target = entry.target {
+            name("target")
+            string(String(target.prefix(128)))
+        }
+        name("status")
+        integer(entry.status)
+        guard let code = entry.code else { return }
+        name("code")
+        string(code)
+    }
+}

@@ -1,0 +1,70 @@
+internal import Foundation
+internal import Glibc
+
+/// Lines in a file that never grows beyond a size: a full one is renamed, and the oldest is removed.
+///
+/// `path` is the newest, `path.1` the one before it. Only their owner can read them.
+struct RotatingFile: ~Copyable {
+    private let path: String
+    private let maximumBytes: Int
+    /// How many files there are at most, the newest included.
+    private let count: Int
+    private var descriptor: Int32 = -1
+    private var size = 0
+
+    /// Nothing is opened before the first line.
+    init(path: String, maximumBytes: Int, count: Int) {
+        self.path = path
+        self.maximumBytes = maximumBytes
+        self.count = max(1, count)
+    }
+
+    deinit { if descriptor >= 0 { Glibc.close(descriptor) } }
+
+    /// Why a line could not be written.
+    struct Failure: Error, CustomStringConvertible {
+        let description: String
+
+        init(_ what: String) { description = "\(what): \(String(cString: strerror(errno)))" }
+    }
+
+    /// Appends a line, whole or not at all.
+    mutating func append(_ line: [UInt8]) throws(Failure) {
+        if descriptor < 0 { try open() }
+        if size > 0, size + line.count + 1 > maximumBytes { try rotate() }
+        var rest = (line + [UInt8(ascii: "\n")])[...]
+        let start = size
+        while !rest.isEmpty {
+            let written = rest.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
+            if written < 0, errno == EINTR { continue }
+            guard written > 0 else {
+                let failure = Failure("cannot write \(path)")
+                // What came of the line would stand before the next one.
+                if ftruncate(descriptor, off_t(start)) == 0 { size = start }
+                throw failure
+            }
+            rest = rest.dropFirst(written)
+            size += written
+        }
+    }
+
+    private mutating func open() throws(Failure) {
+        descriptor = Glibc.open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else { throw Failure("cannot open \(path)") }
+        size = max(0, Int(lseek(descriptor, 0, SEEK_END)))
+    }
+
+    private mutating func rotate() throws(Failure) {
+        if count > 1 {
+            for number in stride(from: count - 1, through: 2, by: -1) {
+                _ = rename("\(path).\(number - 1)", "\(path).\(number)")
+            }
+            guard rename(path, "\(path).1") == 0 else { throw Failure("cannot rename \(path)") }
+        } else {
+            guard unlink(path) == 0 else { throw Failure("cannot remove \(path)") }
+        }
+        Glibc.close(descriptor)
+        descriptor = -1
+        try open()
+    }
+}

@@ -1,0 +1,125 @@
+import Foundation
+import HTTPTypes
+import HummingbirdCore
+import PushCore
+import PushTesting
+import Testing
+
+@testable import PushGateway
+
+@Suite("The audit log", .timeLimit(.minutes(1)))
+struct APIAuditTests {
+    /// A folder for one test, and the lines of the log in it.
+    private struct Folder {
+        let url = FileManager.default.temporaryDirectory.appending(path: "chapar-audit-\(UUID().uuidString)")
+        var path: String { url.appending(path: "audit.jsonl").path }
+
+        init() throws { try FileManager.default.createDirectory(at: url, withIntermediateDirectories: true) }
+
+        func remove() { try? FileManager.default.removeItem(at: url) }
+
+        var text: String { (try? String(contentsOfFile: path, encoding: .utf8)) ?? "" }
+        var lines: [JSONValue] {
+            text.split(separator: "\n").compactMap { try? JSONValue(parsing: Array($0.utf8)) }
+        }
+    }
+
+    private func harness(_ path: String) -> APIHarness {
+        APIHarness(keys: [APIHarness.key("boss", [.admin]), APIHarness.key("shop", [.send, .devices])]) {
+            $0.audit = GatewayConfiguration.Audit(path: path)
+        }
+    }
+
+    @Test("has administration, erasure and refused attempts, one by one, and nothing secret")
+    func entries() async throws {
+        let folder = try Folder()
+        defer { folder.remove() }
+        let harness = harness(folder.path)
+        let boss = APIHarness.bearer("boss")
+        let shop = APIHarness.bearer("shop")
+        _ = try await harness.send(.post, "/v1/backends/ios/drop", #"{"reason":"x"}"#, headers: boss)
+        _ = try await harness.send(.put, "/v1/devices/d1", #"{"tokens":{"ios-apns":"4f1cdead"}}"#, headers: shop)
+        _ = try await harness.send(.delete, "/v1/devices/d1", headers: shop)
+        _ = try await harness.post(APIHarness.sample(), headers: shop)
+        let refused = try await harness.send(.get, "/v1/keys", headers: shop)
+        _ = try await harness.send(.get, "/v1/backends", headers: APIHarness.bearer("stolen"))
+        _ = try await harness.send(.post, "/v1/backends/ios/webhook/planted-secret", "{}")
+
+        let lines = folder.lines
+        #expect(
+            lines.map {
+                "\($0["key"]?.stringValue ?? "?") \($0["method"]?.stringValue ?? "?") \($0["route"]?.stringValue ?? "?")"
+            } == [
+                "boss POST /v1/backends/{name}/drop", "shop DELETE /v1/devices/{id}", " GET /v1/keys",
+                " GET /v1/backends",
+            ]
+        )
+        #expect(lines.first?["target"] == "ios")
+        #expect(lines.dropFirst().first?["target"] == "d1")
+        #expect(lines.dropFirst().first?["status"] == 204)
+        #expect(lines.dropFirst(2).first?["code"] == "forbidden")
+        #expect(lines.dropFirst(2).first?["request_id"]?.stringValue == refused.json["request_id"]?.stringValue)
+        #expect(lines.last?["code"] == "unauthorized")
+        #expect(lines.last?["peer"] == "local")
+        for secret in ["stolen", "planted-secret", "4f1c"] { #expect(!folder.text.contains(secret)) }
+        let mode = try FileManager.default.attributesOfItem(atPath: folder.path)[.posixPermissions] as? Int
+        #expect(mode == 0o600)
+
+        harness.state.keyUses.recordSends(try #require(harness.state.audit))
+        #expect(folder.lines.last?["key"] == "shop")
+        #expect(folder.lines.last?["notifications"] == 1)
+    }
+
+    @Test("that cannot be written refuses administration, and no message")
+    func full() async throws {
+        let harness = harness("/dev/full")
+        let boss = APIHarness.bearer("boss")
+        #expect(try await harness.send(.get, "/v1/keys", headers: boss).status == 200)
+        let refused = try await harness.send(.get, "/v1/keys", headers: boss)
+        #expect(refused.status == 503)
+        #expect(refused.code == "audit_unavailable")
+        #expect(try await harness.post(APIHarness.sample(), headers: APIHarness.bearer("shop")).status == 202)
+        #expect(try await harness.send(.delete, "/v1/devices/d", headers: APIHarness.bearer("shop")).status == 503)
+    }
+
+    @Test("notes only some of a flood of refused attempts, and how many it left out")
+    func flood() async throws {
+        let folder = try Folder()
+        defer { folder.remove() }
+        let harness = harness(folder.path)
+        let audit = try #require(harness.state.audit)
+        let entry = AuditLog.Entry(
+            requestID: "r",
+            key: "",
+            peer: "local",
+            method: "GET",
+            route: "other",
+            status: 401,
+            code: "unauthorized"
+        )
+        for _ in 0..<1000 { audit.note(entry, isRefusal: true) }
+        #expect(folder.lines.count == 100)
+        harness.time.advance(by: .seconds(1))
+        audit.note(entry, isRefusal: true)
+        #expect(folder.lines.suffix(2).first?["refused_attempts_left_out"] == 900)
+    }
+
+    @Test("never takes more than its files may, and loses whole old files only")
+    func rotation() throws {
+        let folder = try Folder()
+        defer { folder.remove() }
+        var file = RotatingFile(path: folder.path, maximumBytes: 1000, count: 3)
+        for number in 0..<500 { try file.append(Array("\(number) ".utf8) + [UInt8](repeating: 0x78, count: 90)) }
+        let names = try FileManager.default.contentsOfDirectory(atPath: folder.url.path).sorted()
+        #expect(names == ["audit.jsonl", "audit.jsonl.1", "audit.jsonl.2"])
+        var lines: [String] = []
+        for name in names.reversed() {
+            let text = try String(contentsOf: folder.url.appending(path: name), encoding: .utf8)
+            #expect(text.utf8.count <= 1000)
+            lines += text.split(separator: "\n").map(String.init)
+        }
+        let numbers = lines.compactMap { Int($0.prefix { $0 != " " }) }
+        #expect(numbers.last == 499 && numbers.count == lines.count)
+        #expect(numbers == Array((500 - numbers.count)..<500))
+    }
+}

@@ -149,6 +149,22 @@ struct StoreBackupTests {
         }
     }
 
+    @Test("The store stays with the user that has it", .enabled(if: geteuid() == 0))
+    func owner() async throws {
+        try await TemporaryFolder.use { folder in
+            let time = ManualTime()
+            let path = folder + "/store.db"
+            let store = try SQLiteStore(SQLiteStoreOptions(path: path), time: time)
+            _ = try StoreBackup(of: path, to: folder + "/copy.db").write()
+            await store.close()
+            #expect(chown(path, 4_321, 4_321) == 0)
+            _ = try StoreRestore(of: folder + "/copy.db", to: path).run(now: time.now)
+            let attributes = try FileManager.default.attributesOfItem(atPath: path)
+            #expect(attributes[.ownerAccountID] as? Int == 4_321)
+            #expect(try Self.mode(path) == 0o600)
+        }
+    }
+
     @Test("A log that cannot be folded into the old database goes with it")
     func damagedBefore() async throws {
         try await TemporaryFolder.use { folder in

@@ -61,6 +61,7 @@ public struct StoreRestore: Sendable {
         } catch {
             throw StoreFileError.failed("cannot finish the copy, nothing was changed: \(Self.reason(error))")
         }
+        try staged.takeOwner(of: target)
         if isCancelled() { throw StoreFileError.cancelled }
         let previous = try moveAside(now)
         do {

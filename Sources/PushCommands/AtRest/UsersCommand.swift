@@ -32,6 +32,8 @@ struct UsersEraseCommand: AsyncParsableCommand {
         guard let client = try gateway.client() else {
             throw CommandFailure("say which gateway: --url http://127.0.0.1:8080", .usage)
         }
+        // The call itself is given so long that nobody would wait for a gateway that is not there.
+        try await client.checkReachable()
         let name = user.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? user
         let answer: GatewayClient.Answer
         do throws(HTTPFailure) {

@@ -45,7 +45,7 @@ public final class APNsBackend: PushBackend {
                 keyID: keyID,
                 teamID: teamID,
                 time: context.time,
-                store: context.state,
+                store: context.credentials,
                 logger: context.logger
             )
             audience = BackendAudience(services: [.iOSAPNs], forms: [.platformID])

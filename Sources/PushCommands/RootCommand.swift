@@ -7,7 +7,7 @@ struct RootCommand: AsyncParsableCommand {
         let own: [any ParsableCommand.Type] = [
             DemoCommand.self, ServeCommand.self, SendCommand.self, CheckCommand.self, DoctorCommand.self,
             ConfigCommand.self, KeysCommand.self, BackendsCommand.self, SandboxCommand.self, BenchCommand.self,
-            DevicesCommand.self,
+            DevicesCommand.self, BackupCommand.self, RestoreCommand.self, UsersCommand.self,
         ]
         return CommandConfiguration(
             commandName: program.name,

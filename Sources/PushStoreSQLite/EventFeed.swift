@@ -65,6 +65,26 @@ final class EventFeed: Sendable {
         }
     }
 
+    /// Everything in memory.
+    func newest() -> [StoredEvent] {
+        contents.withLock { contents in
+            contents.events.indices.dropFirst(contents.start).map {
+                StoredEvent(number: contents.first + Int64($0 - contents.start), json: contents.events[$0])
+            }
+        }
+    }
+
+    /// Puts other events in the place of those with these numbers, as far as they are still in memory.
+    func replace(_ others: [Int64: [UInt8]]) {
+        contents.withLock { contents in
+            for (number, event) in others where number >= contents.first && number <= contents.last {
+                contents.events[contents.start + Int(number - contents.first)] = event
+            }
+            // Those that memory has let go of are still in the array until it is cleared.
+            for place in 0..<contents.start { contents.events[place] = [] }
+        }
+    }
+
     /// Waits for an event above `after` until a moment, for cancellation or for the end of the feed.
     ///
     /// `arm` sees to it that ``expire(now:)`` is called at the moment.

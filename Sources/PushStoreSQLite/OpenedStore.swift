@@ -53,6 +53,7 @@ struct OpenedStore: Sendable {
             let pool = try DatabasePool(path: options.path, configuration: configuration)
             try Schema.migrator.migrate(pool)
             let opened = try pool.writeWithoutTransaction { db in
+                // What is removed is overwritten, so that nothing of an erased user stays in free pages.
                 // Only now: GRDB sets NORMAL itself while it opens the writer.
                 try db.execute(
                     sql: """
@@ -60,6 +61,7 @@ struct OpenedStore: Sendable {
                         PRAGMA wal_autocheckpoint = \(options.checkpointPages);
                         PRAGMA journal_size_limit = \(options.logBytes);
                         PRAGMA cache_size = -\(max(1, options.cacheBytes >> 10));
+                        PRAGMA secure_delete = ON;
                         """
                 )
                 if let pages = options.maximumPages { try db.execute(sql: "PRAGMA max_page_count = \(pages)") }
@@ -67,7 +69,7 @@ struct OpenedStore: Sendable {
                 opened.pageBytes = try Int64.fetchOne(db, sql: "PRAGMA page_size") ?? 0
                 opened.givesRoomBack = try Self.letGiveRoomBack(db)
                 try db.inTransaction(.immediate) {
-                    try opened.writeOutArrivals(db)
+                    try Self.writeOutArrivals(db)
                     try Schema.note(version: options.version, db)
                     try opened.count(db)
                     try opened.setClock(db, time)
@@ -117,7 +119,7 @@ struct OpenedStore: Sendable {
     }
 
     /// Gives rows to the deliveries that had none yet, unless they got them before the crash.
-    private func writeOutArrivals(_ db: Database) throws {
+    static func writeOutArrivals(_ db: Database) throws {
         let insert = try db.makeStatement(
             sql: """
                 INSERT OR IGNORE INTO deliveries (id, state, lane, due, expires, step, attempts, replay, mark, changed,
@@ -144,7 +146,7 @@ struct OpenedStore: Sendable {
     }
 
     /// Which of these deliveries ended and are in the archive.
-    private static func archived(_ ids: [Int64], _ db: Database) throws -> Set<Int64> {
+    static func archived(_ ids: [Int64], _ db: Database) throws -> Set<Int64> {
         guard let first = ids.min(), let last = ids.max() else { return [] }
         let blocks = try Row.fetchCursor(
             db,

@@ -31,7 +31,7 @@ enum Schema {
         try file.read { try refuseNewer($0, path: path) }
     }
 
-    private static func refuseNewer(_ db: Database, path: String) throws {
+    static func refuseNewer(_ db: Database, path: String) throws {
         guard try migrator.hasBeenSuperseded(db) else { return }
         let unknown = try migrator.appliedIdentifiers(db).subtracting(migrator.migrations).sorted()
         let version = try Data.fetchOne(db, sql: "SELECT value FROM state WHERE name = ?", arguments: [versionName])
@@ -53,7 +53,7 @@ enum Schema {
         )
     }
 
-    private static let versionName = "store.version"
+    static let versionName = "store.version"
 
     /// One row for each recipient, but for the newest (``Arrivals``) and the plain ones that ended (``Archive``).
     ///

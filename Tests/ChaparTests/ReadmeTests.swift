@@ -51,7 +51,7 @@ struct ReadmeTests {
                 $0.text.replacingOccurrences(of: "8080", with: port) + "\necho; echo ==="
             }
             .joined(separator: "\n")
-            let output = try await Shell.run(script, in: folder.url, path: path)
+            let output = try await Script.run(script, in: folder.url, path: path)
             let parts = output.components(separatedBy: "\n===\n")
             for (command, part) in zip(block.commands, parts) {
                 #expect(
@@ -233,7 +233,7 @@ private enum Pattern {
 }
 
 /// Runs a script of a page.
-private enum Shell {
+enum Script {
     static func run(_ script: String, in folder: URL, path: String) async throws -> String {
         let file = folder.appending(path: "script-\(UUID().uuidString)")
         let output = FileManager.default.temporaryDirectory.appending(path: "chapar-test-\(UUID().uuidString)")

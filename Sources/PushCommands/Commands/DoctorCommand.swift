@@ -14,6 +14,9 @@ struct DoctorCommand: AsyncParsableCommand {
     @OptionGroup var file: ConfigOption
     @OptionGroup var form: OutputForm
 
+    @Option(help: "The folder where backups are kept, to look at who can read them.", completion: .directory)
+    var backups: String?
+
     @Option(help: "The most seconds to give one backend.")
     var timeout = 30.0
 
@@ -41,6 +44,7 @@ struct DoctorCommand: AsyncParsableCommand {
                 )
             )
             findings += HostChecks.run(loaded.configuration).map { ("host", $0) }
+            findings += FileChecks(path: file.path, loaded: loaded, backups: backups).run().map { ("files", $0) }
             findings += await BackendChecks.run(loaded.backends, within: .milliseconds(Int64(timeout * 1000)))
         } catch let error as ConfigurationError {
             findings += error.issues.map {

@@ -35,15 +35,34 @@ struct GatewayAssembly: Sendable {
     ) async throws {
         let logger = log.logger()
         let transport = NIOTransport(logger: logger)
-        let state = DeferredState()
+        let (state, credentials) = (DeferredState(), DeferredState())
         let notices = NoticeBoard()
-        let bench = try Workbench(transport: transport, state: state, notices: notices, logger: logger)
+        let bench = try Workbench(
+            transport: transport,
+            state: state,
+            credentials: credentials,
+            notices: notices,
+            logger: logger
+        )
         let loaded = try bench.load(path)
         var configuration = loaded.configuration
         adjust(&configuration)
         log.replace(configuration.log)
+        let keys: SealingKeys
+        do {
+            keys = try configuration.store.encryption.keys()
+        } catch {
+            throw CommandFailure("\(error)", .configuration)
+        }
         let store = try SQLiteStore(SQLiteStoreOptions(configuration.store), logger: logger)
         state.bind(store)
+        let sealed = SealedState(store, keys: keys)
+        credentials.bind(sealed)
+        var names: [String] = []
+        for prefix in [SealedState.prefix, StateCredentialStore.prefix] {
+            names += try await store.stateNames(beginningWith: prefix)
+        }
+        for sentence in try await sealed.prepare(names: names, logger: logger) { logger.error("\(sentence)") }
         gateway = try await Gateway.assemble(
             GatewaySnapshot(configuration: configuration, backends: loaded.backends, modules: loaded.modules),
             store: store,

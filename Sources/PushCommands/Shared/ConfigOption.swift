@@ -44,6 +44,7 @@ struct Workbench {
     let modules: [ModuleFactory]
     let transport: any HTTPTransport
     let state: (any StateStore)?
+    let credentials: (any StateStore)?
     let logger: Logger
     /// Where backends announce what goes on the stream of events; nil where nobody listens.
     let notices: NoticeBoard?
@@ -51,6 +52,7 @@ struct Workbench {
     init(
         transport: any HTTPTransport,
         state: (any StateStore)? = nil,
+        credentials: (any StateStore)? = nil,
         notices: NoticeBoard? = nil,
         logger: Logger
     ) throws {
@@ -59,6 +61,7 @@ struct Workbench {
         modules = GatewayProgram.current.modules
         self.transport = transport
         self.state = state
+        self.credentials = credentials
         self.logger = logger
     }
 
@@ -97,13 +100,15 @@ struct Workbench {
     private func context(_ name: String, _ transport: any HTTPTransport) -> BackendContext {
         var logger = logger
         logger[metadataKey: "backend"] = "\(name)"
-        guard let notices else { return BackendContext(name: name, http: transport, state: state, logger: logger) }
+        var announce: @Sendable (BackendNotice) -> Void = { _ in }
+        if let notices { announce = notices.announcer(for: name) }
         return BackendContext(
             name: name,
             http: transport,
             state: state,
+            credentials: credentials,
             logger: logger,
-            announce: notices.announcer(for: name)
+            announce: announce
         )
     }
 }

@@ -71,6 +71,7 @@ struct GatewayClient: Sendable {
     private let replace: HTTPCallTemplate
     private let change: HTTPCallTemplate
     private let remove: HTTPCallTemplate
+    private let erase: HTTPCallTemplate
 
     /// Makes a client; nothing is opened before the first call.
     init(_ endpoint: HTTPEndpoint, key: Secret?, trust: String? = nil, connections: Int = 8) throws {
@@ -88,6 +89,7 @@ struct GatewayClient: Sendable {
         let fields = key.map { [HTTPHeader("authorization", "Bearer " + $0.reveal())] } ?? []
         read = HTTPCallTemplate(method: "GET", headers: fields, deadline: .seconds(30))
         remove = HTTPCallTemplate(method: "DELETE", headers: fields, deadline: .seconds(30))
+        erase = HTTPCallTemplate(method: "DELETE", headers: fields, deadline: .seconds(3_600))
         let withBody = fields + [HTTPHeader("content-type", "application/json")]
         write = HTTPCallTemplate(method: "POST", headers: withBody, deadline: .seconds(30))
         replace = HTTPCallTemplate(method: "PUT", headers: withBody, deadline: .seconds(30))
@@ -108,6 +110,11 @@ struct GatewayClient: Sendable {
 
     func delete(_ path: String) async throws(HTTPFailure) -> Answer {
         Self.answer(try await pool.send(HTTPCall(remove, path: path)))
+    }
+
+    /// Deletes what a look at the whole store has to find, which takes long.
+    func erase(_ path: String) async throws(HTTPFailure) -> Answer {
+        Self.answer(try await pool.send(HTTPCall(erase, path: path)))
     }
 
     func post(_ path: String, _ body: [UInt8], idempotencyKey: String) async throws(HTTPFailure) -> Answer {

@@ -34,6 +34,8 @@ public struct BackendContext: Sendable {
     public let time: any TimeSource
     /// Where it keeps small values over a restart; nil when nothing is kept.
     public let state: (any StateStore)?
+    /// Where it keeps credentials over a restart, encrypted if the gateway has a key; nil when nothing is kept.
+    public let credentials: (any StateStore)?
     /// Its logger, which carries the name already.
     public let logger: Logger
     /// Takes notices to whoever listens; must not be waited for.
@@ -41,12 +43,13 @@ public struct BackendContext: Sendable {
     /// Drops them when nobody does.
     public let announce: @Sendable (BackendNotice) -> Void
 
-    /// Makes a context.
+    /// Makes a context; without `credentials` they are kept with the other values, as they are.
     public init(
         name: String,
         http: any HTTPTransport,
         time: any TimeSource = SystemTime(),
         state: (any StateStore)? = nil,
+        credentials: (any StateStore)? = nil,
         logger: Logger,
         announce: @escaping @Sendable (BackendNotice) -> Void = { _ in }
     ) {
@@ -54,6 +57,7 @@ public struct BackendContext: Sendable {
         self.http = http
         self.time = time
         self.state = state
+        self.credentials = credentials ?? state
         self.logger = logger
         self.announce = announce
     }

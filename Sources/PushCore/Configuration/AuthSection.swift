@@ -56,6 +56,7 @@ extension BackendContext {
             http: AuthorizedTransport(http, strategy: strategy),
             time: time,
             state: state,
+            credentials: credentials,
             logger: logger,
             announce: announce
         )

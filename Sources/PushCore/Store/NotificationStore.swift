@@ -129,13 +129,15 @@ public enum StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     case closed
     /// It failed; the sentence says how. Whether anything was stored is not known.
     case failed(String)
+    /// The value is there, encrypted with a key that is not at hand; the sentence says which.
+    case sealed(String)
 
     /// A sentence for people.
     public var description: String {
         switch self {
         case .full(let reason, _): reason
         case .closed: "the store is closed"
-        case .failed(let reason): reason
+        case .failed(let reason), .sealed(let reason): reason
         }
     }
 }

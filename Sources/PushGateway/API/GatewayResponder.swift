@@ -76,7 +76,8 @@ public final class GatewayResponder: HTTPResponder {
                 clicks: ClicksAPI(door: door),
                 invalidations: InvalidationsAPI(state: state, lanes: lanes, admission: admission),
                 goneBackends: GoneBackendsAPI(state: state, lanes: lanes, admission: admission),
-                keys: KeysAPI(state: state)
+                keys: KeysAPI(state: state),
+                erasures: UserErasureAPI(state: state, logger: logger)
             ),
             build: build
         )

@@ -198,6 +198,7 @@ struct ConfigurationReader {
         store.retention = section.seconds("retention", in: 60...366 * 86400, default: store.retention)
         store.eventRetention = section.seconds("event_retention", in: 60...366 * 86400, default: store.eventRetention)
         store.maximumBytes = Int64(section.integer("max_bytes", in: 0...1 << 50, default: Int(store.maximumBytes)))
+        if let own = section.section("encryption") { store.encryption = GatewayConfiguration.Encryption(own) }
         section.finish()
         return store
     }

@@ -104,6 +104,8 @@ public struct GatewayConfiguration: Sendable {
         public var eventRetention = Duration.seconds(86400)
         /// `max_bytes`: with so many bytes in use in the store's files new work is refused; 0 is no bound.
         public var maximumBytes: Int64 = 0
+        /// `encryption`: the keys that credentials in the store are encrypted with; none by default.
+        public var encryption = Encryption()
         /// Makes the defaults.
         public init() {}
 

@@ -78,7 +78,7 @@ struct Interpolation {
     /// A setting as it may be shown: what came from a file is not, nor what came into a backend or a key from outside.
     func presentable(_ setting: ConfigReport.Setting) -> ConfigReport.Setting {
         guard let via = setting.origin.via else { return setting }
-        let isPrivate = setting.path.hasPrefix("backends.") || setting.path.hasPrefix("auth.")
+        let isPrivate = ["backends.", "auth.", "store.encryption."].contains { setting.path.hasPrefix($0) }
         var setting = setting
         if isPrivate || via.contains("file ") { setting.value = nil }
         return setting

@@ -13,6 +13,8 @@ public final class GatewayState: Sendable {
     let audit: AuditLog?
     /// When each API key was used last.
     let keyUses = KeyUses()
+    /// What finds and removes what is stored of a user; nil when the store cannot.
+    let traces: (any NotificationStore & TraceStore)?
     /// Tells callers that wait what became of their operations.
     let outcomes = OperationOutcomes()
     /// The clock.
@@ -36,6 +38,7 @@ public final class GatewayState: Sendable {
     ) {
         self.store = store
         self.devices = devices
+        traces = store as? any NotificationStore & TraceStore
         self.time = time
         clock = WallClock(time)
         audit = snapshot.configuration.audit.map { [clock] in AuditLog($0, clock: clock, logger: logger) }

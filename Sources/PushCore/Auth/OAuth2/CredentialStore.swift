@@ -120,13 +120,24 @@ public final class MemoryCredentialStore: CredentialStore {
 
 /// Keeps the credential in the gateway's own store, under a name: what `auth` in a configuration file uses by default.
 public actor StateCredentialStore: CredentialStore {
+    /// What the names of credentials begin with in a ``StateStore``; a backend's name follows.
+    public static let prefix = "oauth2/"
+
     private let state: any StateStore
+    private let marks: any StateStore
     private let name: String
 
     /// Makes a store that keeps its credential under `name`.
-    public init(_ state: any StateStore, name: String) {
+    ///
+    /// - Parameters:
+    ///   - state: Where the credential is kept.
+    ///   - marks: Where the fingerprint of a used-up credential is kept, which must be readable without a key; by default
+    ///     with the credential.
+    ///   - name: The backend's name.
+    public init(_ state: any StateStore, marks: (any StateStore)? = nil, name: String) {
         self.state = state
-        self.name = "oauth2/\(name)"
+        self.marks = marks ?? state
+        self.name = Self.prefix + name
     }
 
     /// Reads the credential; one that cannot be read counts as none.
@@ -142,38 +153,48 @@ public actor StateCredentialStore: CredentialStore {
         _ credential: OAuthCredential,
         expecting expected: CredentialRevision?
     ) async throws(OAuth2Error) -> CredentialRevision? {
-        guard try await load()?.revision == expected else { return nil }
+        var current: CredentialRevision?
+        do throws(OAuth2Error) {
+            current = try await load()?.revision
+        } catch {
+            // What nobody can read is nobody's newer credential; the store keeps it aside.
+            guard case .credentialSealed = error else { throw error }
+        }
+        guard current == expected else { return nil }
         let bytes = credential.stored().bytes
-        try await write(bytes)
+        try await write(bytes, name, in: state)
         return Self.revision(bytes)
     }
 
     /// Compares and removes.
     public func remove(expecting expected: CredentialRevision?) async throws(OAuth2Error) {
         guard let current = try await load()?.revision, current == expected else { return }
-        try await write(nil)
+        try await write(nil, name, in: state)
     }
 
     /// The fingerprint under the credential's name and `/seed`.
     public func usedSeed() async throws(OAuth2Error) -> String? {
-        try await read("\(name)/seed").map { String(decoding: $0, as: UTF8.self) }
+        try await read("\(name)/seed", in: marks).map { String(decoding: $0, as: UTF8.self) }
     }
 
     /// Keeps the fingerprint.
     public func keepUsedSeed(_ fingerprint: String) async throws(OAuth2Error) {
-        try await write(Array(fingerprint.utf8), "\(name)/seed")
+        try await write(Array(fingerprint.utf8), "\(name)/seed", in: marks)
     }
 
-    private func bytes() async throws(OAuth2Error) -> [UInt8]? { try await read(name) }
+    private func bytes() async throws(OAuth2Error) -> [UInt8]? { try await read(name, in: state) }
 
-    private func write(_ bytes: [UInt8]?) async throws(OAuth2Error) { try await write(bytes, name) }
-
-    private func read(_ name: String) async throws(OAuth2Error) -> [UInt8]? {
-        do throws(StoreError) { return try await state.loadState(name) } catch { throw .storeFailed("\(error)") }
+    private func read(_ name: String, in store: any StateStore) async throws(OAuth2Error) -> [UInt8]? {
+        do throws(StoreError) {
+            return try await store.loadState(name)
+        } catch {
+            if case .sealed(let reason) = error { throw .credentialSealed(reason) }
+            throw .storeFailed("\(error)")
+        }
     }
 
-    private func write(_ bytes: [UInt8]?, _ name: String) async throws(OAuth2Error) {
-        do throws(StoreError) { try await state.saveState(name, bytes) } catch { throw .storeFailed("\(error)") }
+    private func write(_ bytes: [UInt8]?, _ name: String, in store: any StateStore) async throws(OAuth2Error) {
+        do throws(StoreError) { try await store.saveState(name, bytes) } catch { throw .storeFailed("\(error)") }
     }
 
     private static func revision(_ bytes: [UInt8]) -> CredentialRevision {
@@ -199,10 +220,20 @@ public struct ChainedCredentialStore: CredentialStore {
 
     private static let seedRevision = CredentialRevision("seed")
 
-    /// The store's credential, else the seed unless it is used up.
+    /// The store's credential, else the seed unless it is used up; also when the store's cannot be decrypted.
     public func load() async throws(OAuth2Error) -> StoredCredential? {
-        if let stored = try await first.load() { return stored }
-        guard let seed, !isUsedUp.isSet, try await first.usedSeed() != seed.seedFingerprint else { return nil }
+        var unreadable: OAuth2Error?
+        do throws(OAuth2Error) {
+            if let stored = try await first.load() { return stored }
+        } catch {
+            // A credential that nobody can read any more is replaced by one that was configured since.
+            guard case .credentialSealed = error else { throw error }
+            unreadable = error
+        }
+        guard let seed, !isUsedUp.isSet, try await first.usedSeed() != seed.seedFingerprint else {
+            if let unreadable { throw unreadable }
+            return nil
+        }
         return StoredCredential(seed, revision: Self.seedRevision)
     }
 
@@ -253,7 +284,7 @@ extension OAuthCredential {
 
     /// Tells one configured credential from the next (FNV-1a, 64 bits, of what it is refreshed with).
     ///
-    /// Kept beside the credential itself, from which it hides nothing.
+    /// Kept in the clear, only of a token that has been replaced or refused.
     fileprivate var seedFingerprint: String {
         var hash: UInt64 = 0xCBF2_9CE4_8422_2325
         for byte in (refreshToken ?? accessToken).reveal().utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01B3 }

@@ -18,6 +18,8 @@ public enum OAuth2Error: Error, Sendable, Hashable {
     case unsupportedTokenType
     /// The store of credentials failed.
     case storeFailed(String)
+    /// The stored credential is encrypted with a key that is not at hand: an operator must give the key, or log in again.
+    case credentialSealed(String)
     /// The caller was cancelled.
     case cancelled
 
@@ -33,6 +35,7 @@ public enum OAuth2Error: Error, Sendable, Hashable {
         case .malformedResponse: "malformed_response"
         case .unsupportedTokenType: "unsupported_token_type"
         case .storeFailed: "store_failed"
+        case .credentialSealed: "credential_sealed"
         case .cancelled: "cancelled"
         }
     }
@@ -41,7 +44,8 @@ public enum OAuth2Error: Error, Sendable, Hashable {
     public var isRetryable: Bool {
         switch self {
         case .refreshFailed, .excessiveRefresh, .malformedResponse, .storeFailed, .cancelled: true
-        case .missingCredential, .reauthorizationRequired, .rejectedAfterRefresh, .misconfigured, .unsupportedTokenType:
+        case .missingCredential, .reauthorizationRequired, .rejectedAfterRefresh, .misconfigured, .unsupportedTokenType,
+            .credentialSealed:
             false
         }
     }
@@ -67,6 +71,7 @@ extension OAuth2Error: CustomStringConvertible {
                 ? "the token endpoint's answer is no JSON object"
                 : "the credential's \(key) is missing or of a wrong type"
         case .unsupportedTokenType: "the token endpoint handed out something else than a bearer token"
+        case .credentialSealed(let reason): reason
         case .storeFailed(let reason): "the store of credentials failed: \(reason)"
         case .cancelled: "the caller was cancelled"
         }
@@ -78,7 +83,8 @@ extension OAuth2Error: CustomStringConvertible {
         case .refreshFailed(_, let after): PushError(.unavailable, description, reason: code, retryAfter: after)
         case .excessiveRefresh(let after): PushError(.unavailable, description, reason: code, retryAfter: after)
         case .malformedResponse, .storeFailed, .cancelled: PushError(.unavailable, description, reason: code)
-        case .missingCredential, .reauthorizationRequired, .rejectedAfterRefresh, .misconfigured, .unsupportedTokenType:
+        case .missingCredential, .reauthorizationRequired, .rejectedAfterRefresh, .misconfigured, .unsupportedTokenType,
+            .credentialSealed:
             PushError(.credentialsRefused, description, reason: code)
         }
     }

@@ -122,8 +122,9 @@ extension ConfigSection {
         case .memory: return MemoryCredentialStore(seed)
         case .state:
             let name = site.context.name
-            guard let state = site.context.state else { return MemoryCredentialStore(seed) }
-            return ChainedCredentialStore(StateCredentialStore(state, name: name), seed: seed)
+            guard let credentials = site.context.credentials else { return MemoryCredentialStore(seed) }
+            let store = StateCredentialStore(credentials, marks: site.context.state, name: name)
+            return ChainedCredentialStore(store, seed: seed)
         case .file:
             guard let path = own?.requiredString("path", "the file that holds the credential") else { return nil }
             let file = FileCredentialStore(

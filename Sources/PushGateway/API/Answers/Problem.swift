@@ -262,7 +262,7 @@ extension Problem {
                 retryAfter: retryAfter
             )
         case .closed: self = .draining
-        case .failed(let reason):
+        case .failed(let reason), .sealed(let reason):
             self.init(
                 .serviceUnavailable,
                 "store_failed",

@@ -19,6 +19,7 @@ struct Handlers: Sendable {
     let invalidations: InvalidationsAPI
     let goneBackends: GoneBackendsAPI
     let keys: KeysAPI
+    let erasures: UserErasureAPI
 }
 
 extension RouteTable {
@@ -134,6 +135,9 @@ extension RouteTable {
     private static func administration(_ own: Handlers) -> [Route] {
         [
             Route(.get, "/v1/keys", .scope(.admin)) { _, _, scope throws(Problem) in try own.keys.list(scope) },
+            Route(.delete, "/v1/users/{id}", .scope(.admin)) { _, values, scope throws(Problem) in
+                try await own.erasures.erase(values[0], scope)
+            },
             Route(.get, "/metrics", .scope(.metrics)) { _, _, scope in await own.operations.scrape(scope.snapshot) },
             Route(.get, "/healthz", .open, isProbe: true) { _, _, _ in own.operations.health() },
             Route(.get, "/readyz", .open, isProbe: true) { _, _, _ in await own.operations.readiness() },

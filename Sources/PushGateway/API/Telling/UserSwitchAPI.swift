@@ -101,7 +101,7 @@ struct UserSwitchAPI: Sendable {
     }
 
     /// The user of a path; nil for nobody.
-    private static func user(_ id: String) throws(Problem) -> String? {
+    static func user(_ id: String) throws(Problem) -> String? {
         if id == nobody { return nil }
         let isName =
             (1...Device.maximumNameBytes).contains(id.utf8.count) && id.utf8.allSatisfy { $0 >= 32 && $0 != 127 }

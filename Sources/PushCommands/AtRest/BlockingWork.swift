@@ -1,0 +1,36 @@
+import Foundation
+import Synchronization
+
+/// Work that blocks its thread, such as copying a large file, and ends early when somebody ends the program.
+enum BlockingWork {
+    /// Runs `body` on a thread of its own; `isCancelled` says that the program is to end.
+    static func run<Value: Sendable>(
+        until interruption: Interruption,
+        _ body: @escaping @Sendable (_ isCancelled: @escaping @Sendable () -> Bool) throws -> Value
+    ) async throws -> Value {
+        let mark = Mark()
+        return try await withThrowingTaskGroup(of: Value?.self) { group in
+            group.addTask {
+                await interruption.wait()
+                mark.isSet.store(true, ordering: .relaxed)
+                return nil
+            }
+            group.addTask {
+                try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Value?, any Error>) in
+                    Thread.detachNewThread {
+                        continuation.resume(
+                            with: Result<Value?, any Error> { try body { mark.isSet.load(ordering: .relaxed) } }
+                        )
+                    }
+                }
+            }
+            defer { group.cancelAll() }
+            while let result = try await group.next() { if let result { return result } }
+            throw CancellationError()
+        }
+    }
+
+    private final class Mark: Sendable {
+        let isSet = Atomic(false)
+    }
+}

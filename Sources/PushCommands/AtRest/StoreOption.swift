@@ -1,0 +1,20 @@
+import ArgumentParser
+import PushGateway
+
+/// The flags that say which store's database a command works on.
+struct StoreOption: ParsableArguments {
+    @OptionGroup var file: ConfigOption
+
+    @Option(
+        help: "The database file; then the configuration, which may need secrets of the environment, is not read.",
+        completion: .file()
+    )
+    var store: String?
+
+    /// The database, and how many bytes are to stay free on its disk.
+    func find() throws -> (path: String, minimumFreeBytes: Int64) {
+        if let store { return (store, 0) }
+        let settings = try file.load().configuration.store
+        return (settings.path, settings.minimumFreeBytes)
+    }
+}

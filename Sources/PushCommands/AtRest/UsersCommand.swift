@@ -1,0 +1,62 @@
+import ArgumentParser
+import Foundation
+import PushCore
+
+/// `chapar users`: what is kept of people.
+struct UsersCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "users",
+        abstract: "Erase what the gateway keeps of a user.",
+        subcommands: [UsersEraseCommand.self]
+    )
+}
+
+/// `chapar users erase`: removes devices, tokens, deliveries and events of one user.
+struct UsersEraseCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "erase",
+        abstract: "Remove devices, tokens, deliveries and events of one user; platforms are told.",
+        discussion: """
+            Needs a key with the scope admin. What waits for the user is cancelled. What others got as well stays without
+            the user in it. Backups are not touched. May be repeated; exit code 75 says that it must be.
+            """
+    )
+
+    @Argument(help: "The user.")
+    var user: String
+
+    @OptionGroup var gateway: GatewayAddress
+    @OptionGroup var form: OutputForm
+
+    func run() async throws {
+        guard let client = try gateway.client() else {
+            throw CommandFailure("say which gateway: --url http://127.0.0.1:8080", .usage)
+        }
+        // The call itself is given so long that nobody would wait for a gateway that is not there.
+        try await client.checkReachable()
+        let name = user.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? user
+        let answer: GatewayClient.Answer
+        do throws(HTTPFailure) {
+            answer = try await client.erase("/v1/users/\(name)")
+        } catch {
+            throw client.unreachable(error)
+        }
+        await client.close()
+        guard [200, 202].contains(answer.status) else {
+            throw CommandFailure(answer.problem, answer.status == 503 ? .tryLater : .usage)
+        }
+        form.isJSON ? Shell.print(answer.json) : show(answer.json)
+        if answer.status == 202 { throw ExitStatus.tryLater }
+    }
+
+    private func show(_ report: JSONValue) {
+        func count(_ name: String, in value: JSONValue?) -> Int64 { value?[name]?.integerValue ?? 0 }
+        let deliveries = report["deliveries"]
+        Shell.print(
+            "Removed: \(count("devices", in: report)) devices with \(count("tokens", in: report)) tokens, "
+                + "\(count("removed", in: deliveries)) deliveries. Cancelled: \(count("cancelled", in: deliveries)). "
+                + "Made anonymous: \(count("anonymised", in: deliveries)) deliveries, \(count("events", in: report)) events."
+        )
+        for sentence in report["stays"]?.arrayValue ?? [] { Shell.print("- \(sentence.stringValue ?? "")") }
+    }
+}

@@ -1,0 +1,92 @@
+internal import Foundation
+internal import HTTPTypes
+internal import Hummingbird
+internal import Logging
+internal import PushCore
+
+/// `DELETE /v1/users/{id}`: removes what the gateway keeps of one user.
+struct UserErasureAPI: Sendable {
+    let state: GatewayState
+    let logger: Logger
+
+    /// Erases the user; the answer says what was removed and what stays.
+    func erase(_ step: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
+        guard !state.isDraining else { throw .draining }
+        try scope.allowParameters([])
+        let user = try UserSwitchAPI.user(TellingDoor.decoded(step))
+        guard let user, let traces = state.traces else {
+            throw .notFound("Nobody can be erased under this name, or the store keeps no such thing.")
+        }
+        let report: UserErasure.Report
+        do throws(StoreError) {
+            let hash = try await KeyedHash(state.store)("user", user)
+            report = try await UserErasure(
+                store: traces,
+                devices: state.devices,
+                outbox: state.outbox,
+                time: state.time
+            ).run(user, hash: hash)
+            logger.notice(
+                "a user was erased",
+                metadata: [
+                    "user.hash": "\(hash)", "caller": "\(scope.caller.name)", "devices": "\(report.devices)",
+                    "complete": "\(report.isComplete)",
+                ]
+            )
+        } catch {
+            throw Problem(ofDevices: error)
+        }
+        let store = state.snapshot.configuration.store
+        return Response.json(report.isComplete ? .ok : .accepted) { report.write(to: &$0, store) }
+    }
+}
+
+extension UserErasure.Report {
+    fileprivate func write(to writer: inout JSONWriter, _ store: GatewayConfiguration.Store) {
+        writer.name("complete")
+        writer.bool(isComplete)
+        writer.name("devices")
+        writer.integer(devices)
+        writer.name("tokens")
+        writer.integer(tokens)
+        writer.name("deliveries")
+        writer.beginObject()
+        for (name, count) in [
+            ("cancelled", deliveries.cancelled), ("in_flight", deliveries.inFlight), ("removed", deliveries.removed),
+            ("anonymised", deliveries.anonymised),
+        ] {
+            writer.name(name)
+            writer.integer(count)
+        }
+        writer.endObject()
+        writer.name("events")
+        writer.integer(events)
+        writer.name("stays")
+        writer.beginArray()
+        for sentence in stays(store) { writer.string(sentence) }
+        writer.endArray()
+    }
+
+    /// What of the user is still somewhere, and until when.
+    private func stays(_ store: GatewayConfiguration.Store) -> [String] {
+        var sentences: [String] = []
+        if deliveries.inFlight > 0 {
+            sentences.append("\(deliveries.inFlight) deliveries are being sent: repeat the call when they are over.")
+        }
+        if deliveries.anonymised > 0 {
+            let days = Int(store.retention.inSeconds / 86_400)
+            sentences.append(
+                "The content of notifications that others got as well stays until store.retention (\(days) days)."
+            )
+        }
+        if untold > 0 {
+            sentences.append("\(untold) changes of devices stay until the platforms were told of them.")
+        }
+        sentences.append(
+            "Backups and copies of the store are untouched: remove those that hold the user, or erase again after restoring one."
+        )
+        sentences.append("The store's write-ahead log holds removed pages until it is overwritten.")
+        sentences.append("What platforms and the callers' own systems hold is theirs to remove.")
+        return sentences
+    }
+}

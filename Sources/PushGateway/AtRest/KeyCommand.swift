@@ -1,0 +1,83 @@
+internal import Foundation
+internal import PushCore
+
+/// A program that prints a key: run at the start, with a deadline, and without the gateway's environment.
+///
+/// No shell is between; each argument stays one. It gets `PATH`, `HOME` and `LANG` and nothing to read.
+struct KeyCommand {
+    /// Why there is no key; it holds nothing of what the program printed.
+    struct Failed: Error, CustomStringConvertible {
+        let description: String
+    }
+
+    private static let largestOutput = 4_096
+    private let words: [String]
+    private let deadline: Duration
+
+    init(_ words: [String], deadline: Duration = .seconds(10)) {
+        self.words = words
+        self.deadline = deadline
+    }
+
+    /// Runs it and gives what it printed; blocks at most for the deadline.
+    func run() throws -> Secret {
+        guard let program = words.first else { throw Failed(description: "it names no program") }
+        let end = ContinuousClock.now + deadline
+        let process = Process()
+        let pipe = Pipe()
+        process.executableURL = URL(filePath: program)
+        process.arguments = Array(words.dropFirst())
+        process.environment = Self.environment
+        process.standardOutput = pipe
+        process.standardInput = FileHandle.nullDevice
+        process.standardError = FileHandle.nullDevice
+        do {
+            try process.run()
+        } catch {
+            throw Failed(description: "\(program) cannot be run")
+        }
+        defer { if process.isRunning { kill(process.processIdentifier, SIGKILL) } }
+        try? pipe.fileHandleForWriting.close()  // The child has its own; ours would keep the pipe from ending.
+        let printed = try output(of: pipe.fileHandleForReading.fileDescriptor, until: end)
+        while process.isRunning {
+            guard ContinuousClock.now < end else { throw tooSlow }
+            usleep(2_000)
+        }
+        guard process.terminationReason == .exit, process.terminationStatus == 0 else {
+            throw Failed(description: "\(program) ended with status \(process.terminationStatus)")
+        }
+        let text = String(decoding: printed, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines)
+        guard !text.isEmpty else { throw Failed(description: "\(program) printed nothing") }
+        return Secret(text)
+    }
+
+    private var tooSlow: Failed {
+        Failed(description: "\(words.first ?? "") was not done within \(Int(deadline.inSeconds)) s")
+    }
+
+    private func output(of descriptor: Int32, until end: ContinuousClock.Instant) throws -> [UInt8] {
+        var bytes: [UInt8] = []
+        var buffer = [UInt8](repeating: 0, count: Self.largestOutput)
+        while true {
+            let left = Int64((end - .now).inSeconds * 1000)
+            guard left > 0 else { throw tooSlow }
+            var look = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+            let ready = poll(&look, 1, Int32(clamping: left))
+            if ready < 0, errno == EINTR { continue }
+            guard ready > 0 else { throw tooSlow }
+            let count = read(descriptor, &buffer, buffer.count)
+            if count < 0, errno == EINTR { continue }
+            guard count >= 0 else { throw Failed(description: "its output cannot be read") }
+            if count == 0 { return bytes }
+            bytes += buffer[..<count]
+            guard bytes.count <= Self.largestOutput else { throw Failed(description: "it printed too much") }
+        }
+    }
+
+    private static var environment: [String: String] {
+        let own = ProcessInfo.processInfo.environment
+        var given = ["PATH": own["PATH"] ?? "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"]
+        given["HOME"] = own["HOME"]
+        return given
+    }
+}

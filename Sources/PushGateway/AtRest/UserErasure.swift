@@ -1,0 +1,132 @@
+internal import Foundation
+internal import Logging
+internal import PushCore
+
+/// Removes what the gateway keeps of one user: devices, tokens, deliveries, events.
+///
+/// What is found is kept in the store until everything is done: who calls again, after a restart too, goes on where it ended,
+/// although the devices that led to the rest are gone by then.
+struct UserErasure: Sendable {
+    /// What was done in one call.
+    struct Report: Sendable {
+        var devices = 0
+        var tokens = 0
+        var deliveries = ErasedDeliveries()
+        var events = 0
+        /// Changes of the user's devices that platforms are still to be told of.
+        var untold = 0
+        /// Whether nothing is left to do but for what is being sent.
+        var isComplete: Bool { deliveries.inFlight == 0 }
+    }
+
+    private static let prefix = "erasing/"
+    private static let devicesAtOnce = 100
+
+    let store: any NotificationStore & TraceStore
+    let devices: any DeviceStore & OperationStore
+    let outbox: Date?
+    let time: any TimeSource
+
+    /// Erases a user; repeating it does no harm.
+    func run(_ user: String, hash: String) async throws(StoreError) -> Report {
+        var report = Report()
+        var traces = try await begun(hash) ?? UserTraces(user: user)
+        while true {
+            let page = try await devices.devices(ofUsers: [user], limit: Self.devicesAtOnce)
+            guard !page.isEmpty else { break }
+            for device in page { traces.add(device) }
+            // First what is needed to go on, then what it leads to.
+            try await keep(traces, hash)
+            for device in page where try await devices.delete(device.id, outbox: outbox) {
+                report.devices += 1
+                report.tokens += device.tokens.count
+            }
+        }
+        let known = traces
+        let clock = time
+        try await store.eraseDeliveries(of: traces) { claim, state in
+            EventRedaction.cancelled(claim, as: state, at: clock.now)
+        } progress: { (part) async throws(StoreError) in
+            report.deliveries += part
+            guard !part.notifications.isEmpty else { return }
+            traces.notifications.formUnion(part.notifications)
+            try await keep(traces, hash)
+        }
+        let redaction = EventRedaction(traces)
+        report.events = try await store.redactEvents { redaction.redacted($0) }
+        for device in known.devices {
+            report.untold += try await devices.unplannedCount(ofDevice: device)
+            report.untold += try await devices.operations(ofDevice: device, limit: 1_000).count
+        }
+        // What is being sent ends with an attempt that names the recipient: another call finds it by what is kept here.
+        if report.isComplete { try await store.saveState(Self.prefix + hash, nil) }
+        return report
+    }
+
+    private func begun(_ hash: String) async throws(StoreError) -> UserTraces? {
+        guard let bytes = try await store.loadState(Self.prefix + hash), let json = try? JSONValue(parsing: bytes),
+            let user = json["user"]?.stringValue
+        else { return nil }
+        func texts(_ name: String) -> Set<String> { Set((json[name]?.arrayValue ?? []).compactMap(\.stringValue)) }
+        var traces = UserTraces(user: user)
+        traces.devices = texts("devices")
+        traces.recipients.formUnion(texts("recipients"))
+        traces.notifications = Set((json["notifications"]?.arrayValue ?? []).compactMap(\.integerValue))
+        return traces
+    }
+
+    private func keep(_ traces: UserTraces, _ hash: String) async throws(StoreError) {
+        let value: JSONValue = [
+            "user": .string(traces.user), "devices": .array(traces.devices.map { .string($0) }),
+            "recipients": .array(traces.recipients.map { .string($0) }),
+            "notifications": .array(traces.notifications.map { .integer($0) }),
+        ]
+        try await store.saveState(Self.prefix + hash, value.bytes)
+    }
+}
+
+/// Takes out of stored events who they were about; their numbers, types, times and counts stay.
+struct EventRedaction: Sendable {
+    /// What an event keeps: nothing of it tells one user from another.
+    private static let kept = [
+        "type", "at", "notification", "delivery", "backend", "state", "reason", "kind", "recipients", "caller",
+    ]
+
+    private let traces: UserTraces
+    private let notifications: Set<String>
+
+    init(_ traces: UserTraces) {
+        self.traces = traces
+        notifications = Set(traces.notifications.map { NotificationID(rawValue: $0).description })
+    }
+
+    /// The event without what it says of the user; nil when it says nothing of the user.
+    func redacted(_ event: [UInt8]) -> [UInt8]? {
+        guard let json = try? JSONValue(parsing: event), let object = json.objectValue,
+            object["erased"] == nil, concerns(object)
+        else { return nil }
+        return Self.stripped(object)
+    }
+
+    private func concerns(_ object: JSONObject) -> Bool {
+        func holds(_ name: String, in values: Set<String>) -> Bool {
+            object[name]?.stringValue.map(values.contains) ?? false
+        }
+        return holds("recipient", in: traces.recipients) || holds("device", in: traces.devices)
+            || object["user"]?.stringValue == traces.user || holds("notification", in: notifications)
+    }
+
+    private static func stripped(_ object: JSONObject) -> [UInt8] {
+        var rest = JSONObject()
+        for name in kept { if let value = object[name] { rest[name] = value } }
+        rest["erased"] = .bool(true)
+        return JSONValue.object(rest).bytes
+    }
+
+    /// The event of a delivery that is cancelled because its user is erased.
+    static func cancelled(_ claim: ClaimedDelivery, as state: DeliveryState, at now: Date) -> [UInt8] {
+        let event = EventJSON.delivery(claim, state: state, at: now, reason: "user_erased")
+        guard let object = (try? JSONValue(parsing: event))?.objectValue else { return event }
+        return stripped(object)
+    }
+}

@@ -1,0 +1,132 @@
+import Foundation
+import PushCore
+
+/// A file under a temporary name beside its place, which it takes in one step once it is whole.
+///
+/// Only its owner can read it from the first moment on, whatever the umask says. It follows no link, neither when it is made
+/// nor when it takes its place. Nothing of it is left when it is thrown away.
+final class StagedFile {
+    /// The temporary name.
+    let path: String
+    private let place: String
+    private var descriptor: Int32
+
+    /// Makes an empty file beside `place`, with a name that no file has.
+    init(for place: String) throws(StoreFileError) {
+        self.place = place
+        path = "\(place).\(MessageID.random()).part"
+        descriptor = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else { throw .failure("cannot make \(path)") }
+        // A umask only takes away: without this the owner might not read it.
+        guard fchmod(descriptor, 0o600) == 0 else { throw .failure("cannot protect \(path)") }
+    }
+
+    /// Copies a file's bytes into it.
+    func fill(from source: Int32, isCancelled: () -> Bool) throws(StoreFileError) {
+        var buffer = [UInt8](repeating: 0, count: 1 << 20)
+        while true {
+            if isCancelled() { throw .cancelled }
+            let count = read(source, &buffer, buffer.count)
+            if count < 0, errno == EINTR { continue }
+            guard count >= 0 else { throw .failure("cannot read the backup") }
+            if count == 0 { return }
+            var rest = buffer[..<count]
+            while !rest.isEmpty {
+                let written = rest.withUnsafeBytes { write(descriptor, $0.baseAddress, $0.count) }
+                if written < 0, errno == EINTR { continue }
+                guard written > 0 else { throw .failure("cannot write \(path)") }
+                rest = rest.dropFirst(written)
+            }
+        }
+    }
+
+    /// Gives it the owner of another file, when an administrator works for the user that runs the gateway.
+    func takeOwner(of other: String) throws(StoreFileError) {
+        var (own, found) = (stat(), stat())
+        guard stat(other, &found) == 0, fstat(descriptor, &own) == 0,
+            own.st_uid != found.st_uid || own.st_gid != found.st_gid
+        else { return }
+        guard fchown(descriptor, found.st_uid, found.st_gid) == 0 else {
+            throw .failure("cannot give the copy to the owner of \(other), nothing was changed")
+        }
+    }
+
+    /// Waits until the disk has what was written so far.
+    ///
+    /// Now and then while much is written: all of it at the end would hold up other programs' writes, the gateway's commits
+    /// among them.
+    func flush() throws(StoreFileError) {
+        guard fdatasync(descriptor) == 0 else { throw .failure("cannot write \(path)") }
+    }
+
+    /// Waits for the disk and takes the place; without `replacing` only when nothing has that name.
+    ///
+    /// The databases that SQLite opened under ``path`` must be closed: closing this descriptor ends their locks.
+    func takePlace(replacing: Bool) throws(StoreFileError) {
+        guard fsync(descriptor) == 0 else { throw .failure("cannot write \(path)") }
+        var (own, named) = (stat(), stat())
+        guard fstat(descriptor, &own) == 0, lstat(path, &named) == 0, own.st_ino == named.st_ino,
+            own.st_dev == named.st_dev
+        else { throw .failed("\(path) was replaced by somebody else: nothing was put in place") }
+        if replacing {
+            guard rename(path, place) == 0 else { throw .failure("cannot put \(place) in place") }
+        } else {
+            guard link(path, place) == 0 else {
+                if errno == EEXIST { throw .exists(place) }
+                throw .failure("cannot put \(place) in place")
+            }
+            unlink(path)
+        }
+        Self.synchronizeFolder(of: place)
+        close(descriptor)
+        descriptor = -1
+    }
+
+    /// Removes it with what SQLite made beside it, unless it took its place.
+    func discard() {
+        guard descriptor >= 0 else { return }
+        close(descriptor)
+        descriptor = -1
+        for suffix in ["", "-wal", "-shm", "-journal"] { unlink(path + suffix) }
+    }
+
+    deinit { discard() }
+
+    /// Lets a change of names survive a loss of power.
+    static func synchronizeFolder(of path: String) {
+        let folder = open(self.folder(of: path), O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        guard folder >= 0 else { return }
+        fsync(folder)
+        close(folder)
+    }
+
+    /// The folder that a path is in.
+    static func folder(of path: String) -> String {
+        let folder = (path as NSString).deletingLastPathComponent
+        return folder.isEmpty ? "." : folder
+    }
+}
+
+/// Why a copy of a store could not be made, verified or put in place.
+public enum StoreFileError: Error, Sendable, Hashable, CustomStringConvertible {
+    /// There is a file of that name, which is not overwritten.
+    case exists(String)
+    /// It was to end before it was done; nothing was put in place.
+    case cancelled
+    /// It failed; the sentence says how.
+    case failed(String)
+
+    /// The sentence with what the system says.
+    static func failure(_ sentence: String) -> StoreFileError {
+        .failed("\(sentence): \(String(cString: strerror(errno)))")
+    }
+
+    /// A sentence for people.
+    public var description: String {
+        switch self {
+        case .exists(let path): "\(path) is there already and was not overwritten"
+        case .cancelled: "ended before it was done; nothing was put in place"
+        case .failed(let sentence): sentence
+        }
+    }
+}

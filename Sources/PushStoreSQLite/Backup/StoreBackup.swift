@@ -1,0 +1,152 @@
+import Foundation
+import GRDB
+import PushCore
+
+/// Copies a store's database to a file of its own, also while a gateway in another process writes to it.
+///
+/// The copy is one moment of the store, taken by SQLite's online backup under a reading transaction: it blocks no commit, and
+/// what is committed meanwhile does not make it begin again. Memory is bounded by SQLite's page cache. The copy is checked
+/// before it gets its name.
+public struct StoreBackup: Sendable {
+    /// The store's database.
+    public var source: String
+    /// The file to write; its folder must exist.
+    public var target: String
+    /// Whether a file that has the target's name is replaced.
+    public var replaces = false
+    /// So many bytes must stay free where the target is.
+    public var minimumFreeBytes: Int64 = 0
+    /// The copy is given up when the store's write-ahead log has so many bytes.
+    ///
+    /// What is committed while the copy is made stays in the log, and the gateway takes no new work above
+    /// ``SQLiteStoreOptions/largestLogBytes``.
+    public var largestLogBytes: Int64 = 384 << 20
+    /// So many pages are copied between two looks at the log and at whether to end.
+    var pagesPerStep: CInt = 1_024
+
+    /// Makes a backup of `source` in `target`; nothing happens before ``write(progress:isCancelled:)``.
+    public init(of source: String, to target: String) {
+        self.source = source
+        self.target = target
+    }
+
+    /// Makes the copy; blocks until it is in its place.
+    ///
+    /// - Parameters:
+    ///   - progress: Gets how much is copied, from 0 to 1.
+    ///   - isCancelled: Asked now and then; with true nothing is left.
+    /// - Returns: What the copy holds.
+    /// - Throws: Why there is no copy; then nothing has the target's name that had not before.
+    public func write(
+        progress: @escaping (Double) -> Void = { _ in },
+        isCancelled: @escaping () -> Bool = { false }
+    ) throws(StoreFileError) -> StoreSummary {
+        try checkPlaces()
+        let staged = try StagedFile(for: target)
+        defer { staged.discard() }
+        do {
+            try copy(to: staged, progress: progress, isCancelled: isCancelled)
+        } catch let error as StoreFileError {
+            throw error
+        } catch {
+            throw .failed("cannot copy \(source): \(error)")
+        }
+        let summary = try StoreSummary.verify(staged.path)
+        if isCancelled() { throw .cancelled }
+        try staged.takePlace(replacing: replaces)
+        return summary
+    }
+
+    /// Refuses targets that are something else than a file of their own.
+    private func checkPlaces() throws(StoreFileError) {
+        guard access(source, F_OK) == 0 else { throw .failure("cannot read the store \(source)") }
+        let place = StoreFiles.canonical(target)
+        let store = StoreFiles.canonical(source)
+        if StoreFiles.suffixes.contains(where: { place == store + $0 }) {
+            throw .failed("\(target) is the store's own file: name another one")
+        }
+        var found = stat()
+        guard lstat(target, &found) == 0 else { return }
+        guard found.st_mode & S_IFMT == S_IFREG else { throw .failed("\(target) is no plain file: name another one") }
+        var own = stat()
+        if stat(source, &own) == 0, own.st_ino == found.st_ino, own.st_dev == found.st_dev {
+            throw .failed("\(target) is the store itself: name another file")
+        }
+        guard replaces else { throw .exists(target) }
+    }
+
+    private func copy(to staged: StagedFile, progress: @escaping (Double) -> Void, isCancelled: @escaping () -> Bool)
+        throws
+    {
+        var reading = Configuration()
+        reading.readonly = true
+        reading.busyMode = .timeout(10)
+        let from = try DatabaseQueue(path: source, configuration: reading)
+        defer { try? from.close() }
+        // What is half written is thrown away: a crash costs the copy, so nothing of it waits for the disk before its end.
+        var writing = Configuration()
+        writing.prepareDatabase { try $0.execute(sql: "PRAGMA synchronous = OFF") }
+        let to = try DatabaseQueue(path: staged.path, configuration: writing)
+        defer { try? to.close() }
+        let taken = Date()
+        try from.read { source in
+            // The first look fixes the moment that is copied.
+            let pages = try Int64.fetchOne(source, sql: "PRAGMA page_count") ?? 0
+            let pageBytes = try Int64.fetchOne(source, sql: "PRAGMA page_size") ?? 0
+            try checkRoom(for: pages * pageBytes)
+            try to.writeWithoutTransaction { target in
+                try source.backup(to: target, pagesPerStep: pagesPerStep) { step in
+                    if isCancelled() { throw StoreFileError.cancelled }
+                    try checkLog()
+                    try staged.flush()
+                    progress(Double(step.completedPageCount) / Double(max(1, step.totalPageCount)))
+                }
+            }
+        }
+        try to.writeWithoutTransaction { db in
+            // One file by itself, without a log beside it.
+            guard try String.fetchOne(db, sql: "PRAGMA journal_mode = DELETE") == "delete" else {
+                throw StoreFileError.failed("cannot finish \(staged.path)")
+            }
+            try db.execute(
+                sql: "INSERT OR REPLACE INTO state (name, value) VALUES (?, ?)",
+                arguments: [StoreSummary.takenName, Data(RFC3339.string(taken).utf8)]
+            )
+        }
+    }
+
+    /// Keeps a copy on the gateway's own disk from taking the room that the gateway needs.
+    private func checkRoom(for bytes: Int64) throws(StoreFileError) {
+        guard let free = DiskGuard.freeBytes(at: StagedFile.folder(of: target)) else { return }
+        guard free - bytes >= minimumFreeBytes else {
+            throw .failed(
+                "the copy takes \(bytes >> 20) MiB and \(free >> 20) MiB are free there, of which "
+                    + "\(minimumFreeBytes >> 20) MiB are to stay free: name a file on another disk"
+            )
+        }
+    }
+
+    private func checkLog() throws(StoreFileError) {
+        var log = stat()
+        guard stat(source + "-wal", &log) == 0, Int64(log.st_size) > largestLogBytes else { return }
+        throw .failed(
+            "more was written meanwhile than the store's log may hold (\(largestLogBytes >> 20) MiB): make the copy on a "
+                + "faster disk or at a quieter time"
+        )
+    }
+}
+
+/// The names of a store's files.
+enum StoreFiles {
+    /// What follows the database's name in the names of its files.
+    static let suffixes = ["", "-wal", "-shm", "-journal", ".lock"]
+
+    /// The path with its folder's links resolved, so that two names of one file compare equal.
+    static func canonical(_ path: String) -> String {
+        let folder = StagedFile.folder(of: path)
+        let name = (path as NSString).lastPathComponent
+        guard let resolved = realpath(folder, nil) else { return path }
+        defer { free(resolved) }
+        return String(cString: resolved) + "/" + name
+    }
+}

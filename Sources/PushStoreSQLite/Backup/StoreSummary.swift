@@ -1,0 +1,92 @@
+public import Foundation
+import GRDB
+import PushCore
+
+/// What a copy of a store holds, found by a look at all of it.
+public struct StoreSummary: Sendable, Hashable {
+    /// The last step of the tables, such as `9 outbox`.
+    public var schema: String
+    /// The version of the program that had the store last.
+    public var version: String?
+    /// When the copy was made, if `chapar backup` made it.
+    public var takenAt: Date?
+    /// The bytes of the file.
+    public var bytes: Int64
+    /// The devices of the registry.
+    public var devices: Int
+    /// The deliveries that wait to be sent, those that were being sent included.
+    public var waiting: Int
+    /// What platforms are still to be told about devices.
+    public var operations: Int
+
+    /// The name in the table of small values under which a copy says when it was made.
+    static let takenName = "backup.taken"
+
+    /// Checks every page of a closed file, and that this version can use its tables; counts what it holds.
+    ///
+    /// The file is only read. It must be in SQLite's plain form, as ``StoreBackup`` leaves it, or writable.
+    static func verify(_ path: String) throws(StoreFileError) -> StoreSummary {
+        do {
+            var configuration = Configuration()
+            configuration.readonly = true
+            let file = try DatabaseQueue(path: path, configuration: configuration)
+            defer { try? file.close() }
+            return try file.read { db in
+                let findings = try String.fetchAll(db, sql: "PRAGMA quick_check(3)")
+                guard findings == ["ok"] else {
+                    throw StoreFileError.failed("the copy is damaged: \(findings.joined(separator: "; "))")
+                }
+                return try StoreSummary(db, path: path)
+            }
+        } catch let error as StoreFileError {
+            throw error
+        } catch let error as StoreError {
+            throw .failed("\(error)")
+        } catch let error as DatabaseError where [.SQLITE_NOTADB, .SQLITE_CORRUPT].contains(error.resultCode) {
+            throw .failed("it is damaged, or no database: \(error.message ?? "\(error.resultCode)")")
+        } catch {
+            throw .failed("cannot read it: \(error)")
+        }
+    }
+
+    private init(_ db: Database, path: String) throws {
+        let steps = try Schema.migrator.appliedIdentifiers(db)
+        try Schema.refuseNewer(db, path: path)
+        guard let last = Schema.migrator.migrations.last(where: steps.contains),
+            steps.contains(Schema.migrator.migrations[0])
+        else { throw StoreFileError.failed("it is a database, but not a store of this program") }
+        func count(_ sql: String, since step: String) throws -> Int {
+            steps.contains(step) ? try Int.fetchOne(db, sql: sql) ?? 0 : 0
+        }
+        func text(_ name: String) throws -> String? {
+            try Data.fetchOne(db, sql: "SELECT value FROM state WHERE name = ?", arguments: [name])
+                .map { String(decoding: $0, as: UTF8.self) }
+        }
+        schema = last
+        version = try text(Schema.versionName)
+        takenAt = try text(Self.takenName).flatMap { RFC3339.parse($0) }
+        let (pages, pageBytes) = (
+            try Int64.fetchOne(db, sql: "PRAGMA page_count") ?? 0, try Int64.fetchOne(db, sql: "PRAGMA page_size") ?? 0
+        )
+        bytes = pages * pageBytes
+        devices = try count("SELECT count(*) FROM devices", since: "2 devices")
+        operations =
+            try count("SELECT count(*) FROM operations", since: "5 operations")
+            + count("SELECT count(*) FROM outbox_changes", since: "9 outbox")
+        waiting = try count("SELECT count(*) FROM deliveries WHERE state = 0", since: "1 deliveries")
+        guard steps.contains("6 arrivals") else { return }
+        // What arrived last has no rows yet, or has them already.
+        for row in try Row.fetchAll(db, sql: "SELECT packed FROM arrivals ORDER BY number") {
+            let packed: Data = row["packed"]
+            guard let arrivals = ArrivalPacking.unpack(Array(packed)) else {
+                throw StoreFileError.failed("the copy is damaged: the deliveries that arrived last cannot be read")
+            }
+            let archived =
+                steps.contains("8 archive") ? try OpenedStore.archived(arrivals.map(\.id), db) : []
+            for arrival in arrivals where !archived.contains(arrival.id) {
+                let sql = "SELECT 1 FROM deliveries WHERE id = ?"
+                if try Int.fetchOne(db, sql: sql, arguments: [arrival.id]) == nil { waiting += 1 }
+            }
+        }
+    }
+}

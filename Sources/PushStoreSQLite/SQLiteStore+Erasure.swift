@@ -1,0 +1,287 @@
+import Foundation
+import GRDB
+public import PushCore
+
+/// Removing what concerns one user: everything is searched in short reads, and changed in short commits.
+extension SQLiteStore: TraceStore {
+    /// So many blocks of events or of the archive are read at a time.
+    private static let blocksPerRead = 16
+
+    /// Cancels, removes and anonymises the deliveries of a user.
+    public func eraseDeliveries(
+        of traces: UserTraces,
+        event: @escaping @Sendable (ClaimedDelivery, DeliveryState) -> [UInt8],
+        progress: (ErasedDeliveries) async throws(StoreError) -> Void
+    ) async throws(StoreError) {
+        try await writeOutArrivals()
+        let recipients = traces.recipients
+        let (rows, blocks) = (rowsPerScan, Self.blocksPerRead)
+        var place = Int64.min
+        while true {
+            let start = place
+            let step = try await searchRows(after: start, limit: rows, recipients)
+            if !step.found.isEmpty {
+                let part = try await work(rows: step.found.count, isNew: false) { (writer) throws(StoreError) in
+                    try writer.erase(step.found, recipients, event)
+                }
+                try await progress(part)
+            }
+            guard let last = step.last else { break }
+            place = last
+        }
+        place = Int64.min
+        while true {
+            let start = place
+            let step = try await searchArchive(after: start, limit: blocks, recipients)
+            for number in step.found {
+                let part = try await work(rows: 1, isNew: false) { (writer) throws(StoreError) in
+                    try writer.erase(archiveBlock: number, recipients)
+                }
+                try await progress(part)
+            }
+            guard let last = step.last else { return }
+            place = last
+        }
+    }
+
+    /// Redacts stored events, then those in memory.
+    public func redactEvents(_ redact: @escaping @Sendable ([UInt8]) -> [UInt8]?) async throws(StoreError) -> Int {
+        var count = 0
+        var place = Int64.min
+        while true {
+            let start = place
+            let step = try await scan { db in
+                let rows = try Row.fetchAll(
+                    db,
+                    sql: "SELECT first, packed FROM events WHERE first > ? ORDER BY first LIMIT ?",
+                    arguments: [start, Self.blocksPerRead]
+                )
+                var found: [Int64] = []
+                for row in rows {
+                    let packed: Data = row["packed"]
+                    if EventPacking.unpack(Array(packed)).contains(where: { redact($0) != nil }) {
+                        found.append(row["first"])
+                    }
+                }
+                return (found, rows.last.map { $0["first"] as Int64 })
+            }
+            for first in step.0 {
+                count += try await work(rows: 1, isNew: false) { (writer) throws(StoreError) in
+                    try writer.redact(eventBlock: first, redact)
+                }
+            }
+            guard let last = step.1 else { break }
+            place = last
+        }
+        feed.redact(redact)
+        return count
+    }
+
+    /// Gives rows to everything that has none now, so that the search for rows finds it; one commit's worth at a time.
+    private func writeOutArrivals() async throws(StoreError) {
+        guard let newest = try await look({ $0.arrivals.last?.number }) else { return }
+        while try await work(
+            rows: rowsPerScan,
+            isNew: false,
+            { (writer) throws(StoreError) in
+                try writer.writeOutFirst(upTo: newest)
+            }
+        ) {}
+    }
+
+    private func searchRows(
+        after start: Int64,
+        limit: Int,
+        _ recipients: Set<String>
+    ) async throws(StoreError) -> (found: [Int64], last: Int64?) {
+        try await scan { db in
+            guard let connection = db.sqliteConnection else { throw StoreError.closed }
+            let rows = try SQLStatement(
+                connection,
+                "SELECT id, recipient FROM deliveries WHERE id > ?1 ORDER BY id LIMIT ?2"
+            )
+            rows.bind(1, start)
+            rows.bind(2, limit)
+            var found: [Int64] = []
+            var last: Int64?
+            while try rows.next() {
+                last = rows.integer(0)
+                if recipients.contains(rows.text(1)) { found.append(rows.integer(0)) }
+            }
+            return (found, last)
+        }
+    }
+
+    private func searchArchive(
+        after start: Int64,
+        limit: Int,
+        _ recipients: Set<String>
+    ) async throws(StoreError) -> (found: [Int64], last: Int64?) {
+        try await scan { db in
+            let rows = try Row.fetchAll(
+                db,
+                sql: "SELECT number, packed FROM archive WHERE number > ? ORDER BY number LIMIT ?",
+                arguments: [start, limit]
+            )
+            var found: [Int64] = []
+            for row in rows {
+                let packed: Data = row["packed"]
+                let isConcerned = EventPacking.unpack(Array(packed)).contains { record in
+                    ArchivedDelivery(record).map { recipients.contains($0.recipientText) } ?? false
+                }
+                if isConcerned { found.append(row["number"]) }
+            }
+            return (found, rows.last.map { $0["number"] as Int64 })
+        }
+    }
+}
+
+extension ArchivedDelivery {
+    fileprivate var recipientText: String { String(decoding: recipient, as: UTF8.self) }
+}
+
+/// The changes of an erasure, each a part of one transaction.
+extension Writer {
+    /// Gives rows to the oldest deliveries without one, up to a number; false when there are none.
+    func writeOutFirst(upTo newest: Int64) throws(StoreError) -> Bool {
+        guard let first = book.arrivals.first, first.number <= newest else { return false }
+        for case let entry? in first.entries { try writeOut(entry) }
+        return true
+    }
+
+    /// Ends and erases deliveries with these numbers, of which the recipients are looked at again.
+    func erase(
+        _ numbers: [Int64],
+        _ recipients: Set<String>,
+        _ event: @escaping @Sendable (ClaimedDelivery, DeliveryState) -> [UInt8]
+    ) throws(StoreError) -> ErasedDeliveries {
+        var result = ErasedDeliveries()
+        let row = try SQLStatement(connection, "SELECT state, head, recipient FROM deliveries WHERE id = ?1")
+        let redact = try SQLStatement(
+            connection,
+            "UPDATE deliveries SET recipient = ?2, story = NULL, room = NULL, collapse = NULL WHERE id = ?1"
+        )
+        var reader = RowReader(sql, book)
+        var removedBefore: Int64 = .min  // Deliveries below it went with their notification.
+        for number in numbers where number >= removedBefore {
+            row.bind(1, number)
+            guard try row.next() else { continue }
+            let (isWaiting, head, isMeant) = (
+                row.integer(0) == 0, row.optional(1) ?? number, recipients.contains(row.text(2))
+            )
+            row.reset()
+            guard isMeant else { continue }
+            if isWaiting {
+                if let claimed = book.claims[number] {
+                    sql.noteCancel.bind(1, number)
+                    try sql.noteCancel.run()
+                    claimed.cancellation = event
+                    result.inFlight += 1
+                    continue
+                }
+                guard let entry = try reader.entry(number) else { continue }
+                let state: DeliveryState = entry.isReplay || entry.isRecovered ? .unknown : .cancelled
+                try end(number, as: state, attempt: nil)
+                journal.effects.append(.removed(entry.flow, entry.key, entry.collapseKey))
+                journal.events.append(event(entry.delivery, state))
+                result.cancelled += 1
+            }
+            if let past = try end(ofOwn: head, recipients) {
+                sql.deleteRange.bind(1, head)
+                sql.deleteRange.bind(2, past)
+                result.removed += try sql.deleteRange.run()
+                try receiptTables().forget(from: head, to: past)
+                result.notifications.insert(head)
+                removedBefore = past
+            } else {
+                redact.bind(1, number)
+                redact.bind(2, Recipient.erasedForm)
+                try redact.run()
+                try receiptTables().forget(from: number, to: number + 1)
+                result.anonymised += 1
+            }
+        }
+        return result
+    }
+
+    /// Where a notification ends that went to nobody else and is over; nil for another one.
+    private func end(ofOwn head: Int64, _ recipients: Set<String>) throws(StoreError) -> Int64? {
+        sql.countOf.bind(1, head)
+        guard try sql.countOf.next() else { return nil }
+        let end = head + sql.countOf.integer(0)
+        sql.countOf.reset()
+        let rows = try SQLStatement(
+            connection,
+            "SELECT state, recipient FROM deliveries WHERE id >= ?1 AND id < ?2 ORDER BY id"
+        )
+        rows.bind(1, head)
+        rows.bind(2, end)
+        while try rows.next() {
+            // Those that were anonymised just now were the user's as well.
+            let recipient = rows.text(1)
+            guard rows.integer(0) != 0, recipients.contains(recipient) || recipient == Recipient.erasedForm else {
+                rows.reset()
+                return nil
+            }
+        }
+        return end
+    }
+
+    /// Removes the deliveries of these recipients from a block of the archive.
+    func erase(archiveBlock number: Int64, _ recipients: Set<String>) throws(StoreError) -> ErasedDeliveries {
+        var result = ErasedDeliveries()
+        let find = try SQLStatement(connection, "SELECT packed FROM archive WHERE number = ?1")
+        find.bind(1, number)
+        guard try find.next() else { return result }
+        let records = EventPacking.unpack(find.bytes(0))
+        find.reset()
+        var kept: [[UInt8]] = []
+        for record in records {
+            guard let delivery = ArchivedDelivery(record), recipients.contains(delivery.recipientText) else {
+                kept.append(record)
+                continue
+            }
+            try receiptTables().forget(from: delivery.id, to: delivery.id + 1)
+            result.removed += 1
+            result.notifications.insert(delivery.id)
+        }
+        let change = try SQLStatement(
+            connection,
+            kept.isEmpty ? "DELETE FROM archive WHERE number = ?1" : "UPDATE archive SET packed = ?2 WHERE number = ?1"
+        )
+        change.bind(1, number)
+        if !kept.isEmpty { change.bind(2, blob: EventPacking.pack(kept)) }
+        try change.run()
+        return result
+    }
+
+    /// Puts other events in the place of some in a block; returns how many.
+    func redact(eventBlock first: Int64, _ redact: ([UInt8]) -> [UInt8]?) throws(StoreError) -> Int {
+        let find = try SQLStatement(connection, "SELECT packed FROM events WHERE first = ?1")
+        find.bind(1, first)
+        guard try find.next() else { return 0 }
+        var events = EventPacking.unpack(find.bytes(0))
+        find.reset()
+        var count = 0
+        for place in events.indices {
+            guard let other = redact(events[place]) else { continue }
+            events[place] = other
+            count += 1
+        }
+        let change = try SQLStatement(connection, "UPDATE events SET packed = ?2 WHERE first = ?1")
+        change.bind(1, first)
+        change.bind(2, blob: EventPacking.pack(events))
+        try change.run()
+        return count
+    }
+}
+
+extension EventFeed {
+    /// Puts other events in the place of some that are kept for live readers.
+    func redact(_ redact: ([UInt8]) -> [UInt8]?) {
+        // Looked at outside of the lock: the writer appends meanwhile.
+        var changed: [Int64: [UInt8]] = [:]
+        for event in newest() { if let other = redact(event.json) { changed[event.number] = other } }
+        if !changed.isEmpty { replace(changed) }
+    }
+}

@@ -1,0 +1,169 @@
+import Foundation
+import HTTPTypes
+import PushCore
+import PushStoreSQLite
+import PushTesting
+import Testing
+
+@testable import PushGateway
+
+@Suite("Erasing a user", .timeLimit(.minutes(2)))
+struct UserErasureTests {
+    /// A store with an API in front of it and no lanes: what waits, waits.
+    private struct Rig {
+        let time = ManualTime(Date(timeIntervalSince1970: 1_800_000_000))
+        let path: String
+        let store: SQLiteStore
+        let state: GatewayState
+        let api: GatewayAPI
+
+        init(_ folder: URL) throws {
+            path = folder.appending(path: "test.db").path
+            store = try SQLiteStore(SQLiteStoreOptions(path: path), time: time, logger: quiet)
+            let snapshot = GatewaySnapshot(
+                configuration: GatewayConfiguration(),
+                backends: [StubBackend.ios, .crm].map { .init(name: $0.name, backend: $0) }
+            )
+            state = GatewayState(snapshot: snapshot, store: store, devices: store, time: time)
+            api = GatewayAPI(
+                state: state,
+                lanes: StubLanes(),
+                metrics: GatewayMetrics(),
+                knownKinds: ["apns", "altcraft"],
+                logger: quiet
+            )
+        }
+
+        func call(_ method: HTTPRequest.Method, _ path: String, _ body: String? = nil) async throws -> APIHarness.Reply
+        {
+            try await APIHarness.send(api.responder, method, path, body)
+        }
+
+        func send(_ to: String, _ title: String, backend: String = "ios") async throws -> String {
+            let body = #"{"to":\#(to),"content":{"title":"\#(title)"},"backend":"\#(backend)"}"#
+            let reply = try await call(.post, "/v1/notifications", body)
+            #expect(reply.status == 202, "\(reply.text)")
+            return try #require(reply.json["id"]?.stringValue)
+        }
+
+        /// Ends some deliveries as sent, with the events of that.
+        func deliver(_ limit: Int, lane: String = "ios") async throws {
+            let claims = try await store.claim(lane: lane, limit: limit, patience: .zero)
+            try await store.record(
+                claims.map { claim in
+                    let attempt = EventJSON.attempt(.accepted(Acceptance()), backend: lane, at: time.now, retryAt: nil)
+                    let event = EventJSON.delivery(claim, state: .acceptedByPlatform, at: time.now, attempt: attempt)
+                    return Resolution(of: claim, .end(.acceptedByPlatform), attempt: attempt, event: event)
+                }
+            )
+        }
+
+        func events() async throws -> [String] {
+            try await store.events(after: 0, limit: 10_000, patience: .zero).map {
+                String(decoding: $0.json, as: UTF8.self)
+            }
+        }
+    }
+
+    private func run(_ body: (Rig) async throws -> Void) async throws {
+        let folder = FileManager.default.temporaryDirectory.appending(path: "chapar-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let rig = try Rig(folder)
+        for (id, user, token) in [
+            ("phone-a", "ada-lovelace", "aaaa"), ("tablet-a", "ada-lovelace", "abab"), ("phone-e", "eve", "eeee"),
+        ] {
+            let body = #"{"user":"\#(user)","tokens":{"ios-apns":"\#(String(repeating: token, count: 16))"}}"#
+            #expect(try await rig.call(.put, "/v1/devices/\(id)", body).status == 201)
+        }
+        try await body(rig)
+        await rig.store.close()
+    }
+
+    /// What names the user anywhere.
+    private static let traces = ["ada-lovelace", "phone-a", "tablet-a", "aaaaaaaa", "abababab", "For Ada"]
+
+    @Test(
+        "Nothing of the user is left: devices, what waits, what was sent, events, in memory and in every page of the file"
+    )
+    func everything() async throws {
+        try await run { rig in
+            let token = String(repeating: "aaaa", count: 16)
+            let plain = try await rig.send(#"{"tokens":[{"token":"\#(token)","service":"ios-apns"}]}"#, "For Ada too")
+            try await rig.deliver(1)
+            let own = try await rig.send(#"{"users":["ada-lovelace"]}"#, "For Ada alone")
+            try await rig.deliver(1)
+            let single = try await rig.send(#"{"devices":["phone-a"]}"#, "For Ada once")
+            try await rig.deliver(10)
+            let shared = try await rig.send(#"{"devices":["phone-e","phone-a"]}"#, "For both")
+            try await rig.deliver(1)
+            let direct = try await rig.send(#"{"users":["ada-lovelace"]}"#, "For Ada there", backend: "crm")
+            let waiting = try await rig.send(#"{"devices":["tablet-a"]}"#, "For Ada later")
+            let others = try await rig.send(#"{"devices":["phone-e"]}"#, "For Eve")
+            try await rig.store.publish([
+                Array(#"{"type":"operation.done","user":"ada-lovelace","device":"phone-a"}"#.utf8)
+            ])
+            let count = try await rig.events().count
+
+            let reply = try await rig.call(.delete, "/v1/users/ada-lovelace")
+            #expect(reply.status == 200, "\(reply.text)")
+            #expect(reply.json["complete"]?.boolValue == true)
+            #expect(reply.json["devices"]?.integerValue == 2)
+            #expect(reply.json["tokens"]?.integerValue == 2)
+            #expect(reply.json["deliveries"]?["cancelled"]?.integerValue ?? 0 >= 2, "\(reply.text)")
+            #expect(reply.json["stays"]?.arrayValue?.count ?? 0 >= 3)
+
+            for id in [plain, own, single, direct, waiting] {
+                #expect(try await rig.call(.get, "/v1/notifications/\(id)").status == 404, "\(id)")
+            }
+            #expect(try await rig.call(.get, "/v1/notifications/\(others)").status == 200)
+            let story = try await rig.call(.get, "/v1/notifications/\(shared)/deliveries")
+            #expect(story.text.contains("phone-e") && story.text.contains("erased:"))
+            let page = try await rig.call(.get, "/v1/devices")
+            #expect(page.json["items"]?.arrayValue?.count == 1)
+
+            let events = try await rig.events()
+            #expect(events.count >= count, "numbers of events stay")
+            #expect(!events.contains { event in Self.traces.contains { event.contains($0) } }, "\(events)")
+            #expect(events.contains { $0.contains("For Eve") } && events.contains { $0.contains("phone-e") })
+            #expect(try await rig.store.claim(lane: "crm", limit: 10, patience: .zero).isEmpty)
+
+            // A copy has every page as it is, free ones too, with what the log has of them.
+            let copy = rig.path + ".copy"
+            _ = try StoreBackup(of: rig.path, to: copy).write()
+            let file = try Data(contentsOf: URL(filePath: copy))
+            for trace in Self.traces { #expect(file.range(of: Data(trace.utf8)) == nil, "\(trace)") }
+            #expect(file.range(of: Data(repeating: 0xAA, count: 16)) == nil, "the token, packed")
+            #expect(file.range(of: Data("For Eve".utf8)) != nil)
+        }
+    }
+
+    @Test("What is being sent is cancelled, and erased by the next call, although the devices are gone by then")
+    func inFlight() async throws {
+        try await run { rig in
+            let id = try await rig.send(#"{"users":["ada-lovelace"]}"#, "For Ada now")
+            let claims = try await rig.store.claim(lane: "ios", limit: 10, patience: .zero)
+            #expect(claims.count == 2)
+            let first = try await rig.call(.delete, "/v1/users/ada-lovelace")
+            #expect(first.status == 202)
+            #expect(first.json["complete"]?.boolValue == false)
+            #expect(first.json["deliveries"]?["in_flight"]?.integerValue == 2)
+            try await rig.store.record(
+                claims.map { claim in
+                    let event = EventJSON.delivery(claim, state: .acceptedByPlatform, at: rig.time.now)
+                    return Resolution(of: claim, .end(.acceptedByPlatform), event: event)
+                }
+            )
+            let second = try await rig.call(.delete, "/v1/users/ada-lovelace")
+            #expect(second.status == 200, "\(second.text)")
+            #expect(second.json["devices"]?.integerValue == 0)
+            #expect(try await rig.call(.get, "/v1/notifications/\(id)").status == 404)
+            let events = try await rig.events()
+            #expect(!events.contains { event in Self.traces.contains { event.contains($0) } })
+            let third = try await rig.call(.delete, "/v1/users/ada-lovelace")
+            #expect(third.status == 200)
+            #expect(third.json["deliveries"]?["removed"]?.integerValue == 0)
+            #expect(try await rig.call(.delete, "/v1/users/anonymous").status == 404)
+        }
+    }
+}

@@ -256,7 +256,9 @@ extension OAuthCredential {
     /// Kept beside the credential itself, from which it hides nothing.
     fileprivate var seedFingerprint: String {
         var hash: UInt64 = 0xCBF2_9CE4_8422_2325
-        for byte in (refreshToken ?? accessToken).reveal().utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01B3 }
+        for byte in (refreshToken ?? accessToken).reveal().utf8 {
+            hash = (hash ^ UInt64(truncatingIfNeeded: byte)) &* 0x100_0000_01B3
+        }
         return String(hash, radix: 16)
     }
 }

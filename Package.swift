@@ -212,7 +212,7 @@ let package = Package(
             swiftSettings: strict
         ),
 
-        // The C library's allocator, whose settings Swift's Glibc module leaves out.
+        // What Swift's Glibc module leaves out: the allocator's settings, and prctl.
         .systemLibrary(name: "CMalloc"),
 
         // The command line as a library: all commands, for the platforms that a program gives it.
@@ -391,7 +391,8 @@ let package = Package(
             name: "ChaparTests",
             dependencies: [
                 "chapar", "PushCommands", "PushGateway", "PushAPNs", "PushFCM", "PushHMS", "PushSandbox", "PushCore",
-                "PushTesting",
+                "PushTesting", .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: strict
         ),

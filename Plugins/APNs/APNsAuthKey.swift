@@ -76,7 +76,7 @@ public struct APNsAuthKey: Sendable {
             ([0x2B, 0x65, 0x70], "an Ed25519 key"),
             ([0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 0x01, 0x01, 0x01], "an RSA key"),
         ]
-        for (oid, name) in algorithms where der.firstRange(of: [0x06, UInt8(oid.count)] + oid) != nil {
+        for (oid, name) in algorithms where der.firstRange(of: [0x06, UInt8(clamping: oid.count)] + oid) != nil {
             return Mistake(problem: "is \(name); APNs takes P-256 keys only", fix: download)
         }
         return Mistake(problem: "is a damaged key: it cannot be decoded", fix: download)

@@ -51,7 +51,7 @@ struct APNsBatch {
         self.templates = templates
         self.options = options
         self.channels = channels
-        now = Int64(started.timeIntervalSince1970)
+        now = Int64(clamping: started.timeIntervalSince1970)
         deviceCalls.reserve(room)
     }
 
@@ -113,8 +113,8 @@ struct APNsBatch {
             return refuse(index, place, Fault(fault).refusal)
         }
         var slot = Slot(
-            request: Int32(index),
-            recipient: Int32(place),
+            request: Int32(clamping: index),
+            recipient: Int32(clamping: place),
             isOwnTopic: shared.headers.isOwnTopic,
             isRepeatHarmful: shared.isRepeatHarmful
         )

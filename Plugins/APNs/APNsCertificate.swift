@@ -82,7 +82,7 @@ public struct APNsCertificate: Sendable {
                 fix: "Check this machine's clock."
             )
         }
-        let days = Int(notAfter.timeIntervalSince(now) / 86400)
+        let days = Int(clamping: notAfter.timeIntervalSince(now) / 86400)
         if days < 30 {
             return Diagnosis(
                 "certificate",

@@ -72,7 +72,7 @@ extension APNsBackend {
         guard let date = answer.date else {
             return Diagnosis("clock", .ok, "The server does not tell its time; a wrong clock would be refused below.")
         }
-        let offset = Int(time.now.timeIntervalSince(date).rounded())
+        let offset = Int(clamping: time.now.timeIntervalSince(date).rounded())
         guard abs(offset) > 60 else { return Diagnosis("clock", .ok, "Within \(abs(offset)) s of the server's.") }
         return Diagnosis(
             "clock",

@@ -122,7 +122,7 @@ struct APNsHeaders {
         }
         // Without a gateway the span counts from this send.
         guard let timeToLive = request.notification.timeToLive else { return nil }
-        return timeToLive <= .zero ? "0" : String(now + timeToLive.components.seconds)
+        return timeToLive <= .zero ? "0" : String(now.adding(clamping: timeToLive.components.seconds))
     }
 }
 

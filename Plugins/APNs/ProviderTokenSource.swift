@@ -91,7 +91,7 @@ public final class ProviderTokenSource: Sendable {
         self.logger = logger
     }
 
-    var now: Int64 { Int64(time.now.timeIntervalSince1970.rounded(.down)) }
+    var now: Int64 { Int64(clamping: time.now.timeIntervalSince1970.rounded(.down)) }
 
     /// How many tokens this process has minted or taken over: what tests and `chapar doctor` look at.
     var generation: UInt64 { state.withLock { $0.generation } }
@@ -253,7 +253,8 @@ public final class ProviderTokenSource: Sendable {
         let offset = time.now.timeIntervalSince(date)
         guard abs(offset) > Rule.tolerableSkew else { return }
         let way = offset > 0 ? "ahead" : "behind"
-        let text = "This machine's clock is \(Int(abs(offset))) s \(way). Set it, or Apple refuses the provider tokens."
+        let text =
+            "This machine's clock is \(Int(clamping: abs(offset))) s \(way). Set it, or Apple refuses the provider tokens."
         let until = now + 3600
         state.withLock { $0.alert = Alert(text: text, until: until) }
     }
@@ -286,7 +287,7 @@ public final class ProviderTokenSource: Sendable {
             state.isRestored = true
             guard let stored, let token = Self.decode(stored, generation: state.generation + 1),
                 token.issuedAt > state.newest?.issuedAt ?? .min,
-                (-Rule.leastBetweenMints..<Rule.moveAfter).contains(now - token.issuedAt),
+                (-Rule.leastBetweenMints..<Rule.moveAfter).contains(now.subtracting(clamping: token.issuedAt)),
                 token.isMade(by: key, keyID: keyID, teamID: teamID)
             else { return }
             adopt(token, in: &state)

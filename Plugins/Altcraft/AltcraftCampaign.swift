@@ -79,7 +79,7 @@ final class AltcraftCampaign: Sendable {
         var seconds: Int64?
         switch request.expiration {
         case .at(let end)?:
-            seconds = end - Int64(time.now.timeIntervalSince1970)
+            seconds = end.subtracting(clamping: Int64(clamping: time.now.timeIntervalSince1970))
             if let seconds, seconds <= 0 { return refuse("expired", "Its time to live has ended.") }
         case .immediately?: seconds = 0
         case nil: seconds = nil

@@ -28,7 +28,7 @@ extension AltcraftDevices: DeviceRegistrar {
             let attempt = OperationAttempt(at: desk.time.now)
             var errand = AltcraftErrand(action: AltcraftAction(status), device: device, attempt: attempt)
             errand.tokens = [saved.value]
-            let time = Int64(attempt.at.timeIntervalSince1970)
+            let time = Int64(clamping: attempt.at.timeIntervalSince1970)
             let change = AltcraftChange(sync: desk.options.sync)
             _ = try await desk.perform(errand) { mode in
                 .subscription(status, token: saved, mode: mode, at: time, options: change, fields: JSONObject())

@@ -132,7 +132,7 @@ public final class AltcraftDevices: Sendable {
             guard error.code == .invalidRequest, !desk.auth.isShared else { throw error }
         }
         let fields = device.altcraftFields(desk.options.appInfo).overlaid(with: options.customFields)
-        let time = Int64(attempt.at.timeIntervalSince1970)
+        let time = Int64(clamping: attempt.at.timeIntervalSince1970)
         let answer = try await desk.perform(errand) { mode in
             .subscription(change.status, token: token, mode: mode, at: time, options: options, fields: fields)
         }
@@ -240,7 +240,7 @@ public final class AltcraftDevices: Sendable {
             desk.emit(errand, .error, "the payload has no _uid", 451)
             throw PushError(.invalidRequest, "the payload has no _uid", reason: "451")
         }
-        let time = Int64(attempt.at.timeIntervalSince1970)
+        let time = Int64(clamping: attempt.at.timeIntervalSince1970)
         return try await desk.perform(errand) { .event(event, uid: uid, mode: $0, at: time) }
     }
 

@@ -191,6 +191,7 @@ extension AltcraftAuth {
             return AltcraftFileTokens(path: path, cacheSpan: cacheSpan)
         case .command:
             let cacheSpan = span(300)
+            let variables = section.strings("environment") ?? []
             guard let words = section.strings("command"), let program = words.first else {
                 section.missing("command", "a list: the program's path and its arguments")
                 return nil
@@ -203,6 +204,7 @@ extension AltcraftAuth {
             return AltcraftCommandTokens(
                 program: program,
                 arguments: Array(words.dropFirst()),
+                variables: variables,
                 cacheSpan: cacheSpan,
                 deadline: min(common.timeout, .seconds(30))
             )

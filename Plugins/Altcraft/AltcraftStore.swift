@@ -67,7 +67,7 @@ actor AltcraftStore {
             try await set("device/\(device)", nil)
             try await set("last/\(try await currentEpoch())/\(device)", nil)
         } else {
-            let next = try await currentEpoch() + 1
+            let next = try await currentEpoch().adding(clamping: 1)
             try await set("epoch", .integer(next))
             epoch = next
         }

@@ -121,9 +121,7 @@ final class ChabokAPI: Sendable {
     }
 
     /// A path of segments, each percent-encoded as one: user ids and tags hold whatever people type.
-    static func path(_ segments: String...) -> String {
-        "/" + segments.map { FormEncoding.encode($0) }.joined(separator: "/")
-    }
+    static func path(_ segments: String...) throws(PushError) -> String { try FormEncoding.path(segments) }
 
     func shutdown(grace: Duration) async {
         await pool.shutdown(grace: grace)
@@ -134,7 +132,7 @@ final class ChabokAPI: Sendable {
     /// Half a second, doubled with each try, at most 20 s, of which at least half.
     private static func backoff(_ attempt: Int) -> Duration {
         let full = min(longestPause, .milliseconds(500) * (1 << min(attempt - 1, 10)))
-        return full * Double.random(in: 0.5...1)
+        return .seconds(clamping: full.inSeconds * Double.random(in: 0.5...1))
     }
 
     /// Transports name no path; this holds even if one did.
@@ -159,7 +157,7 @@ actor ChabokPace {
         while true {
             let (granted, ready) = bucket.take(1, at: time.steady)
             if granted > 0 { return }
-            let wait = Duration.seconds(max(ready.timeIntervalSince(time.steady), 0.001))
+            let wait = Duration.seconds(clamping: max(ready.timeIntervalSince(time.steady), 0.001))
             guard ready <= end else {
                 throw PushError(.rateLimited, "rate_per_second is used up", reason: "own_limit", retryAfter: wait)
             }

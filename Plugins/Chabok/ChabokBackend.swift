@@ -86,10 +86,10 @@ public final class ChabokBackend: PushBackend {
         if let fault = ChabokCheck.examine(notification, for: nil, options: options).faults.first {
             return tellAll(fault.code, fault.detail)
         }
-        var remaining = notification.timeToLive.map { Int64($0.inSeconds.rounded(.up)) }
+        var remaining = notification.timeToLive.map { Int64(clamping: $0.inSeconds.rounded(.up)) }
         switch request.expiration {
         case .at(let end)?:
-            remaining = end - Int64(api.time.now.timeIntervalSince1970)
+            remaining = end.subtracting(clamping: Int64(clamping: api.time.now.timeIntervalSince1970))
             if let remaining, remaining <= 0 { return tellAll("expired", "Its time to live has ended.") }
         case .immediately?: remaining = 0
         case nil: break

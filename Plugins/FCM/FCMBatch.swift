@@ -63,7 +63,7 @@ struct FCMBatch {
             notification: notification,
             overrides: overrides,
             label: label,
-            life: FCMPayload.Life(request, now: Int64(started.timeIntervalSince1970))
+            life: FCMPayload.Life(request, now: Int64(clamping: started.timeIntervalSince1970))
         )
         var bodies = BodyCache(payload)
         for (place, addressee) in request.recipients.enumerated() {
@@ -90,8 +90,8 @@ struct FCMBatch {
             calls.append(HTTPCall(template, path: path, body: body.completed(for: target, id: addressee.messageID)))
             slots.append(
                 Slot(
-                    request: Int32(index),
-                    recipient: Int32(place),
+                    request: Int32(clamping: index),
+                    recipient: Int32(clamping: place),
                     target: target.kind,
                     isDryRun: bodies.isDryRun,
                     isRepeatHarmful: bodies.isRepeatHarmful

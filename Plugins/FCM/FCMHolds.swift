@@ -42,7 +42,7 @@ final class FCMHolds: Sendable {
                 return nil
             }
             var refusal = hold.refusal
-            refusal.advice = .retry(after: .seconds(rest.rounded(.up)))
+            refusal.advice = .retry(after: .seconds(clamping: rest.rounded(.up)))
             return refusal
         }
     }

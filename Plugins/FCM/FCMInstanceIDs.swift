@@ -55,6 +55,8 @@ public struct FCMInstanceIDs: Sendable {
 
     /// Looks a token up; nil when Google does not know it.
     public func info(of token: DeviceToken) async throws(PushError) -> Info? {
+        // What servers take for a step of the path is no token.
+        guard ![".", ".."].contains(Self.bare(token.value)) else { return nil }
         let path = "/iid/info/\(Self.encoded(Self.bare(token.value)))?details=true"
         let answer = try await answer("GET", path, body: [])
         let object = (try? JSONValue(parsing: answer.body))?.objectValue

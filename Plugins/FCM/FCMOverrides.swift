@@ -194,7 +194,7 @@ extension FCMSchema.Shape {
         case (.text, .string), (.bool, .bool), (.integer, .integer), (.number, .integer), (.number, .double): return nil
         case (.duration(let maximum), .string(let text)):
             guard text.hasSuffix("s"), let seconds = Double(text.dropLast()), seconds >= 0 else { break }
-            if let maximum, seconds > maximum { return "At most \(Int(maximum))s." }
+            if let maximum, seconds > maximum { return "At most \(Int(clamping: maximum))s." }
             return nil
         case (.color, .string(let text)):
             if text.utf8.count == 7, text.hasPrefix("#"), text.dropFirst().allSatisfy(\.isHexDigit) { return nil }

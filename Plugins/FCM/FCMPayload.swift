@@ -25,7 +25,7 @@ struct FCMBody: Sendable {
             guard let start = text.baseAddress else { return }
             var place = 0
             while place < text.count,
-                let hit = memchr(start + place, Int32(UInt8(ascii: "\\")), text.count - place)
+                let hit = memchr(start + place, Int32(truncatingIfNeeded: UInt8(ascii: "\\")), text.count - place)
             {
                 place = UnsafeRawPointer(hit) - start
                 guard place + encodedMark.count <= text.count else { return }
@@ -101,12 +101,12 @@ struct FCMPayload {
         init(_ request: PushRequest, now: Int64) {
             switch request.expiration {
             case .immediately: (seconds, expiration) = (0, 0)
-            case .at(let end): (seconds, expiration) = (min(max(end - now, 0), Self.maximum), end)
+            case .at(let end): (seconds, expiration) = (min(max(end.subtracting(clamping: now), 0), Self.maximum), end)
             case nil:
                 // Without a gateway the span counts from this send.
                 guard let span = request.notification.timeToLive?.components.seconds else { return }
                 seconds = min(max(span, 0), Self.maximum)
-                expiration = span <= 0 ? 0 : now + span
+                expiration = span <= 0 ? 0 : now.adding(clamping: span)
             }
         }
 

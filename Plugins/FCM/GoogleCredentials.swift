@@ -81,7 +81,7 @@ public struct GoogleServiceAccount: Sendable {
     ///
     /// Good for an hour, Google's most, from a few seconds ago, since Google refuses a time in its future.
     func assertion(scope: String, now: Date) throws(PushError) -> String {
-        let issued = Int64(now.timeIntervalSince1970) - 5
+        let issued = Int64(clamping: now.timeIntervalSince1970) - 5
         let header: JSONValue = ["alg": "RS256", "typ": "JWT", "kid": .string(keyID)]
         let claims: JSONValue = [
             "iss": .string(email), "scope": .string(scope), "aud": .string(tokenURI.description),

@@ -47,7 +47,7 @@ final class GoogleTokenExchange: Sendable {
             )
         }
         if let date = answer.date {
-            let ahead = Duration.seconds(time.now.timeIntervalSince(date))
+            let ahead = Duration.seconds(clamping: time.now.timeIntervalSince(date))
             offset.withLock { $0 = ahead }
         }
         let object = (try? JSONValue(parsing: answer.body))?.objectValue
@@ -95,7 +95,7 @@ final class GoogleTokenExchange: Sendable {
     }
 
     private var clockHint: String {
-        let skew = clockOffset.map { Int($0.inSeconds.rounded()) } ?? 0
+        let skew = clockOffset.map { Int(clamping: $0.inSeconds.rounded()) } ?? 0
         if abs(skew) > 60 {
             return "this machine's clock is \(abs(skew)) s \(skew > 0 ? "ahead of" : "behind") Google's, set it."
         }

@@ -53,7 +53,8 @@ enum HMSAppleBlock {
         case .at(let end)?: return String(end)
         case nil:
             guard let span = request.notification.timeToLive else { return nil }
-            return span <= .zero ? "0" : String(Int64(now.timeIntervalSince1970) + span.components.seconds)
+            return span <= .zero
+                ? "0" : String(Int64(clamping: now.timeIntervalSince1970).adding(clamping: span.components.seconds))
         }
     }
 }

@@ -215,7 +215,7 @@ public final class HMSBackend: PushBackend {
 
     /// Recipients on as many connections as there may be, a full request on each; less after Huawei has limited the flow.
     public var window: Int? {
-        max(1, Int(Double(options.common.maximumConnections * options.batchSize) * flow.share))
+        max(1, Int(clamping: Double(options.common.maximumConnections * options.batchSize) * flow.share))
     }
 
     /// Connections, credential, and what Huawei complained about.

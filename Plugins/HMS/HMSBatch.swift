@@ -80,8 +80,8 @@ struct HMSBatch {
         var last: (form: HMSMessage.Form, language: String?, group: Group)?
         for (place, addressee) in request.recipients.enumerated() {
             let slot = HMSChunk.Slot(
-                request: Int32(index),
-                recipient: Int32(place),
+                request: Int32(clamping: index),
+                recipient: Int32(clamping: place),
                 token: 0,
                 isReplay: addressee.isReplay
             )
@@ -109,7 +109,7 @@ struct HMSBatch {
         if case .failure(let fault) = group.message { return refuse(slot, fault.refusal) }
         guard HMSToken.problem(in: token) == nil else { return refuse(slot, malformed) }
         var slot = slot
-        let next = Int32(group.tokens.count)
+        let next = Int32(clamping: group.tokens.count)
         // A token that is there already gets the message once; everybody who has it gets the one outcome.
         let place = group.places[token] ?? next
         if place == next {

@@ -59,7 +59,7 @@ struct HMSChunk: Sendable {
         for slot in slots {
             var slot = slot
             let part = Int(slot.token) / size
-            slot.token -= Int32(part * size)
+            slot.token -= Int32(clamping: part * size)
             parts[part].append(slot)
         }
         return parts.enumerated().map { place, slots in

@@ -36,7 +36,7 @@ final class HMSFlow: Sendable {
         }
         if let floor { return floor }
         let bound = min(300.0, 10 * Double(1 << min(inARow - 1, 5)))
-        return .milliseconds(Int64(bound * (0.5 + 0.5 * random()) * 1000))
+        return .milliseconds(clamping: bound * (0.5 + 0.5 * random()) * 1000)
     }
 
     /// Notes that a request was accepted.

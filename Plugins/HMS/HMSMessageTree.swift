@@ -118,7 +118,7 @@ enum HMSMessageTree {
         let seconds: Int64
         switch request.expiration {
         case .immediately?: seconds = 0
-        case .at(let end)?: seconds = end - Int64(now.timeIntervalSince1970)
+        case .at(let end)?: seconds = end.subtracting(clamping: Int64(clamping: now.timeIntervalSince1970))
         case nil:
             // Without a gateway the span counts from this send.
             guard let span = request.notification.timeToLive else { return nil }

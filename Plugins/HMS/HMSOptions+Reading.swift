@@ -109,6 +109,9 @@ extension HMSOptions {
 }
 
 extension HMSReceiptOptions {
+    /// The shortest key that is taken, in bytes.
+    static let leastSecretBytes = 16
+
     /// Reads the `receipts` section; nil after reporting what is wrong with it.
     init?(_ section: ConfigSection) {
         let user = section.requiredString("user", "the user name set beside the callback address")
@@ -116,12 +119,23 @@ extension HMSReceiptOptions {
         if !section.has("secret") { section.missing("secret", "the secret set beside the callback address") }
         let encoding = section.choice("secret_encoding", default: Encoding.base64)
         let id = section.string("id")
-        if encoding == .base64, let secret, Data(base64Encoded: secret.reveal()) == nil {
-            section.reject(
-                "secret",
-                "is not base64",
-                fix: "Older secrets are used as they stand: write secret_encoding: raw."
-            )
+        if let secret {
+            let text = secret.reveal()
+            switch encoding == .base64 ? Data(base64Encoded: text)?.count : text.utf8.count {
+            case nil:
+                section.reject(
+                    "secret",
+                    "is not base64",
+                    fix: "Older secrets are used as they stand: write secret_encoding: raw."
+                )
+            case let bytes? where bytes < Self.leastSecretBytes:
+                section.reject(
+                    "secret",
+                    "makes a key of \(bytes) bytes, too few to be safe",
+                    fix: "Set one of \(Self.leastSecretBytes) bytes or more beside the callback address and here."
+                )
+            default: break
+            }
         }
         section.finish()
         guard let user, let secret else { return nil }

@@ -6,6 +6,10 @@ public import PushCore
 ///
 /// `X-HUAWEI-CALLBACK-ID: timestamp=<ms>;nonce=<…>;value=<…>`, where `value` is the base64 form of
 /// HMAC-SHA256(secret, timestamp + nonce + user). Source: Huawei, "Message receipt", read 2026-08.
+///
+/// The signature leaves the body out. What can be done about it is done here: a field is good for one body, that which came with
+/// it first, for as long as its timestamp is. Whoever reads a field under way, within TLS, and is faster with a body of his own
+/// is believed; so is, for five minutes, a field that comes again after a restart.
 public struct HMSReceipts: ReceiptReader {
     /// A callback whose time is further off is refused: a recorded one must not be played again.
     public static let tolerance: TimeInterval = 300
@@ -14,6 +18,7 @@ public struct HMSReceipts: ReceiptReader {
 
     private let options: HMSReceiptOptions
     private let key: SymmetricKey
+    private let memory = HMSNonces(life: 2 * Self.tolerance)
 
     /// Makes a reader.
     public init(_ options: HMSReceiptOptions) {
@@ -28,9 +33,18 @@ public struct HMSReceipts: ReceiptReader {
     /// What Huawei wants to read: `{"code":"0","message":"success"}`.
     public var acknowledgement: [UInt8] { Array(#"{"code":"0","message":"success"}"#.utf8) }
 
+    /// True: the signature stands in the head, and says nothing about the body.
+    public func isAuthentic(head callback: ReceiptCallback) throws(ReceiptRefusal) -> Bool {
+        _ = try check(callback)
+        return true
+    }
+
     /// The receipts of a callback.
     public func receipts(in callback: ReceiptCallback) throws(ReceiptRefusal) -> [DeliveryReceipt] {
-        try check(callback)
+        let signed = try check(callback)
+        guard memory.isFirstBody(callback.body, of: signed, at: callback.receivedAt) else {
+            throw .notAuthentic("the same X-HUAWEI-CALLBACK-ID came with another body before")
+        }
         guard let body = try? JSONValue(parsing: callback.body) else { throw .malformed("the body is not JSON") }
         // The older form has one status for each body, or a list under the same name.
         guard let statuses = body["statuses"]?.arrayValue ?? (body["requestId"] == nil ? nil : [body]) else {
@@ -40,7 +54,8 @@ public struct HMSReceipts: ReceiptReader {
         return statuses.compactMap { Self.receipt($0, receivedAt: callback.receivedAt) }
     }
 
-    private func check(_ callback: ReceiptCallback) throws(ReceiptRefusal) {
+    /// Checks the signature and gives the text that it signs.
+    private func check(_ callback: ReceiptCallback) throws(ReceiptRefusal) -> Data {
         guard let field = callback.header("x-huawei-callback-id"), field.utf8.count <= 1024 else {
             throw .notAuthentic("there is no X-HUAWEI-CALLBACK-ID")
         }
@@ -59,8 +74,11 @@ public struct HMSReceipts: ReceiptReader {
         }
         let age = callback.receivedAt.timeIntervalSince(Date(millisecondsSince1970: milliseconds))
         guard abs(age) <= Self.tolerance else {
-            throw .notAuthentic("the callback is \(Int(age)) s old; \(Int(Self.tolerance)) is the most")
+            throw .notAuthentic(
+                "the callback is \(Int(clamping: age)) s old; \(Int(clamping: Self.tolerance)) is the most"
+            )
         }
+        return text
     }
 
     /// One status, in the newer form (`deliveryStatus`) or the older one (flat).

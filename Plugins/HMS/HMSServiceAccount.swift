@@ -79,7 +79,7 @@ public struct HMSServiceAccount: Sendable {
 
     /// A token from a moment on: a JWT with the algorithm PS256 (RFC 7518, section 3.5), which is the bearer itself.
     func token(at now: Date) throws(PushError) -> AccessToken {
-        let issued = Int64(now.timeIntervalSince1970)
+        let issued = Int64(clamping: now.timeIntervalSince1970)
         let header: JSONValue = ["alg": "PS256", "typ": "JWT", "kid": .string(keyID)]
         let claims: JSONValue = [
             "iss": .string(subAccount), "aud": .string(Self.audience), "iat": .integer(issued),

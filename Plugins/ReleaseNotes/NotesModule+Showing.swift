@@ -183,8 +183,8 @@ enum StableHash {
         var first: UInt64 = 0xCBF2_9CE4_8422_2325
         var second: UInt64 = 0x9AE1_6A3B_2F90_404F
         for byte in bytes {
-            first = (first ^ UInt64(byte)) &* 0x100_0000_01B3
-            second = (second ^ UInt64(byte)) &* 0x100_0000_01B3
+            first = (first ^ UInt64(truncatingIfNeeded: byte)) &* 0x100_0000_01B3
+            second = (second ^ UInt64(truncatingIfNeeded: byte)) &* 0x100_0000_01B3
         }
         func hex(_ number: UInt64) -> String {
             let digits = String(number, radix: 16)

@@ -1,3 +1,5 @@
+import PushCore
+
 /// A list of versions as one HTML document: no script, nothing from elsewhere, one style for both directions.
 ///
 /// All text is escaped; colours and families were checked when the style was read, so that nothing from data gets into
@@ -130,7 +132,7 @@ public enum NotesPage {
     private static func font(_ font: NotesFont) -> String {
         let system = "system-ui, -apple-system, \"Segoe UI\", Vazirmatn, Tahoma, sans-serif"
         let family = font.family == "system" ? system : "\"\(font.family)\", \(system)"
-        let size = font.size == font.size.rounded() ? "\(Int(font.size))" : "\(font.size)"
+        let size = font.size == font.size.rounded() ? "\(Int(clamping: font.size))" : "\(font.size)"
         return "font: \(font.weight.number) \(size)px/1.5 \(family);"
     }
 

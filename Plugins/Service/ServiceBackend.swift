@@ -65,7 +65,7 @@ public final class ServiceBackend: PushBackend {
         let chunks = batch.chunks
         guard !chunks.isEmpty else { return }
         let started = time.now
-        let seconds = Int64(started.timeIntervalSince1970)
+        let seconds = Int64(clamping: started.timeIntervalSince1970)
         let calls = chunks.map { chunk in
             let fields = signature.fields(id: "msg_\(MessageID.random())", seconds: seconds, body: chunk.body)
             return HTTPCall(template, path: path, headers: fields, body: chunk.body)
@@ -87,10 +87,9 @@ public final class ServiceBackend: PushBackend {
 
     /// Finds a message that is larger than the service takes, in the longest of its languages' texts.
     public func check(_ notification: PushNotification, for recipient: Recipient.Form) -> PayloadCheck {
-        let largest = notification.languages.map {
-            ServiceMessage.encode(notification, language: $0, expiration: nil).count
-        }.max()
-        guard let largest, largest > options.maximumMessageBytes else { return PayloadCheck() }
+        var message = ServiceMessage(notification, expiration: nil)
+        let largest = message.largestSize()
+        guard largest > options.maximumMessageBytes else { return PayloadCheck() }
         let detail = "The message has \(largest) bytes; the service takes \(options.maximumMessageBytes)."
         return PayloadCheck(faults: [PushWarning(pointer: "#/content", code: "message_too_large", detail: detail)])
     }
@@ -104,7 +103,7 @@ public final class ServiceBackend: PushBackend {
     /// Posts a batch without messages: a service that takes it can be reached and knows the secret.
     public func diagnose() async -> [Diagnosis] {
         let body = Array(#"{"version":1,"backend":\#(JSONValue.string(name).text),"messages":[]}"#.utf8)
-        let seconds = Int64(time.now.timeIntervalSince1970)
+        let seconds = Int64(clamping: time.now.timeIntervalSince1970)
         let fields = signature.fields(id: "msg_\(MessageID.random())", seconds: seconds, body: body)
         do throws(HTTPFailure) {
             let answer = try await pool.send(HTTPCall(template, path: path, headers: fields, body: body))
@@ -127,16 +126,5 @@ public final class ServiceBackend: PushBackend {
     public func shutdown(grace: Duration) async {
         await pool.shutdown(grace: grace)
         await strategy?.shutdown()
-    }
-}
-
-extension PushNotification {
-    /// Every language that a text has a form for, and nil for the rest.
-    fileprivate var languages: Set<String?> {
-        var all: Set<String?> = [nil]
-        for text in [title, subtitle, body] {
-            if case .localized(_, let languages)? = text { all.formUnion(languages.keys.map { $0 }) }
-        }
-        return all
     }
 }

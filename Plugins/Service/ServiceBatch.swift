@@ -53,18 +53,21 @@ struct ServiceBatch {
             if places[language] == nil { languages.append(language) }
             places[language, default: []].append(place)
         }
+        var message = ServiceMessage(notification, expiration: request.expiration)
         for language in languages {
-            let message = ServiceMessage.encode(notification, language: language, expiration: request.expiration)
-            guard message.count <= options.maximumMessageBytes else {
-                for place in places[language] ?? [] { refuse(index, place, "message_too_large", large(message.count)) }
+            let texts = message.texts(in: language)
+            let size = message.size(with: texts)
+            guard size <= options.maximumMessageBytes else {
+                for place in places[language] ?? [] { refuse(index, place, "message_too_large", large(size)) }
                 continue
             }
+            let bytes = message.bytes(with: texts)
             var rest = (places[language] ?? [])[...]
             while !rest.isEmpty {
                 if slots.count >= options.batchSize { close(name) }
                 let now = rest.prefix(options.batchSize - slots.count)
                 rest = rest.dropFirst(now.count)
-                add(message, request, index, now)
+                add(bytes, request, index, now)
             }
         }
     }

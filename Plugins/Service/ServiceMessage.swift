@@ -1,38 +1,87 @@
 internal import Foundation
 internal import PushCore
 
-/// Writes notifications as the contract has them: the words of the gateway's own API, texts in the recipient's language.
-enum ServiceMessage {
-    /// The part of a message that all recipients of one language share, as the members of a JSON object.
-    static func encode(
-        _ notification: PushNotification,
-        language: String?,
-        expiration: PushRequest.Expiration?
-    ) -> [UInt8] {
+/// A notification as the contract has it: the words of the gateway's own API, texts in the recipient's language.
+///
+/// What all languages share, `data` above all, is encoded once; for each language there are its texts alone to encode.
+struct ServiceMessage {
+    /// How many bytes were encoded so far.
+    private(set) var encodedBytes = 0
+    private let notification: PushNotification
+    /// The members of `content` but for its texts, without braces.
+    private let rest: ArraySlice<UInt8>
+    /// The members beside `content`, and the brace that ends the message.
+    private let ending: ArraySlice<UInt8>
+
+    private static let beginning = Array(#"{"content":{"#.utf8)
+
+    /// Encodes what all languages share.
+    init(_ notification: PushNotification, expiration: PushRequest.Expiration?) {
+        self.notification = notification
         var writer = JSONWriter(capacity: 512)
+        Self.rest(notification, &writer)
+        rest = writer.bytes.dropFirst().dropLast()
+        writer = JSONWriter(capacity: 256)
         writer.beginObject()
-        writer.name("content")
-        content(notification, language, &writer)
         writer.name("options")
-        options(notification, expiration, &writer)
+        Self.options(notification, expiration, &writer)
         if let overrides = notification.overrides[ServiceBackend.kind.rawValue], !overrides.isEmpty {
             writer.name("overrides")
             writer.object(overrides)
         }
         writer.endObject()
-        return writer.bytes
+        ending = writer.bytes.dropFirst()
+        encodedBytes = rest.count + ending.count
     }
 
-    private static func content(_ notification: PushNotification, _ language: String?, _ writer: inout JSONWriter) {
+    /// The members of `content` that differ between languages, without braces.
+    mutating func texts(in language: String?) -> ArraySlice<UInt8> {
+        var writer = JSONWriter(capacity: 256)
+        writer.beginObject()
+        func text(_ name: StaticString, _ text: LocalizedText?) {
+            guard let text else { return }
+            writer.name(name)
+            writer.string(text.resolved(for: language))
+        }
+        text("title", notification.title)
+        text("subtitle", notification.subtitle)
+        text("body", notification.body)
+        writer.endObject()
+        encodedBytes += writer.bytes.count
+        return writer.bytes.dropFirst().dropLast()
+    }
+
+    /// How many bytes the message with such texts has.
+    func size(with texts: ArraySlice<UInt8>) -> Int {
+        let comma = texts.isEmpty || rest.isEmpty ? 0 : 1
+        return Self.beginning.count + texts.count + comma + rest.count + 2 + ending.count
+    }
+
+    /// The message with such texts, as a JSON object.
+    func bytes(with texts: ArraySlice<UInt8>) -> [UInt8] {
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(size(with: texts))
+        bytes += Self.beginning
+        bytes += texts
+        if !texts.isEmpty, !rest.isEmpty { bytes.append(UInt8(ascii: ",")) }
+        bytes += rest
+        bytes += [UInt8(ascii: "}"), UInt8(ascii: ",")]
+        bytes += ending
+        return bytes
+    }
+
+    /// How many bytes the message has in the language that needs most.
+    mutating func largestSize() -> Int {
+        notification.languages.map { size(with: texts(in: $0)) }.max() ?? 0
+    }
+
+    private static func rest(_ notification: PushNotification, _ writer: inout JSONWriter) {
         writer.beginObject()
         func text(_ name: StaticString, _ value: String?) {
             guard let value else { return }
             writer.name(name)
             writer.string(value)
         }
-        text("title", notification.title?.resolved(for: language))
-        text("subtitle", notification.subtitle?.resolved(for: language))
-        text("body", notification.body?.resolved(for: language))
         text("image", notification.image)
         text("sound", notification.sound)
         if let badge = notification.badge {

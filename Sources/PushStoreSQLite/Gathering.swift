@@ -26,7 +26,7 @@ struct Gathering {
         guard lastRows >= Self.fewest else { return }
         var rows = operations.reduce(0) { $0 + $1.rows }
         for _ in 0..<looks where rows < Self.enough {
-            usleep(UInt32(Self.pause))
+            usleep(UInt32(truncatingIfNeeded: Self.pause))
             guard let more = inbox.take(isHurried: true), !more.isEmpty else { return }
             rows += more.reduce(0) { $0 + $1.rows }
             operations.append(contentsOf: more)

@@ -103,7 +103,7 @@ final class ReceiptTables {
         for delivery in try candidates(entry.address) {
             var known = try look(at: delivery, entry.address)
             if known == nil, try restoreArchived(delivery, now: now) { known = try look(at: delivery, entry.address) }
-            guard let (stored, story) = known else { continue }
+            guard let (stored, story) = known, entry.isFor(stored.recipient) else { continue }
             var found = stored
             let isOld = story.firstRange(of: entry.story) != nil
             if let state = entry.state {
@@ -165,7 +165,7 @@ final class ReceiptTables {
     /// FNV-1a: the same in every process, unlike Swift's own hashes.
     private static func hash(_ text: String) -> Int64 {
         var hash: UInt64 = 0xCBF2_9CE4_8422_2325
-        for byte in text.utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01B3 }
+        for byte in text.utf8 { hash = (hash ^ UInt64(truncatingIfNeeded: byte)) &* 0x100_0000_01B3 }
         return Int64(bitPattern: hash)
     }
 }

@@ -28,33 +28,33 @@ final class SQLStatement {
 
     /// Binds a copy of a text.
     func bind(_ place: Int32, _ text: String) {
-        sqlite3_bind_text(handle, place, text, Int32(text.utf8.count), Self.transient)
+        sqlite3_bind_text(handle, place, text, Int32(clamping: text.utf8.count), Self.transient)
     }
 
     /// Binds bytes as text without a copy: they must stay where they are until the statement has run.
     func bindText(_ place: Int32, borrowing bytes: UnsafeBufferPointer<UInt8>) {
         guard let start = bytes.baseAddress else { return bind(place, "") }
         let text = UnsafeRawPointer(start).assumingMemoryBound(to: CChar.self)
-        sqlite3_bind_text(handle, place, text, Int32(bytes.count), nil)
+        sqlite3_bind_text(handle, place, text, Int32(clamping: bytes.count), nil)
     }
 
     /// Binds a copy of bytes as a blob.
     func bind(_ place: Int32, blob bytes: [UInt8]) {
         guard !bytes.isEmpty else { return bindEmptyBlob(place) }
-        sqlite3_bind_blob(handle, place, bytes, Int32(bytes.count), Self.transient)
+        sqlite3_bind_blob(handle, place, bytes, Int32(clamping: bytes.count), Self.transient)
     }
 
     /// Binds bytes as a blob without a copy: they must stay where they are until the statement has run.
     func bindBlob(_ place: Int32, borrowing bytes: UnsafeBufferPointer<UInt8>) {
         guard let start = bytes.baseAddress, !bytes.isEmpty else { return bindEmptyBlob(place) }
-        sqlite3_bind_blob(handle, place, start, Int32(bytes.count), nil)
+        sqlite3_bind_blob(handle, place, start, Int32(clamping: bytes.count), nil)
     }
 
     /// An empty blob, which is not NULL.
     private func bindEmptyBlob(_ place: Int32) { bind(place, emptyBytes: 0) }
 
     /// Binds a blob of zeros.
-    func bind(_ place: Int32, emptyBytes count: Int) { sqlite3_bind_zeroblob(handle, place, Int32(count)) }
+    func bind(_ place: Int32, emptyBytes count: Int) { sqlite3_bind_zeroblob(handle, place, Int32(clamping: count)) }
 
     /// Runs a statement that gives no rows.
     ///

@@ -326,9 +326,9 @@ enum CollapseHash {
     /// FNV-1a of 64 bits: it is stored, so it must be the same in every process.
     static func of(_ recipient: [UInt8], _ collapseID: String) -> Int64 {
         var hash: UInt64 = 0xCBF2_9CE4_8422_2325
-        for byte in recipient { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01B3 }
+        for byte in recipient { hash = (hash ^ UInt64(truncatingIfNeeded: byte)) &* 0x100_0000_01B3 }
         hash = (hash ^ 0xFF) &* 0x100_0000_01B3  // No byte of UTF-8, so it keeps the two apart.
-        for byte in collapseID.utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01B3 }
+        for byte in collapseID.utf8 { hash = (hash ^ UInt64(truncatingIfNeeded: byte)) &* 0x100_0000_01B3 }
         return Int64(bitPattern: hash)
     }
 }

@@ -1,6 +1,11 @@
+import ArgumentParser
 import Foundation
+import Logging
 import PushCore
+import PushGateway
 import Testing
+
+@testable import PushCommands
 
 @Suite("The command line", .timeLimit(.minutes(2)))
 struct CommandLineTests {
@@ -38,6 +43,61 @@ struct CommandLineTests {
             #expect(!result.errors.isEmpty || arguments.first == "doctor")
             #expect(result.output.isEmpty || arguments.first == "doctor", "stdout is for results")
         }
+    }
+
+    @Test("The API key leaves this machine encrypted, or when that is asked for")
+    func plainHTTP() async throws {
+        let folder = try TestFolder()
+        let key = try folder.write("key-that-nobody-reads", to: "key")
+        for address in ["http://192.0.2.1:1", "http://push.example.com"] {
+            let refused = try await Program.run(["devices", "export", "--url", address, "--key-file", key])
+            #expect(refused.status == 2 && refused.errors.contains("--allow-plain-http"), "\(refused.errors)")
+            let asked = ["--url", address, "--key-file", key, "--allow-plain-http"]
+            #expect(try GatewayAddress.parse(asked).client() != nil)
+        }
+        for address in ["http://127.0.0.1:1", "https://192.0.2.1:1"] {
+            #expect(try GatewayAddress.parse(["--url", address, "--key-file", key]).client() != nil)
+        }
+        #expect(
+            try GatewayAddress.parse(["--url", "http://192.0.2.1:1"]).client() != nil,
+            "without a key nothing is told"
+        )
+    }
+
+    @Test(
+        "A line of the log is one line that shows what there is",
+        arguments: [GatewayConfiguration.Log.Format.text, .json]
+    )
+    func logLine(format: GatewayConfiguration.Log.Format) {
+        var log = GatewayConfiguration.Log()
+        log.format = format
+        let output = LogOutput(label: "chapar", settings: LogOutput.Settings(log))
+        let metadata: Logger.Metadata = ["name": "ali\u{202E}\u{9B}31m\n2026 error"]
+        let event = LogEvent(
+            level: .info,
+            message: "a name",
+            metadata: metadata,
+            source: "test",
+            file: "",
+            function: "",
+            line: 1
+        )
+        let line = output.line(event)
+        #expect(line.contains(#"ali\u202e\u009b31m\n2026 error"#), "\(line)")
+        #expect(!line.contains("\n"))
+    }
+
+    @Test("No command leaves a core dump")
+    func dumps() async throws {
+        // Wide, so that there would be one.
+        var wide = rlimit(rlim_cur: 4096, rlim_max: 4096)
+        _ = setrlimit(__rlimit_resource_t(RLIMIT_CORE.rawValue), &wide)
+        let folder = try TestFolder()
+        let child = try Child(["sandbox", "--dir", folder.url.path])
+        defer { child.kill() }
+        try await Program.wait("the sandbox's start") { child.output.isEmpty ? nil : true }
+        let line = try child.limits().split(separator: "\n").first { $0.hasPrefix("Max core file size") } ?? ""
+        #expect(line.split(separator: " ").dropFirst(4).prefix(2) == ["0", "0"], "\(line)")
     }
 
     @Test("The configuration can come from the environment, and a flag wins over it")

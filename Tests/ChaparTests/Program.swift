@@ -110,6 +110,11 @@ final class Child: Sendable {
         return line.split(separator: " ").dropFirst().first.flatMap { Int($0) } ?? 0
     }
 
+    /// The limits that it runs under, as the kernel shows them.
+    func limits() throws -> String {
+        try String(contentsOfFile: "/proc/\(process.processIdentifier)/limits", encoding: .utf8)
+    }
+
     /// Ends it at once.
     func kill() { send(SIGKILL) }
 

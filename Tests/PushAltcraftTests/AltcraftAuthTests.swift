@@ -53,6 +53,21 @@ struct AltcraftAuthTests {
         #expect(error?.message.contains(words) == true && error?.message.contains(text) == false)
     }
 
+    @Test(
+        "A JWT may end at any time that a number can name",
+        arguments: [1e21, -1e21, 1e308, -1e308, 9.3e18, 0, 1_760_003_600] as [Double]
+    )
+    func expiries(exp: Double) async throws {
+        let matching: JSONValue = ["db_id": 1, "matching": "email", "email": "a"]
+        let auth = AltcraftAuth(
+            source: AltcraftClosureTokens(cacheSpan: .seconds(300)) { _ in
+                Self.jwt(["exp": .double(exp), "matching": matching])
+            },
+            time: InstantTime(Date(timeIntervalSince1970: 1_760_000_000))
+        )
+        #expect(try await auth.session(for: Self.ada).matchingMode == "email")
+    }
+
     @Test("A role token goes before JWTs, and never stands in the mode or the tag")
     func roleToken() async throws {
         let asked = Recorder<AltcraftIdentity>()
@@ -169,6 +184,22 @@ struct AltcraftAuthTests {
         }
     }
 
+    @Test("A program gets of the gateway's environment what it needs and what it is given")
+    func environment() async throws {
+        setenv("CHAPAR_TEST_CREDENTIAL", "planted", 1)
+        defer { unsetenv("CHAPAR_TEST_CREDENTIAL") }
+        func environment(_ variables: [String]) async throws -> String {
+            // The whole environment as one line, since of several only the text is a JWT.
+            let source = AltcraftCommandTokens(program: "/usr/bin/env", arguments: ["-0"], variables: variables)
+            return try await source.jwt(for: Self.ada)?.reveal() ?? ""
+        }
+        let usual = try await environment([])
+        #expect(usual.contains("PATH=") && !usual.contains("planted"))
+        let names = usual.split(separator: "\0").compactMap { $0.split(separator: "=").first.map(String.init) }
+        #expect(Set(names).isSubset(of: AltcraftCommandTokens.environment))
+        #expect(try await environment(["CHAPAR_TEST_CREDENTIAL"]).contains("planted"))
+    }
+
     @Test("Files and programs give JWTs, and a user's name leads nowhere else")
     func outside() async throws {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
@@ -186,6 +217,13 @@ struct AltcraftAuthTests {
 
         let echo = AltcraftCommandTokens(program: "/bin/echo", arguments: ["{user}; ls", "{device}"])
         #expect(try await echo.jwt(for: Self.ada)?.reveal() == "ada; ls d-1")
+        let dash = AltcraftIdentity(user: "-n", device: "--help")
+        for arguments in [["{user}"], ["{device}"], ["{user}={device}"]] {
+            let source = AltcraftCommandTokens(program: "/bin/echo", arguments: arguments)
+            #expect(try await source.jwt(for: dash) == nil, "an option, to the program")
+        }
+        let joined = AltcraftCommandTokens(program: "/bin/echo", arguments: ["-e", "--user={user}", "u:{device}"])
+        #expect(try await joined.jwt(for: dash)?.reveal() == "--user=-n u:--help")
         let none = AltcraftCommandTokens(program: "/bin/true", arguments: [])
         #expect(try await none.jwt(for: Self.ada) == nil)
         let broken: [AltcraftCommandTokens] = [

@@ -362,6 +362,38 @@ struct ChabokDeviceTests {
         }
     }
 
+    @Test("A report that never ends is given up, whatever its rows are")
+    func endlessReport() async throws {
+        let rows = Array(repeating: "{}", count: 5_000).joined(separator: ",")
+        let page = Array(#"{"count":9223372036854775807,"data":[\#(rows)]}"#.utf8)
+        let transport = ScriptedTransport { _ in .success(HTTPAnswer(status: 200, body: page)) }
+        var options = ChabokOptions(appID: "shop", environment: .sandbox, accessToken: Secret("t"))
+        options.requestsPerSecond = 10_000
+        let context = BackendContext(name: "chabok", http: transport, time: InstantTime(), logger: quiet)
+        let backend = try ChabokBackend(options: options, context: context)
+        let error = await failure { () throws(PushError) in
+            _ = try await backend.messages.uninstalls(from: .distantPast, to: Date())
+        }
+        #expect(error?.reason == "report_too_large")
+        #expect(transport.calls.count <= 21, "pages beyond the most rows")
+        await backend.shutdown(grace: .zero)
+    }
+
+    @Test("What names a step of the path is asked of nobody", arguments: ["", ".", ".."])
+    func steps(word: String) async throws {
+        let transport = ScriptedTransport()
+        let options = ChabokOptions(appID: "shop", environment: .sandbox, accessToken: Secret("t"))
+        let context = BackendContext(name: "chabok", http: transport, time: InstantTime(), logger: quiet)
+        let backend = try ChabokBackend(options: options, context: context)
+        let errors = [
+            await failure { () throws(PushError) in _ = try await backend.users.addTag(word, to: "ali") },
+            await failure { () throws(PushError) in _ = try await backend.users.removeTag("vip", of: word) },
+            await failure { () throws(PushError) in _ = try await backend.messages.requestCode(for: word) },
+        ]
+        #expect(errors.allSatisfy { $0?.reason == "bad_path_segment" } && transport.calls.isEmpty)
+        await backend.shutdown(grace: .zero)
+    }
+
     @Test("A code is asked for and verified")
     func verification() async throws {
         try await Harness.run { harness in

@@ -65,7 +65,7 @@ struct HMSPluginTests {
     func receipts() throws {
         let map = ConfigNode.Value.map(
             [
-                ("user", "chapar"), ("secret", "c2VjcmV0"), ("id", "RCP1"),
+                ("user", "chapar"), ("secret", "MDEyMzQ1Njc4OWFiY2RlZg=="), ("id", "RCP1"),
             ].map { .init(key: $0.0, keyOrigin: .builtIn, node: ConfigNode(.scalar($0.1), origin: .builtIn)) }
         )
         let (backend, issues) = try Self.load(Self.plain + [("receipts", map)])
@@ -125,7 +125,18 @@ struct HMSPluginTests {
             ],
             words: ["receipts.secret", "secret_encoding: raw"]
         ),
+        shortSecret("c2VjcmV0", "base64", "6 bytes"), shortSecret("fifteen bytes!!", "raw", "15 bytes"),
     ]
+
+    static func shortSecret(_ secret: String, _ encoding: String, _ words: String) -> Mistake {
+        let entries = [("user", "u"), ("secret", secret), ("secret_encoding", encoding)].map {
+            ConfigNode.Entry(key: $0.0, keyOrigin: .builtIn, node: ConfigNode(.scalar($0.1), origin: .builtIn))
+        }
+        return Mistake(
+            values: plain + [("receipts", .map(entries))],
+            words: ["receipts.secret: makes a key of \(words)"]
+        )
+    }
 
     @Test("A mistake stops the backend and is named", arguments: mistakes)
     func refuses(mistake: Mistake) throws {

@@ -22,14 +22,17 @@ struct HMSReceiptTests {
         key: Data = Data("sandbox".utf8),
         user: String = "chapar",
         at time: Date = now,
+        nonce: String? = nil,
         header: String? = nil
     ) -> ReceiptCallback {
+        // One for each body, as Huawei draws one for each callback.
+        let nonce = nonce ?? String(body.hashValue)
         let timestamp = String(time.millisecondsSince1970)
         let code = HMAC<SHA256>.authenticationCode(
-            for: Data((timestamp + "nonce" + user).utf8),
+            for: Data((timestamp + nonce + user).utf8),
             using: SymmetricKey(data: key)
         )
-        let value = header ?? "timestamp=\(timestamp); nonce=nonce; value=\(Data(code).base64EncodedString())"
+        let value = header ?? "timestamp=\(timestamp); nonce=\(nonce); value=\(Data(code).base64EncodedString())"
         return ReceiptCallback(
             headers: [HTTPHeader("x-huawei-callback-id", value)],
             body: Array(body.utf8),
@@ -62,6 +65,32 @@ struct HMSReceiptTests {
         #expect(String(decoding: Self.raw.acknowledgement, as: UTF8.self) == #"{"code":"0","message":"success"}"#)
     }
 
+    @Test("A signed field is good for one body, which may come again, for as long as its timestamp is")
+    func replay() throws {
+        let reader = HMSReceipts(HMSReceiptOptions(user: "chapar", secret: Secret("sandbox"), encoding: .raw))
+        let first = Self.callback(Self.newer, nonce: "n-1")
+        #expect(try reader.receipts(in: first).count == 1)
+        #expect(try reader.receipts(in: first).count == 1, "Huawei tries again when no answer comes")
+        let forged = Self.callback(Self.older, nonce: "n-1")
+        #expect(try reader.isAuthentic(head: forged), "the signature says nothing about the body")
+        let refusal = #expect(throws: ReceiptRefusal.self) { try reader.receipts(in: forged) }
+        #expect(refusal == .notAuthentic("the same X-HUAWEI-CALLBACK-ID came with another body before"))
+        #expect(try reader.receipts(in: Self.callback(Self.older, nonce: "n-2")).count == 1)
+    }
+
+    @Test("What is remembered of callbacks is forgotten with their time, and is bounded")
+    func memory() {
+        let memory = HMSNonces(life: 600, capacity: 100)
+        for number in 0..<1_000 {
+            #expect(memory.isFirstBody([1], of: Data("\(number)".utf8), at: Self.now))
+            #expect(memory.count <= 100)
+        }
+        #expect(!memory.isFirstBody([2], of: Data("999".utf8), at: Self.now))
+        #expect(!memory.isFirstBody([2], of: Data("950".utf8), at: Self.now.addingTimeInterval(600)))
+        #expect(memory.isFirstBody([2], of: Data("999".utf8), at: Self.now.addingTimeInterval(601)))
+        #expect(memory.count == 1)
+    }
+
     @Test("A callback without the right signature, or with an old one, is not believed")
     func authenticity() throws {
         let wrong = [
@@ -73,6 +102,7 @@ struct HMSReceiptTests {
             ReceiptCallback(headers: [], body: Array(Self.newer.utf8), receivedAt: Self.now),
         ]
         for callback in wrong {
+            #expect(throws: ReceiptRefusal.self) { try Self.base64.isAuthentic(head: callback) }
             let refusal = #expect(throws: ReceiptRefusal.self) { try Self.base64.receipts(in: callback) }
             guard case .notAuthentic(let words)? = refusal else {
                 Issue.record("not refused for its signature: \(String(describing: refusal))")

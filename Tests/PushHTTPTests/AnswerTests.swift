@@ -111,6 +111,37 @@ struct AnswerTests {
         }
     }
 
+    @Test(
+        "Answers that a peer begins and does not end share a bounded memory, of fields and of bodies",
+        arguments: [true, false]
+    )
+    func unfinished(inFields: Bool) async throws {
+        let script: @Sendable (ServerConnection, ServerEvent) -> Void = { connection, event in
+            guard case .request(let id) = event else { return }
+            let large = [("x-large", String(repeating: "x", count: inFields ? 8_000 : 1))]
+            connection.frame(.headers, flags: 4, stream: id, connection.fields([(":status", "200")] + large))
+            if !inFields { connection.frame(.data, stream: id, Array(repeating: 120, count: 8_000)) }
+            // Only of the first calls the answer never ends.
+            if id > 40 { connection.frame(.data, flags: 1, stream: id, []) }
+        }
+        var tuning = HTTP2Tuning.quick
+        tuning.answerBudget = 100_000
+        try await withServer(script: script) { server in
+            func change(_ configuration: inout HTTPPoolConfiguration) {
+                configuration.requestTimeout = .milliseconds(500)
+                configuration.maximumAnswerBytes = 10_000
+            }
+            try await withPool(port: server.port, tuning: tuning, change) { pool in
+                let replies = await pool.replies(to: (0..<20).map { HTTPCall(.get, path: "/\($0)") })
+                #expect(replies.failures.count { $0.cause == .badAnswer } >= 8, "\(replies.failures)")
+                #expect(replies.failures.count { $0.cause == .deadline } == 12, "\(replies.failures)")
+                // What was given up is free again.
+                let others = await pool.replies(to: (20..<32).map { HTTPCall(.get, path: "/\($0)") })
+                #expect(others.statuses == Array(repeating: 200, count: 12), "\(others.failures)")
+            }
+        }
+    }
+
     static let forbidden: [(String, [HTTPHeader])] = [
         ("/a b", []), ("no-slash", []), ("", []), ("/ok", [HTTPHeader("x", "line\r\nbreak")]),
         ("/ok", [HTTPHeader("Upper", "case")]), ("/ok", [HTTPHeader("", "nameless")]),

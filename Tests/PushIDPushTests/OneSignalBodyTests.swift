@@ -28,6 +28,27 @@ struct OneSignalBodyTests {
         #expect(json["headings"]?["fa"] == "ت" && json["headings"]?["zh-Hant"] == "標")
     }
 
+    @Test("Each language of a text is read once, however many there are")
+    func languageWork() throws {
+        let tags = (0..<200).map { "\(UnicodeScalar(97 + UInt8($0 / 26)))\(UnicodeScalar(97 + UInt8($0 % 26)))-XX" }
+        let text = LocalizedText.localized(
+            default: "D",
+            languages: Dictionary(uniqueKeysWithValues: tags.map { ($0, "text of \($0)") })
+        )
+        let notification = PushNotification(title: text, subtitle: text, body: text)
+        let json = try body(notification)
+        #expect(json["contents"]?.objectValue?.count == 200 && json["headings"]?["ab"] == "text of ab-XX")
+        #expect(OneSignalBody(notification, remaining: nil, sendAfter: nil).tagsRead == 600)
+    }
+
+    @Test("Of tags that share a code the one spelled like it counts, else the first")
+    func sharedCodes() throws {
+        let exact = LocalizedText.localized(default: "D", languages: ["pt-BR": "1", "pt": "2", "pt-AO": "3"])
+        let others = LocalizedText.localized(default: "D", languages: ["pt-BR": "1", "pt-AO": "3"])
+        let json = try body(PushNotification(title: exact, body: others))
+        #expect(json["headings"]?["pt"] == "2" && json["contents"]?["pt"] == "3")
+    }
+
     @Test("Every field has OneSignal's spelling")
     func spellings() throws {
         let json = try body(

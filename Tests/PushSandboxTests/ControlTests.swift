@@ -109,6 +109,24 @@ struct ControlTests {
         #expect(answer.body["error"]?.stringValue == message)
     }
 
+    static let origins: [([String], String)] = [
+        (["host: evil.example"], "403"), (["origin: https://evil.example"], "403"),
+        (["sec-fetch-site: cross-site"], "403"),
+        (["host: localhost"], "200"), (["sec-fetch-site: same-origin"], "200"), ([], "200"),
+    ]
+
+    @Test("A web page does not control the simulators", .enabled(if: Shell.hasCurlWithHTTP2), arguments: origins)
+    func pages(headers: [String], status: String) async throws {
+        try await Sandbox.run { sandbox in
+            let fields = headers.flatMap { ["-H", $0] }
+            let arguments = [
+                "curl", "-sS", "-o", "/dev/null", "-w", "%{http_code}", "-d", "{}", sandbox.controlURL + "/reset",
+            ]
+            let output = try await Shell.run(arguments + fields).output
+            #expect(output == status, "\(headers)")
+        }
+    }
+
     @Test("Tokens, inbox, counters and reset, over HTTP", .enabled(if: Shell.hasCurlWithHTTP2))
     func overHTTP() async throws {
         try await Sandbox.run { sandbox in

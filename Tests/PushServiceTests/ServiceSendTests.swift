@@ -39,6 +39,35 @@ struct ServiceSendTests {
         }
     }
 
+    @Test("What languages share is encoded once, however many there are")
+    func encodingWork() throws {
+        let languages = Dictionary(uniqueKeysWithValues: (0..<200).map { ("l\($0)", "text \($0)") })
+        let notification = PushNotification(
+            body: .localized(default: "text", languages: languages),
+            data: ["blob": .string(String(repeating: "x", count: 60_000))]
+        )
+        var message = ServiceMessage(notification, expiration: nil)
+        #expect(message.largestSize() > 60_000)
+        #expect(message.encodedBytes < 70_000)
+    }
+
+    static let shapes: [PushNotification] = [
+        .sample, PushNotification(badge: 1), PushNotification(data: ["a": 1], isSilent: true),
+        PushNotification(), PushNotification(title: "T", image: "https://x.test/p.png", overrides: ["http": ["a": 1]]),
+    ]
+
+    @Test("A message is JSON of the size that was said, with and without texts", arguments: shapes)
+    func sizes(notification: PushNotification) throws {
+        var message = ServiceMessage(notification, expiration: .at(7))
+        let texts = message.texts(in: "fa")
+        let bytes = message.bytes(with: texts)
+        #expect(bytes.count == message.size(with: texts))
+        let json = try JSONValue(parsing: bytes)
+        #expect(json["content"]?["title"] == notification.title.map { .string($0.resolved(for: nil)) })
+        #expect(json["options"]?["expires_at"] == 7)
+        #expect(json.objectValue?.members.map(\.name).starts(with: ["content", "options"]) == true)
+    }
+
     @Test("Every field of a message arrives, in the recipient's language")
     func fields() async throws {
         try await Harness.run { harness in

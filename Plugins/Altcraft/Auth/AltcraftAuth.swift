@@ -118,7 +118,7 @@ public final class AltcraftAuth: Sendable {
             let cache = AccessTokenCache { [weak self, time] () async throws(PushError) in
                 guard let self else { throw PushError(.unavailable, "the backend has ended", reason: "540") }
                 let (jwt, matching) = try await fetch(identity, source)
-                let left = matching.expiry.map { Duration.seconds(max(0, $0.timeIntervalSince(time.now))) }
+                let left = matching.expiry.map { Duration.seconds(clamping: max(0, $0.timeIntervalSince(time.now))) }
                 return AccessToken(jwt, lifetime: min(left ?? source.cacheSpan, source.cacheSpan))
             }
             caches.byIdentity[identity] = (cache, caches.count)

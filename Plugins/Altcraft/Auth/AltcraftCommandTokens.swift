@@ -4,21 +4,31 @@ internal import Synchronization
 
 /// JWTs from a program: it is started with the user and the device among its arguments, and prints a JWT.
 ///
-/// No shell is between; each argument stays one. Printing nothing, or ending with an error, says that there is none.
+/// No shell is between; each argument stays one, and one that would begin with `-` only because of the user or the device is not
+/// given: the program would take it for an option. Of the gateway's environment the program gets ``environment``, since the rest may
+/// hold the gateway's own credentials. Printing nothing, or ending with an error, says that there is none.
 public struct AltcraftCommandTokens: AltcraftTokenSource {
     /// How long a JWT is kept, unless it ends sooner.
     public let cacheSpan: Duration
+    /// The variables of the gateway's environment that every program gets, as far as they are set.
+    public static let environment = ["PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "TMPDIR"]
+
     private let program: String
     private let arguments: [IdentityTemplate]
+    private let environment: [String: String]
     private let deadline: Duration
 
-    /// Makes a source of a program's path and its arguments, in which `{user}` and `{device}` are filled in.
+    /// Makes a source of a program's path and its arguments, in which `{user}` and `{device}` are filled in; `variables` are further
+    /// names of the gateway's environment that the program gets.
     public init(
         program: String,
         arguments: [String],
+        variables: [String] = [],
         cacheSpan: Duration = .seconds(300),
         deadline: Duration = .seconds(10)
     ) {
+        let names = Set(Self.environment + variables)
+        environment = ProcessInfo.processInfo.environment.filter { names.contains($0.key) }
         self.program = program
         self.arguments = arguments.map { IdentityTemplate(text: $0) }
         self.cacheSpan = cacheSpan
@@ -27,9 +37,11 @@ public struct AltcraftCommandTokens: AltcraftTokenSource {
 
     /// What the program prints.
     public func jwt(for identity: AltcraftIdentity) async throws(PushError) -> Secret? {
-        let filled = arguments.compactMap { $0.filled(identity) }
+        let filled = arguments.compactMap { template in
+            template.filled(identity).flatMap { $0.hasPrefix("-") && !template.text.hasPrefix("-") ? nil : $0 }
+        }
         guard filled.count == arguments.count else { return nil }
-        let run = CommandRun(program, filled)
+        let run = CommandRun(program, filled, environment)
         do {
             return try await Deadline.run(deadline) {
                 try await withTaskCancellationHandler {
@@ -51,10 +63,12 @@ private final class CommandRun: Sendable {
 
     private let program: String
     private let arguments: [String]
+    private let environment: [String: String]
     private let identifier = Mutex<Int32?>(nil)
 
-    init(_ program: String, _ arguments: [String]) {
+    init(_ program: String, _ arguments: [String], _ environment: [String: String]) {
         self.program = program
+        self.environment = environment
         self.arguments = arguments
     }
 
@@ -73,6 +87,7 @@ private final class CommandRun: Sendable {
         let pipe = Pipe()
         process.executableURL = URL(filePath: program)
         process.arguments = arguments
+        process.environment = environment
         process.standardOutput = pipe
         process.standardInput = FileHandle.nullDevice
         process.standardError = FileHandle.nullDevice

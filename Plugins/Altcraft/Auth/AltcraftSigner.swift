@@ -113,7 +113,7 @@ public struct AltcraftSigner: AltcraftTokenSource {
         } else {
             matching[Self.member(of: target.matching)] = .string(identifier)
         }
-        let now = Int64(time.now.timeIntervalSince1970)
+        let now = Int64(clamping: time.now.timeIntervalSince1970)
         let claims: JSONValue = [
             "matching": .string(JSONValue.object(matching).text), "sub": .string(identifier), "iat": .integer(now),
             "exp": .integer(now + cacheSpan.components.seconds),

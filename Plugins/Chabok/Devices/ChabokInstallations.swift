@@ -86,7 +86,7 @@ public struct ChabokInstallations: DeviceRegistrar {
             for name in ["deviceToken", "userId", "deviceType"] { body[name] = fields[name] }
             answer = try await api.call("POST", "/installations/updateDeviceToken", .object(body), accepting: [404])
         } else {
-            let path = ChabokAPI.path("installations", known.installation)
+            let path = try ChabokAPI.path("installations", known.installation)
             answer = try await api.call("PUT", path, .object(fields), accepting: [404])
         }
         return answer.status == 404 ? try await create(fields) : known.installation
@@ -134,7 +134,7 @@ public struct ChabokInstallations: DeviceRegistrar {
     /// Deletes the installation; one that is gone is no error.
     public func remove(_ device: DeviceRecord) async throws(PushError) {
         guard let known = try await records.load(device.id) else { return }
-        let path = ChabokAPI.path("installations", known.installation)
+        let path = try ChabokAPI.path("installations", known.installation)
         _ = try await api.call("DELETE", path, accepting: [404])
         try await records.save(nil, of: device.id)
     }
@@ -153,7 +153,7 @@ public struct ChabokInstallations: DeviceRegistrar {
 
     /// All installations of a user; none for a user that Chabok does not know.
     public func fetch(ofUser user: String) async throws(PushError) -> [Installation] {
-        let path = ChabokAPI.path("installations", "fetchByUserId", user)
+        let path = try ChabokAPI.path("installations", "fetchByUserId", user)
         let answer = try await api.call("GET", path, accepting: [404])
         guard answer.status != 404 else { return [] }
         guard let list = answer.json?.arrayValue else {

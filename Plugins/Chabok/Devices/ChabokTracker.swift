@@ -56,7 +56,9 @@ public struct ChabokTracker: EventReporter {
             let range = start..<min(start + Self.bulkLimit, bodies.count)
             do throws(PushError) {
                 let answer = try await post("trackBulk", .array(Array(bodies[range])))
-                result.accepted += answer.json?["n"]?.integerValue.map { Int(clamping: $0) } ?? range.count
+                // Whatever Chabok counts: no more than it was told of.
+                let counted = answer.json?["n"]?.integerValue.map { min(max(Int($0), 0), range.count) }
+                result.accepted += counted ?? range.count
             } catch {
                 result.failures.append((range, error))
             }
@@ -91,7 +93,7 @@ public struct ChabokTracker: EventReporter {
             throw PushError(.invalidRequest, "revenue is a number", reason: "bad_revenue")
         }
         body["revenue"] =
-            revenue == revenue.rounded() && abs(revenue) < 1e15 ? .integer(Int64(revenue)) : .double(revenue)
+            revenue == revenue.rounded() && abs(revenue) < 1e15 ? .integer(Int64(clamping: revenue)) : .double(revenue)
         if let currency { body["currency"] = .string(currency) }
     }
 

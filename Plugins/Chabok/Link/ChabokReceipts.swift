@@ -21,8 +21,13 @@ public struct ChabokReceipts: ReceiptReader {
     /// An empty object.
     public var acknowledgement: [UInt8] { Array("{}".utf8) }
 
-    /// The receipts of a callback; everything in it goes to the event stream as well.
-    public func receipts(in callback: ReceiptCallback) throws(ReceiptRefusal) -> [DeliveryReceipt] {
+    /// True: the secret stands in the head.
+    public func isAuthentic(head callback: ReceiptCallback) throws(ReceiptRefusal) -> Bool {
+        try check(callback)
+        return true
+    }
+
+    private func check(_ callback: ReceiptCallback) throws(ReceiptRefusal) {
         let bearer = callback.header("authorization").flatMap {
             $0.hasPrefix("Bearer ") ? String($0.dropFirst(7)) : nil
         }
@@ -32,6 +37,11 @@ public struct ChabokReceipts: ReceiptReader {
         guard Self.isEqual(Array(given.utf8), Array(secret.reveal().utf8)) else {
             throw .notAuthentic("the secret is wrong")
         }
+    }
+
+    /// The receipts of a callback; everything in it goes to the event stream as well.
+    public func receipts(in callback: ReceiptCallback) throws(ReceiptRefusal) -> [DeliveryReceipt] {
+        try check(callback)
         guard let body = try? JSONValue(parsing: callback.body) else { throw .malformed("the body is not JSON") }
         let elements = body.arrayValue ?? [body]
         guard elements.count <= Self.limit else { throw .malformed("more than \(Self.limit) reports in one callback") }
@@ -101,7 +111,7 @@ enum ChabokTime {
         switch value {
         case .integer(let milliseconds)?: Date(millisecondsSince1970: milliseconds)
         case .double(let milliseconds)? where abs(milliseconds) < 1e15:
-            Date(millisecondsSince1970: Int64(milliseconds))
+            Date(millisecondsSince1970: Int64(clamping: milliseconds))
         case .string(let text)?: RFC3339.parse(text) ?? Int64(text).map { Date(millisecondsSince1970: $0) }
         default: nil
         }

@@ -72,7 +72,7 @@ public struct ChabokMessages: MessageTracker {
         var message = ChabokMessage(
             notification,
             language: nil,
-            remaining: notification.timeToLive.map { Int64($0.inSeconds.rounded(.up)) },
+            remaining: notification.timeToLive.map { Int64(clamping: $0.inSeconds.rounded(.up)) },
             mechanism: mechanism,
             options: options
         )
@@ -189,7 +189,10 @@ public struct ChabokMessages: MessageTracker {
         }
     }
 
-    /// The devices that lost the app in a span of time, all pages of the report.
+    /// The most rows of a report that are read: pages that never end must not fill the memory.
+    static let mostUninstalls = 100_000
+
+    /// The devices that lost the app in a span of time, all pages of the report; at most 100,000.
     ///
     /// - Parameters:
     ///   - from: The start.
@@ -197,7 +200,7 @@ public struct ChabokMessages: MessageTracker {
     ///   - churnOnly: Only users without another active device.
     ///   - page: How many come with each call.
     /// - Returns: The devices, in the report's order.
-    /// - Throws: When a page could not be had.
+    /// - Throws: When a page could not be had, or there are too many.
     public func uninstalls(
         from: Date,
         to: Date,
@@ -225,6 +228,10 @@ public struct ChabokMessages: MessageTracker {
                 }
             }
             offset += rows.count
+            guard offset <= Self.mostUninstalls else {
+                let detail = "The report has more than \(Self.mostUninstalls) rows: ask for a shorter span"
+                throw PushError(.badAnswer, detail, reason: "report_too_large")
+            }
             // A page without rows ends it as well, whatever the count says.
             if rows.isEmpty || offset >= Int(clamping: count) { return found }
         }

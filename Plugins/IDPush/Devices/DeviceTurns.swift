@@ -34,7 +34,7 @@ actor DeviceTurns {
             let left = last.addingTimeInterval(spacing.inSeconds).timeIntervalSince(time.steady)
             if left > 0 {
                 do {
-                    try await time.sleep(for: .seconds(min(left, spacing.inSeconds)))
+                    try await time.sleep(for: .seconds(clamping: min(left, spacing.inSeconds)))
                 } catch {
                     throw PushError(.unavailable, "the caller was cancelled", reason: "cancelled")
                 }
@@ -104,7 +104,7 @@ actor RequestBudget {
                 if granted > 0 { return }
                 ready = retryAt
             }
-            let wait = Duration.seconds(max(ready.timeIntervalSince(now), 0.001))
+            let wait = Duration.seconds(clamping: max(ready.timeIntervalSince(now), 0.001))
             guard ready <= end, waiting < Self.longestLine else {
                 throw PushError(.rateLimited, "the platform's quota is used up", reason: "quota", retryAfter: wait)
             }
@@ -151,7 +151,7 @@ actor MessageShare {
         }
         guard total + count <= limit else {
             guard let first = sent.first else { return Self.window }  // One send alone is more than the limit.
-            return .seconds(first.at.addingTimeInterval(Self.window.inSeconds).timeIntervalSince(now))
+            return .seconds(clamping: first.at.addingTimeInterval(Self.window.inSeconds).timeIntervalSince(now))
         }
         total += count
         sent.append((now, count))

@@ -45,8 +45,9 @@ public struct IDPushRequest: Sendable, Hashable {
             values["notification_types"] = "1"
             values["test_type"] = facts.isTestBuild ? "1" : "2"
         } else {
-            guard let playerID else { throw .missingPlayerID }
-            path = Self.editRoute + FormEncoding.encode(playerID)
+            // An id that servers take for a step of the path is none.
+            guard let playerID, let step = try? FormEncoding.path([playerID]) else { throw .missingPlayerID }
+            path = Self.editRoute + step.dropFirst()
             values["player_id"] = playerID
         }
         switch action {
@@ -73,7 +74,7 @@ public struct IDPushRequest: Sendable, Hashable {
         case .null: ""
         case .bool(let flag): flag ? "1" : "0"
         case .string(let text): text
-        case .double(let number) where number == number.rounded() && abs(number) < 1e15: String(Int64(number))
+        case .double(let number) where number == number.rounded() && abs(number) < 1e15: String(Int64(clamping: number))
         case .integer, .double, .array, .object: value.text
         }
     }

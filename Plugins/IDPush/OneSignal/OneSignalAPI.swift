@@ -76,9 +76,7 @@ final class OneSignalAPI: Sendable {
     }
 
     /// A path of segments, each percent-encoded: user ids hold `@`, `/` and spaces in real life.
-    static func path(_ segments: String...) -> String {
-        "/" + segments.map { FormEncoding.encode($0) }.joined(separator: "/")
-    }
+    static func path(_ segments: String...) throws(PushError) -> String { try FormEncoding.path(segments) }
 
     func shutdown(grace: Duration) async {
         await pool.shutdown(grace: grace)

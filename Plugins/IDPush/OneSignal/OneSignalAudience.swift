@@ -134,7 +134,7 @@ public enum OneSignalFilter: Sendable, Hashable {
     }
 
     private static func text(_ number: Double) -> String {
-        number == number.rounded() && abs(number) < 1e15 ? String(Int64(number)) : String(number)
+        number == number.rounded() && abs(number) < 1e15 ? String(Int64(clamping: number)) : String(number)
     }
 
     /// The filters of the gateway's tags: `key:value`, or `key` for a tag that is there at all.

@@ -102,7 +102,7 @@ public final class OneSignalBackend: PushBackend {
         }
         var remaining: Int64? = notification.timeToLive?.components.seconds
         if case .at(let end)? = request.expiration {
-            remaining = end - Int64(api.time.now.timeIntervalSince1970)
+            remaining = end.subtracting(clamping: Int64(clamping: api.time.now.timeIntervalSince1970))
             guard let left = remaining, left > 0 else {
                 let refusal = Refusal(
                     .message,

@@ -8,6 +8,8 @@ struct OneSignalBody {
     static let longestTimeToLive: Int64 = 2_419_200
 
     private(set) var members = JSONObject()
+    /// How many language tags were read for it.
+    private(set) var tagsRead = 0
 
     /// Makes the members.
     ///
@@ -51,17 +53,20 @@ struct OneSignalBody {
     var estimatedSize: Int { JSONValue.object(members).bytes.count }
 
     private mutating func addTexts(_ notification: PushNotification) {
-        let texts = [notification.body, notification.title, notification.subtitle]
-        let languages = Set(texts.compactMap(\.self).flatMap(Self.languages)).union(["en"]).sorted()
-        func map(_ text: LocalizedText) -> JSONValue {
+        let texts = [notification.body, notification.title, notification.subtitle].map { text in
+            text.map { OneSignalText($0, &tagsRead) }
+        }
+        let languages = texts.reduce(into: Set(["en"])) { $0.formUnion($1?.byCode.keys.map(\.self) ?? []) }.sorted()
+        func map(_ text: OneSignalText) -> JSONValue {
             var object = JSONObject()
-            for language in languages { object[language] = .string(Self.text(text, language)) }
+            for language in languages { object[language] = .string(text.byCode[language] ?? text.fallback) }
             return .object(object)
         }
+        let (body, title, subtitle) = (texts[0], texts[1], texts[2])
         // A title alone: OneSignal shows nothing without contents.
-        if let body = notification.body ?? notification.title { members["contents"] = map(body) }
-        if notification.body != nil, let title = notification.title { members["headings"] = map(title) }
-        if let subtitle = notification.subtitle { members["subtitle"] = map(subtitle) }
+        if let contents = body ?? title { members["contents"] = map(contents) }
+        if body != nil, let title { members["headings"] = map(title) }
+        if let subtitle { members["subtitle"] = map(subtitle) }
     }
 
     private mutating func addLooks(_ notification: PushNotification) {
@@ -94,11 +99,29 @@ struct OneSignalBody {
         if let category = notification.category { members["ios_category"] = .string(category) }
     }
 
-    // MARK: Languages
+    /// At most 64 characters: a longer id becomes its hash.
+    static func collapseID(_ id: String) -> String {
+        guard id.count > 64 else { return id }
+        return SHA256.hash(data: Array(id.utf8)).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+    }
+}
 
-    /// OneSignal's codes of a text's languages.
-    private static func languages(_ text: LocalizedText) -> [String] {
-        if case .localized(_, let languages) = text { languages.keys.map(code) } else { [] }
+/// A text in OneSignal's languages: read once for each language that it has, however many the other texts have.
+struct OneSignalText {
+    /// The text in each language, by OneSignal's code: of tags that share a code the one spelled like it, else the first.
+    private(set) var byCode: [String: String] = [:]
+    /// The text in every other language.
+    let fallback: String
+
+    /// Reads a text, and counts its language tags.
+    init(_ text: LocalizedText, _ tagsRead: inout Int) {
+        fallback = text.resolved(for: nil)
+        guard case .localized(_, let languages) = text else { return }
+        tagsRead += languages.count
+        for (tag, text) in languages.sorted(by: { $0.key < $1.key }) {
+            let code = Self.code(tag)
+            if tag == code || byCode[code] == nil { byCode[code] = text }
+        }
     }
 
     /// OneSignal's code of a language tag: two letters, but Chinese by its script.
@@ -107,18 +130,5 @@ struct OneSignalBody {
         guard parts.first == "zh" else { return String(parts.first ?? "en") }
         let isTraditional = parts.contains { ["hant", "tw", "hk", "mo"].contains($0) }
         return isTraditional ? "zh-Hant" : "zh-Hans"
-    }
-
-    /// The text in a language; the default where there is none.
-    private static func text(_ text: LocalizedText, _ code: String) -> String {
-        guard case .localized(let fallback, let languages) = text else { return text.resolved(for: nil) }
-        if let exact = languages[code] { return exact }
-        return languages.sorted { $0.key < $1.key }.first { Self.code($0.key) == code }?.value ?? fallback
-    }
-
-    /// At most 64 characters: a longer id becomes its hash.
-    static func collapseID(_ id: String) -> String {
-        guard id.count > 64 else { return id }
-        return SHA256.hash(data: Array(id.utf8)).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
     }
 }

@@ -64,7 +64,7 @@ struct OneSignalChunk: Sendable, Hashable {
         var bytes = Array(hash.finalize().prefix(16))
         bytes[6] = bytes[6] & 0x0F | 0x50
         bytes[8] = bytes[8] & 0x3F | 0x80
-        let half = { (part: ArraySlice<UInt8>) in part.reduce(UInt64(0)) { $0 << 8 | UInt64($1) } }
+        let half = { (part: ArraySlice<UInt8>) in part.reduce(UInt64(0)) { $0 << 8 | UInt64(truncatingIfNeeded: $1) } }
         return MessageID(high: half(bytes[0..<8]), low: half(bytes[8..<16])).description
     }
 }
@@ -269,7 +269,7 @@ extension OneSignalChunk {
 extension MessageID {
     fileprivate init(_ uuid: UUID) {
         let bytes = withUnsafeBytes(of: uuid.uuid) { Array($0) }
-        let half = { (part: ArraySlice<UInt8>) in part.reduce(UInt64(0)) { $0 << 8 | UInt64($1) } }
+        let half = { (part: ArraySlice<UInt8>) in part.reduce(UInt64(0)) { $0 << 8 | UInt64(truncatingIfNeeded: $1) } }
         self.init(high: half(bytes[0..<8]), low: half(bytes[8..<16]))
     }
 }

@@ -47,8 +47,8 @@ public struct OneSignalDirectory: Sendable {
 
     let api: OneSignalAPI
 
-    private func path(_ rest: String...) -> String {
-        "/apps/\(FormEncoding.encode(api.options.appID))/" + rest.map { FormEncoding.encode($0) }.joined(separator: "/")
+    private func path(_ rest: String...) throws(PushError) -> String {
+        try FormEncoding.path(["apps", api.options.appID] + rest)
     }
 
     /// Reads a user; nil when there is none.
@@ -67,13 +67,13 @@ public struct OneSignalDirectory: Sendable {
     public func name(ownerOf subscription: String, _ aliases: [Alias]) async throws(PushError) {
         var identity = JSONObject()
         for alias in aliases { identity[alias.label] = .string(alias.id) }
-        let path = path("subscriptions", subscription, "user", "identity")
+        let path = try path("subscriptions", subscription, "user", "identity")
         _ = try await api.call("PATCH", path, ["identity": .object(identity)], quota: .writes)
     }
 
     /// The names of a subscription's user; nil when there is no such subscription.
     public func aliases(ownerOf subscription: String) async throws(PushError) -> [String: String]? {
-        let path = path("subscriptions", subscription, "user", "identity")
+        let path = try path("subscriptions", subscription, "user", "identity")
         let answer = try await api.call("GET", path, quota: .views) { $0.status == 404 }
         return answer.status == 404 ? nil : User.texts(answer.body?["identity"])
     }
@@ -82,7 +82,7 @@ public struct OneSignalDirectory: Sendable {
     public func move(_ subscription: String, to owner: Alias) async throws(PushError) {
         var identity = JSONObject()
         identity[owner.label] = .string(owner.id)
-        let path = path("subscriptions", subscription, "owner")
+        let path = try path("subscriptions", subscription, "owner")
         _ = try await api.call("PATCH", path, ["identity": .object(identity)], quota: .writes)
     }
 

@@ -123,7 +123,7 @@ public struct OneSignalMessages: MessageCanceller, MessageTracker {
 
     /// Looks at a message; nil when OneSignal does not know it, or no more after its 30 days.
     public func report(of platformID: String) async throws(PushError) -> Report? {
-        let path = OneSignalAPI.path("notifications", platformID) + "?app_id=\(api.options.appID)"
+        let path = try OneSignalAPI.path("notifications", platformID) + "?app_id=\(api.options.appID)"
         let answer = try await api.call("GET", path, quota: .views) { Self.isUnknown($0) }
         guard !Self.isUnknown(answer) else { return nil }
         guard let body = answer.body, let report = Report(body, now: api.time.now) else {
@@ -159,7 +159,7 @@ public struct OneSignalMessages: MessageCanceller, MessageTracker {
     ///
     /// Repeating it is harmless.
     public func cancel(platformID: String) async throws(PushError) -> Bool {
-        let path = OneSignalAPI.path("notifications", platformID) + "?app_id=\(api.options.appID)"
+        let path = try OneSignalAPI.path("notifications", platformID) + "?app_id=\(api.options.appID)"
         let answer = try await api.call("DELETE", path, quota: .messages) { $0.status == 400 || $0.status == 404 }
         if answer.status == 404 || answer.says("Notification not found") {
             throw PushError(.invalidRequest, "OneSignal does not know the message", reason: "not_found")

@@ -113,7 +113,7 @@ struct OneSignalPlayers: OneSignalDevices {
     func remove(_ device: DeviceRecord) async throws(PushError) {
         try await turns.run(device.id) { () async throws(PushError) in
             guard let record = try await players.load(device: device.id) else { return }
-            let path = OneSignalAPI.path("players", record.platformID) + "?app_id=\(app)"
+            let path = try OneSignalAPI.path("players", record.platformID) + "?app_id=\(app)"
             _ = try await api.call("DELETE", path, quota: .writes) { $0.isUnknownDevice }
             try await players.remove(device: device.id)
         }
@@ -135,7 +135,7 @@ struct OneSignalPlayers: OneSignalDevices {
     /// What OneSignal says of the player.
     func status(of device: DeviceRecord) async throws(PushError) -> SubscriptionStatus? {
         guard let record = try await players.load(device: device.id) else { return nil }
-        let path = OneSignalAPI.path("players", record.platformID) + "?app_id=\(app)"
+        let path = try OneSignalAPI.path("players", record.platformID) + "?app_id=\(app)"
         let answer = try await api.call("GET", path, quota: .views) { $0.isUnknownDevice }
         guard !answer.isUnknownDevice else { return nil }
         guard let body = answer.body else {

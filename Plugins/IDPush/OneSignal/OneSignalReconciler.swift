@@ -55,7 +55,7 @@ actor OneSignalReconciler {
         while !Task.isCancelled, let next = entries.map(\.due).min() {
             let wait = next.timeIntervalSince(time.steady)
             if wait > 0 {
-                do { try await time.sleep(for: .seconds(wait)) } catch { break }
+                do { try await time.sleep(for: .seconds(clamping: wait)) } catch { break }
             }
             await look()
         }

@@ -83,7 +83,7 @@ struct OneSignalUsers: OneSignalDevices {
 
     /// Makes or changes a user; one request a second for each, whichever of the devices asks.
     private func post(_ request: JSONObject, for user: String?) async throws(PushError) -> OneSignalAnswer {
-        let path = OneSignalAPI.path("apps", app, "users")
+        let path = try OneSignalAPI.path("apps", app, "users")
         guard let user else { return try await api.call("POST", path, .object(request), quota: .writes) }
         return try await turns.run("user:\(user)") { () async throws(PushError) in
             try await api.call("POST", path, .object(request), quota: .writes)
@@ -123,7 +123,7 @@ struct OneSignalUsers: OneSignalDevices {
 
     /// Reads a user; nil when there is none.
     private func user(_ alias: (label: String, id: String)) async throws(PushError) -> OneSignalAnswer? {
-        let path = OneSignalAPI.path("apps", app, "users", "by", alias.label, alias.id)
+        let path = try OneSignalAPI.path("apps", app, "users", "by", alias.label, alias.id)
         let answer = try await api.call("GET", path, quota: .views) { $0.status == 404 }
         guard answer.status != 404 else { return nil }
         guard answer.body != nil else {
@@ -136,7 +136,7 @@ struct OneSignalUsers: OneSignalDevices {
     func remove(_ device: DeviceRecord) async throws(PushError) {
         try await turns.run(device.id) { () async throws(PushError) in
             guard let record = try await players.load(device: device.id) else { return }
-            let path = OneSignalAPI.path("apps", app, "subscriptions", record.platformID)
+            let path = try OneSignalAPI.path("apps", app, "subscriptions", record.platformID)
             _ = try await api.call("DELETE", path, quota: .writes) { $0.status == 404 }
             try await players.remove(device: device.id)
         }
@@ -152,7 +152,7 @@ struct OneSignalUsers: OneSignalDevices {
                 var subscription = (try? DeviceFields(device)).map { self.subscription($0) } ?? JSONObject()
                 subscription["enabled"] = .bool(isOn)
                 subscription["notification_types"] = isOn ? 1 : -31
-                let path = OneSignalAPI.path("apps", app, "subscriptions", record.platformID)
+                let path = try OneSignalAPI.path("apps", app, "subscriptions", record.platformID)
                 func patch() async throws(PushError) -> OneSignalAnswer {
                     try await api.call("PATCH", path, ["subscription": .object(subscription)], quota: .writes) {
                         $0.isUnknownDevice || $0.hasCode("subscription-9")
@@ -247,7 +247,7 @@ struct OneSignalUsers: OneSignalDevices {
     }
 
     private func patch(_ tags: JSONObject, _ alias: (String, String)) async throws(PushError) -> OneSignalAnswer {
-        let path = OneSignalAPI.path("apps", app, "users", "by", alias.0, alias.1)
+        let path = try OneSignalAPI.path("apps", app, "users", "by", alias.0, alias.1)
         return try await turns.run("user:\(alias.1)") { () async throws(PushError) in
             let body: JSONValue = ["properties": ["tags": .object(tags)]]
             return try await api.call("PATCH", path, body, quota: .writes) { $0.status == 404 }

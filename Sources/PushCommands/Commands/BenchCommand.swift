@@ -154,7 +154,8 @@ struct BenchCommand: AsyncParsableCommand {
         }
         return (answer.json["backends"]?.arrayValue ?? [])
             .reduce(0) {
-                $0 + ($1["lane"]?["waiting"]?.integerValue ?? 0) + ($1["lane"]?["claimed"]?.integerValue ?? 0)
+                $0.adding(clamping: $1["lane"]?["waiting"]?.integerValue ?? 0)
+                    .adding(clamping: $1["lane"]?["claimed"]?.integerValue ?? 0)
             }
     }
 
@@ -162,7 +163,7 @@ struct BenchCommand: AsyncParsableCommand {
         let sorted = result.latencies.sorted()
         func percentile(_ share: Double) -> Double {
             guard !sorted.isEmpty else { return 0 }
-            return sorted[min(sorted.count - 1, Int(Double(sorted.count) * share))].inSeconds * 1000
+            return sorted[min(sorted.count - 1, Int(clamping: Double(sorted.count) * share))].inSeconds * 1000
         }
         let accepted = Double(result.accepted)
         let rates = (accepted / result.accepting.inSeconds, accepted / result.delivering.inSeconds)
@@ -180,9 +181,13 @@ struct BenchCommand: AsyncParsableCommand {
         func text(_ number: Double) -> String { String(format: "%.1f", number) }
         Shell.print("\(place), \(ProcessInfo.processInfo.processorCount) processors, durable before each answer")
         Shell.print("accepted   \(result.accepted), refused \(result.refused)")
-        Shell.print("accepting  \(Int(rates.0)) messages/s, \(batch) a request, \(concurrency) requests at a time")
+        Shell.print(
+            "accepting  \(Int(clamping: rates.0)) messages/s, \(batch) a request, \(concurrency) requests at a time"
+        )
         Shell.print("a request  p50 \(text(percentile(0.5))) ms, p99 \(text(percentile(0.99))) ms")
-        Shell.print("delivering \(Int(rates.1)) messages/s from the first post to the last answer of the platform")
+        Shell.print(
+            "delivering \(Int(clamping: rates.1)) messages/s from the first post to the last answer of the platform"
+        )
     }
 
     private static var isDebug: Bool {

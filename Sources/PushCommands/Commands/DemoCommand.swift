@@ -120,7 +120,7 @@ struct DemoCommand: AsyncParsableCommand {
         _ client: GatewayClient,
         _ sandbox: Sandbox
     ) async throws -> [DemoTeller.Ending] {
-        let teller = DemoTeller(client: client, deadline: .now + .milliseconds(Int64(timeout * 1000)))
+        let teller = DemoTeller(client: client, deadline: .now + .milliseconds(clamping: timeout * 1000))
         for story in stories { sandbox.apns.add(story.faults) }
         var endings: [DemoTeller.Ending] = []
         for part in [stories.filter { !$0.isDisruptive }, stories.filter(\.isDisruptive)] {

@@ -45,7 +45,7 @@ struct DoctorCommand: AsyncParsableCommand {
             )
             findings += HostChecks.run(loaded.configuration).map { ("host", $0) }
             findings += FileChecks(path: file.path, loaded: loaded, backups: backups).run().map { ("files", $0) }
-            findings += await BackendChecks.run(loaded.backends, within: .milliseconds(Int64(timeout * 1000)))
+            findings += await BackendChecks.run(loaded.backends, within: .milliseconds(clamping: timeout * 1000))
         } catch let error as ConfigurationError {
             findings += error.issues.map {
                 let place = $0.origin.file.isEmpty ? "" : "\($0.origin): "
@@ -108,7 +108,14 @@ enum BackendChecks {
             group.cancelAll()
             guard let first else {
                 let fix = "Check the network between here and the platform, and base_url and proxy."
-                return [Diagnosis("reachability", .failure, "no result within \(Int(limit.inSeconds)) s", fix: fix)]
+                return [
+                    Diagnosis(
+                        "reachability",
+                        .failure,
+                        "no result within \(Int(clamping: limit.inSeconds)) s",
+                        fix: fix
+                    )
+                ]
             }
             return first.isEmpty ? [Diagnosis("checks", .ok, "the backend has nothing to check")] : first
         }

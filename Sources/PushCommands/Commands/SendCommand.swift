@@ -83,7 +83,7 @@ struct SendCommand: AsyncParsableCommand {
         if let client = try gateway.client() {
             try await client.checkReachable()
             let patience = wait ?? (input == nil ? 10 : 0)
-            return GatewayOutlet(client, patience: .milliseconds(Int64(patience * 1000)))
+            return GatewayOutlet(client, patience: .milliseconds(clamping: patience * 1000))
         }
         var quiet = GatewayConfiguration.Log()
         quiet.level = "warning"

@@ -92,9 +92,10 @@ struct DevicesImportCommand: AsyncParsableCommand {
             Shell.complain("up to line \((lines.first ?? 1) - 1) everything is imported")
             throw failure
         }
-        tally.created += Int(answer.json["created"]?.integerValue ?? 0)
-        tally.replaced += Int(answer.json["replaced"]?.integerValue ?? 0)
-        tally.refused += Int(answer.json["refused"]?.integerValue ?? 0)
+        func count(_ name: String) -> Int { Int(answer.json[name]?.integerValue ?? 0) }
+        tally.created = tally.created.adding(clamping: count("created"))
+        tally.replaced = tally.replaced.adding(clamping: count("replaced"))
+        tally.refused = tally.refused.adding(clamping: count("refused"))
         for (line, item) in zip(lines, answer.json["devices"]?.arrayValue ?? []) {
             guard let problem = item["problem"] else { continue }
             let answer = GatewayClient.Answer(status: 422, json: problem)

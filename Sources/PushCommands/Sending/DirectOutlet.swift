@@ -102,7 +102,7 @@ struct DirectOutlet: Outlet {
 
     private static func request(_ notification: PushNotification, _ group: [Pending]) -> PushRequest {
         let expiration = notification.timeToLive.map { span -> PushRequest.Expiration in
-            span > .zero ? .at(Int64(Date().timeIntervalSince1970 + span.inSeconds)) : .immediately
+            span > .zero ? .at(Int64(clamping: Date().timeIntervalSince1970 + span.inSeconds)) : .immediately
         }
         return PushRequest(
             notification,

@@ -148,7 +148,7 @@ struct GatewayOutlet: Outlet {
             verdict: .accepted,
             backend: delivery["backend"]?.stringValue,
             id: delivery["platform_id"]?.stringValue ?? id,
-            status: last?["status"]?.integerValue.map(Int.init),
+            status: last?["status"]?.integerValue.map { Int($0) },
             reason: last?["reason"]?.stringValue,
             detail: last?["detail"]?.stringValue
         )

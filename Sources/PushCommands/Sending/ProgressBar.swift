@@ -1,4 +1,5 @@
 import Foundation
+import PushCore
 
 /// A bar on a terminal's stderr with rate and remaining time; silent anywhere else.
 struct ProgressBar {
@@ -20,11 +21,11 @@ struct ProgressBar {
     static func line(done: Int, fraction: Double?, after elapsed: Duration) -> String {
         let seconds = Double(elapsed.components.seconds) + Double(elapsed.components.attoseconds) / 1e18
         let rate = seconds > 0 ? Double(done) / seconds : 0
-        guard let fraction else { return "\(done) done, \(Int(rate))/s" }
-        let filled = Int(min(max(fraction, 0), 1) * 24)
+        guard let fraction else { return "\(done) done, \(Int(clamping: rate))/s" }
+        let filled = Int(clamping: min(max(fraction, 0), 1) * 24)
         let bar = String(repeating: "#", count: filled) + String(repeating: "-", count: 24 - filled)
         let left = fraction > 0.001 ? seconds / fraction - seconds : nil
-        let eta = left.map { ", \(Int($0.rounded(.up))) s left" } ?? ""
-        return "[\(bar)] \(Int(fraction * 100)) %  \(done) done, \(Int(rate))/s\(eta)"
+        let eta = left.map { ", \(Int(clamping: $0.rounded(.up))) s left" } ?? ""
+        return "[\(bar)] \(Int(clamping: fraction * 100)) %  \(done) done, \(Int(clamping: rate))/s\(eta)"
     }
 }

@@ -50,7 +50,7 @@ struct ConfigurationFile {
             let part = target + ".new-\(getpid())"
             defer { unlink(part) }
             try SecretFile.write(text, to: part)
-            guard chmod(part, mode_t(mode)) == 0, rename(part, target) == 0 else {
+            guard chmod(part, mode_t(truncatingIfNeeded: mode)) == 0, rename(part, target) == 0 else {
                 throw CommandFailure("cannot replace \(path): \(String(cString: strerror(errno)))")
             }
         } catch let failure as CommandFailure {

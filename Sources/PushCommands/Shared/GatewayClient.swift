@@ -12,6 +12,9 @@ struct GatewayAddress: ParsableArguments {
     @Option(help: "A file with the API key. Default: $CHAPAR_KEY.", completion: .file())
     var keyFile: String?
 
+    @Flag(help: "Send the API key without encryption to a gateway that is not on this machine.")
+    var allowPlainHTTP = false
+
     @Option(help: "Certificates to trust beside the system's, PEM.", completion: .file())
     var caFile: String?
 
@@ -33,11 +36,15 @@ struct GatewayAddress: ParsableArguments {
             }
             return String(decoding: data, as: UTF8.self)
         }
-        return try GatewayClient(
-            endpoint,
-            key: try keyFile.map { try SecretFile.read($0) } ?? environment,
-            trust: trust
-        )
+        let key = try keyFile.map { try SecretFile.read($0) } ?? environment
+        guard key == nil || endpoint.scheme == .https || endpoint.isLoopback || allowPlainHTTP else {
+            throw CommandFailure(
+                "\(url) is not encrypted: everybody on the way could read the API key. Write https://, or --allow-plain-http "
+                    + "where the way is safe",
+                .usage
+            )
+        }
+        return try GatewayClient(endpoint, key: key, trust: trust)
     }
 }
 
@@ -169,7 +176,7 @@ struct GatewayClient: Sendable {
         Answer(
             status: answer.status,
             json: (try? JSONValue(parsing: answer.body)) ?? .null,
-            retryAfter: answer.header("retry-after").flatMap { Int64($0) }.map { .seconds($0) }
+            retryAfter: answer.header("retry-after").flatMap { Int64($0) }.map { .seconds(clamping: $0) }
         )
     }
 }

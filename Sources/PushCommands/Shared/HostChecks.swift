@@ -84,7 +84,7 @@ enum HostChecks {
         let socket = Glibc.socket(address.pointee.ai_family, address.pointee.ai_socktype, 0)
         defer { close(socket) }
         var on: Int32 = 1
-        setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, socklen_t(MemoryLayout<Int32>.size))
+        setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, socklen_t(truncatingIfNeeded: MemoryLayout<Int32>.size))
         guard bind(socket, address.pointee.ai_addr, address.pointee.ai_addrlen) == 0 else {
             let reason = String(cString: strerror(errno))
             return Diagnosis(

@@ -31,7 +31,7 @@ struct LogOutput: LogHandler {
     private let label: String
     private let settings: Settings
 
-    private init(label: String, settings: Settings) {
+    init(label: String, settings: Settings) {
         self.label = label
         self.settings = settings
     }
@@ -46,12 +46,17 @@ struct LogOutput: LogHandler {
         set { metadata[key] = newValue }
     }
 
-    func log(event: LogEvent) {
+    func log(event: LogEvent) { Shell.complain(line(event)) }
+
+    /// The line of an event, which is one line whatever others have put into it.
+    func line(_ event: LogEvent) -> String {
         let all = metadata.merging(event.metadata ?? [:]) { $1 }.sorted { $0.key < $1.key }
-        switch settings.format {
-        case .json: Shell.complain(json(event, all))
-        case .text: Shell.complain(text(event, all))
-        }
+        let line =
+            switch settings.format {
+            case .json: json(event, all)
+            case .text: text(event, all)
+            }
+        return line.withoutInvisibleControls
     }
 
     private func json(_ event: LogEvent, _ metadata: [(key: String, value: Logger.MetadataValue)]) -> String {

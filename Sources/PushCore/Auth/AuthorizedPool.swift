@@ -70,7 +70,7 @@ public struct AuthorizedPool: HTTPPool {
             }
         case .giveUp(let sentence): fail(again, .credentials, sentence, report)
         case .wait(let pause):
-            let seconds = Int64(pause.inSeconds.rounded(.up))
+            let seconds = Int64(clamping: pause.inSeconds.rounded(.up))
             fail(again, .connect, "no new credential for now; again in \(seconds) s", report)
         }
     }

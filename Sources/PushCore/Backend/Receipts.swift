@@ -91,9 +91,20 @@ public enum ReceiptRefusal: Error, Sendable, Hashable {
 /// The gateway hands it what arrives at `POST /v1/backends/{name}/receipts`, without any key of its own: the platform's
 /// signature is the credential. Repeats are possible, and are harmless.
 public protocol ReceiptReader: Sendable {
+    /// Whether the head alone shows that a callback is the platform's.
+    ///
+    /// Asked before the body is read, so that strangers cost nothing; the callback has no body yet. False, which is the default,
+    /// leaves it to ``receipts(in:)``. Throws when the head shows that the callback is not the platform's.
+    func isAuthentic(head callback: ReceiptCallback) throws(ReceiptRefusal) -> Bool
+
     /// The receipts of a callback, or why it is not believed. It must not wait for anything.
     func receipts(in callback: ReceiptCallback) throws(ReceiptRefusal) -> [DeliveryReceipt]
 
     /// The body that the platform wants to read in the answer, as JSON.
     var acknowledgement: [UInt8] { get }
+}
+
+extension ReceiptReader {
+    /// False: it takes the body to tell.
+    public func isAuthentic(head callback: ReceiptCallback) throws(ReceiptRefusal) -> Bool { false }
 }

@@ -196,7 +196,7 @@ struct RecentCounts: Sendable {
 
     /// Empties the slices that have become old; gives the newest one's place.
     private mutating func turn(to now: Date) -> Int {
-        let slice = max(newest, Int64(now.timeIntervalSince1970 / span))
+        let slice = max(newest, Int64(clamping: now.timeIntervalSince1970 / span))
         let passed = min(slice - newest, Int64(Self.slices))
         for step in 0..<passed {
             let place = Int((slice - step) % Int64(Self.slices))

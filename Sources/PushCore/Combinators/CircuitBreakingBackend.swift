@@ -60,7 +60,7 @@ public struct CircuitBreakingBackend: BackendWrapper {
                     .platform,
                     reason: OwnReason.breakerOpen,
                     detail: "not sent, since the backend fails (\(reason))",
-                    advice: .retry(after: .milliseconds(Int64((span * 1000).rounded(.up))))
+                    advice: .retry(after: .milliseconds(clamping: (span * 1000).rounded(.up)))
                 )
                 report(rest.map { $0.report(.refused(refusal)) })
                 rest = []

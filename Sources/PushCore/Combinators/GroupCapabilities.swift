@@ -215,6 +215,23 @@ struct GroupReceipts: ReceiptReader {
     /// The first member's, since the callback does not say which platform it answers.
     var acknowledgement: [UInt8] { first.acknowledgement }
 
+    func isAuthentic(head callback: ReceiptCallback) throws(ReceiptRefusal) -> Bool {
+        var needsBody = false
+        for reader in others {
+            switch try? reader.isAuthentic(head: callback) {
+            case true?: return true
+            case false?: needsBody = true
+            case nil: break
+            }
+        }
+        do throws(ReceiptRefusal) {
+            return try first.isAuthentic(head: callback)
+        } catch {
+            if needsBody { return false }
+            throw error
+        }
+    }
+
     func receipts(in callback: ReceiptCallback) throws(ReceiptRefusal) -> [DeliveryReceipt] {
         for reader in others {
             if let receipts = try? reader.receipts(in: callback) { return receipts }

@@ -77,7 +77,7 @@ final class Permits: Sendable {
         if granted > 0 { return granted }
         return await withTaskGroup(of: Void.self) { tasks in
             tasks.addTask {
-                try? await time.sleep(for: .seconds(max(0, end.timeIntervalSince(time.steady))))
+                try? await time.sleep(for: .seconds(clamping: max(0, end.timeIntervalSince(time.steady))))
                 self.giveUp(id)
             }
             let granted = await withTaskCancellationHandler {

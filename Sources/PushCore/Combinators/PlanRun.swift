@@ -127,7 +127,7 @@ final class PlanRun: Sendable {
     /// Wakes the loop then.
     func sleep(until time: Date) async {
         let span = max(0.001, time.timeIntervalSince(plan.time.steady))
-        try? await plan.time.sleep(for: .seconds(span))  // Cancelled when nobody waits any more.
+        try? await plan.time.sleep(for: .seconds(clamping: span))  // Cancelled when nobody waits any more.
         state.withLock { state in
             if state.timer == time { state.timer = nil }
         }

@@ -78,7 +78,7 @@ public struct RateLimitedBackend: BackendWrapper {
                         continue
                     }
                     let span = Duration.milliseconds(
-                        Int64(max(1, (retryAt.timeIntervalSince(now) * 1000).rounded(.up)))
+                        Int64(clamping: max(1, (retryAt.timeIntervalSince(now) * 1000).rounded(.up)))
                     )
                     if retryAt <= end, (try? await time.sleep(for: span)) != nil { continue }
                     core.waiting.withLock { $0 -= rest.count }

@@ -85,7 +85,7 @@ public struct TokenBucket: Sendable {
         let free = tokens - (isUrgent ? 0 : reserve)
         let missing = free < 1 ? 1 - free : 1 - free.truncatingRemainder(dividingBy: 1)
         // Sums of fractions fall short of a whole by a hair.
-        return (max(0, Int((free + 1e-9).rounded(.down))), now.addingTimeInterval(missing / rate))
+        return (max(0, Int(clamping: (free + 1e-9).rounded(.down))), now.addingTimeInterval(missing / rate))
     }
 
     /// Gives back what was taken and not used.

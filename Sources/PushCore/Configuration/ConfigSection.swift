@@ -126,7 +126,7 @@ public final class ConfigSection {
             return fallback
         }
         report.note(join(key), text, origin)
-        return .milliseconds(Int64(number * 1000))
+        return .milliseconds(clamping: number * 1000)
     }
 
     /// A span in seconds, fractions allowed, nil when the key is absent.
@@ -135,7 +135,7 @@ public final class ConfigSection {
             known.insert(key)
             return nil
         }
-        return seconds(key, in: range, default: .seconds(range.lowerBound))
+        return seconds(key, in: range, default: .seconds(clamping: range.lowerBound))
     }
 
     /// A number within a range, the default when the key is absent.
@@ -232,7 +232,7 @@ public final class ConfigSection {
     func fingerprint(leavingOut keys: Set<String>) -> UInt64 {
         var hash: UInt64 = 0xCBF2_9CE4_8422_2325  // FNV-1a
         func mix(_ bytes: some Sequence<UInt8>) {
-            for byte in bytes { hash = (hash ^ UInt64(byte)) &* 0x0000_0100_0000_01B3 }
+            for byte in bytes { hash = (hash ^ UInt64(truncatingIfNeeded: byte)) &* 0x0000_0100_0000_01B3 }
             hash = (hash ^ 0xFF) &* 0x0000_0100_0000_01B3  // No byte of UTF-8: the end of a text.
         }
         func mix(_ key: String, _ value: ConfigNode.Value) {
@@ -341,7 +341,7 @@ public final class ConfigSection {
     private func join(_ key: String) -> String { path.isEmpty ? key : "\(path).\(key)" }
 
     private static func text(_ seconds: Double) -> String {
-        seconds == seconds.rounded() ? String(Int64(seconds)) : String(seconds)
+        seconds == seconds.rounded() ? String(Int64(clamping: seconds)) : String(seconds)
     }
 }
 

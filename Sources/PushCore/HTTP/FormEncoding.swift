@@ -29,6 +29,21 @@ public enum FormEncoding {
         return Array(pairs.joined(separator: "&").utf8)
     }
 
+    /// A path of segments under a base address, each percent-encoded as one.
+    ///
+    /// Throws for a segment that is empty, `.` or `..`: servers take those for steps of the path, encoded or not, and the request
+    /// would go to another address with the same credential.
+    package static func path(_ segments: [String]) throws(PushError) -> String {
+        var path = ""
+        for segment in segments {
+            guard !["", ".", ".."].contains(segment) else {
+                throw PushError(.invalidRequest, "\"\(segment)\" cannot stand in a path", reason: "bad_path_segment")
+            }
+            path += "/" + encode(segment)
+        }
+        return path
+    }
+
     private static func digit(_ nibble: UInt8) -> UInt8 {
         nibble < 10 ? UInt8(ascii: "0") + nibble : UInt8(ascii: "A") - 10 + nibble
     }

@@ -18,7 +18,7 @@ extension HTTPAnswer {
         } else {
             return nil
         }
-        return .seconds(Int64(min(max(seconds, 0), 86400)))
+        return .seconds(clamping: min(max(seconds, 0), 86400).rounded(.down))
     }
 }
 
@@ -46,7 +46,7 @@ public enum HTTPDate {
 
     /// Writes a time of this form, to the second.
     public static func text(_ time: Date) -> String {
-        let seconds = Int(time.timeIntervalSince1970.rounded(.down))
+        let seconds = Int(clamping: time.timeIntervalSince1970.rounded(.down))
         let day = seconds >= 0 ? seconds / 86400 : (seconds - 86399) / 86400
         let iso = RFC3339.string(Date(timeIntervalSince1970: Double(seconds)))
         let fields = iso.split { "-T:.".contains($0) }

@@ -18,7 +18,7 @@ struct JSONNameIndex: Sendable {
     ///
     /// Returns the place of a member whose name stands before it already, nil when there is none.
     mutating func build(_ members: [Member]) -> Int? {
-        let bits = UInt32(max(6, Int.bitWidth - (2 * members.count).leadingZeroBitCount))
+        let bits = UInt32(clamping: max(6, Int.bitWidth - (2 * members.count).leadingZeroBitCount))
         shift = 32 - bits
         slots = Array(repeating: 0, count: 1 << Int(bits))
         var repeated: Int?
@@ -35,7 +35,7 @@ struct JSONNameIndex: Sendable {
             return
         }
         guard let last = members.last else { return }
-        _ = insert(UInt64(Self.hash(last.name)) << 32 | UInt64(members.count), members)
+        _ = insert(UInt64(truncatingIfNeeded: Self.hash(last.name)) << 32 | UInt64(clamping: members.count), members)
     }
 
     /// The place of the member with a name; nil when there is none.
@@ -75,7 +75,7 @@ struct JSONNameIndex: Sendable {
         var entries: [UInt64] = []
         entries.reserveCapacity(members.count)
         for (place, member) in members.enumerated() {
-            let entry = UInt64(hash(member.name)) << 32 | UInt64(place + 1)
+            let entry = UInt64(truncatingIfNeeded: hash(member.name)) << 32 | UInt64(clamping: place + 1)
             entries.append(entry)
             starts[Int(entry >> (64 - bits))] += 1
         }

@@ -412,7 +412,7 @@ public struct JSONScanner: ~Copyable {
             guard let digit = Character(Unicode.Scalar(text[offset])).hexDigitValue else {
                 throw error("four hexadecimal digits")
             }
-            code = code << 4 | UInt32(digit)
+            code = code << 4 | UInt32(truncatingIfNeeded: digit)
             offset += 1
         }
         return code

@@ -29,7 +29,7 @@ extension JSONValue {
     package static func seconds(_ date: Date) -> JSONValue {
         let limit: Double = 9_000_000_000_000_000
         let seconds = date.timeIntervalSince1970.rounded(.down)
-        return .integer(seconds.isNaN ? 0 : Int64(min(max(seconds, -limit), limit)))
+        return .integer(seconds.isNaN ? 0 : Int64(clamping: min(max(seconds, -limit), limit)))
     }
 
     /// Texts.

@@ -150,7 +150,7 @@ public struct JSONWriter: Sendable {
 
     private mutating func digits(_ value: Int64) {
         if (0..<10).contains(value) {
-            bytes.append(UInt8(ascii: "0") + UInt8(value))
+            bytes.append(UInt8(ascii: "0") + UInt8(truncatingIfNeeded: value))
             return
         }
         var magnitude = value.magnitude
@@ -158,7 +158,7 @@ public struct JSONWriter: Sendable {
             var place = 20
             repeat {
                 place -= 1
-                digits[place] = UInt8(ascii: "0") + UInt8(magnitude % 10)
+                digits[place] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: magnitude % 10)
                 magnitude /= 10
             } while magnitude > 0
             if value < 0 { bytes.append(UInt8(ascii: "-")) }

@@ -33,7 +33,7 @@ public struct MessageID: Hashable, Sendable, CustomStringConvertible {
                     place += 1
                 }
                 let half = index < 8 ? high : low
-                let byte = UInt8(truncatingIfNeeded: half >> UInt64(56 - 8 * (index % 8)))
+                let byte = UInt8(truncatingIfNeeded: half >> UInt64(truncatingIfNeeded: 56 - 8 * (index % 8)))
                 text[place] = Self.digit(byte >> 4)
                 text[place + 1] = Self.digit(byte & 15)
                 place += 2

@@ -64,7 +64,7 @@ public struct OperationPolicy: Sendable, Hashable {
     public func pause(after attempt: Int, wish: Duration?, chance: Double) -> Duration? {
         guard attempt < maximumAttempts else { return nil }
         let base = attempt >= 1 && attempt <= delays.count ? delays[attempt - 1] : sweep
-        let pause = base + base * (jitter * chance)
+        let pause = base + .seconds(clamping: base.inSeconds * (jitter * chance))
         guard honoursRetryAfter, let wish, wish > pause else { return pause }
         return wish
     }

@@ -29,7 +29,7 @@ public struct NotificationID: RawRepresentable, Hashable, Comparable, Sendable, 
         for byte in text.utf8 {
             let upper = (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte) ? byte - 32 : byte
             guard let digit = Self.digits.firstIndex(of: upper), value >> 59 == 0 else { return nil }
-            value = value << 5 | UInt64(digit)
+            value = value << 5 | UInt64(truncatingIfNeeded: digit)
         }
         guard let number = Int64(exactly: value) else { return nil }
         rawValue = number

@@ -32,6 +32,8 @@ public struct ReceiptEntry: Sendable {
     public var state: DeliveryState?
     /// The entry of the delivery's story, one JSON object, the same when the receipt comes again.
     public var story: [UInt8]
+    /// Whether it may be about a delivery to this recipient; the store asks within its own work, so that it must not wait.
+    public var isFor: @Sendable (Recipient) -> Bool
     /// Makes the event that tells of it.
     public var event: @Sendable (ReceivedDelivery) -> [UInt8]
 
@@ -40,11 +42,13 @@ public struct ReceiptEntry: Sendable {
         _ address: ReceiptAddress,
         state: DeliveryState?,
         story: [UInt8],
+        isFor: @escaping @Sendable (Recipient) -> Bool = { _ in true },
         event: @escaping @Sendable (ReceivedDelivery) -> [UInt8]
     ) {
         self.address = address
         self.state = state
         self.story = story
+        self.isFor = isFor
         self.event = event
     }
 }

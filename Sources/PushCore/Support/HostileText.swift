@@ -42,4 +42,31 @@ extension String {
         }
         return true
     }
+
+    /// The text with what terminals obey and people do not see as `\u` and four digits, as JSON writes it: DEL and the controls of
+    /// C1 (U+007F to U+009F), the marks of direction, line and paragraph separators and the byte order mark.
+    ///
+    /// For lines of a log: a name with such a mark could show another line than there is, or change how the terminal works.
+    package var withoutInvisibleControls: String {
+        guard unicodeScalars.contains(where: \.isInvisibleControl) else { return self }
+        var text = ""
+        for scalar in unicodeScalars {
+            if scalar.isInvisibleControl {
+                let digits = String(scalar.value, radix: 16)
+                text += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
+            } else {
+                text.unicodeScalars.append(scalar)
+            }
+        }
+        return text
+    }
+}
+
+extension Unicode.Scalar {
+    fileprivate var isInvisibleControl: Bool {
+        switch value {
+        case 0x7F...0x9F, 0x061C, 0x200E, 0x200F, 0x2028...0x202E, 0x2066...0x2069, 0xFEFF: true
+        default: false
+        }
+    }
 }

@@ -107,7 +107,7 @@ public enum RFC3339 {
         func put(_ value: Int, _ place: Int, _ count: Int) {
             var value = value
             for offset in (0..<count).reversed() {
-                text[place + offset] = UInt8(ascii: "0") + UInt8(value % 10)
+                text[place + offset] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: value % 10)
                 value /= 10
             }
         }

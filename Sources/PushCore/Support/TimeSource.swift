@@ -92,8 +92,11 @@ extension Duration {
         Double(components.seconds) + Double(components.attoseconds) / 1e18
     }
 
-    /// The span in whole milliseconds, rounded towards zero.
+    /// The span in whole milliseconds, rounded towards zero; beyond 64 bits the nearest number within.
     public var inMilliseconds: Int64 {
-        components.seconds * 1000 + components.attoseconds / 1_000_000_000_000_000
+        let (seconds, overflow) = components.seconds.multipliedReportingOverflow(by: 1000)
+        return overflow
+            ? (self < .zero ? .min : .max)
+            : seconds.adding(clamping: components.attoseconds / 1_000_000_000_000_000)
     }
 }

@@ -72,7 +72,7 @@ public final class GatewayResponder: HTTPResponder {
                     build: build
                 ),
                 operations: operations,
-                receipts: ReceiptsAPI(state: state, lanes: lanes, admission: admission, logger: logger),
+                receipts: ReceiptsAPI(state: state, lanes: lanes, admission: admission, peers: peers, logger: logger),
                 clicks: ClicksAPI(door: door),
                 invalidations: InvalidationsAPI(state: state, lanes: lanes, admission: admission),
                 goneBackends: GoneBackendsAPI(state: state, lanes: lanes, admission: admission),
@@ -167,9 +167,14 @@ public final class GatewayResponder: HTTPResponder {
             caller: caller,
             path: path,
             query: query,
-            fields: request.headers
+            fields: request.headers,
+            peer: peer
         )
-        return try await route.handler(request, match.values, scope)
+        do throws(Problem) {
+            return try await route.handler(request, match.values, scope)
+        } catch {
+            throw refused(error, peer)  // Callbacks of platforms are believed, or not, by their handler.
+        }
     }
 
     /// What is answered to a request without the right key: after too many of them that there were too many.
@@ -177,7 +182,7 @@ public final class GatewayResponder: HTTPResponder {
         guard problem.status == .unauthorized, let wait = peers.refuse(peer, at: state.time.steady) else {
             return problem
         }
-        return .rateLimited(.refusedAttempts, perSecond: Int(Peers.refusals.perSecond), wait: wait)
+        return .rateLimited(.refusedAttempts, perSecond: Int(clamping: Peers.refusals.perSecond), wait: wait)
     }
 
     /// What is known of a request, for the audit log.

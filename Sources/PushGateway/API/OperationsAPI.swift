@@ -21,7 +21,8 @@ struct OperationsAPI: Sendable {
 
     /// Whether new work is taken.
     ///
-    /// A platform that is down does not matter here: the queue is what it is for.
+    /// A platform that is down does not matter here: the queue is what it is for. Asked without a key, so that it says no more
+    /// than that: what the store lacks stands in the metrics, and in the answer to whoever sends.
     func readiness() async -> Response {
         let health = await state.store.health()
         let isReady = health.acceptsWork && !state.isDraining
@@ -32,18 +33,6 @@ struct OperationsAPI: Sendable {
             writer.beginObject()
             writer.name("accepts_work")
             writer.bool(health.acceptsWork)
-            if let detail = health.detail {
-                writer.name("detail")
-                writer.string(detail)
-            }
-            if let free = health.freeBytes {
-                writer.name("free_bytes")
-                writer.integer(free)
-            }
-            if let used = health.usedBytes {
-                writer.name("used_bytes")
-                writer.integer(used)
-            }
             writer.endObject()
         }
     }

@@ -9,12 +9,13 @@ internal import Synchronization
 /// `POST /v1/backends/{name}/webhook/{secret}`, for platforms that can be told an address and nothing else.
 ///
 /// No API key: the platform's signature is the credential, checked by the backend's ``ReceiptReader``. Who has none learns
-/// nothing, and cannot cost much: bodies and callbacks a second are bounded. What a callback says is stored before it is
-/// answered, and a callback that comes again changes nothing.
+/// nothing, takes nothing of the rate of the genuine, and cannot cost much: where the head tells, the body is not read; a peer
+/// fails so often and no more; bodies are bounded. What a callback says is stored before it is answered, and a callback that
+/// comes again changes nothing.
 final class ReceiptsAPI: Sendable {
     /// The largest callback, in bytes; Huawei's hold up to 100 statuses, of which each takes some 400.
     static let maximumBody = 256 << 10
-    /// Callbacks a second, for each gateway.
+    /// Genuine callbacks a second, for each gateway.
     static let perSecond = 500.0
     /// A receipt younger than this may be faster than the commit of its acceptance.
     static let fresh: TimeInterval = 30
@@ -24,13 +25,17 @@ final class ReceiptsAPI: Sendable {
     let state: GatewayState
     let lanes: any LaneObserver
     let admission: Admission
+    let peers: Peers
     let logger: Logger
     private let bucket: Mutex<TokenBucket>
+    /// What keeps the log readable, by backend and kind of mistake.
+    private let samplers = Mutex<[String: LogSampler]>([:])
 
-    init(state: GatewayState, lanes: any LaneObserver, admission: Admission, logger: Logger) {
+    init(state: GatewayState, lanes: any LaneObserver, admission: Admission, peers: Peers, logger: Logger) {
         self.state = state
         self.lanes = lanes
         self.admission = admission
+        self.peers = peers
         self.logger = logger
         bucket = Mutex(TokenBucket(Pacing(perSecond: Self.perSecond, burst: .seconds(2)), at: state.time.steady))
     }
@@ -43,18 +48,27 @@ final class ReceiptsAPI: Sendable {
         _ scope: RequestScope
     ) async throws(Problem) -> Response {
         let now = state.time.now
-        guard bucket.withLock({ $0.take(1, at: state.time.steady).granted }) == 1 else { throw .tooBusy }
         let backends = scope.snapshot.gateway.backends
         guard let backend = backends.first(where: { $0.name == name })?.backend, let reader = backend.receipts else {
-            throw .notFound("No backend of this name expects receipts.")
+            throw .expectsNoReceipts
+        }
+        let head = ReceiptCallback(headers: Self.headers(request), body: [], receivedAt: now, pathSecret: secret)
+        let isAuthentic = try believe(head, name) { () throws(ReceiptRefusal) in
+            try reader.isAuthentic(head: head)
+        }
+        if isAuthentic {
+            try pace()
+        } else if peers.isRefused(scope.peer, at: state.time.steady) {
+            throw secret == nil ? .notBelieved : .expectsNoReceipts  // Nor is its body read.
         }
         let bodies = RequestBodyReader(admission: admission, scope, limit: Self.maximumBody)
         return try await bodies.withBody(of: request) { (body) throws(Problem) in
-            let receipts = try read(
-                ReceiptCallback(headers: Self.headers(request), body: body, receivedAt: now, pathSecret: secret),
-                reader,
-                name
-            )
+            var callback = head
+            callback.body = body
+            let receipts = try believe(head, name) { () throws(ReceiptRefusal) in
+                try reader.receipts(in: callback)
+            }
+            if !isAuthentic { try pace() }
             try await settle(receipts, backend, String(name), at: now)
             if secret != nil { return Response(status: .noContent, headers: [.cacheControl: "no-store"]) }
             return Response(
@@ -65,25 +79,36 @@ final class ReceiptsAPI: Sendable {
         }
     }
 
-    private func read(
+    private func pace() throws(Problem) {
+        guard bucket.withLock({ $0.take(1, at: state.time.steady).granted }) == 1 else { throw .tooBusy }
+    }
+
+    /// Asks a reader about a callback; a refusal is logged now and then. The responder counts those of each peer.
+    private func believe<Answer>(
         _ callback: ReceiptCallback,
-        _ reader: any ReceiptReader,
-        _ name: Substring
-    ) throws(Problem) -> [DeliveryReceipt] {
+        _ name: Substring,
+        _ ask: () throws(ReceiptRefusal) -> Answer
+    ) throws(Problem) -> Answer {
         do throws(ReceiptRefusal) {
-            return try reader.receipts(in: callback)
+            return try ask()
         } catch {
+            let now = state.time.steady
             switch error {
             case .notAuthentic(let why):
-                logger.warning("a receipt was not believed", metadata: ["backend": "\(name)", "reason": "\(why)"])
+                warn("a receipt was not believed", name, why, at: now)
                 // Who guesses secrets does not learn which addresses exist.
-                if callback.pathSecret != nil { throw .notFound("No backend of this name expects receipts.") }
-                throw Problem(.unauthorized, "receipt_not_authentic", "The callback is not the platform's")
+                throw callback.pathSecret == nil ? .notBelieved : .expectsNoReceipts
             case .malformed(let why):
-                logger.warning("a receipt cannot be read", metadata: ["backend": "\(name)", "reason": "\(why)"])
+                warn("a receipt cannot be read", name, why, at: now)
                 throw Problem(.badRequest, "receipt_malformed", "The callback cannot be read", detail: why)
             }
         }
+    }
+
+    private func warn(_ message: String, _ name: Substring, _ why: String, at now: Date) {
+        let count = samplers.withLock { $0["\(name) \(message)", default: LogSampler()].take(at: now) }
+        guard let count else { return }
+        logger.warning("\(message)", metadata: ["backend": "\(name)", "reason": "\(why)", "count": "\(count)"])
     }
 
     private func settle(
@@ -208,4 +233,13 @@ extension DeliveryReceipt {
         case .note: nil
         }
     }
+}
+
+extension Problem {
+    fileprivate static let expectsNoReceipts = notFound("No backend of this name expects receipts.")
+    fileprivate static let notBelieved = Problem(
+        .unauthorized,
+        "receipt_not_authentic",
+        "The callback is not the platform's"
+    )
 }

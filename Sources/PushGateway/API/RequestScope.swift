@@ -11,6 +11,8 @@ struct RequestScope: Sendable {
     /// The query, without its question mark; empty without one.
     let query: Substring
     let fields: HTTPFields
+    /// Whom the request came from; only callbacks of platforms ask.
+    var peer = PeerAddress.local
 
     /// The decoded value of a query parameter, nil without it.
     ///

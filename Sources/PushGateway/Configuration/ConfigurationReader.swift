@@ -73,7 +73,8 @@ struct ConfigurationReader {
                 ConfigIssue(
                     path: path,
                     origin: setting.origin,
-                    problem: "\(setting.value ?? "") s is not shorter than queue.lease, \(Int(lease.inSeconds)) s",
+                    problem:
+                        "\(setting.value ?? "") s is not shorter than queue.lease, \(Int(clamping: lease.inSeconds)) s",
                     fix: "A batch of which nothing is heard for queue.lease counts as unknown: "
                         + "make queue.lease longer than the timeout, or the timeout shorter."
                 )

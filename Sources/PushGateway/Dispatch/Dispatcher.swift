@@ -282,12 +282,9 @@ public final class Dispatcher: LaneObserver, Sendable {
 
     /// The number that marks this gateway's message ids, made once and kept in the store.
     private func instanceNumber() async throws(StoreError) -> UInt64 {
-        let name = "gateway.instance"
-        if let kept = try await store.loadState(name), let number = UInt64(String(decoding: kept, as: UTF8.self)) {
-            return number
-        }
+        if let kept = try await store.instance() { return kept }
         let number = UInt64.random(in: 1 ... .max)
-        try await store.saveState(name, Array(String(number).utf8))
+        try await store.saveInstance(number)
         return number
     }
 }

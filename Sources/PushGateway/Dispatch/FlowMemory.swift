@@ -54,7 +54,9 @@ struct FlowMemory: Sendable {
 
     /// The form for the store: spans from a time of day, since the process that reads it counts time anew.
     func stored(at now: TimeReading) -> [UInt8] {
-        func span(_ time: Date) -> JSONValue { .integer(Int64((time.timeIntervalSince(now.steady) * 1000).rounded())) }
+        func span(_ time: Date) -> JSONValue {
+            .integer(Int64(clamping: (time.timeIntervalSince(now.steady) * 1000).rounded()))
+        }
         var object = JSONObject()
         object["identity"] = .string(identity)
         object["at"] = .integer(now.wall.millisecondsSince1970)
@@ -73,8 +75,8 @@ struct FlowMemory: Sendable {
         case .closed?, nil: break
         }
         if let cooldown { object["breaker_cooldown"] = .integer(cooldown.inMilliseconds) }
-        if let fill { object["quota_fill"] = .integer(Int64((fill * 1e6).rounded())) }
-        if let ramp { object["quota_ramp"] = .integer(Int64((ramp * 1e6).rounded())) }
+        if let fill { object["quota_fill"] = .integer(Int64(clamping: (fill * 1e6).rounded())) }
+        if let ramp { object["quota_ramp"] = .integer(Int64(clamping: (ramp * 1e6).rounded())) }
         if !recipients.isEmpty {
             object["recipients"] = .array(
                 recipients.map { ["recipient": .string($0.recipient.storedForm), "until": span($0.until)] }

@@ -49,7 +49,7 @@ extension Lane {
             let (silent, earliest) = open.takeSilent(since: now.addingTimeInterval(-limit.inSeconds))
             for batch in silent { giveUp(batch) }
             let next = (earliest ?? now).addingTimeInterval(limit.inSeconds)
-            try? await around.time.sleep(for: .seconds(max(0.001, next.timeIntervalSince(now))))
+            try? await around.time.sleep(for: .seconds(clamping: max(0.001, next.timeIntervalSince(now))))
         }
     }
 

@@ -224,7 +224,7 @@ final class Lane: Sendable {
     /// Not so short that each message would be a trip of its own.
     private func patience(_ allowance: FlowControl.Allowance, at now: Date) -> Duration {
         guard allowance.normal == 0 else { return Self.patience }
-        let span = Duration.milliseconds(Int64(allowance.retryAt.timeIntervalSince(now) * 1000))
+        let span = Duration.milliseconds(clamping: allowance.retryAt.timeIntervalSince(now) * 1000)
         return min(Self.patience, max(.milliseconds(5), span))
     }
 
@@ -263,7 +263,7 @@ final class Lane: Sendable {
     private func pause(until time: Date, orChangeAfter version: Int) async {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { [around] in
-                let span = Duration.milliseconds(Int64(max(1, time.timeIntervalSince(around.time.steady) * 1000)))
+                let span = Duration.milliseconds(clamping: max(1, time.timeIntervalSince(around.time.steady) * 1000))
                 _ = try? await around.time.sleep(for: span)  // Cancelled when the gate was first.
             }
             group.addTask { [gate] in await gate.waitForChange(after: version) }

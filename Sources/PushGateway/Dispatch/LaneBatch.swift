@@ -179,8 +179,7 @@ final class LaneBatch: Sendable {
     }
 
     private func addressee(_ claim: ClaimedDelivery) -> Addressee {
-        // A version 8 UUID: the gateway's number and the delivery's, the same after a restart.
-        let id = MessageID(high: instance & ~0xF000 | 0x8000, low: UInt64(bitPattern: claim.id) | 1 << 63)
+        let id = MessageID(instance: instance, delivery: claim.id)
         return Addressee(claim.recipient, messageID: id, isReplay: claim.isReplay)
     }
 
@@ -190,6 +189,6 @@ final class LaneBatch: Sendable {
     {
         guard let timeToLive = notification.timeToLive else { return nil }
         if timeToLive == .zero { return .immediately }
-        return .at(Int64(now.wall(claim.expiresAt).timeIntervalSince1970))
+        return .at(Int64(clamping: now.wall(claim.expiresAt).timeIntervalSince1970))
     }
 }

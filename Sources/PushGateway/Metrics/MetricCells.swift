@@ -66,7 +66,7 @@ final class HistogramCell: TimerHandler, RecorderHandler, Sendable {
         var place = 0
         while place < bounds.count, value > bounds[place] { place += 1 }
         state.withLock {
-            $0.counts[place] += UInt64(count)
+            $0.counts[place] += UInt64(clamping: count)
             $0.sum += value * Double(count)
         }
     }

@@ -18,7 +18,7 @@ enum ProcessMetrics {
         guard let file = fopen("/proc/self/statm", "r") else { return nil }
         defer { fclose(file) }
         var line = [CChar](repeating: 0, count: 128)
-        guard fgets(&line, Int32(line.count), file) != nil else { return nil }
+        guard fgets(&line, Int32(clamping: line.count), file) != nil else { return nil }
         let fields = line.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }.split(separator: UInt8(ascii: " "))
         return fields.count > 1 ? Int(String(decoding: fields[1], as: UTF8.self)) : nil
     }

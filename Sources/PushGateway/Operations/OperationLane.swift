@@ -83,7 +83,7 @@ final class OperationLane: Sendable {
     private func settleDown() async {
         let end = around.time.steady.addingTimeInterval(Self.grace.inSeconds)
         while !Task.isCancelled, state.withLock({ $0.inFlight }) > 0, around.time.steady < end {
-            await nap.rest(.seconds(max(0, end.timeIntervalSince(around.time.steady))), around.time)
+            await nap.rest(.seconds(clamping: max(0, end.timeIntervalSince(around.time.steady))), around.time)
         }
     }
 
@@ -108,7 +108,9 @@ final class OperationLane: Sendable {
         let now = around.time.steady
         return state.withLock { state in
             if state.isStopped || Task.isCancelled { return .stop }
-            if let until = state.pause.until, until > now { return .wait(.seconds(until.timeIntervalSince(now))) }
+            if let until = state.pause.until, until > now {
+                return .wait(.seconds(clamping: until.timeIntervalSince(now)))
+            }
             let room = state.pause.width - state.inFlight
             return room > 0 ? .claim(room) : .wait(Self.patience)
         }

@@ -1,4 +1,5 @@
 import NIOCore
+import PushCore
 
 /// When a pool may try to connect again: exponential with full jitter, shared by all its callers.
 struct Backoff {
@@ -20,7 +21,7 @@ struct Backoff {
     /// An attempt failed; `random` is between 0 and 1.
     mutating func fail(_ now: NIODeadline, random: Double) {
         failures += 1
-        notBefore = now + TimeAmount.nanoseconds(Int64(Double(TimeAmount(ceiling).nanoseconds) * random))
+        notBefore = now + TimeAmount.nanoseconds(Int64(clamping: Double(TimeAmount(ceiling).nanoseconds) * random))
     }
 
     /// A connection proved good.

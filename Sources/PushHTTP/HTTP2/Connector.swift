@@ -8,6 +8,7 @@ struct Connector: Sendable {
     let configuration: HTTPPoolConfiguration
     let tls: NIOSSLContext
     let tuning: HTTP2Tuning
+    let budget: AnswerBudget
 
     /// Starts an attempt.
     ///
@@ -33,7 +34,8 @@ struct Connector: Sendable {
         let connection = HTTP2Connection(
             endpoint: configuration.endpoint,
             configuration: configuration,
-            tuning: tuning
+            tuning: tuning,
+            budget: budget
         )
         guard let connection else {
             throw HTTPFailure(.notProcessed, .connect, "there is no memory for an HTTP/2 session")

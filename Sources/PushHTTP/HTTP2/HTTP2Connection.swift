@@ -54,11 +54,12 @@ final class HTTP2Connection: ChannelInboundHandler {
     /// Answers with a status below 300.
     private(set) var successes = 0
 
-    init?(endpoint: HTTPEndpoint, configuration: HTTPPoolConfiguration, tuning: HTTP2Tuning) {
+    init?(endpoint: HTTPEndpoint, configuration: HTTPPoolConfiguration, tuning: HTTP2Tuning, budget: AnswerBudget) {
         self.endpoint = endpoint
         let session = HTTP2Session(
             endpoint: endpoint,
             maximumAnswerBytes: configuration.maximumAnswerBytes,
+            budget: budget,
             firstStreamID: tuning.firstStreamID
         )
         guard let session else { return nil }

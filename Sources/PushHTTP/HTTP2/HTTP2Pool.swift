@@ -19,7 +19,8 @@ extension EnginePool where Engine == HTTP2Engine {
             throw HTTPPoolError("HTTP/2 needs TLS: \(configuration.endpoint) must begin with https://")
         }
         let tls = try configuration.tlsContext(protocols: ["h2"])
-        let connector = Connector(configuration: configuration, tls: tls, tuning: tuning)
+        let budget = AnswerBudget(limit: max(tuning.answerBudget, configuration.maximumAnswerBytes))
+        let connector = Connector(configuration: configuration, tls: tls, tuning: tuning, budget: budget)
         self.init(
             HTTP2Engine(configuration, connector: connector, loop: loop, tuning: tuning, logger: logger),
             onEnd: onEnd

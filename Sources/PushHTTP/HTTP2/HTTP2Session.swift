@@ -35,6 +35,7 @@ final class HTTP2Session {
     private let streams = StreamTable()
     private let fields: RequestFields
     private let maximumAnswerBytes: Int
+    private let budget: AnswerBudget
     /// The slot whose header block is being read.
     private var headerSlot: Int?
 
@@ -52,22 +53,23 @@ final class HTTP2Session {
     private(set) var complaint: String?
 
     /// Makes the client side and its first frames; nil without memory.
-    init?(endpoint: HTTPEndpoint, maximumAnswerBytes: Int, firstStreamID: Int32? = nil) {
+    init?(endpoint: HTTPEndpoint, maximumAnswerBytes: Int, budget: AnswerBudget, firstStreamID: Int32? = nil) {
         var made: OpaquePointer?
         guard nghttp2_session_client_new(&made, SessionCallbacks.table, nil) == 0, let codec = made else { return nil }
         self.codec = codec
         self.maximumAnswerBytes = maximumAnswerBytes
+        self.budget = budget
         fields = RequestFields(scheme: endpoint.scheme.rawValue, authority: endpoint.authority)
         nghttp2_session_set_user_data(codec, Unmanaged.passUnretained(self).toOpaque())
         if let firstStreamID { nghttp2_session_set_next_stream_id(codec, firstStreamID) }
         // One answer always fits its stream's window, so only the connection's window ever needs an update.
-        let window = UInt32(max(65_535, min(maximumAnswerBytes, 1 << 24)))
+        let window = UInt32(clamping: max(65_535, min(maximumAnswerBytes, 1 << 24)))
         let settings = [
             nghttp2_settings_entry(settings_id: Int32(NGHTTP2_SETTINGS_ENABLE_PUSH.rawValue), value: 0),
             nghttp2_settings_entry(settings_id: Int32(NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE.rawValue), value: window),
             nghttp2_settings_entry(
                 settings_id: Int32(NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE.rawValue),
-                value: UInt32(Self.maximumHeaderBytes)
+                value: UInt32(truncatingIfNeeded: Self.maximumHeaderBytes)
             ),
         ]
         let noFlags = UInt8(NGHTTP2_FLAG_NONE.rawValue)
@@ -95,7 +97,7 @@ final class HTTP2Session {
     func receive(_ bytes: UnsafeRawBufferPointer) -> Bool {
         let base = bytes.assumingMemoryBound(to: UInt8.self).baseAddress
         let taken = nghttp2_session_mem_recv(codec, base, bytes.count)
-        if taken < 0, complaint == nil { complaint = String(cString: nghttp2_strerror(Int32(taken))) }
+        if taken < 0, complaint == nil { complaint = String(cString: nghttp2_strerror(Int32(clamping: taken))) }
         return taken >= 0
     }
 
@@ -139,7 +141,7 @@ final class HTTP2Session {
             id = nghttp2_submit_request(codec, nil, pointer, fields.count, nil, user)
         } else {
             var source = nghttp2_data_provider()
-            source.source.fd = Int32(slot)
+            source.source.fd = Int32(clamping: slot)
             source.read_callback = SessionCallbacks.readBody
             id = nghttp2_submit_request(codec, nil, pointer, fields.count, &source, user)
         }
@@ -150,7 +152,7 @@ final class HTTP2Session {
         }
         streams.at(slot).pointee.id = id
         // Two IDs early, so that the connection is replaced before a call has to be turned away.
-        if nghttp2_session_get_next_stream_id(codec) > UInt32(Int32.max - 2) { isExhausted = true }
+        if nghttp2_session_get_next_stream_id(codec) > UInt32(truncatingIfNeeded: Int32.max - 2) { isExhausted = true }
         return nil
     }
 
@@ -180,6 +182,9 @@ final class HTTP2Session {
         let stream = streams.at(slot)
         guard let batch = stream.pointee.batch else { return }
         stream.pointee.batch = nil
+        // The codec may hold the stream for long; what there is of an answer goes at once.
+        budget.give(stream.pointee.held)
+        (stream.pointee.held, stream.pointee.body, stream.pointee.headers) = (0, [], [])
         let call = QueuedCall(batch: batch, index: stream.pointee.index, tries: stream.pointee.tries)
         ended.append(EndedCall(call: call, result: result))
     }
@@ -207,6 +212,8 @@ extension HTTP2Session {
         guard (100..<200).contains(stream.pointee.status) else { return }
         stream.pointee.status = 0  // What came so far was informational (1xx); this block is another.
         stream.pointee.headers.removeAll()
+        budget.give(stream.pointee.held)
+        stream.pointee.held = 0
     }
 
     func header(_ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>) -> Int32 {
@@ -223,6 +230,7 @@ extension HTTP2Session {
             giveUp(headerSlot, HTTPFailure(.unknown, .badAnswer, text), NGHTTP2_CANCEL)
             return 0
         }
+        guard hold(name.count + value.count + 32, headerSlot) else { return 0 }
         stream.pointee.headers.append(
             HTTPHeader(String(decoding: name, as: UTF8.self), String(decoding: value, as: UTF8.self))
         )
@@ -237,12 +245,24 @@ extension HTTP2Session {
             let text = "the answer's body is larger than \(maximumAnswerBytes) bytes"
             return giveUp(slot, HTTPFailure(.unknown, .badAnswer, text), NGHTTP2_CANCEL)
         }
+        guard hold(bytes.count, slot) else { return }
         stream.pointee.body.append(contentsOf: bytes)
+    }
+
+    /// Takes memory for an answer; without any left the answer is given up.
+    private func hold(_ bytes: Int, _ slot: Int) -> Bool {
+        guard budget.take(bytes) else {
+            let text = "the unfinished answers of this service have more than \(budget.limit) bytes"
+            giveUp(slot, HTTPFailure(.unknown, .badAnswer, text), NGHTTP2_CANCEL)
+            return false
+        }
+        streams.at(slot).pointee.held += bytes
+        return true
     }
 
     func received(_ frame: UnsafePointer<nghttp2_frame>) {
         let head = frame.pointee.hd
-        switch UInt32(head.type) {
+        switch UInt32(truncatingIfNeeded: head.type) {
         case NGHTTP2_HEADERS.rawValue:
             if head.flags & UInt8(NGHTTP2_FLAG_END_STREAM.rawValue) != 0, let headerSlot { complete(headerSlot) }
         case NGHTTP2_DATA.rawValue:
@@ -253,7 +273,7 @@ extension HTTP2Session {
             guard head.flags & UInt8(NGHTTP2_FLAG_ACK.rawValue) == 0 else { return }
             hasSettings = true
             let limit = nghttp2_session_get_remote_settings(codec, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS)
-            streamLimit = Int(min(limit, UInt32(Self.maximumStreams)))
+            streamLimit = Int(min(limit, UInt32(truncatingIfNeeded: Self.maximumStreams)))
         case NGHTTP2_GOAWAY.rawValue:
             let content = frame.pointee.goaway
             let bytes = UnsafeBufferPointer(start: content.opaque_data, count: min(content.opaque_data_len, 256))

@@ -12,6 +12,8 @@ struct HTTP2Tuning: Sendable {
     var maximumTries = 3
     /// Where between 0 and 1 the next wait for a reconnect falls: full jitter.
     var jitter: @Sendable () -> Double = { .random(in: 0...1) }
+    /// The most bytes of the unfinished answers of all connections together, unless one answer may be larger.
+    var answerBudget = 64 << 20
     /// The first stream ID of a connection, when not 1.
     var firstStreamID: Int32?
 }

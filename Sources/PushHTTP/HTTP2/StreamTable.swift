@@ -19,6 +19,8 @@ struct Stream {
     var headers: [HTTPHeader] = []
     var headerBytes = 0
     var body: [UInt8] = []
+    /// Bytes that were taken from the budget of answers.
+    var held = 0
     /// The peer has ended its side: the answer is whole.
     var isComplete = false
     /// The answer broke the protocol.

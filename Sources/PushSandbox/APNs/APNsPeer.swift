@@ -31,7 +31,7 @@ final class APNsPeer: SandboxHTTP2Peer {
     var openingSettings: [HTTP2ServerSession.Setting] {
         [
             .init(id: 1, value: 4096), .maximumStreams(streamLimit), .initialWindow(65535), .init(id: 5, value: 16384),
-            .init(id: 6, value: UInt32(APNsAnswers.maximumHeaderList)),
+            .init(id: 6, value: UInt32(clamping: APNsAnswers.maximumHeaderList)),
         ]
     }
 

@@ -59,7 +59,7 @@ public struct APNsSigningKey: Sendable {
     public func providerToken(issuedAt: Date) throws -> String {
         try providerToken(
             header: #"{"alg":"ES256","kid":"\#(keyID)"}"#,
-            claims: #"{"iss":"\#(teamID)","iat":\#(Int64(issuedAt.timeIntervalSince1970))}"#
+            claims: #"{"iss":"\#(teamID)","iat":\#(Int64(clamping: issuedAt.timeIntervalSince1970))}"#
         )
     }
 

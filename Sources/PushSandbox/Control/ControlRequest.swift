@@ -46,6 +46,15 @@ extension ControlRequest {
 struct ControlAnswer: Sendable {
     var status = 200
     var body: JSONValue
+
+    /// The answer to a request of a web page, or for another host.
+    static let foreign = ControlAnswer(
+        status: 403,
+        body: [
+            "error":
+                "Only programs of this machine control the simulators: the request is for another host or of a web page."
+        ]
+    )
 }
 
 /// A call that the control API cannot carry out.
@@ -107,7 +116,7 @@ struct ControlFields {
     }
 
     mutating func seconds(_ name: String) throws(ControlError) -> Duration? {
-        try number(name).map { .seconds($0) }
+        try number(name).map { .seconds(clamping: $0) }
     }
 
     mutating func choice<Choice: RawRepresentable & CaseIterable>(

@@ -6,7 +6,7 @@ internal import Synchronization
 
 /// A cleartext HTTP/1.1 listener on the loopback interface for control calls.
 ///
-/// It has no authentication: never bind it to another interface.
+/// It has no authentication: never bind it to another interface. Requests for other hosts and from pages of other sites are refused.
 final class ControlServer: Sendable {
     private let channel: any Channel
     private let open: OpenChannels
@@ -70,6 +70,8 @@ private final class ControlHandler: ChannelInboundHandler {
 
     private static let maximumBody = 4 << 20
 
+    private static let origin = LocalOrigin(host: "127.0.0.1")
+
     private let answer: @Sendable (ControlRequest) -> ControlAnswer
     private var head: HTTPRequestHead?
     private var body: [UInt8] = []
@@ -87,6 +89,12 @@ private final class ControlHandler: ChannelInboundHandler {
         case .end:
             guard let head else { return }
             self.head = nil
+            let refusal = Self.origin.refusal(
+                host: head.headers.first(name: "host"),
+                origin: head.headers.first(name: "origin"),
+                fetchSite: head.headers.first(name: "sec-fetch-site")
+            )
+            guard refusal == nil else { return send(.foreign, keepAlive: false, context) }
             let request = ControlRequest(method: head.method.rawValue, target: head.uri, body: body)
             send(answer(request), keepAlive: head.isKeepAlive, context)
         }

@@ -131,7 +131,7 @@ struct FCMSendSite: SandboxSite {
     }
 
     private static func messageID(_ now: Date, _ random: inout SeededGenerator) -> String {
-        let micros = Int64(now.timeIntervalSince1970 * 1_000_000)
+        let micros = Int64(clamping: now.timeIntervalSince1970 * 1_000_000)
         return "0:\(micros)%\(String(random.next(), radix: 16))"
     }
 

@@ -103,7 +103,7 @@ struct FCMTokenSite: SandboxSite {
         guard let issued = claims["iat"]?.integerValue, let expires = claims["exp"]?.integerValue else {
             throw .grant("Invalid JWT: iat and exp are required.")
         }
-        let seconds = Int64(now.timeIntervalSince1970)
+        let seconds = Int64(clamping: now.timeIntervalSince1970)
         guard issued <= seconds + 60, expires > seconds, expires - issued <= 3600, expires > issued else {
             throw .grant("Invalid JWT: Token must be a short-lived token (60 minutes) and in a reasonable timeframe.")
         }
@@ -146,9 +146,9 @@ struct FCMTokenSite: SandboxSite {
 /// Times as HTTP header fields write them (RFC 9110, section 5.6.7).
 enum SandboxHTTPDate {
     static func text(_ time: Date) -> String {
-        let seconds = Int64(time.timeIntervalSince1970)
+        let seconds = Int64(clamping: time.timeIntervalSince1970)
         var parts = tm()
-        var value = time_t(seconds)
+        var value = time_t(clamping: seconds)
         gmtime_r(&value, &parts)
         let days = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"]
         let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]

@@ -109,7 +109,7 @@ struct FCMQuotaMeter: Sendable {
 
     /// Counts a message; what it exceeds, if anything.
     mutating func take(token: String?, now: Date) -> Exceeded? {
-        let current = Int64(now.timeIntervalSince1970 / 60)
+        let current = Int64(clamping: now.timeIntervalSince1970 / 60)
         if current != minute { (minute, project, topics, devices) = (current, 0, 0, [:]) }
         project += 1
         if let limit = limits.project, project > limit { return .project }

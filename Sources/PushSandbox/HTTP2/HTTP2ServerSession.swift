@@ -116,7 +116,7 @@ final class HTTP2ServerSession {
         for setting in settings {
             if setting.id == 3 { streamLimit = Int(setting.value) }
             let id = setting.id == 3 ? Self.disguisedStreamLimit : setting.id
-            entries.append(nghttp2_settings_entry(settings_id: Int32(id), value: setting.value))
+            entries.append(nghttp2_settings_entry(settings_id: Int32(clamping: id), value: setting.value))
         }
         nghttp2_submit_settings(session, 0, entries, entries.count)
     }
@@ -178,7 +178,10 @@ final class HTTP2ServerSession {
         lastServedStream = served
         for stream in streams.values where stream.id > served { stream.isAbandoned = true }
         let length = 8 + debugData.count
-        rawFrames += [UInt8(length >> 16 & 255), UInt8(length >> 8 & 255), UInt8(length & 255), 7, 0, 0, 0, 0, 0]
+        rawFrames += [
+            UInt8(truncatingIfNeeded: length >> 16 & 255), UInt8(truncatingIfNeeded: length >> 8 & 255),
+            UInt8(truncatingIfNeeded: length & 255), 7, 0, 0, 0, 0, 0,
+        ]
         withUnsafeBytes(of: UInt32(bitPattern: last).bigEndian) { rawFrames += $0 }
         withUnsafeBytes(of: code.bigEndian) { rawFrames += $0 }
         rawFrames += debugData
@@ -213,7 +216,7 @@ final class HTTP2ServerSession {
     fileprivate func received(_ frame: nghttp2_frame) {
         let id = frame.hd.stream_id
         let isLast = frame.hd.flags & 1 != 0
-        switch UInt32(frame.hd.type) {
+        switch UInt32(truncatingIfNeeded: frame.hd.type) {
         case NGHTTP2_HEADERS.rawValue:
             guard let stream = streams[id], !stream.isAbandoned else { return }
             if frame.headers.cat == NGHTTP2_HCAT_REQUEST { events.append(.began(stream)) }

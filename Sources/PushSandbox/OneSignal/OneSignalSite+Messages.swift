@@ -275,9 +275,9 @@ extension OneSignalSite {
             "successful": .integer(isDone ? Int64(message.players.count) : 0),
             "failed": .integer(isDone ? Int64(message.unsubscribed) : 0), "errored": 0, "converted": 0,
             "received": .null, "remaining": isDone ? 0 : .null,
-            "queued_at": .integer(Int64(message.madeAt.timeIntervalSince1970)),
-            "send_after": .integer(Int64((message.sendAfter ?? message.madeAt).timeIntervalSince1970)),
-            "completed_at": isDone ? .integer(Int64(now.timeIntervalSince1970)) : .null,
+            "queued_at": .integer(Int64(clamping: message.madeAt.timeIntervalSince1970)),
+            "send_after": .integer(Int64(clamping: (message.sendAfter ?? message.madeAt).timeIntervalSince1970)),
+            "completed_at": isDone ? .integer(Int64(clamping: now.timeIntervalSince1970)) : .null,
         ]
         for name in ["contents", "headings", "data", "name"] { object[name] = message.request[name] }
         return .object(object)

@@ -177,7 +177,7 @@ struct OneSignalWorld {
 
     private static func take(_ times: inout [Date], _ limit: Int, _ window: TimeInterval, _ now: Date) -> Int? {
         times.removeAll { now.timeIntervalSince($0) >= window }
-        guard times.count < limit else { return max(1, Int(window - now.timeIntervalSince(times[0]) + 1)) }
+        guard times.count < limit else { return max(1, Int(clamping: window - now.timeIntervalSince(times[0]) + 1)) }
         times.append(now)
         return nil
     }

@@ -71,9 +71,13 @@ public struct APNsProviderCertificate: Sendable, Hashable {
     private static func encode(tag: UInt8, _ content: [UInt8]) -> [UInt8] {
         let length: [UInt8] =
             switch content.count {
-            case ..<128: [UInt8(content.count)]
-            case ..<256: [0x81, UInt8(content.count)]
-            default: [0x82, UInt8(content.count >> 8 & 255), UInt8(content.count & 255)]
+            case ..<128: [UInt8(clamping: content.count)]
+            case ..<256: [0x81, UInt8(clamping: content.count)]
+            default:
+                [
+                    0x82, UInt8(truncatingIfNeeded: content.count >> 8 & 255),
+                    UInt8(truncatingIfNeeded: content.count & 255),
+                ]
             }
         return [tag] + length + content
     }

@@ -70,6 +70,20 @@ extension StoreConformance {
             try expect(try await store.counts(id), is: [.opened: 2], "counts")
             await store.close()
         },
+        StoreConformanceCase("A receipt finds no delivery to a recipient that it cannot be about") { fixture in
+            let store = try await fixture.open()
+            let id = try await store.accept(.sample(store, fixture.time))
+            try await store.acceptByPlatform(try await store.claimNow(), "REQ-1")
+            let number = ReceiptAddress(delivery: id.rawValue)
+            let story = Array(#"{"outcome":"receipt"}"#.utf8)
+            for (isFor, word) in [(false, "unknown"), (true, "taken")] {
+                let entry = ReceiptEntry(number, state: .opened, story: story, isFor: { _ in isFor }) { _ in [1] }
+                let received = try await store.receive([entry])
+                try expect(received[0].word, is: word, "the answer")
+            }
+            try expect(try await store.counts(id), is: [.opened: 1], "counts")
+            await store.close()
+        },
         StoreConformanceCase("A receipt that comes again, or after better news, changes nothing") { fixture in
             let store = try await fixture.open()
             let id = try await store.accept(.sample(store, fixture.time))

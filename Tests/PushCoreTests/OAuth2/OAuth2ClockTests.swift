@@ -30,6 +30,19 @@ struct OAuth2ClockTests {
         }
     }
 
+    @Test("A stored credential may have been made, and may end, at any time that a number can name")
+    func extremes() async throws {
+        for (created, seconds) in [(1e300, Int.max), (-1e300, Int.max), (0, Int.max), (-1e300, Int.min), (0, 0)] {
+            try await OAuth2Harness.run { harness in
+                var credential = harness.server.issue(at: harness.clock.now)
+                credential.createdAt = Date(timeIntervalSince1970: created)
+                credential.expiresIn = seconds
+                harness.store.replace(credential)
+                #expect(await harness.ask() == "200", "made at \(created), for \(seconds) s")
+            }
+        }
+    }
+
     @Test("Clocks that differ by more than a minute are told of, and change nothing", arguments: [0, 600])
     func skew(seconds: Int) async throws {
         try await OAuth2Harness.run { harness in

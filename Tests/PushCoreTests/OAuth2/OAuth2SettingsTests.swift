@@ -89,7 +89,8 @@ struct OAuth2SettingsTests {
     func section() async throws {
         let (strategy, issues, context) = try read([
             "kind": "oauth2_refresh", "client_id": "gateway", "client_auth": "basic", "client_secret": "secret-value",
-            "body_encoding": "form", "send_access_token": "false", "extra_parameters": ["os": "linux"],
+            "body_encoding": "form", "send_access_token": "false",
+            "extra_parameters": ["os": "linux", "device_key": "secret-value"],
             "statuses": [401, 403], "cooldown": [1, 2.5], "refresh_token": "secret-value", "store": ["kind": "memory"],
         ])
         #expect(issues.isEmpty, "\(issues)")

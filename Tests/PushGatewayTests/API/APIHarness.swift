@@ -28,9 +28,10 @@ struct APIHarness {
     init(
         backends: [StubBackend] = [.ios, .android],
         keys: [GatewayConfiguration.APIKey] = [],
+        logger: Logger = quiet,
         _ change: (inout GatewayConfiguration) -> Void = { _ in }
     ) {
-        self.init(platforms: backends.map { ($0.name, $0) }, keys: keys, change)
+        self.init(platforms: backends.map { ($0.name, $0) }, keys: keys, logger: logger, change)
     }
 
     /// An API over backends of any kind.
@@ -38,6 +39,7 @@ struct APIHarness {
         platforms: [(name: String, backend: any PushBackend)],
         modules: [any GatewayModule] = [],
         keys: [GatewayConfiguration.APIKey] = [],
+        logger: Logger = quiet,
         _ change: (inout GatewayConfiguration) -> Void = { _ in }
     ) {
         store = MemoryStore(time: time)
@@ -64,7 +66,7 @@ struct APIHarness {
             lanes: StubLanes(invalidations: desk),
             metrics: metrics,
             knownKinds: ["apns", "fcm"],
-            logger: quiet
+            logger: logger
         )
     }
 

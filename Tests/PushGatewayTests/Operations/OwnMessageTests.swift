@@ -13,8 +13,8 @@ struct OwnMessageTests {
     enum Naming: CaseIterable {
         case notification, message, payload, wrappedPayload
 
-        func body(_ event: String, _ id: NotificationID) -> String {
-            let message = MessageID(high: 7, low: UInt64(bitPattern: id.rawValue + 1) | 1 << 63)
+        func body(_ event: String, _ id: NotificationID, instance: UInt64 = OwnMessageTests.instance) -> String {
+            let message = MessageID(instance: instance, delivery: id.rawValue + 1)
             let naming: String =
                 switch self {
                 case .notification: #""notification":"\#(id)""#
@@ -26,12 +26,15 @@ struct OwnMessageTests {
         }
     }
 
+    static let instance: UInt64 = 0x0123_4567_89AB_CDEF
+
     @Test("A delivery becomes delivered and opened, once, and never less", arguments: Naming.allCases)
     func moves(naming: Naming) async throws {
         try await OperationRig.run { rig in
             let state = GatewayState(snapshot: rig.snapshot([:]), store: rig.store, devices: rig.store, time: rig.time)
             let api = rig.api(state)
             _ = try await rig.store.put([rig.device("a")])
+            try await rig.store.saveInstance(Self.instance)
             let other = Recipient.token(DeviceToken("other", service: .iOSAPNs))
             let id = try await rig.accepted([other, .token(DeviceToken("t-a", service: .iOSAPNs))])
             for (event, expected) in [("delivered", "delivered"), ("opened", "opened"), ("delivered", "opened")] {
@@ -65,6 +68,50 @@ struct OwnMessageTests {
                 Naming.notification.body("opened", id)
             )
             #expect(reply.errors == ["#/notification unknown_message"])
+        }
+    }
+
+    @Test(
+        "Who knows or guesses an id opens no message of another device, nor one of another gateway",
+        arguments: Naming.allCases
+    )
+    func forged(naming: Naming) async throws {
+        try await OperationRig.run { rig in
+            let state = GatewayState(snapshot: rig.snapshot([:]), store: rig.store, devices: rig.store, time: rig.time)
+            let api = rig.api(state)
+            try await rig.store.saveInstance(Self.instance)
+            _ = try await rig.store.put([rig.device("a"), rig.device("b")])
+            func open(_ device: String, _ body: String) async throws -> APIHarness.Reply {
+                try await APIHarness.send(api.responder, .post, "/v1/devices/\(device)/events", body)
+            }
+            let first = DeviceToken("x", service: .iOSAPNs)
+            let recipients: [Recipient] = [
+                .token(DeviceToken("t-a", service: .iOSAPNs)), .device("a"), .user("user of a"),
+            ]
+            for recipient in recipients {
+                let id = try await rig.accepted([.token(first), recipient])
+                let others = try await open("b", naming.body("opened", id))
+                #expect(others.json["deliveries"]?.arrayValue?.isEmpty ?? true, "\(others.text)")
+                if naming != .notification {
+                    let foreign = try await open("a", naming.body("opened", id, instance: 7))
+                    #expect(foreign.status == 422, "\(foreign.text)")
+                }
+                let counts = try await rig.store.notification(id)?.counts
+                #expect(counts == [.acceptedByPlatform: 2], "\(recipient)")
+            }
+        }
+    }
+
+    @Test("A message to an audience is opened by whoever has its id")
+    func audience() async throws {
+        try await OperationRig.run { rig in
+            let state = GatewayState(snapshot: rig.snapshot([:]), store: rig.store, devices: rig.store, time: rig.time)
+            try await rig.store.saveInstance(Self.instance)
+            _ = try await rig.store.put([rig.device("b")])
+            let id = try await rig.accepted([.topic("news"), .topic("sport")])
+            let body = Naming.message.body("opened", id)
+            let reply = try await APIHarness.send(rig.api(state).responder, .post, "/v1/devices/b/events", body)
+            #expect(reply.json["deliveries"]?.arrayValue?.first?["state"] == "opened", "\(reply.text)")
         }
     }
 }

@@ -287,7 +287,9 @@ extension OAuthCredential {
     /// Kept in the clear, only of a token that has been replaced or refused.
     fileprivate var seedFingerprint: String {
         var hash: UInt64 = 0xCBF2_9CE4_8422_2325
-        for byte in (refreshToken ?? accessToken).reveal().utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01B3 }
+        for byte in (refreshToken ?? accessToken).reveal().utf8 {
+            hash = (hash ^ UInt64(truncatingIfNeeded: byte)) &* 0x100_0000_01B3
+        }
         return String(hash, radix: 16)
     }
 }

@@ -262,10 +262,10 @@ public actor OAuth2RefreshToken: AuthStrategy {
         var expires: ContinuousClock.Instant?
         if let expiresAt = credential.expiresAt, let seconds = credential.expiresIn {
             if isNew {
-                expires = (askedAt ?? now()) + .seconds(seconds)
+                expires = (askedAt ?? now()) + .seconds(clamping: seconds)
             } else if credential.createdAt.timeIntervalSince(time.now) <= 60 {
                 // Made in the future by our clock: nobody knows how long it lives.
-                expires = now() + .seconds(expiresAt.timeIntervalSince(time.now))
+                expires = now() + .seconds(clamping: expiresAt.timeIntervalSince(time.now))
             }
         }
         held = Held(
@@ -495,7 +495,7 @@ public actor OAuth2RefreshToken: AuthStrategy {
     private func noteClock(_ answer: HTTPAnswer) {
         guard let date = answer.date else { return }
         let skew = date.timeIntervalSince(time.now)
-        if abs(skew) > 60 { observe(.clockSkew(seconds: Int(skew))) }
+        if abs(skew) > 60 { observe(.clockSkew(seconds: Int(clamping: skew))) }
     }
 
     private func tell(_ error: OAuth2Error, _ answer: HTTPAnswer?) {

@@ -54,7 +54,8 @@ extension OAuth2Settings {
         encoding = section.choice("body_encoding", default: .json)
         sendsAccessToken = section.bool("send_access_token", default: true)
         if let extra = section.section("extra_parameters") {
-            extraParameters = extra.keys.compactMap { name in extra.string(name).map { (name, $0) } }
+            // Some servers ask for a secret of their own by a name of their own: none of the values is shown.
+            extraParameters = extra.keys.compactMap { name in extra.secret(name).map { (name, $0.reveal()) } }
         }
         earlyRefresh = section.seconds("early_refresh", in: 0...86400, default: earlyRefresh)
         maximumRefreshes = section.integer("max_refreshes", in: 1...1000, default: maximumRefreshes)
@@ -72,7 +73,7 @@ extension OAuth2Settings {
             if numbers.count != texts.count || numbers.isEmpty {
                 section.reject("cooldown", "must be a list of seconds from 0.1 to 3600")
             }
-            cooldown = numbers.map { .milliseconds(Int64($0 * 1000)) }
+            cooldown = numbers.map { .milliseconds(clamping: $0 * 1000) }
         }
         trustPEM = site.common.trustPEM
         proxy = site.common.proxy

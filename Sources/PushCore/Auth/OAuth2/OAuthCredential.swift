@@ -111,7 +111,7 @@ extension OAuthCredential {
         switch value {
         case nil, .null?: return nil
         case .integer(let number)?: return Int(clamping: number)
-        case .double(let number)? where number == number.rounded() && abs(number) < 1e15: return Int(number)
+        case .double(let number)? where number == number.rounded() && abs(number) < 1e15: return Int(clamping: number)
         case .string(let text)?: if let number = Int(text) { return number }
         default: break
         }

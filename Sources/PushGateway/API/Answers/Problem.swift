@@ -102,7 +102,7 @@ struct Problem: Error, Sendable {
         fields[.cacheControl] = "no-store"
         fields[.xContentTypeOptions] = "nosniff"
         if let retryAfter {
-            fields[.retryAfter] = String(max(1, Int(retryAfter.inSeconds.rounded(.up))))
+            fields[.retryAfter] = String(max(1, Int(clamping: retryAfter.inSeconds.rounded(.up))))
         }
         return (fields, writer.bytes)
     }
@@ -193,7 +193,7 @@ extension Problem {
             retryAfter: wait,
             limit: limit
         )
-        let seconds = max(1, Int(wait.inSeconds.rounded(.up)))
+        let seconds = max(1, Int(clamping: wait.inSeconds.rounded(.up)))
         problem.headers[.rateLimitPolicy] = "\"requests\";q=\(perSecond);w=1"
         problem.headers[.rateLimit] = "\"requests\";r=0;t=\(seconds)"
         return problem

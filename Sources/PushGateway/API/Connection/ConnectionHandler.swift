@@ -199,7 +199,7 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
             isQuiescing = true
             watchWrites(context)
             let drain = intake.state.snapshot.configuration.queue.drain
-            drainTimer = close(context, in: .nanoseconds(Int64(drain.inSeconds * 1e9)))
+            drainTimer = close(context, in: .nanoseconds(Int64(clamping: drain.inSeconds * 1e9)))
             switch phase {
             case .idle: context.close(promise: nil)
             case .passing: context.fireUserInboundEventTriggered(event)

@@ -63,7 +63,7 @@ final class LoopDesk {
     /// The value of the `Date` field now.
     var date: String {
         let now = Date()
-        let second = Int(now.timeIntervalSince1970)
+        let second = Int(clamping: now.timeIntervalSince1970)
         if second != dateSecond {
             dateSecond = second
             dateText = HTTPDate.text(now)

@@ -34,7 +34,7 @@ final class KeyUses: Sendable {
                 }
                 return (rate?.perSecond ?? 0, max(0.001, retryAt.timeIntervalSince(now)))
             }
-            if wait > 0 { throw .rateLimited(.requestsPerSecond, perSecond: perSecond, wait: .seconds(wait)) }
+            if wait > 0 { throw .rateLimited(.requestsPerSecond, perSecond: perSecond, wait: .seconds(clamping: wait)) }
         }
 
         /// The time of day; nil before the first use.
@@ -116,7 +116,7 @@ final class KeyUses: Sendable {
         }
         guard current != saved.withLock({ $0 }) else { return }
         var object = JSONObject()
-        for (name, last) in current { object[name] = .integer(Int64(last.timeIntervalSince1970)) }
+        for (name, last) in current { object[name] = .integer(Int64(clamping: last.timeIntervalSince1970)) }
         try await store.saveState(Self.stateName, JSONValue.object(object).bytes)
         saved.withLock { $0 = current }
     }

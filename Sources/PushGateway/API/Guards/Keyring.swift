@@ -2,6 +2,7 @@ internal import Crypto
 internal import Foundation
 internal import HTTPTypes
 internal import Hummingbird
+internal import PushCore
 
 /// The API keys of a configuration, ready to be compared with what a request brings.
 struct Keyring: Sendable {
@@ -45,7 +46,7 @@ struct Keyring: Sendable {
         if let notAfter = key.notAfter, now > notAfter {
             throw Self.unauthorized("The API key has expired.", error: "invalid_token")
         }
-        key.caller.use?.note(second: Int(now.timeIntervalSince1970))
+        key.caller.use?.note(second: Int(clamping: now.timeIntervalSince1970))
         if case .scope(let scope) = access, !key.caller.has(scope) { throw .lacks(scope) }
         return key.caller
     }
@@ -82,7 +83,7 @@ struct Keyring: Sendable {
     }
 
     private static func bytes(hexadecimal text: String) -> [UInt8] {
-        let digits = text.compactMap { $0.hexDigitValue.map { UInt8($0) } }
+        let digits = text.compactMap { $0.hexDigitValue.map { UInt8(clamping: $0) } }
         guard digits.count == text.count, digits.count == 2 * SHA256.Digest.byteCount else { return [] }
         return stride(from: 0, to: digits.count, by: 2).map { digits[$0] << 4 | digits[$0 + 1] }
     }

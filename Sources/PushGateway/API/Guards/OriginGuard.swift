@@ -1,5 +1,6 @@
 internal import HTTPTypes
 internal import Hummingbird
+internal import PushCore
 
 /// What a request says of its caller.
 struct CallerFields {
@@ -38,28 +39,19 @@ extension CallerFields {
 }
 
 /// Keeps web pages of strangers away from a gateway without keys, which trusts whoever can reach its loopback address.
-///
-/// Two ways lead a page there: a name of its own that resolves to 127.0.0.1 (DNS rebinding), which the `Host` field shows, and
-/// a request across sites, which `Origin` and `Sec-Fetch-Site` show.
 struct OriginGuard: Sendable {
-    private let boundHost: String
-
-    /// How the origins of the gateway's own pages begin.
-    private let scheme: String
+    private let rule: LocalOrigin
 
     /// Makes a guard for a gateway that listens on `host`.
-    init(host: String, isEncrypted: Bool) {
-        boundHost = host.lowercased()
-        scheme = isEncrypted ? "https://" : "http://"
-    }
+    init(host: String, isEncrypted: Bool) { rule = LocalOrigin(host: host, isEncrypted: isEncrypted) }
 
     /// Lets a request through, or says why not.
     func admit(_ fields: CallerFields) throws(Problem) {
-        guard !fields.isForwarded else {
-            throw .throughProxy
-        }
-        let authority = fields.authority ?? ""
-        guard isOurs(Self.host(of: authority[...])) else {
+        guard !fields.isForwarded else { throw .throughProxy }
+        switch rule.refusal(host: fields.authority, origin: fields.origin, fetchSite: fields.fetchSite) {
+        case nil: return
+        case .crossSite?: throw Self.crossSite
+        case .foreignHost?:
             throw Problem(
                 .forbidden,
                 "host_not_allowed",
@@ -67,10 +59,6 @@ struct OriginGuard: Sendable {
                 detail:
                     "Without API keys only requests for localhost are answered. Configure auth.api_keys to be reached by other names."
             )
-        }
-        if let origin = fields.origin, !isSame(origin, authority) { throw Self.crossSite }
-        if let site = fields.fetchSite, site == "cross-site" || site == "same-site" {
-            throw Self.crossSite
         }
     }
 
@@ -80,28 +68,6 @@ struct OriginGuard: Sendable {
         "The request comes from a page of another site",
         detail: "Without API keys pages of other sites are refused."
     )
-
-    private func isOurs(_ host: Substring) -> Bool {
-        if host == "localhost" || host == "127.0.0.1" { return true }
-        let host = host.lowercased()
-        if host == "localhost" || host == "127.0.0.1" || host == "[::1]" || host.hasSuffix(".localhost") { return true }
-        if host == boundHost || host == "[\(boundHost)]" { return !host.isEmpty }
-        let parts = host.split(separator: ".", omittingEmptySubsequences: false)
-        return parts.count == 4 && parts[0] == "127" && parts.allSatisfy { UInt8($0) != nil }
-    }
-
-    private func isSame(_ origin: String, _ authority: String) -> Bool {
-        origin.lowercased() == scheme + authority.lowercased()
-    }
-
-    /// The host without its port; an IPv6 address keeps its brackets.
-    private static func host(of authority: Substring) -> Substring {
-        if authority.first == "[" {
-            guard let end = authority.firstIndex(of: "]") else { return authority }
-            return authority[...end]
-        }
-        return authority[..<(authority.utf8.firstIndex(of: UInt8(ascii: ":")) ?? authority.endIndex)]
-    }
 }
 
 extension Problem {

@@ -91,7 +91,9 @@ struct PlanAssignment {
             plans = found.plans  // The usual case, in an array that is there already.
             return 0..<1
         }
-        if !found.isFanOut, let place = plans.firstIndex(of: found.plan) { return UInt8(place)..<UInt8(place) + 1 }
+        if !found.isFanOut, let place = plans.firstIndex(of: found.plan) {
+            return UInt8(clamping: place)..<UInt8(clamping: place) + 1
+        }
         let count = found.isFanOut ? found.plan.backends.count : 1
         guard plans.count + count <= Self.maximumPlans else {
             if issues.isEmpty {
@@ -99,13 +101,13 @@ struct PlanAssignment {
             }
             return 0..<1
         }
-        let first = UInt8(plans.count)
+        let first = UInt8(clamping: plans.count)
         if found.isFanOut {
             plans += found.plan.backends.map { DeliveryPlan([$0], onUnknown: found.plan.onUnknown) }
         } else {
             plans.append(found.plan)
         }
-        return first..<UInt8(plans.count)
+        return first..<UInt8(clamping: plans.count)
     }
 
     /// With no usable recipient, a route or backend that does not exist is a mistake all the same.

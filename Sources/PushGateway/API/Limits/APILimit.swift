@@ -28,7 +28,7 @@ extension APISnapshot {
         case .requestsPerKey: server.maximumRequests / 2
         case .requestsPerSecond: limits.requestsPerSecond
         case .connectionsPerPeer: connectionsPerPeer
-        case .refusedAttempts: Int(Peers.refusals.perSecond)
+        case .refusedAttempts: Int(clamping: Peers.refusals.perSecond)
         case .bodyBytes: Admission.budget(largest: server.maximumBodyBytes)
         case .streams: Admission.maximumStreams
         case .streamsPerKey: limits.streamsPerKey

@@ -9,7 +9,8 @@ enum FileDescriptors {
     /// The process's limit; `.max` when there is none.
     static var limit: Int {
         var limit = rlimit()
-        guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0, limit.rlim_cur < rlim_t(Int.max)
+        guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0,
+            limit.rlim_cur < rlim_t(clamping: Int.max)
         else { return .max }
         return Int(limit.rlim_cur)
     }

@@ -19,7 +19,7 @@ struct PeerAddress: Hashable, Sendable {
             self = .local
             return
         }
-        func number(_ part: ArraySlice<UInt8>) -> UInt64 { part.reduce(0) { $0 << 8 | UInt64($1) } }
+        func number(_ part: ArraySlice<UInt8>) -> UInt64 { part.reduce(0) { $0 << 8 | UInt64(truncatingIfNeeded: $1) } }
         guard bytes.count == 16 else {
             self.init(v4: number(bytes[...]))
             return
@@ -84,7 +84,7 @@ struct PeerNetwork: Hashable, Sendable {
     }
 
     fileprivate var masks: (high: UInt64, low: UInt64) {
-        func mask(_ bits: Int) -> UInt64 { bits <= 0 ? 0 : bits >= 64 ? .max : ~(.max >> UInt64(bits)) }
+        func mask(_ bits: Int) -> UInt64 { bits <= 0 ? 0 : bits >= 64 ? .max : ~(.max >> UInt64(clamping: bits)) }
         return (mask(bits), mask(bits - 64))
     }
 }

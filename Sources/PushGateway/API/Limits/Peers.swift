@@ -44,7 +44,15 @@ final class Peers: Sendable {
             var bucket = state.refusals[peer] ?? TokenBucket(Self.refusals, at: now)
             let (granted, retryAt) = bucket.take(1, at: now)
             state.refusals[peer] = bucket
-            return granted == 1 ? nil : .seconds(max(0, retryAt.timeIntervalSince(now)))
+            return granted == 1 ? nil : .seconds(clamping: max(0, retryAt.timeIntervalSince(now)))
+        }
+    }
+
+    /// Whether the next attempt of a peer would be one too many, were it refused.
+    func isRefused(_ peer: PeerAddress, at now: Date) -> Bool {
+        state.withLock { state in
+            guard var bucket = state.refusals[peer] else { return false }
+            return bucket.take(1, at: now).granted == 0
         }
     }
 

@@ -29,11 +29,11 @@ extension JSONScanner {
                 issues.add("\(pointer())/\(pointerStep(name))", "unknown_field", unknownField(name, names))
                 return try scanner.skip()
             }
-            guard seen & (1 << UInt32(place)) == 0 else {
+            guard seen & (1 << UInt32(clamping: place)) == 0 else {
                 issues.add("\(pointer())/\(name)", "repeated_field", "The field stands here twice.")
                 return try scanner.skip()
             }
-            seen |= 1 << UInt32(place)
+            seen |= 1 << UInt32(clamping: place)
             try read(&scanner, &issues, field)
         }
         return true
@@ -109,7 +109,7 @@ extension JSONScanner {
         switch value {
         case .integer(let number) where range.contains(Int(number)): return Int(number)
         case .double(let number) where number == number.rounded():
-            if number.magnitude < 1e15, range.contains(Int(number)) { return Int(number) }
+            if number.magnitude < 1e15, range.contains(Int(clamping: number)) { return Int(clamping: number) }
         case .integer: break
         default:
             issues.add(pointer(), "not_whole", "Must be a whole number\(unit); it is \(value.text).")

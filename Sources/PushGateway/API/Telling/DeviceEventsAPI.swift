@@ -14,6 +14,8 @@ final class DeviceEventsAPI: Sendable {
 
     let door: TellingDoor
     private let memory = RecentEvents()
+    /// The number in this gateway's message ids, once it was read.
+    private let instance = Mutex<UInt64?>(nil)
 
     init(door: TellingDoor) { self.door = door }
 
@@ -27,8 +29,8 @@ final class DeviceEventsAPI: Sendable {
         var at: Date?
         var payload: JSONObject?
         var notification: NotificationID?
-        /// The number of a delivery, from the message's id.
-        var delivery: Int64?
+        /// The id of a message of the gateway's own.
+        var message: MessageID?
     }
 
     /// Takes a report.
@@ -50,9 +52,12 @@ final class DeviceEventsAPI: Sendable {
                     repeated += 1
                 }
             }
-            if let number = Self.ownDelivery(in: payload) { addresses.append(ReceiptAddress(delivery: number)) }
         }
-        if let number = report.delivery { addresses.append(ReceiptAddress(delivery: number)) }
+        if let message = report.message ?? report.payload.flatMap(Self.ownMessage),
+            let number = try await number(message)
+        {
+            addresses.append(ReceiptAddress(delivery: number))
+        }
         if let notification = report.notification {
             addresses += try await deliveries(of: notification, to: device)
         }
@@ -67,7 +72,7 @@ final class DeviceEventsAPI: Sendable {
             throw Problem(issues)
         }
         do throws(Problem) {
-            let received = try await receive(report, addresses, at: now)
+            let received = try await receive(report, addresses, device, at: now)
             return try await door.answer(operations, scope) { writer in
                 writer.name("deliveries")
                 writer.beginArray()
@@ -106,8 +111,8 @@ final class DeviceEventsAPI: Sendable {
                 }
             case .delivery:
                 guard let text = try scanner.word(&issues, "#/delivery", limit: 64) else { return }
-                report.delivery = Self.number(ofMessage: text)
-                if report.delivery == nil { issues.add("#/delivery", "bad_id", "This is no id of a message.") }
+                report.message = MessageID(text)
+                if report.message == nil { issues.add("#/delivery", "bad_id", "This is no id of a message.") }
             }
         } check: { issues in
             if !seen.contains(Field.event.rawValue) { issues.add("#/event", "missing", "Write delivered or opened.") }
@@ -135,19 +140,24 @@ final class DeviceEventsAPI: Sendable {
         return found
     }
 
-    /// The number of the gateway's own delivery, where a payload carries the message's id.
-    private static func ownDelivery(in payload: JSONObject) -> Int64? {
+    /// The message's id, where a payload carries one.
+    private static func ownMessage(in payload: JSONObject) -> MessageID? {
         let id = payload["chapar_id"] ?? payload["data"]?["chapar_id"]
-        return id?.stringValue.flatMap { number(ofMessage: $0) }
+        return id?.stringValue.flatMap { MessageID($0) }
     }
 
-    /// The number within a message's id, which marks it with its highest bit.
-    private static func number(ofMessage text: String) -> Int64? {
-        guard let id = UUID(uuidString: text)?.uuid else { return nil }
-        let bytes = [id.8, id.9, id.10, id.11, id.12, id.13, id.14, id.15]
-        let low = bytes.reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
-        guard low >> 63 == 1 else { return nil }
-        return Int64(bitPattern: low & ~(1 << 63))
+    /// The number of the delivery that a message is; nil for a message that is not this gateway's.
+    private func number(_ message: MessageID) async throws(Problem) -> Int64? {
+        var instance = instance.withLock { $0 }
+        if instance == nil {
+            do throws(StoreError) {
+                instance = try await door.state.store.instance()
+            } catch {
+                throw Problem(error)
+            }
+            self.instance.withLock { $0 = instance }
+        }
+        return instance.flatMap { message.delivery(instance: $0) }
     }
 
     /// The deliveries of a notification that went to a device.
@@ -183,11 +193,22 @@ final class DeviceEventsAPI: Sendable {
         }
     }
 
+    /// Whether a delivery to a recipient can have reached a device: it went to the device, to a token or the user of it, or to an
+    /// audience.
+    private static func canBe(_ device: Device, _ recipient: Recipient) -> Bool {
+        switch recipient {
+        case .device, .token: isFor(device, recipient)
+        case .user(let id): device.user == id
+        case .platformID, .topic, .tags, .everyone: true
+        }
+    }
+
     // MARK: Writing
 
     private func receive(
         _ report: Report,
         _ addresses: [ReceiptAddress],
+        _ device: Device,
         at now: Date
     ) async throws(Problem) -> [ReceivedDelivery] {
         let state = report.event == .opened ? DeliveryState.opened : .delivered
@@ -200,7 +221,9 @@ final class DeviceEventsAPI: Sendable {
         let entries = addresses.map { address in
             let backend = address.backend.isEmpty ? "app" : address.backend
             let story = EventJSON.receipt(receipt, backend: backend)
-            return ReceiptEntry(address, state: state, story: story) { delivery in
+            // Whoever knows or guesses an id must not open the message of another device.
+            let isFor = { @Sendable (recipient: Recipient) in Self.canBe(device, recipient) }
+            return ReceiptEntry(address, state: state, story: story, isFor: isFor) { delivery in
                 EventJSON.received(delivery, changesState: true, backend: backend, story: story, at: now)
             }
         }

@@ -33,7 +33,7 @@ struct InvalidationGuard: Sendable {
 
         /// The sentence for operators.
         func explanation(window: Duration) -> String {
-            "\(dead) of the last \(answers) answers within \(Int(window.inSeconds)) s declared the device token dead"
+            "\(dead) of the last \(answers) answers within \(Int(clamping: window.inSeconds)) s declared the device token dead"
                 + " (\(certain) for certain). "
                 + "A wrong environment (sandbox tokens sent to production, or the other way round), a wrong topic or a "
                 + "wrong project looks exactly like this. No device was lost: check the configuration, then discard "
@@ -116,7 +116,7 @@ struct InvalidationGuard: Sendable {
 
     /// Lets go of what is older than the window.
     private mutating func advance(to now: Date) {
-        let bucket = Int(now.timeIntervalSince1970 * Double(Self.buckets) / settings.window.inSeconds)
+        let bucket = Int(clamping: now.timeIntervalSince1970 * Double(Self.buckets) / settings.window.inSeconds)
         guard bucket > current else { return }
         if bucket - current >= Self.buckets {
             clear()

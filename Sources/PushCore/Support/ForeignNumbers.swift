@@ -1,0 +1,41 @@
+/// Conversions and sums of numbers that others chose: an answer's, a token's, a caller's.
+///
+/// Swift's own end the process where the result does not fit. `.ci/conversions` forbids them everywhere but in this file.
+extension FixedWidthInteger {
+    /// The number without its fraction; beyond this type's range the nearest value within, 0 for what is no number.
+    package init(clamping value: Double) {
+        self = Self(exactly: value.rounded(.towardZero)) ?? (value.isNaN ? 0 : value < 0 ? .min : .max)
+    }
+
+    /// The sum; beyond this type's range the nearest value within.
+    package func adding(clamping other: Self) -> Self {
+        let (sum, overflow) = addingReportingOverflow(other)
+        return overflow ? (other < 0 ? .min : .max) : sum
+    }
+
+    /// The difference; beyond this type's range the nearest value within.
+    package func subtracting(clamping other: Self) -> Self {
+        let (difference, overflow) = subtractingReportingOverflow(other)
+        return overflow ? (other < 0 ? .max : .min) : difference
+    }
+}
+
+extension Duration {
+    /// The longest span that a foreign number becomes, a hundred years: sums and products of a few stay within a `Duration`.
+    package static let longest = Duration.seconds(3_155_760_000)
+
+    /// As many seconds, at most ``longest`` either way; none for what is no number.
+    package static func seconds(clamping value: Double) -> Duration {
+        value.isNaN ? .zero : .seconds(min(max(value, -longest.inSeconds), longest.inSeconds))
+    }
+
+    /// As many seconds, at most ``longest`` either way.
+    package static func seconds(clamping value: some BinaryInteger) -> Duration {
+        min(max(.seconds(Int64(clamping: value)), .zero - longest), longest)
+    }
+
+    /// As many whole milliseconds, at most ``longest`` either way; none for what is no number.
+    package static func milliseconds(clamping value: Double) -> Duration {
+        min(max(.milliseconds(Int64(clamping: value)), .zero - longest), longest)
+    }
+}

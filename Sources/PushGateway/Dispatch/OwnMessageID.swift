@@ -1,0 +1,39 @@
+internal import Foundation
+internal import PushCore
+
+extension MessageID {
+    /// The id of a gateway's delivery, the same after a restart: a UUID of version 8, the gateway's number and the delivery's.
+    init(instance: UInt64, delivery: Int64) {
+        self.init(high: instance & ~0xF000 | 0x8000, low: UInt64(bitPattern: delivery) | 1 << 63)
+    }
+
+    /// The delivery that ``init(instance:delivery:)`` made the id of; nil for an id of anybody else.
+    func delivery(instance: UInt64) -> Int64? {
+        let number = Int64(bitPattern: low & ~(1 << 63))
+        return self == MessageID(instance: instance, delivery: number) ? number : nil
+    }
+
+    /// Reads an id in the form of a UUID.
+    init?(_ text: String) {
+        guard let id = UUID(uuidString: text)?.uuid else { return nil }
+        let bytes = [
+            id.0, id.1, id.2, id.3, id.4, id.5, id.6, id.7, id.8, id.9, id.10, id.11, id.12, id.13, id.14, id.15,
+        ]
+        let half = { (part: ArraySlice<UInt8>) in part.reduce(0) { $0 << 8 | UInt64(truncatingIfNeeded: $1) } }
+        self.init(high: half(bytes[..<8]), low: half(bytes[8...]))
+    }
+}
+
+extension NotificationStore {
+    /// The number that marks this gateway's message ids, made once and kept in the store; nil before the first delivery.
+    func instance() async throws(StoreError) -> UInt64? {
+        try await loadState(Self.instanceKey).flatMap { UInt64(String(decoding: $0, as: UTF8.self)) }
+    }
+
+    /// Keeps ``instance()``.
+    func saveInstance(_ number: UInt64) async throws(StoreError) {
+        try await saveState(Self.instanceKey, Array(String(number).utf8))
+    }
+
+    private static var instanceKey: String { "gateway.instance" }
+}

@@ -1,0 +1,28 @@
+import Synchronization
+
+/// The memory that the unfinished answers of a pool's connections share.
+///
+/// An answer has its own limit; a peer that begins thousands and ends none would still fill the memory.
+final class AnswerBudget: Sendable {
+    /// The most bytes, fields included.
+    let limit: Int
+    private let used = Atomic<Int>(0)
+
+    /// Makes a budget of so many bytes.
+    init(limit: Int) { self.limit = limit }
+
+    /// Bytes in use.
+    var bytes: Int { used.load(ordering: .relaxed) }
+
+    /// Takes bytes; false when there are too few.
+    func take(_ bytes: Int) -> Bool {
+        guard used.wrappingAdd(bytes, ordering: .relaxed).newValue <= limit else {
+            used.wrappingSubtract(bytes, ordering: .relaxed)
+            return false
+        }
+        return true
+    }
+
+    /// Gives bytes back.
+    func give(_ bytes: Int) { used.wrappingSubtract(bytes, ordering: .relaxed) }
+}

@@ -83,7 +83,9 @@ final class ReceiptsAPI: Sendable {
         guard bucket.withLock({ $0.take(1, at: state.time.steady).granted }) == 1 else { throw .tooBusy }
     }
 
-    /// Asks a reader about a callback; a refusal is logged now and then. The responder counts those of each peer.
+    /// Asks a reader about a callback; a refusal is logged now and then.
+    ///
+    /// The responder counts those of each peer.
     private func believe<Answer>(
         _ callback: ReceiptCallback,
         _ name: Substring,

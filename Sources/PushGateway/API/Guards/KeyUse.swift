@@ -16,7 +16,9 @@ final class KeyUses: Sendable {
         let streams = Atomic<Int>(0)
         private let rate = Mutex<(perSecond: Int, bucket: TokenBucket)?>(nil)
 
-        /// Puts a limit of requests a second in force; 0 is none. What was used up under the same limit stays used up.
+        /// Puts a limit of requests a second in force; 0 is none.
+        ///
+        /// What was used up under the same limit stays used up.
         func limit(perSecond: Int, at now: Date) {
             rate.withLock { rate in
                 guard perSecond > 0 else { return rate = nil }

@@ -33,7 +33,9 @@ struct BackupCommand: AsyncParsableCommand {
         let bar = Mutex(ProgressBar(isShown: !form.isJSON))
         let summary = try await StoreCopying.run(until: interruption) { [backup] isCancelled in
             try backup.write(
-                progress: { part in bar.withLock { $0.update(done: Int(part * 100), fraction: part, isLast: part >= 1) }
+                progress: { part in
+                    let percent = Int(clamping: part * 100)
+                    bar.withLock { $0.update(done: percent, fraction: part, isLast: part >= 1) }
                 },
                 isCancelled: isCancelled
             )

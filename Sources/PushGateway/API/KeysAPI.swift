@@ -2,7 +2,9 @@ internal import Foundation
 internal import Hummingbird
 internal import PushCore
 
-/// `GET /v1/keys`: the configured API keys, what each may do, until when, and when it was used last. Never a hash.
+/// `GET /v1/keys`: the configured API keys, what each may do, until when, and when it was used last.
+///
+/// Never a hash.
 struct KeysAPI: Sendable {
     let state: GatewayState
 

@@ -66,7 +66,8 @@ struct StoryAPI: Sendable {
         } catch {
             throw Problem(error)
         }
-        if page.isEmpty { _ = try await find(id, scope) }  // It says nothing about whether there is such a notification.
+        // An empty page says nothing about whether there is such a notification.
+        if page.isEmpty { _ = try await find(id, scope) }
         let hasMore = page.count > limit
         if hasMore { page.removeLast() }
         let now = state.clock.reading

@@ -52,14 +52,14 @@ struct KeyCommand {
     }
 
     private var tooSlow: Failed {
-        Failed(description: "\(words.first ?? "") was not done within \(Int(deadline.inSeconds)) s")
+        Failed(description: "\(words.first ?? "") was not done within \(Int(clamping: deadline.inSeconds)) s")
     }
 
     private func output(of descriptor: Int32, until end: ContinuousClock.Instant) throws -> [UInt8] {
         var bytes: [UInt8] = []
         var buffer = [UInt8](repeating: 0, count: Self.largestOutput)
         while true {
-            let left = Int64((end - .now).inSeconds * 1000)
+            let left = Int64(clamping: (end - .now).inSeconds * 1000)
             guard left > 0 else { throw tooSlow }
             var look = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
             let ready = poll(&look, 1, Int32(clamping: left))

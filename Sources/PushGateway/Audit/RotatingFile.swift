@@ -40,7 +40,7 @@ struct RotatingFile: ~Copyable {
             guard written > 0 else {
                 let failure = Failure("cannot write \(path)")
                 // What came of the line would stand before the next one.
-                if ftruncate(descriptor, off_t(start)) == 0 { size = start }
+                if ftruncate(descriptor, off_t(clamping: start)) == 0 { size = start }
                 throw failure
             }
             rest = rest.dropFirst(written)

@@ -74,7 +74,7 @@ extension UserErasure.Report {
             sentences.append("\(deliveries.inFlight) deliveries are being sent: repeat the call when they are over.")
         }
         if deliveries.anonymised > 0 {
-            let days = Int(store.retention.inSeconds / 86_400)
+            let days = Int(clamping: store.retention.inSeconds / 86_400)
             sentences.append(
                 "The content of notifications that others got as well stays until store.retention (\(days) days)."
             )

@@ -59,9 +59,9 @@ extension PeerAddress: CustomStringConvertible {
     var description: String {
         if self == .local { return "local" }
         if high == 0, low >> 32 == 0xFFFF {
-            return stride(from: 24, through: 0, by: -8).map { String(low >> UInt64($0) & 0xFF) }.joined(separator: ".")
+            return stride(from: 24, through: 0, by: -8).map { String(low >> $0 & 0xFF) }.joined(separator: ".")
         }
-        let groups = (0..<4).map { String(high >> UInt64(48 - 16 * $0) & 0xFFFF, radix: 16) }
+        let groups = (0..<4).map { String(high >> (48 - 16 * $0) & 0xFFFF, radix: 16) }
         return high == 0 ? "::\(String(low, radix: 16))" : groups.joined(separator: ":") + "::"
     }
 }

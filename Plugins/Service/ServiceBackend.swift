@@ -43,7 +43,7 @@ public final class ServiceBackend: PushBackend {
         path = options.url.path.isEmpty ? "/" : options.url.path
         time = context.time
         do throws(ServiceSignature.Mistake) {
-            signature = try ServiceSignature(options.secret)
+            signature = try ServiceSignature([options.secret] + [options.previousSecret].compactMap(\.self))
         } catch {
             throw HTTPPoolError("secret \(error.problem). \(error.fix)")
         }

@@ -6,6 +6,8 @@ public struct ServiceOptions: Sendable {
     public var url: HTTPBaseURL
     /// What requests are signed with.
     public var secret: Secret
+    /// What requests are signed with besides, while the service changes over from one secret to the other.
+    public var previousSecret: Secret?
     /// Whom the service can reach.
     public var audience: BackendAudience
     /// The most recipients in one request, 1 to 1,000.
@@ -21,6 +23,7 @@ public struct ServiceOptions: Sendable {
     public init(
         url: HTTPBaseURL,
         secret: Secret,
+        previousSecret: Secret? = nil,
         audience: BackendAudience,
         batchSize: Int = 100,
         maximumMessageBytes: Int = 65_536,
@@ -29,6 +32,7 @@ public struct ServiceOptions: Sendable {
     ) {
         self.url = url
         self.secret = secret
+        self.previousSecret = previousSecret
         self.audience = audience
         self.batchSize = min(max(batchSize, 1), 1_000)
         self.maximumMessageBytes = min(max(maximumMessageBytes, 256), 1_048_576)
@@ -48,12 +52,13 @@ extension ServiceOptions {
         if !section.has("url") { section.missing("url", "where batches are posted to, as https://host/path") }
         let url = section.baseURL("url")
         if !section.has("secret") { section.missing("secret", "24 bytes or more, as \"${SERVICE_SECRET}\"") }
-        let secret = section.secret("secret")
-        if let secret {
+        let (secret, previous) = (section.secret("secret"), section.secret("previous_secret"))
+        for (key, secret) in [("secret", secret), ("previous_secret", previous)] {
+            guard let secret else { continue }
             do throws(ServiceSignature.Mistake) {
-                _ = try ServiceSignature(secret)
+                _ = try ServiceSignature([secret])
             } catch {
-                section.reject("secret", error.problem, fix: error.fix)
+                section.reject(key, error.problem, fix: error.fix)
             }
         }
         let audience = Self.audience(section)
@@ -64,6 +69,7 @@ extension ServiceOptions {
         self.init(
             url: url,
             secret: secret,
+            previousSecret: previous,
             audience: audience,
             batchSize: batchSize,
             maximumMessageBytes: bytes,

@@ -6,6 +6,7 @@ extension BackendFactory {
     /// ## Configuration keys
     /// - `url` (address, required): where batches are posted to.
     /// - `secret` (required): signs every request, 24 bytes or more; `whsec_` and base64, or any text.
+    /// - `previous_secret`: signs every request as well, while the service changes over to another `secret`.
     /// - `services` (list of token services, own ones as `x-name`), `recipients` (list of `device`, `user`, `platform_id`,
     ///   `topic`, `tags`, `everyone`): whom it can reach; at least one of the two.
     /// - `auth` (map, `kind: oauth2_refresh`): access tokens that requests carry besides.

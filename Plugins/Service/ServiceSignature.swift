@@ -11,10 +11,18 @@ struct ServiceSignature: Sendable {
         let fix: String
     }
 
-    private let key: SymmetricKey
+    /// The newest first; every request is signed with each.
+    private let keys: [SymmetricKey]
+
+    /// Signs with one secret, or with several while the service changes over: it believes a request when one signature fits.
+    init(_ secrets: [Secret]) throws(Mistake) {
+        var keys: [SymmetricKey] = []
+        for secret in secrets { keys.append(try Self.key(secret)) }
+        self.keys = keys
+    }
 
     /// Takes `whsec_` and base64, or any other text by its bytes; 24 bytes or more.
-    init(_ secret: Secret) throws(Mistake) {
+    private static func key(_ secret: Secret) throws(Mistake) -> SymmetricKey {
         let text = secret.reveal()
         let prefix = "whsec_"
         let bytes: Data
@@ -32,17 +40,20 @@ struct ServiceSignature: Sendable {
                 fix: "Take 24 bytes or more: whsec_$(openssl rand -base64 32)."
             )
         }
-        key = SymmetricKey(data: bytes)
+        return SymmetricKey(data: bytes)
     }
 
     /// The fields that a request of this id and body carries when it is sent at `seconds` since 1970.
     func fields(id: String, seconds: Int64, body: [UInt8]) -> [HTTPHeader] {
-        var code = HMAC<SHA256>(key: key)
-        code.update(data: Data("\(id).\(seconds).".utf8))
-        code.update(data: body)
+        let signatures = keys.map { key in
+            var code = HMAC<SHA256>(key: key)
+            code.update(data: Data("\(id).\(seconds).".utf8))
+            code.update(data: body)
+            return "v1,\(Data(code.finalize()).base64EncodedString())"
+        }
         return [
             HTTPHeader("webhook-id", id, .literal), HTTPHeader("webhook-timestamp", String(seconds), .literal),
-            HTTPHeader("webhook-signature", "v1,\(Data(code.finalize()).base64EncodedString())", .literal),
+            HTTPHeader("webhook-signature", signatures.joined(separator: " "), .literal),
         ]
     }
 }

@@ -229,6 +229,19 @@ struct ServiceSendTests {
         }
     }
 
+    @Test("A service that knows the secret before is believed, and one that knows the new one already")
+    func rotation() async throws {
+        let other = Secret("another secret of enough bytes")
+        for (secret, previous) in [
+            (other, Secret(ServiceSimulator.secret)), (Secret(ServiceSimulator.secret), other),
+        ] {
+            try await Harness.run(adjust: { ($0.secret, $0.previousSecret) = (secret, previous) }) { harness in
+                #expect(await harness.outcome().acceptance != nil)
+                #expect(harness.simulator.counters.unsigned == 0 && harness.simulator.counters.messages == 1)
+            }
+        }
+    }
+
     @Test("A wrong secret is told by doctor, and parks the backend")
     func secret() async throws {
         try await Harness.run(adjust: { $0.secret = Secret("another secret of enough bytes") }) { harness in

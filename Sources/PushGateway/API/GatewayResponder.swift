@@ -118,9 +118,10 @@ public final class GatewayResponder: HTTPResponder {
         } catch {
             if let limit = error.limit { metrics.limitReached(limit) }
             trace.code = error.code
+            trace.key = error.keyName ?? trace.key
             response = refuse(error, path, trace.requestID)
         }
-        record(request, match, trace, response.status)
+        record(request, match, trace, response)
         if request.method == .head { response = response.createHeadResponse() }
         metrics.request(
             route: match?.path ?? "other",
@@ -198,9 +199,10 @@ public final class GatewayResponder: HTTPResponder {
         _ request: Request,
         _ match: RouteTable.Match?,
         _ trace: Trace,
-        _ status: HTTPResponse.Status
+        _ response: Response
     ) {
         guard let audit = state.audit else { return }
+        let status = response.status
         let isRefusal = status == .unauthorized || status == .forbidden || trace.code == "rate_limited"
         let route = match?.route(request.method)
         guard isRefusal || route?.isOnRecord ?? false else { return }
@@ -211,7 +213,9 @@ public final class GatewayResponder: HTTPResponder {
                 peer: trace.peer.description,
                 method: Self.word(for: request.method),
                 route: match?.path ?? "other",
-                target: route?.isOnRecord ?? false ? match?.values.first.map(TellingDoor.decoded) : nil,
+                target: response.headers[.auditSubject]
+                    ?? route.flatMap { $0.namesTarget ? match?.values.first : nil }
+                    .map(TellingDoor.decoded),
                 status: status.code,
                 code: trace.code
             ),

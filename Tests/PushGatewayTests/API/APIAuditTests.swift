@@ -50,7 +50,7 @@ struct APIAuditTests {
             lines.map {
                 "\($0["key"]?.stringValue ?? "?") \($0["method"]?.stringValue ?? "?") \($0["route"]?.stringValue ?? "?")"
             } == [
-                "boss POST /v1/backends/{name}/drop", "shop DELETE /v1/devices/{id}", " GET /v1/keys",
+                "boss POST /v1/backends/{name}/drop", "shop DELETE /v1/devices/{id}", "shop GET /v1/keys",
                 " GET /v1/backends",
             ]
         )

@@ -20,8 +20,10 @@ struct UserErasureTests {
         init(_ folder: URL) throws {
             path = folder.appending(path: "test.db").path
             store = try SQLiteStore(SQLiteStoreOptions(path: path), time: time, logger: quiet)
+            var configuration = GatewayConfiguration()
+            configuration.audit = GatewayConfiguration.Audit(path: folder.appending(path: "audit.jsonl").path)
             let snapshot = GatewaySnapshot(
-                configuration: GatewayConfiguration(),
+                configuration: configuration,
                 backends: [StubBackend.ios, .crm].map { .init(name: $0.name, backend: $0) }
             )
             state = GatewayState(snapshot: snapshot, store: store, devices: store, time: time)
@@ -82,6 +84,19 @@ struct UserErasureTests {
 
     /// What names the user anywhere.
     private static let traces = ["ada-lovelace", "phone-a", "tablet-a", "aaaaaaaa", "abababab", "For Ada"]
+
+    @Test("is on record under the hash that the store's key makes of the id, and not under the id")
+    func record() async throws {
+        try await run { rig in
+            let reply = try await rig.call(.delete, "/v1/users/ada-lovelace")
+            let hash = try await KeyedHash(rig.store)("user", "ada-lovelace")
+            #expect(reply.headers[.auditSubject] == hash)
+            let path = URL(filePath: rig.path).deletingLastPathComponent().appending(path: "audit.jsonl")
+            let text = try String(contentsOf: path, encoding: .utf8)
+            #expect(text.contains(#""route":"/v1/users/{id}","target":"\#(hash)","status":200"#))
+            #expect(!text.contains("ada-lovelace"))
+        }
+    }
 
     @Test(
         "Nothing of the user is left: devices, what waits, what was sent, events, in memory and in every page of the file"

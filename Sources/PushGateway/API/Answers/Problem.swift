@@ -23,6 +23,8 @@ struct Problem: Error, Sendable {
     var headers: HTTPFields = [:]
     /// The limit at which the request was turned away, for metrics.
     var limit: APILimit?
+    /// The name of the API key that was not enough, for the audit log.
+    var keyName: String?
     /// What failed within, for the log; never shown to the caller.
     var cause: String?
 

@@ -18,8 +18,9 @@ struct UserErasureAPI: Sendable {
             throw .notFound("Nobody can be erased under this name, or the store keeps no such thing.")
         }
         let report: UserErasure.Report
+        let hash: String
         do throws(StoreError) {
-            let hash = try await KeyedHash(state.store)("user", user)
+            hash = try await KeyedHash(state.store)("user", user)
             report = try await UserErasure(
                 store: traces,
                 devices: state.devices,
@@ -37,7 +38,9 @@ struct UserErasureAPI: Sendable {
             throw Problem(ofDevices: error)
         }
         let store = state.snapshot.configuration.store
-        return Response.json(report.isComplete ? .ok : .accepted) { report.write(to: &$0, store) }
+        var response = Response.json(report.isComplete ? .ok : .accepted) { report.write(to: &$0, store) }
+        response.headers[.auditSubject] = hash
+        return response
     }
 }
 

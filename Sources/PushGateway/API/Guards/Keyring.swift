@@ -44,10 +44,16 @@ struct Keyring: Sendable {
             throw Self.unauthorized("The API key is not known.", error: "invalid_token")
         }
         if let notAfter = key.notAfter, now > notAfter {
-            throw Self.unauthorized("The API key has expired.", error: "invalid_token")
+            var problem = Self.unauthorized("The API key has expired.", error: "invalid_token")
+            problem.keyName = key.caller.name
+            throw problem
         }
         key.caller.use?.note(second: Int(clamping: now.timeIntervalSince1970))
-        if case .scope(let scope) = access, !key.caller.has(scope) { throw .lacks(scope) }
+        if case .scope(let scope) = access, !key.caller.has(scope) {
+            var problem = Problem.lacks(scope)
+            problem.keyName = key.caller.name
+            throw problem
+        }
         return key.caller
     }
 

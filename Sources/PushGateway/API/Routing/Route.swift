@@ -29,6 +29,9 @@ struct Route: Sendable {
     let isProbe: Bool
     let handler: Handler
 
+    /// Whether the first variable step of the path may stand in the record: users' ids may not.
+    var namesTarget: Bool { isOnRecord && !path.hasPrefix("/v1/users/") }
+
     /// Whether every request is put on record: administration, and what is erased.
     var isOnRecord: Bool {
         access == .scope(.admin) || path == "/v1/devices/{id}" && method == .delete || path.hasSuffix("/clear")

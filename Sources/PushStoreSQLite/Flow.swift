@@ -120,7 +120,7 @@ final class Flow {
     }
 
     private func keep(_ entry: Entry, now: Int64) {
-        if let frontier, frontier < entry.key { return }
+        if comesAfterDisk(entry.key) { return }
         put(entry, now: now)
         guard windowCount > room.deliveries || !hasRoom(bytes: 0) else { return }
         moveDue(now)  // So that what goes back to disk comes after everything that stays.

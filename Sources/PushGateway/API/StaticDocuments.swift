@@ -3,20 +3,20 @@ internal import Foundation
 internal import HTTPTypes
 internal import Hummingbird
 internal import PushCore
+internal import Synchronization
 
 /// The two documents that are part of the program: the API's description and the dashboard.
-struct StaticDocuments: Sendable {
-    private let openAPI: Response
+final class StaticDocuments: Sendable {
+    private let build: BuildInfo
+    private let routes: [Route]
+    /// Made when it is asked for first: it is long, and most processes are never asked.
+    private let description = Mutex<[UInt8]?>(nil)
     private let dashboard: Response
 
     /// Prepares both; what each route asks for comes from the routes themselves.
     init(build: BuildInfo, routes: [Route]) {
-        let description = Self.description(build, routes)
-        openAPI = Response(
-            status: .ok,
-            headers: [.contentType: "application/openapi+json;version=3.1", .cacheControl: "max-age=60"],
-            body: ResponseBody(bytes: description)
-        )
+        self.build = build
+        self.routes = routes
         let page = String(decoding: PackageResources.dashboard_html, as: UTF8.self)
         dashboard = Response(
             status: .ok,
@@ -57,7 +57,18 @@ struct StaticDocuments: Sendable {
     }
 
     /// The API's description.
-    func describe() -> Response { openAPI }
+    func describe() -> Response {
+        let bytes = description.withLock { known in
+            let bytes = known ?? Self.description(build, routes)
+            known = bytes
+            return bytes
+        }
+        return Response(
+            status: .ok,
+            headers: [.contentType: "application/openapi+json;version=3.1", .cacheControl: "max-age=60"],
+            body: ResponseBody(bytes: bytes)
+        )
+    }
 
     /// The dashboard's page.
     func page() -> Response { dashboard }

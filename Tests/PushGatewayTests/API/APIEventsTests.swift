@@ -127,8 +127,8 @@ struct APIEventsTests {
         let stream = EventStream(
             state: harness.state,
             filter: try EventFilter(nil),
-            view: EventView(.everybody),
-            judge: { EventView(.everybody) },
+            caller: .everybody,
+            judge: { .everybody },
             after: 0,
             isResumed: true,
             lanes: nil,

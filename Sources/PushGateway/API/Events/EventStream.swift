@@ -19,15 +19,15 @@ struct EventStream: Sendable {
 
     let state: GatewayState
     let filter: EventFilter
-    let view: EventView
+    let caller: Caller
     /// Judges the caller again; nil when it may not listen any more.
-    let judge: @Sendable () -> EventView?
+    let judge: @Sendable () -> Caller?
     /// Events above this number are sent.
     let after: Int64
     /// Whether the client resumes, and is to be told of events that are gone.
     let isResumed: Bool
-    /// Makes the un-numbered event about the lanes; nil for clients that did not ask.
-    let lanes: (@Sendable () async -> [UInt8])?
+    /// Makes the un-numbered event about the lanes that a caller may see; nil for clients that did not ask.
+    let lanes: (@Sendable (Caller) async -> [UInt8])?
     var heartbeat = Self.heartbeat
     /// Counts the stream out when the last copy is gone.
     let slot: StreamSlot
@@ -40,7 +40,7 @@ struct EventStream: Sendable {
         frames.retry(.seconds(2))
         var lastWrite = ContinuousClock.now
         var nextLanes = lastWrite
-        var view = view
+        var caller = caller
         var nextJudgement = lastWrite + Self.judgement
         var judged = state.snapshot
         while !state.isDraining, !Task.isCancelled, !Task.isShuttingDownGracefully {
@@ -48,10 +48,10 @@ struct EventStream: Sendable {
                 judged = state.snapshot
                 nextJudgement = .now + Self.judgement
                 guard let now = judge() else { break }
-                view = now
+                caller = now
             }
             if let lanes, ContinuousClock.now >= nextLanes {
-                frames.event("gateway.lanes", data: await lanes())
+                frames.event("gateway.lanes", data: await lanes(caller))
                 nextLanes = .now + Self.lanesInterval
             }
             if frames.isEmpty, ContinuousClock.now >= lastWrite + heartbeat { frames.heartbeat(position) }
@@ -61,6 +61,7 @@ struct EventStream: Sendable {
             }
             let wake = min(lastWrite + heartbeat, lanes == nil ? .now + .seconds(5) : nextLanes)
             let events = try await next(after: position, patience: max(.zero, ContinuousClock.now.duration(to: wake)))
+            let view = EventView(caller)
             for event in events {
                 if isFirst, event.number > position + 1 { frames.gap(from: position, to: event.number) }
                 isFirst = false

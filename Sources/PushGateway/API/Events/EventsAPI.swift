@@ -31,15 +31,14 @@ struct EventsAPI: Sendable {
             }
         }
         let wantsLanes = try scope.number("lanes", in: 0...1, default: 0) == 1
-        let lanes: (@Sendable () async -> [UInt8])? = wantsLanes ? { @Sendable in await lanesEvent(scope.caller) } : nil
+        let lanes: (@Sendable (Caller) async -> [UInt8])? = wantsLanes ? { @Sendable in await lanesEvent($0) } : nil
         let stream = EventStream(
             state: state,
             filter: filter,
-            view: EventView(scope.caller),
+            caller: scope.caller,
             judge: { [snapshots, time = state.time] in
                 let key = scope.fields[.authorization]
-                let caller = try? snapshots.current.keyring.admit(key, .scope(.read), at: time.now)
-                return caller.map(EventView.init)
+                return try? snapshots.current.keyring.admit(key, .scope(.read), at: time.now)
             },
             after: after,
             isResumed: resumed != nil,

@@ -72,19 +72,26 @@ final class KeyUses: Sendable {
 
     /// Saves once a minute until ``finish()``, and once more then.
     func run(_ state: GatewayState, _ logger: Logger) async {
-        do throws(StoreError) {
-            try await load(from: state.store)
-            while !isFinished.load(ordering: .acquiring), !Task.isCancelled {
-                await nap.rest(Self.interval, state.time)
-                if let audit = state.audit { recordSends(audit) }
+        await trying(logger) { () throws(StoreError) in try await load(from: state.store) }
+        while !isFinished.load(ordering: .acquiring), !Task.isCancelled {
+            await nap.rest(Self.interval, state.time)
+            if let audit = state.audit { recordSends(audit) }
+            await trying(logger) { () throws(StoreError) in
                 try await save(state.snapshot.configuration.apiKeys.map(\.name), to: state.store)
             }
-        } catch {
-            // The next process begins with what was saved before.
-            logger.warning("the last uses of API keys are not saved any more", metadata: ["error": "\(error)"])
         }
     }
 
+    /// Does something with the store that the next minute makes up for.
+    private func trying(_ logger: Logger, _ body: () async throws(StoreError) -> Void) async {
+        do throws(StoreError) {
+            try await body()
+        } catch {
+            logger.warning("the last uses of API keys cannot be read or saved", metadata: ["error": "\(error)"])
+        }
+    }
+
+    /// Puts on record how much was sent with each key since the last time.
     func recordSends(_ audit: AuditLog) {
         for (name, use) in uses.withLock({ $0 }).sorted(by: { $0.key < $1.key }) {
             let count = use.accepted.exchange(0, ordering: .relaxed)

@@ -53,7 +53,6 @@ struct OpenedStore: Sendable {
             let pool = try DatabasePool(path: options.path, configuration: configuration)
             try Schema.migrator.migrate(pool)
             let opened = try pool.writeWithoutTransaction { db in
-                // What is removed is overwritten, so that nothing of an erased user stays in free pages.
                 // Only now: GRDB sets NORMAL itself while it opens the writer.
                 try db.execute(
                     sql: """
@@ -61,13 +60,15 @@ struct OpenedStore: Sendable {
                         PRAGMA wal_autocheckpoint = \(options.checkpointPages);
                         PRAGMA journal_size_limit = \(options.logBytes);
                         PRAGMA cache_size = -\(max(1, options.cacheBytes >> 10));
-                        PRAGMA secure_delete = ON;
                         """
                 )
                 if let pages = options.maximumPages { try db.execute(sql: "PRAGMA max_page_count = \(pages)") }
                 var opened = OpenedStore()
                 opened.pageBytes = try Int64.fetchOne(db, sql: "PRAGMA page_size") ?? 0
                 opened.givesRoomBack = try Self.letGiveRoomBack(db)
+                // What is removed is overwritten in pages that are written anyway. Pages that become free keep it until an
+                // erasure gives them back; where they cannot be given back, they are overwritten as well.
+                try db.execute(sql: "PRAGMA secure_delete = \(opened.givesRoomBack ? "FAST" : "ON")")
                 try db.inTransaction(.immediate) {
                     try Self.writeOutArrivals(db)
                     try Schema.note(version: options.version, db)

@@ -77,6 +77,15 @@ extension SQLiteStore: TraceStore {
         return count
     }
 
+    /// Gives back the pages of the file that removed rows were in.
+    public func clearRemoved() async throws(StoreError) {
+        while try await work(
+            rows: rowsPerScan,
+            isNew: false,
+            { (writer) throws(StoreError) in try writer.clearFreePages() }
+        ) {}
+    }
+
     /// Gives rows to everything that has none now, so that the search for rows finds it; one commit's worth at a time.
     private func writeOutArrivals() async throws(StoreError) {
         guard let newest = try await look({ $0.arrivals.last?.number }) else { return }

@@ -54,6 +54,16 @@ extension Writer {
         return free - Self.vacuumedPages > max(pages / 4, Self.sparePages)
     }
 
+    /// Gives free pages back until none is left, a part at a time; tells whether there are more.
+    ///
+    /// Free pages hold what was removed. In a file that cannot give them back they were overwritten when they became free.
+    func clearFreePages() throws(StoreError) -> Bool {
+        guard givesRoomBack else { return false }
+        // At least an eighth of them, so that this ends although others make pages free meanwhile.
+        for _ in 0...(try number(sql.freePages) / 8 / Self.vacuumedPages) { while try sql.vacuum.next() {} }
+        return try number(sql.freePages) > 0
+    }
+
     /// Notes how much of the file is in use, about once a second.
     func measureFile() {
         guard core.disk.wantsUsage(now: now) else { return }

@@ -68,6 +68,9 @@ public protocol TraceStore: Sendable {
 
     /// Puts other events in the place of those for which `redact` gives one; returns how many.
     func redactEvents(_ redact: @escaping @Sendable ([UInt8]) -> [UInt8]?) async throws(StoreError) -> Int
+
+    /// Clears the room on disk that removed rows took, whenever they were removed.
+    func clearRemoved() async throws(StoreError)
 }
 
 extension Recipient {

@@ -59,7 +59,10 @@ struct UserErasure: Sendable {
             report.untold += try await devices.operations(ofDevice: device, limit: 1_000).count
         }
         // What is being sent ends with an attempt that names the recipient: another call finds it by what is kept here.
-        if report.isComplete { try await store.saveState(Self.prefix + hash, nil) }
+        if report.isComplete {
+            try await store.saveState(Self.prefix + hash, nil)
+            try await store.clearRemoved()
+        }
         return report
     }
 

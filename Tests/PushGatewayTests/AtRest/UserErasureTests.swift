@@ -108,6 +108,9 @@ struct UserErasureTests {
             try await rig.deliver(1)
             let own = try await rig.send(#"{"users":["ada-lovelace"]}"#, "For Ada alone")
             try await rig.deliver(1)
+            let long = String(repeating: "For Ada at length ", count: 200)
+            for _ in 0..<40 { _ = try await rig.send(#"{"devices":["phone-a"]}"#, long) }
+            try await rig.deliver(100)
             let single = try await rig.send(#"{"devices":["phone-a"]}"#, "For Ada once")
             try await rig.deliver(10)
             let shared = try await rig.send(#"{"devices":["phone-e","phone-a"]}"#, "For both")

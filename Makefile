@@ -44,10 +44,10 @@ docs: test-deps  ## Build the documentation into .build/docs, without warnings
 	./.ci/docs
 
 deps:  ## Install the system libraries that the program links, where they are missing
-	@./.ci/packages libsqlite3-dev libnghttp2-dev
+	@./.ci/packages libsqlite3-dev libnghttp2-dev libjemalloc-dev
 
 test-deps:  ## Install what the tests use besides, where it is missing
-	@./.ci/packages libsqlite3-dev libnghttp2-dev pkg-config nghttp2-server nghttp2-client nginx-light h2o curl python3-venv jq sqlite3
+	@./.ci/packages libsqlite3-dev libnghttp2-dev libjemalloc-dev pkg-config nghttp2-server nghttp2-client nginx-light h2o curl python3-venv jq sqlite3
 	@./.ci/python
 
 clean:  ## Remove everything that was built

@@ -212,14 +212,15 @@ let package = Package(
             swiftSettings: strict
         ),
 
-        // What Swift's Glibc module leaves out: the allocator's settings, and prctl.
-        .systemLibrary(name: "CMalloc"),
+        // The allocator, and what Swift's Glibc module leaves out: prctl.
+        .systemLibrary(name: "CJemalloc", pkgConfig: "jemalloc", providers: [.apt(["libjemalloc-dev"])]),
+        .systemLibrary(name: "CProcess"),
 
         // The command line as a library: all commands, for the platforms that a program gives it.
         .target(
             name: "PushCommands",
             dependencies: [
-                "CMalloc", "PushCore", "PushHTTP", "PushGateway", "PushStoreSQLite", "PushSandbox",
+                "CJemalloc", "CProcess", "PushCore", "PushHTTP", "PushGateway", "PushStoreSQLite", "PushSandbox",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),

@@ -100,6 +100,14 @@ struct CommandLineTests {
         #expect(line.split(separator: " ").dropFirst(4).prefix(2) == ["0", "0"], "\(line)")
     }
 
+    @Test("The program's memory comes from jemalloc, which can tell about it")
+    func allocator() async throws {
+        let result = try await Program.run(["--version"], environment: ["MALLOC_CONF": "stats_print:true"])
+        let line = try #require(result.errors.split(separator: "\n").first { $0.hasPrefix("Allocated: ") })
+        let bytes = try #require(line.split(separator: ",").first.flatMap { Int($0.dropFirst("Allocated: ".count)) })
+        #expect(bytes > 100_000)
+    }
+
     @Test("The configuration can come from the environment, and a flag wins over it")
     func configVariable() async throws {
         let folder = try TestFolder()

@@ -1,13 +1,15 @@
-import CMalloc
+import CJemalloc
 
-/// Tells the C library's allocator that this program runs for long and reuses its memory.
+/// The allocator of the program: jemalloc, linked in the place of the C library's.
+///
+/// A message is allocated on one thread and freed on another, thousands at a time, while others stay. The C library's
+/// allocator then merges and splits blocks all the while; what that costs is in `Benchmarks/README.md`.
 enum Allocator {
-    /// Keeps freed memory for the next message instead of giving it back to the kernel and asking for it again.
+    /// Lets a thread of the allocator give memory back to the kernel that was not used for ten seconds.
     ///
-    /// By default glibc grows and trims each thread's heap in small steps; under load that was a system call for every
-    /// fourth message, each of them with the page faults that follow.
+    /// Without it memory is given back by threads that allocate, so a gateway that has nothing to do would keep it.
     static func settle() {
-        _ = mallopt(M_TRIM_THRESHOLD, 16 << 20)
-        _ = mallopt(M_TOP_PAD, 1 << 20)
+        var isOn = true
+        _ = mallctl("background_thread", nil, nil, &isOn, MemoryLayout<Bool>.size)
     }
 }

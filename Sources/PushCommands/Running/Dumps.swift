@@ -1,4 +1,4 @@
-import CMalloc
+import CProcess
 import Foundation
 
 /// Keeps credentials out of files that nobody asked for.

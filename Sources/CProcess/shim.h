@@ -1,4 +1,3 @@
-#include <malloc.h>
 #include <sys/prctl.h>
 
 /// Keeps the process's memory out of core dumps and away from other processes of its user; 0 when it worked.

@@ -69,6 +69,9 @@ public protocol TraceStore: Sendable {
     /// Puts other events in the place of those for which `redact` gives one; returns how many.
     func redactEvents(_ redact: @escaping @Sendable ([UInt8]) -> [UInt8]?) async throws(StoreError) -> Int
 
+    /// The names under which state is kept that begin with a prefix.
+    func stateNames(beginningWith prefix: String) async throws(StoreError) -> [String]
+
     /// Clears the room on disk that removed rows took, whenever they were removed.
     func clearRemoved() async throws(StoreError)
 }

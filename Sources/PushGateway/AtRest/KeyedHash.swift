@@ -13,7 +13,7 @@ public struct KeyedHash: Sendable {
     /// Reads the store's key, and makes it when there is none.
     ///
     /// - Parameter state: Where it is kept. Two that make it at the same time may use different keys until the next start, so
-    ///   make one for a gateway.
+    ///   one is made for a gateway.
     /// - Throws: When the store fails.
     public init(_ state: any StateStore) async throws(StoreError) {
         if let kept = try await state.loadState(Self.name), kept.count == 32 {

@@ -4,8 +4,8 @@ internal import PushCore
 
 /// Removes what the gateway keeps of one user: devices, tokens, deliveries, events.
 ///
-/// What is found is kept in the store until everything is done: who calls again, after a restart too, goes on where it ended,
-/// although the devices that led to the rest are gone by then.
+/// What is found is kept in the store until everything is done: ``UserErasures`` goes on where it ended, although the devices
+/// that led to the rest are gone by then.
 struct UserErasure: Sendable {
     /// What was done in one call.
     struct Report: Sendable {
@@ -27,12 +27,27 @@ struct UserErasure: Sendable {
     let outbox: Date?
     let time: any TimeSource
 
+    /// The hashes of users of whom something was being sent when they were erased.
+    static func unfinished(in store: any TraceStore) async throws(StoreError) -> [String] {
+        try await store.stateNames(beginningWith: prefix).map { String($0.dropFirst(prefix.count)) }
+    }
+
+    /// Goes on with an erasure that was begun; tells whether it is complete.
+    func resume(hash: String) async throws(StoreError) -> Bool {
+        guard let traces = try await begun(hash) else { return true }
+        return try await run(traces, hash).isComplete
+    }
+
     /// Erases a user; repeating it does no harm.
     func run(_ user: String, hash: String) async throws(StoreError) -> Report {
+        try await run(begun(hash) ?? UserTraces(user: user), hash)
+    }
+
+    private func run(_ begun: UserTraces, _ hash: String) async throws(StoreError) -> Report {
         var report = Report()
-        var traces = try await begun(hash) ?? UserTraces(user: user)
+        var traces = begun
         while true {
-            let page = try await devices.devices(ofUsers: [user], limit: Self.devicesAtOnce)
+            let page = try await devices.devices(ofUsers: [traces.user], limit: Self.devicesAtOnce)
             guard !page.isEmpty else { break }
             for device in page { traces.add(device) }
             // First what is needed to go on, then what it leads to.
@@ -58,7 +73,7 @@ struct UserErasure: Sendable {
             report.untold += try await devices.unplannedCount(ofDevice: device)
             report.untold += try await devices.operations(ofDevice: device, limit: 1_000).count
         }
-        // What is being sent ends with an attempt that names the recipient: another call finds it by what is kept here.
+        // What is being sent ends with an attempt that names the recipient: it is found by what is kept here.
         if report.isComplete {
             try await store.saveState(Self.prefix + hash, nil)
             try await store.clearRemoved()

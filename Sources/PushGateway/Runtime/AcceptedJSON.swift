@@ -37,41 +37,28 @@ struct AcceptedJSON {
         plan: DeliveryPlan,
         title: String?
     ) -> [UInt8] {
+        func made(_ id: NotificationID, _ title: String?) -> [UInt8] {
+            EventJSON.accepted(
+                id,
+                at: time,
+                state: state,
+                recipients: recipients,
+                plan: plan,
+                title: title,
+                caller: caller
+            )
+        }
         let wanted = Kind(state: state, recipients: recipients, backend: plan.backends.first)
         guard kind == wanted else {  // The first of its kind may be the only one.
             (kind, parts) = (wanted, [])
-            return EventJSON.accepted(
-                id,
-                at: time,
-                state: state,
-                recipients: recipients,
-                plan: plan,
-                title: title,
-                caller: caller
-            )
+            return made(id, title)
         }
         if parts.isEmpty {
-            let sample = EventJSON.accepted(
-                Self.sampleID,
-                at: time,
-                state: state,
-                recipients: recipients,
-                plan: plan,
-                title: Self.sampleTitle,
-                caller: caller
-            )
+            let sample = made(Self.sampleID, Self.sampleTitle)
             parts = AcceptanceJSON.split(sample, at: [Self.sampleID.description, Self.sampleTitle])
         }
-        guard parts.count == 3, var title, let event = Self.join(parts, id, &title) else {
-            return EventJSON.accepted(
-                id,
-                at: time,
-                state: state,
-                recipients: recipients,
-                plan: plan,
-                title: title,
-                caller: caller
-            )
+        guard parts.count == 3, var text = title, let event = Self.join(parts, id, &text) else {
+            return made(id, title)
         }
         return event
     }

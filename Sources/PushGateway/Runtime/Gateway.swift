@@ -45,8 +45,10 @@ public final class Gateway: Service {
             group.addTask { [operations] in await operations.run() }
             group.addTask { [notices, state, metrics, logger] in await notices.run(state.store, metrics, logger) }
             group.addTask { [state, logger] in await state.keyUses.run(state, logger) }
+            group.addTask { [state, logger] in await state.erasures.run(state, logger) }
             let result = await runFront()
             state.keyUses.finish()
+            state.erasures.finish()
             notices.finish()  // Whoever may announce something has ended.
             await group.waitForAll()
             return result

@@ -13,6 +13,8 @@ public final class GatewayState: Sendable {
     let audit: AuditLog?
     /// When each API key was used last.
     let keyUses = KeyUses()
+    /// The erasures of users.
+    let erasures = UserErasures()
     /// What finds and removes what is stored of a user; nil when the store cannot.
     let traces: (any NotificationStore & TraceStore)?
     /// Tells callers that wait what became of their operations.

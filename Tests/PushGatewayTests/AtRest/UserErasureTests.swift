@@ -156,6 +156,53 @@ struct UserErasureTests {
         }
     }
 
+    @Test("What was being sent is erased by the gateway itself, after a restart too", arguments: [false, true])
+    func finished(restarted: Bool) async throws {
+        try await run { rig in
+            let id = try await rig.send(#"{"users":["ada-lovelace"]}"#, "For Ada now")
+            let claims = try await rig.store.claim(lane: "ios", limit: 10, patience: .zero)
+            #expect(try await rig.call(.delete, "/v1/users/ada-lovelace").status == 202)
+            let second = GatewayState(
+                snapshot: rig.state.snapshot,
+                store: rig.store,
+                devices: rig.store,
+                time: rig.time
+            )
+            let state = restarted ? second : rig.state
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask { await state.erasures.run(state, quiet) }
+                #expect(try await rig.call(.get, "/v1/notifications/\(id)").status == 200, "still being sent")
+                try await rig.store.record(
+                    claims.map { claim in
+                        let event = EventJSON.delivery(claim, state: .acceptedByPlatform, at: rig.time.now)
+                        return Resolution(of: claim, .end(.acceptedByPlatform), event: event)
+                    }
+                )
+                for _ in 0..<1_000 where try await !UserErasure.unfinished(in: rig.store).isEmpty {
+                    rig.time.advance(by: .seconds(1))
+                    try await Task.sleep(for: .milliseconds(10))
+                }
+                #expect(try await UserErasure.unfinished(in: rig.store).isEmpty)
+                #expect(try await rig.call(.get, "/v1/notifications/\(id)").status == 404)
+                state.erasures.finish()
+                try await group.waitForAll()
+            }
+            let events = try await rig.events()
+            #expect(!events.contains { event in Self.traces.contains { event.contains($0) } })
+        }
+    }
+
+    @Test("Two first erasures at the same time give hashes by the same key")
+    func oneKey() async throws {
+        try await run { rig in
+            async let first = rig.call(.delete, "/v1/users/ada-lovelace")
+            async let second = rig.call(.delete, "/v1/users/eve")
+            let hashes = try await [first, second].map { $0.headers[.auditSubject] }
+            let hash = try await KeyedHash(rig.store)
+            #expect(hashes == [hash("user", "ada-lovelace"), hash("user", "eve")])
+        }
+    }
+
     @Test("What is being sent is cancelled, and erased by the next call, although the devices are gone by then")
     func inFlight() async throws {
         try await run { rig in

@@ -20,13 +20,7 @@ struct UserErasureAPI: Sendable {
         let report: UserErasure.Report
         let hash: String
         do throws(StoreError) {
-            hash = try await KeyedHash(state.store)("user", user)
-            report = try await UserErasure(
-                store: traces,
-                devices: state.devices,
-                outbox: state.outbox,
-                time: state.time
-            ).run(user, hash: hash)
+            (hash, report) = try await state.erasures.erase(user, state, traces)
             logger.notice(
                 "a user was erased",
                 metadata: [
@@ -74,7 +68,9 @@ extension UserErasure.Report {
     private func stays(_ store: GatewayConfiguration.Store) -> [String] {
         var sentences: [String] = []
         if deliveries.inFlight > 0 {
-            sentences.append("\(deliveries.inFlight) deliveries are being sent: repeat the call when they are over.")
+            sentences.append(
+                "\(deliveries.inFlight) deliveries are being sent: they are erased when that is over, within a minute."
+            )
         }
         if deliveries.anonymised > 0 {
             let days = Int(clamping: store.retention.inSeconds / 86_400)

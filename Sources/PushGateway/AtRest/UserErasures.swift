@@ -1,0 +1,84 @@
+internal import Foundation
+internal import Logging
+internal import PushCore
+internal import Synchronization
+
+/// The erasures of users in one gateway: begun by a call, ended by the gateway.
+///
+/// A delivery that is being sent cannot be erased before its end is known. What is left then is tried again every half
+/// minute, after a restart too.
+final class UserErasures: Sendable {
+    private static let interval = Duration.seconds(30)
+
+    private let hash = Mutex<Task<KeyedHash, any Error>?>(nil)
+    private let unfinished = Mutex<Set<String>>([])
+    private let nap = Nap()
+    private let isFinished = Atomic<Bool>(false)
+
+    /// Erases a user; gives the hash that stands for the user in logs, and what was done.
+    func erase(
+        _ user: String,
+        _ state: GatewayState,
+        _ traces: any NotificationStore & TraceStore
+    ) async throws(StoreError) -> (hash: String, report: UserErasure.Report) {
+        let hash = try await keyedHash(state.store)("user", user)
+        let report = try await Self.erasure(state, traces).run(user, hash: hash)
+        if !report.isComplete { unfinished.withLock { _ = $0.insert(hash) } }
+        return (hash, report)
+    }
+
+    /// Goes on with what is not finished, until ``finish()``.
+    func run(_ state: GatewayState, _ logger: Logger) async {
+        guard let traces = state.traces else { return }
+        await trying(logger) { () throws(StoreError) in
+            let names = try await UserErasure.unfinished(in: traces)
+            unfinished.withLock { $0.formUnion(names) }
+        }
+        while !isFinished.load(ordering: .acquiring), !Task.isCancelled {
+            for hash in unfinished.withLock({ $0 }) {
+                await trying(logger) { () throws(StoreError) in
+                    guard try await Self.erasure(state, traces).resume(hash: hash) else { return }
+                    unfinished.withLock { _ = $0.remove(hash) }
+                    logger.notice("the erasure of a user was finished", metadata: ["user.hash": "\(hash)"])
+                }
+            }
+            await nap.rest(Self.interval, state.time)
+        }
+    }
+
+    /// Ends ``run(_:_:)``.
+    func finish() {
+        isFinished.store(true, ordering: .releasing)
+        nap.wake()
+    }
+
+    private static func erasure(
+        _ state: GatewayState,
+        _ traces: any NotificationStore & TraceStore
+    ) -> UserErasure {
+        UserErasure(store: traces, devices: state.devices, outbox: state.outbox, time: state.time)
+    }
+
+    private func trying(_ logger: Logger, _ body: () async throws(StoreError) -> Void) async {
+        do throws(StoreError) {
+            try await body()
+        } catch {
+            logger.warning("the erasure of a user is not finished yet", metadata: ["error": "\(error)"])
+        }
+    }
+
+    /// The hash of this gateway, made once: all who want the first one wait for the same task.
+    private func keyedHash(_ store: any StateStore) async throws(StoreError) -> KeyedHash {
+        let making = hash.withLock { hash in
+            let making = hash ?? Task { try await KeyedHash(store) }
+            hash = making
+            return making
+        }
+        switch await making.result {
+        case .success(let made): return made
+        case .failure(let error):
+            hash.withLock { if $0 == making { $0 = nil } }
+            throw error as? StoreError ?? .closed
+        }
+    }
+}

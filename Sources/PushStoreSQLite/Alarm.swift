@@ -2,7 +2,7 @@ import Foundation
 import PushCore
 import Synchronization
 
-/// Calls the writer at the next moment that something is to be done: work that comes due, a lease that lapses,
+/// Calls the writer at the next moment that something is to be done: work that comes due,
 /// patience that ends.
 ///
 /// One task at a time sleeps on the store's time source; an earlier moment replaces it, a later one waits for its

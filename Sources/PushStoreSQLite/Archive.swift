@@ -27,9 +27,9 @@ final class Archive {
         block = try SQLStatement(connection, "SELECT packed FROM archive WHERE number = ?1")
     }
 
-    /// Finds the blocks that may hold the delivery ?1; ?2 is ?1 + ``widestBlock``.
+    /// Finds the blocks that may hold deliveries from ?1 to ?2; ?3 is ?2 + ``widestBlock``.
     static let search = """
-        SELECT packed FROM archive INDEXED BY archived WHERE last >= ?1 AND last <= ?2 AND first <= ?1
+        SELECT packed FROM archive INDEXED BY archived WHERE last >= ?1 AND last <= ?3 AND first <= ?2
         """
 
     /// Forgets what a transaction that failed gathered.
@@ -89,7 +89,8 @@ final class Archive {
     /// The delivery of a number; nil when it is not in the archive.
     func delivery(_ id: Int64) throws(StoreError) -> ArchivedDelivery? {
         find.bind(1, id)
-        find.bind(2, id + Self.widestBlock)
+        find.bind(2, id)
+        find.bind(3, id + Self.widestBlock)
         while try find.next() {
             guard let found = ArchivedDelivery.find(id, in: find.bytes(0)) else { continue }
             find.reset()

@@ -37,7 +37,7 @@ final class Flow {
     @exclusivity(unchecked) private var later = SortedQueue()
     /// The bytes of both.
     private var bytes = 0
-    /// No waiting delivery that is only on disk comes before this; nil when there is none.
+    /// No waiting delivery that is only on disk comes before this, and none in the window after it; nil when there is none.
     private(set) var frontier: DueKey?
     /// Deliveries that wait, in memory and on disk.
     private(set) var waiting = 0
@@ -97,8 +97,8 @@ final class Flow {
         keep(entry, now: now)
     }
 
-    /// Whether a delivery with this key would stay on disk, since others that are there come before it.
-    func comesAfterDisk(_ key: DueKey) -> Bool { frontier.map { $0 < key } ?? false }
+    /// Whether a delivery with this key would stay on disk, since it is there or others that are there come before it.
+    func comesAfterDisk(_ key: DueKey) -> Bool { frontier.map { $0 <= key } ?? false }
 
     /// Counts a delivery that waits on disk from now on.
     func add(onDisk key: DueKey) {
@@ -146,14 +146,9 @@ final class Flow {
     /// Notes what a reading of the disk found: everything before `next` is in memory now.
     func advanceFrontier(to next: DueKey?) { frontier = next }
 
-    /// Forgets the window but for what has no row, since the times on disk have changed.
+    /// Forgets the window, since the times on disk have changed; everything in it has a row.
     func readAgain() {
-        var kept: [Entry] = []
-        while let entry = ready.popLast() ?? later.popLast() {
-            count(-entry.bytes)
-            if entry.arrival != nil { kept.append(entry) }
-        }
-        for entry in kept.reversed() { put(entry, now: .max) }
+        while let entry = ready.popLast() ?? later.popLast() { count(-entry.bytes) }
         frontier = onDisk > 0 ? .lowest : nil
     }
 

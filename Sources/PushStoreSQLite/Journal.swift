@@ -46,7 +46,7 @@ struct Journal {
 
     /// Whether a transaction has begun.
     var isOpen = false
-    var effects: [Effect] = []
+    private(set) var effects: [Effect] = []
     var events: [[UInt8]] = []
     /// Deliveries taken from their owners, to be given back after a failure.
     var taken: [Entry] = []
@@ -77,8 +77,21 @@ struct Journal {
     var isClockNoted = false
     /// What to do after the commit: answers to callers.
     var answers: [() -> Void] = []
-    /// What the callers' bookkeeping needs to do whether it works or not.
+    /// The earliest expiry of what waits from now on.
     var newExpiry = Int64.max
+    /// Whether the windows are read again after it, since times on disk change with it: then everything needs a row.
+    var readsAgain = false
+    /// The bytes that ``effects`` bring into memory.
+    private(set) var bytes = 0
+
+    /// Adds a change of memory.
+    mutating func append(_ effect: Effect) {
+        switch effect {
+        case .added(let entry), .returned(_, as: let entry): bytes += entry.bytes
+        case .stored, .ended, .removed: break
+        }
+        effects.append(effect)
+    }
 
     /// Begins a new one in the memory of the last.
     mutating func reset() {
@@ -101,5 +114,7 @@ struct Journal {
         isClockNoted = false
         answers.removeAll(keepingCapacity: true)
         newExpiry = .max
+        readsAgain = false
+        bytes = 0
     }
 }

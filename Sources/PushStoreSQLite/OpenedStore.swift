@@ -151,8 +151,8 @@ struct OpenedStore: Sendable {
         guard let first = ids.min(), let last = ids.max() else { return [] }
         let blocks = try Row.fetchCursor(
             db,
-            sql: "SELECT packed FROM archive INDEXED BY archived WHERE last >= ? AND last <= ? AND first <= ?",
-            arguments: [first, last + Archive.widestBlock, last]
+            sql: Archive.search,
+            arguments: [first, last, last + Archive.widestBlock]
         )
         var found: Set<Int64> = []
         while let block = try blocks.next() {

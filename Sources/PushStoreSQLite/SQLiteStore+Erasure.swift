@@ -191,7 +191,7 @@ extension Writer {
                 guard let entry = try reader.entry(number) else { continue }
                 let state: DeliveryState = entry.isReplay || entry.isRecovered ? .unknown : .cancelled
                 try end(number, as: state, attempt: nil)
-                journal.effects.append(.removed(entry.flow, entry.key, entry.collapseKey))
+                journal.append(.removed(entry.flow, entry.key, entry.collapseKey))
                 journal.events.append(event(entry.delivery, state))
                 result.cancelled += 1
             }

@@ -28,7 +28,7 @@ extension SQLiteStore {
             let blocks = try Row.fetchCursor(
                 db,
                 sql: Archive.search,
-                arguments: [id.rawValue, id.rawValue + Archive.widestBlock]
+                arguments: [id.rawValue, id.rawValue, id.rawValue + Archive.widestBlock]
             )
             while let block = try blocks.next() {
                 guard let delivery = ArchivedDelivery.find(id.rawValue, in: block.bytes("packed")) else { continue }

@@ -7,7 +7,7 @@ extension Writer {
     ///
     /// One that replaces others is not asked about: it is looked for among the rows.
     func staysInMemory(_ flow: Flow, due: Int64, bytes: Int) -> Bool {
-        due <= now && flow.hasRoom(for: journal.effects.count + 1, bytes: arrivalBytes.count + bytes)
+        due <= now && !journal.readsAgain && flow.hasRoom(for: journal.effects.count + 1, bytes: journal.bytes + bytes)
     }
 
     /// Keeps a new delivery without a row; ``recipientText`` has its recipient.
@@ -58,6 +58,11 @@ extension Writer {
         for arrivals in book.arrivals where arrivals.at + Arrivals.oldest <= now || arrivals.earliestExpiry <= now {
             try writeOut(arrivals)
         }
+    }
+
+    /// Gives rows to everything that has none.
+    func writeOutAll() throws(StoreError) {
+        for arrivals in book.arrivals { try writeOut(arrivals) }
     }
 
     private func writeOut(_ arrivals: Arrivals) throws(StoreError) {

@@ -36,7 +36,7 @@ extension Writer {
             // One whose owner died with it may have been sent.
             let state: DeliveryState = entry.isReplay || entry.isRecovered ? .unknown : .cancelled
             try end(number, as: state, attempt: nil)
-            journal.effects.append(.removed(entry.flow, entry.key, entry.collapseKey))
+            journal.append(.removed(entry.flow, entry.key, entry.collapseKey))
             journal.events.append(step.event(entry.delivery, state))
             next.cancelled += 1
         }

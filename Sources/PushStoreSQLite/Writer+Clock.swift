@@ -40,6 +40,9 @@ extension Writer {
         let jump = offset - clock.offset
         guard abs(jump) >= Self.smallestJump else { return }
         try begin()
+        // What is read again has to be there, and what comes in this transaction too.
+        try writeOutAll()
+        journal.readsAgain = true
         sql.shiftScheduled.bind(1, jump)
         sql.shiftScheduled.bind(2, now)
         try sql.shiftScheduled.run()

@@ -135,7 +135,7 @@ extension Writer {
                 if !others.isEmpty { statement.bind(11, head === first.head ? nil : head.plan.storedForm) }
                 try runWithRecipient(statement)
             }
-            if !isGiven { journal.effects.append(.added(entry)) }
+            if !isGiven { journal.append(.added(entry)) }
         }
         note(new, expires: expires)
         return first.flow
@@ -154,7 +154,7 @@ extension Writer {
         recipientText.removeAll(keepingCapacity: true)
         new.pointee.recipients[0].appendStoredForm(to: &recipientText)
         try runHead(sql.insertHead, new.pointee.content)
-        journal.effects.append(.stored(flow, key))
+        journal.append(.stored(flow, key))
         note(new, expires: expires)
         return true
     }
@@ -291,7 +291,7 @@ extension Writer {
             var reader = RowReader(sql, book)
             guard let entry = try reader.entry(older) else { continue }
             try end(older, as: .cancelled, attempt: nil)
-            journal.effects.append(.removed(entry.flow, entry.key, entry.collapseKey))
+            journal.append(.removed(entry.flow, entry.key, entry.collapseKey))
             if let event = replacementEvent { journal.events.append(event(entry.delivery)) }
         }
     }

@@ -242,19 +242,21 @@ extension Writer {
     private func finish(_ entry: Entry, _ isClaimed: Bool) {
         if isClaimed {
             settle(entry)
-            journal.effects.append(.ended(entry))
+            journal.append(.ended(entry))
         } else {
-            journal.effects.append(.removed(entry.flow, entry.key, entry.collapseKey))
+            journal.append(.removed(entry.flow, entry.key, entry.collapseKey))
         }
     }
 
     private func comeBack(_ entry: Entry, _ isClaimed: Bool, as new: Entry) {
+        // A search for expired ones that ran meanwhile did not see it.
+        journal.newExpiry = min(journal.newExpiry, new.head.expiresAt.millisecondsSince1970)
         if isClaimed {
             settle(entry)
-            journal.effects.append(.returned(entry, as: new))
+            journal.append(.returned(entry, as: new))
         } else {
-            journal.effects.append(.removed(entry.flow, entry.key, entry.collapseKey))
-            journal.effects.append(.added(new))
+            journal.append(.removed(entry.flow, entry.key, entry.collapseKey))
+            journal.append(.added(new))
         }
     }
 }

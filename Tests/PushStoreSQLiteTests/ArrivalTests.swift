@@ -127,6 +127,84 @@ struct ArrivalTests {
         }
     }
 
+    /// Claims until nothing comes any more; the numbers in the order they came.
+    private static func claimAll(_ store: SQLiteStore, _ time: ManualTime) async throws -> [Int64] {
+        var ids: [Int64] = []
+        for _ in 0..<50 {
+            let claimed = try await store.claimNow(400)
+            ids += claimed.map(\.id)
+            try await store.record(claimed.map(Self.end))
+            guard !claimed.isEmpty else { break }
+        }
+        return ids
+    }
+
+    @Test(
+        "After the wall clock was set each is claimed once, with and without a row, however many there are",
+        arguments: [600, 100],
+        [0, 7]
+    )
+    func clockSet(count: Int, seconds: Int) async throws {
+        try await Self.with { store, _, time in
+            var ids = [try await store.accept(time, recipients: 2).rawValue]
+            ids.append(ids[0] + 1)
+            let new = (0..<count).map { store.sample(time, name: "n\($0)-") }
+            _ = try await store.enqueue(EnqueueBatch(new))
+            ids += new.map(\.id.rawValue)
+            #expect(try await Self.rows(store) == (1, 2, 0))
+            time.set(time.now + 10)
+            var claimed = try await store.claimNow(1).map(\.id)  // The writer sees the jump now.
+            #expect(claimed.count == 1)
+            time.advance(by: .seconds(seconds))
+            _ = try await store.claimExpired(limit: 10)
+            ids.append(try await store.accept(time).rawValue)
+            time.advance(by: .seconds(11))  // That one is due by the new time of day.
+            claimed += try await Self.claimAll(store, time)
+            #expect(claimed.sorted() == ids.sorted(), "each once")
+            let depth = try await store.depths()["apns"]
+            #expect(depth?.waiting ?? 0 == 0, "\(String(describing: depth))")
+        }
+    }
+
+    @Test("One that came in a commit with more than memory holds is claimed all the same")
+    func besideLarge() async throws {
+        try await Self.with { options in
+            options.windowBytes = 1
+        } _: { store, _, time in
+            let large = store.sample(time, recipients: 1_000, content: 1_000)
+            let single = store.sample(time, name: "single")
+            _ = try await store.enqueue(EnqueueBatch([large, single]))
+            let claimed = try await Self.claimAll(store, time)
+            #expect(claimed.count == 1_001 && claimed.contains(single.id.rawValue))
+        }
+    }
+
+    @Test("One that was out while expired ones were looked for is found when its own time ends")
+    func expiringAfterReturn() async throws {
+        try await Self.with { store, _, time in
+            func accept(_ life: Double) async throws -> NotificationID {
+                var new = store.sample(time)
+                new.expiresAt = time.now + life
+                _ = try await store.enqueue(EnqueueBatch([new]))
+                return new.id
+            }
+            let code = try await accept(60)
+            let claimed = try await store.claimNow(1)
+            #expect(claimed.map(\.notificationID) == [code])
+            let short = try await accept(40)
+            _ = try await accept(86_400)
+            time.advance(by: .seconds(45))
+            #expect(try await store.claimExpired(limit: 10).map(\.notificationID) == [short])
+            let later = store.time.steady + 3_000
+            try await store.record(claimed.map { Resolution(of: $0, .retry(at: later, step: 0), attempt: [49]) })
+            for _ in 0..<4 { #expect(try await store.claimExpired(limit: 10).isEmpty) }
+            time.advance(by: .seconds(16))
+            var found: [ClaimedDelivery] = []
+            for _ in 0..<4 { found += try await store.claimExpired(limit: 10) }
+            #expect(found.map(\.notificationID) == [code])
+        }
+    }
+
     @Test("A store that was closed in between goes on with them")
     func reopened() async throws {
         try await Self.with { store, options, time in

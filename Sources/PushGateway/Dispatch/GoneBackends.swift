@@ -34,6 +34,10 @@ public final class GoneBackends: Sendable {
         var looked: [String: (at: Date, left: Int)] = [:]
         /// Backends whose deliveries are being moved.
         var moving: Set<String> = []
+        /// Backends whose deliveries are looked through now.
+        var looking: Set<String> = []
+        /// How many moves have begun.
+        var moves = 0
         /// Whether a configuration is in force: before that nobody knows which backends are gone.
         var isInstalled = false
     }
@@ -43,6 +47,8 @@ public final class GoneBackends: Sendable {
     private static let batches = 16
     /// How soon deliveries without another backend are looked at again, in seconds.
     private static let pause = 60.0
+    /// So long is waited at a time for somebody else who is at the same backend.
+    private static let moment = Duration.milliseconds(50)
     private static let droppedKey = "gone_backends.dropped"
 
     private let store: any NotificationStore
@@ -96,6 +102,7 @@ public final class GoneBackends: Sendable {
     /// Looks once after what is due.
     func work() async {
         // When the store fails the next round does it.
+        let moves = state.withLock { $0.moves }
         guard let depths = try? await depths() else { return }
         for (name, depth) in depths where depth.waiting > 0 {
             let isNew = state.withLock { $0.told.insert(name).inserted }
@@ -112,6 +119,8 @@ public final class GoneBackends: Sendable {
             let now = clock.reading.steady
             let last = state.withLock { $0.looked[name] }
             if let last, depth.waiting <= last.left, now < last.at.addingTimeInterval(Self.pause) { continue }
+            // After a move the depths are no longer true, and to claim from a backend that was moved would end the move.
+            guard state.withLock({ $0.moves == moves }) else { return }
             await lookThrough(name)
         }
         state.withLock { state in
@@ -126,10 +135,18 @@ public final class GoneBackends: Sendable {
     /// end, else the next claim would get them again; when there are too many for that, they get a later turn.
     @discardableResult
     private func lookThrough(_ name: String) async -> Bool {
-        let (audiences, rules, isDropped, isMoving) = state.withLock { state in
-            (state.audiences, state.rules, state.dropped.contains(name), state.moving.contains(name))
+        let (audiences, rules, isDropped, isMoving, isFirst) = state.withLock { state in
+            let isMoving = state.moving.contains(name)
+            let isFirst = !isMoving && state.looking.insert(name).inserted
+            return (state.audiences, state.rules, state.dropped.contains(name), isMoving, isFirst)
         }
-        guard !isMoving, audiences[name] == nil else { return true }
+        guard !isMoving else { return true }
+        guard isFirst else {
+            try? await Task.sleep(for: Self.moment)  // Somebody else is at it.
+            return false
+        }
+        defer { state.withLock { _ = $0.looking.remove(name) } }
+        guard audiences[name] == nil else { return true }
         var left: [ClaimedDelivery] = []
         var isWhole = false
         for _ in 0..<Self.batches where !isWhole {
@@ -161,26 +178,13 @@ public final class GoneBackends: Sendable {
 
     /// The end of a delivery that goes nowhere any more; nil when it may go on.
     private func end(of claim: ClaimedDelivery, isDropped: Bool, at now: TimeReading) -> Resolution? {
-        let (state, reason): (DeliveryState, String)
-        if claim.isCancelled {
-            (state, reason) = (claim.isReplay ? .unknown : .cancelled, "cancelled")
-        } else if now.steady >= claim.expiresAt {
-            (state, reason) = (.expired, "ttl_ended")
-        } else if claim.isRecovered, claim.plan.onUnknown != .retry, claim.plan.onUnknown != .next {
+        if let ending = Resolution.ending(claim, at: now) { return ending }
+        if claim.isRecovered, claim.plan.onUnknown != .retry, claim.plan.onUnknown != .next {
             // Its last owner died with it, and the backend that could say whether a second copy does harm is gone.
-            (state, reason) = (.unknown, "gateway_restarted")
-        } else if isDropped {
-            (state, reason) = (claim.isReplay ? .unknown : .failed, "backend_dropped")
-        } else {
-            return nil
+            return .ending(claim, as: .unknown, reason: "gateway_restarted", at: now)
         }
-        let attempt = EventJSON.ending(reason, at: now.wall)
-        return Resolution(
-            of: claim,
-            .end(state),
-            attempt: attempt,
-            event: EventJSON.delivery(claim, state: state, at: now.wall, attempt: attempt, reason: reason)
-        )
+        guard isDropped else { return nil }
+        return .ending(claim, as: claim.isReplay ? .unknown : .failed, reason: "backend_dropped", at: now)
     }
 
     private func passOn(
@@ -223,11 +227,15 @@ public final class GoneBackends: Sendable {
         guard names.contains(other) else {
             throw .unknownTarget(nearest: Suggestion.nearest(to: other, among: names.sorted()))
         }
-        state.withLock { _ = $0.moving.insert(name) }
+        state.withLock { state in
+            state.moving.insert(name)
+            state.moves += 1
+        }
         defer { state.withLock { _ = $0.moving.remove(name) } }
         do throws(StoreError) {
             for _ in 0..<20 {
-                if let moved = try await store.move(lane: name, to: other) {
+                let isLookedThrough = state.withLock { $0.looking.contains(name) }
+                if !isLookedThrough, let moved = try await store.move(lane: name, to: other) {
                     await forgetDropped(name)
                     logger.notice(
                         "deliveries were moved",
@@ -236,7 +244,7 @@ public final class GoneBackends: Sendable {
                     return moved
                 }
                 // What the last round took is about to be written.
-                try? await Task.sleep(for: .milliseconds(50))
+                try? await Task.sleep(for: Self.moment)
             }
         } catch {
             throw .store(error)

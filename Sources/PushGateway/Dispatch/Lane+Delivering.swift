@@ -80,20 +80,7 @@ extension Lane {
 
     /// What is to be done with a claim instead of sending it; nil when it is to be sent.
     func hold(_ claim: ClaimedDelivery, at now: TimeReading) -> Resolution? {
-        if claim.isCancelled {
-            let state: DeliveryState = claim.isReplay ? .unknown : .cancelled
-            let event = EventJSON.delivery(claim, state: state, at: now.wall, reason: "cancelled")
-            return Resolution(of: claim, .end(state), event: event)
-        }
-        if now.steady >= claim.expiresAt {
-            let event = EventJSON.delivery(claim, state: .expired, at: now.wall, reason: "ttl_ended")
-            return Resolution(
-                of: claim,
-                .end(.expired),
-                attempt: EventJSON.ending("ttl_ended", at: now.wall),
-                event: event
-            )
-        }
+        if let ending = Resolution.ending(claim, at: now) { return ending }
         if let until = flow.pauses.withLock({ $0.isEmpty ? nil : $0.pause(of: claim.recipient, at: now.steady) }) {
             return Resolution(of: claim, .retry(at: until, step: claim.step))
         }

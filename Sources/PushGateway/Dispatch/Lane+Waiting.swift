@@ -41,6 +41,7 @@ extension Lane {
             return Resolution(of: claim, .retry(at: next, step: claim.step))
         }
         if !resolutions.isEmpty { settle(resolutions) }
+        if claims.count == Self.passedOn { gate.update { ($0.passOnMore(), wakes: false) } }
         return silent
     }
 

@@ -186,15 +186,13 @@ final class Lane: Sendable {
                 await gate.waitForChange(after: version)
             case .wait(until: let time?):
                 await pause(until: time, orChangeAfter: version)
+            case .passOn where isOutrunning, .claim where isOutrunning:
+                if case .claim(let room) = step { gate.settle(room: room, claimed: 0, isLast: isStopped) }
+                await pause(until: now.addingTimeInterval(0.05), orChangeAfter: version)
             case .passOn:
                 let silent = await passOn()
                 if !silent.isEmpty { return .ask(silent) }
             case .claim(let room):
-                guard around.recorder.backlog + around.desk.backlog < Self.largestBacklog else {
-                    gate.settle(room: room, claimed: 0, isLast: isStopped)
-                    await pause(until: now.addingTimeInterval(0.05), orChangeAfter: version)
-                    continue
-                }
                 let allowance = flow.take(min(room, Self.largestClaim), at: now)
                 guard allowance.granted > 0 else {
                     gate.settle(room: room, claimed: 0, isLast: isStopped)
@@ -218,6 +216,9 @@ final class Lane: Sendable {
         }
         return nil
     }
+
+    /// Whether more is to be written already than should be.
+    private var isOutrunning: Bool { around.recorder.backlog + around.desk.backlog >= Self.largestBacklog }
 
     /// How long a look may last: when only urgent messages may go, until others may go again.
     ///

@@ -71,6 +71,9 @@ extension LaneGate {
             return .wait(until: until.map { min($0, look) } ?? look)
         }
 
+        /// Looks for more deliveries without patience at once, since the last look did not find all.
+        mutating func passOnMore() { nextPassOn = .distantPast }
+
         /// When the lane may go on; nil when nobody knows.
         func blockedUntil(at now: Date) -> Date? {
             if isHeld { return nil }
@@ -122,8 +125,9 @@ extension LaneGate {
         mutating func works(_ count: Int, at now: Date) -> Change? {
             let isClosing = breaker?.note(.works, count: count, at: now) == .closed
             let wasParked = isParked
-            if breakerState.word != .open { troubleSince = nil }
             if wasParked { unpark() }
+            // One answer of a batch does not end what another one asked for.
+            if breakerState.word != .open, !standsStill(at: now) { troubleSince = nil }
             return wasParked ? .resumed : isClosing ? .closed : nil
         }
 
@@ -161,7 +165,11 @@ extension LaneGate {
         mutating func hold(_ isHeld: Bool, at now: Date) -> Bool {
             guard isHeld != self.isHeld else { return false }
             self.isHeld = isHeld
-            troubleSince = isHeld ? troubleSince ?? now : nil
+            if isHeld {
+                troubleSince = troubleSince ?? now
+            } else if !standsStill(at: now) {
+                troubleSince = nil
+            }
             return true
         }
 

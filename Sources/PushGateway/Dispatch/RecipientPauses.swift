@@ -41,7 +41,11 @@ struct RecipientPauses: Sendable {
         guard !until.isEmpty else { return [] }
         let running = until.filter { $0.value > now }.map { (recipient: $0.key, until: $0.value) }
         return Array(
-            running.sorted { ($0.until, $1.recipient.storedForm) > ($1.until, $0.recipient.storedForm) }.prefix(count)
+            running.sorted {
+                // Texts are made for ties only: this is asked each second, of thousands.
+                $0.until == $1.until
+                    ? $0.recipient.storedForm < $1.recipient.storedForm : $0.until > $1.until
+            }.prefix(count)
         )
     }
 

@@ -107,7 +107,12 @@ final class Recorder: Sendable {
                 do {
                     try await time.sleep(for: pause)
                 } catch {
-                    return  // Cancelled: the leases lapse and the next start takes the deliveries up.
+                    // Cancelled: the next start takes the deliveries up as sent without an answer.
+                    logger.error(
+                        "the gateway ended before everything was written",
+                        metadata: ["lost": "\(batch.count) \(what)"]
+                    )
+                    return
                 }
                 pause = min(pause * 2, .seconds(5))
             }

@@ -56,15 +56,27 @@ final class Upkeep: Sendable {
     func run() async {
         while !Task.isCancelled {
             await eachRound()
+            var isDone = true
             do throws(StoreError) {
                 try await expire()
-                while try await store.purge(retention), !Task.isCancelled, !sleeper.withLock({ $0.isStopped }) {}
+                isDone = try await purge()
             } catch {
                 if case .closed = error { return }
                 logger.warning("upkeep failed, trying again", metadata: ["error": "\(error)"])
             }
+            guard isDone else { continue }
             guard await rest() else { return }
         }
+    }
+
+    /// Removes what is old for a second at most, since the rest of upkeep must not wait; false when there is more.
+    private func purge() async throws(StoreError) -> Bool {
+        let end = time.steady.addingTimeInterval(Self.pause.inSeconds)
+        while !Task.isCancelled, !sleeper.withLock({ $0.isStopped }) {
+            guard try await store.purge(retention) else { return true }
+            guard time.steady < end else { return false }
+        }
+        return true
     }
 
     private var retention: Retention {
@@ -86,17 +98,10 @@ final class Upkeep: Sendable {
     private func expire() async throws(StoreError) {
         while true {
             let claims = try await store.claimExpired(limit: Self.batch)
-            let now = clock.reading.wall
+            let now = clock.reading
+            // The store's moment may be a little later than this one.
             recorder.append(
-                claims.map { claim in
-                    let event = EventJSON.delivery(claim, state: .expired, at: now, reason: "ttl_ended")
-                    return Resolution(
-                        of: claim,
-                        .end(.expired),
-                        attempt: EventJSON.ending("ttl_ended", at: now),
-                        event: event
-                    )
-                }
+                claims.map { .ending($0, at: now) ?? .ending($0, as: .expired, reason: "ttl_ended", at: now) }
             )
             guard claims.count == Self.batch else { return }
         }

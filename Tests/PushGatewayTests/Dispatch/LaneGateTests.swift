@@ -138,6 +138,35 @@ struct LaneGateTests {
         #expect(hurries.value.blockReason == "breaker_open")
     }
 
+    @Test("One answer that works does not end the patience that a pause or a doubt uses up")
+    func patienceBesideWork() {
+        let end = now.addingTimeInterval(1_200)
+        let paused = Box(LaneGate.State(patience: .seconds(30)))
+        _ = paused { $0.note(.pause(.seconds(1_200), reason: "slow_down"), at: now) }
+        _ = paused { $0.works(999, at: now) }
+        #expect(paused({ $0.step(window: 10, at: now) }) == .wait(until: now.addingTimeInterval(30)))
+        #expect(paused({ $0.step(window: 10, at: now.addingTimeInterval(30)) }) == .passOn)
+        _ = paused { $0.works(1, at: end) }
+        #expect(paused.value.troubleSince == nil)
+
+        let settled = Box(LaneGate.State(patience: .seconds(30)))
+        _ = settled { $0.note(.pause(.seconds(1_200), reason: "slow_down"), at: now) }
+        _ = settled { $0.hold(true, at: now) }
+        _ = settled { $0.hold(false, at: now) }
+        #expect(settled({ $0.step(window: 10, at: now.addingTimeInterval(30)) }) == .passOn)
+    }
+
+    @Test("A lane that found as many without patience as it may take looks again at once")
+    func passingOnMore() {
+        let settings = Breaker.Settings(failures: 1, cooldown: .seconds(300))
+        let state = Box(LaneGate.State(breaker: Breaker(settings), patience: .seconds(10)))
+        _ = state { $0.note(.fails(reason: "deadline"), at: now) }
+        let end = now.addingTimeInterval(10)
+        #expect(state({ $0.step(window: 10, at: end) }) == .passOn)
+        _ = state { $0.passOnMore() }
+        #expect(state({ $0.step(window: 10, at: end) }) == .passOn)
+    }
+
     @Test("A lane whose invalidations are held sends nothing, whatever time passes, until they are settled")
     func held() {
         let state = Box(LaneGate.State())

@@ -88,8 +88,15 @@ public struct TokenBucket: Sendable {
         return (max(0, Int(clamping: (free + 1e-9).rounded(.down))), now.addingTimeInterval(missing / rate))
     }
 
-    /// Gives back what was taken and not used.
-    public mutating func giveBack(_ count: Int) { tokens = min(capacity, tokens + Double(count)) }
+    /// Says how much of what was taken is used, now; the rest is given back.
+    ///
+    /// The bucket is not fuller after it than if the used part had been taken only now: else who takes, waits and then uses
+    /// it finds a full bucket again, and twice the burst goes.
+    public mutating func settle(taken: Int, used: Int, at now: Date) {
+        tokens = min(capacity, tokens + Double(taken - used))
+        fill(at: now)
+        tokens = min(tokens, capacity - Double(used))
+    }
 
     private var reserve: Double { pacing.urgentShare > 0 ? max(1, rate * pacing.urgentShare) : 0 }
     private var capacity: Double { max(1, rate * pacing.burst.inSeconds) + reserve }

@@ -80,8 +80,10 @@ final class FlowControl: Sendable {
         }
     }
 
-    /// Gives back what was taken and not used.
-    func giveBack(_ count: Int) { quota.withLock { $0.bucket?.giveBack(count) } }
+    /// Says how much of what was taken is used, now.
+    func settle(taken: Int, used: Int, at now: Date) {
+        quota.withLock { $0.bucket?.settle(taken: taken, used: used, at: now) }
+    }
 
     // MARK: Over a restart
 

@@ -209,7 +209,7 @@ final class Lane: Sendable {
                     normal: allowance.normal,
                     patience: patience(allowance, at: now)
                 )
-                if allowance.granted > claims.count { flow.giveBack(allowance.granted - claims.count) }
+                flow.settle(taken: allowance.granted, used: claims.count, at: around.time.steady)
                 gate.settle(room: room, claimed: claims.count, isLast: isStopped)
                 if !claims.isEmpty { return .deliver(claims) }
             }

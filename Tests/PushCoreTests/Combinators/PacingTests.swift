@@ -55,10 +55,23 @@ struct TokenBucketTests {
     func givesBack() {
         var bucket = TokenBucket(Pacing(perSecond: 100), at: Self.start)
         #expect(bucket.take(10, at: Self.start).granted == 10)
-        bucket.giveBack(4)
+        bucket.settle(taken: 10, used: 6, at: Self.start)
         #expect(bucket.take(10, at: Self.start).granted == 4)
-        bucket.giveBack(1000)
+        bucket.settle(taken: 1000, used: 0, at: Self.start)
         #expect(bucket.take(1000, at: Self.start).granted == 10)
+    }
+
+    @Test("What was taken long before it is used does not fill the bucket a second time")
+    func usedLate() {
+        var bucket = TokenBucket(Pacing(perSecond: 100, burst: .seconds(10)), at: Self.start)
+        #expect(bucket.take(512, at: Self.start).granted == 512)
+        let later = Self.start.addingTimeInterval(30)
+        bucket.settle(taken: 512, used: 512, at: later)
+        #expect(bucket.take(1000, at: later).granted == 488)
+        let idle = later.addingTimeInterval(30)
+        #expect(bucket.take(512, at: idle).granted == 512)
+        bucket.settle(taken: 512, used: 0, at: idle.addingTimeInterval(30))
+        #expect(bucket.take(2000, at: idle.addingTimeInterval(30)).granted == 1000)
     }
 
     @Test("A ramp rises from its start to the whole rate and no faster")

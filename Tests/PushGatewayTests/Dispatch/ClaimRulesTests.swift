@@ -45,6 +45,32 @@ struct ClaimRulesTests {
         )
     }
 
+    @Test("What may have been sent ends as unknown when it is cancelled or its time is over")
+    func endings() {
+        let (before, after) = (TimeReading(Self.now), TimeReading(Self.now.addingTimeInterval(60)))
+        func end(_ change: (inout ClaimedDelivery) -> Void, _ time: TimeReading) -> Resolution.Transition? {
+            var claim = Self.claim(lives: 60)
+            change(&claim)
+            return Resolution.ending(claim, at: time)?.transition
+        }
+        #expect(end({ _ in }, before) == nil)
+        #expect(end({ $0.isReplay = true }, before) == nil)
+        #expect(end({ _ in }, after) == .end(.expired))
+        #expect(end({ $0.isReplay = true }, after) == .end(.unknown))
+        #expect(end({ $0.isRecovered = true }, after) == .end(.unknown))
+        #expect(end({ $0.isCancelled = true }, after) == .end(.cancelled))
+        #expect(end({ $0.isCancelled = true }, before) == .end(.cancelled))
+        #expect(
+            end(
+                {
+                    $0.isCancelled = true
+                    $0.isReplay = true
+                },
+                before
+            ) == .end(.unknown)
+        )
+    }
+
     @Test("An accepted delivery ends, and shows that the backend works")
     func accepted() {
         let decision = Self.decision(.accepted(Acceptance()), Self.claim())

@@ -34,7 +34,7 @@ test: test-deps lint  ## Everything that CI checks
 	swift build --build-tests $(BUILD_FLAGS)
 	./.ci/checks
 
-verify-long:  ## What takes too long for CI: faults put back, each plugin deleted, kills, sanitizer, soak (see .ci/verify-long)
+verify-long:  ## What takes too long for CI: faults put back, each plugin deleted, kills, fuzzing, sanitizers, soak (see .ci/verify-long)
 	./.ci/verify-long $(PARTS)
 
 bench: release  ## How fast this machine is: accepts and deliveries per second through the whole gateway

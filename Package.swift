@@ -388,6 +388,30 @@ let package = Package(
             exclude: ["Configuration/Fixtures"],
             swiftSettings: strict
         ),
+        // What reads foreign bytes, one function each: for the fuzz binary, and for the test that replays the corpora.
+        .target(
+            name: "FuzzTargets",
+            dependencies: [
+                "PushCore", "PushHTTP", "PushGateway", "PushTesting", "PushAPNs", "PushFCM", "PushHMS", "PushIDPush",
+                "PushChabok", "PushAltcraft", "PushService",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "HTTPTypes", package: "swift-http-types"),
+                .product(name: "Hummingbird", package: "hummingbird"),
+                .product(name: "HummingbirdCore", package: "hummingbird"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOEmbedded", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+            ],
+            path: "Tests/Fuzz/Targets",
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "FuzzTests",
+            dependencies: ["FuzzTargets"],
+            path: "Tests/Fuzz/Replay",
+            swiftSettings: strict
+        ),
         .testTarget(
             name: "ChaparTests",
             dependencies: [
@@ -400,3 +424,17 @@ let package = Package(
     ],
     swiftLanguageModes: [.v6]
 )
+
+// The fuzz binary, built on request only (`.ci/fuzz`): it wants every module instrumented, and links clang's libFuzzer, whose
+// path the variable gives.
+if let libFuzzer = Context.environment["CHAPAR_FUZZING"] {
+    package.targets.append(
+        .executableTarget(
+            name: "ChaparFuzz",
+            dependencies: ["FuzzTargets"],
+            path: "Tests/Fuzz/Program",
+            swiftSettings: strict,
+            linkerSettings: [.unsafeFlags([libFuzzer]), .linkedLibrary("stdc++")]
+        )
+    )
+}

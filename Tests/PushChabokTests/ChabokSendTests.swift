@@ -211,6 +211,12 @@ struct ChabokSendTests {
         (FaultAnswer(302), "account redirected", .parkBackend),
     ]
 
+    @Test("Counts whose sum no number holds are the largest number")
+    func largeCounts() {
+        let body = #"[{"id":"a","count":9223372036854775807},{"id":"b","count":1}]"#
+        #expect(ChabokAnswer(HTTPAnswer(status: 200, body: Array(body.utf8)), retryAfter: nil).count == .max)
+    }
+
     @Test("Every error of the table has its outcome, after one request", arguments: errors)
     func errorTable(answer: FaultAnswer, word: String, advice: Refusal.Advice) async throws {
         try await Harness.run(Self.open) { harness in

@@ -1,13 +1,13 @@
-import NIOCore
-import PushCore
+package import NIOCore
+package import PushCore
 
 /// Asks an HTTP proxy for a tunnel, then steps aside.
 ///
 /// First in a connection's pipeline when a proxy is configured. Everything behind it sees the channel as the endpoint.
-final class ProxyTunnelHandler: ChannelInboundHandler, RemovableChannelHandler {
-    typealias InboundIn = ByteBuffer
-    typealias InboundOut = ByteBuffer
-    typealias OutboundOut = ByteBuffer
+package final class ProxyTunnelHandler: ChannelInboundHandler, RemovableChannelHandler {
+    package typealias InboundIn = ByteBuffer
+    package typealias InboundOut = ByteBuffer
+    package typealias OutboundOut = ByteBuffer
 
     private static let maximumReplyBytes = 16 * 1024
 
@@ -17,12 +17,12 @@ final class ProxyTunnelHandler: ChannelInboundHandler, RemovableChannelHandler {
     private var isDone = false
 
     /// Makes a handler; `established` adds what belongs behind the tunnel, on the event loop.
-    init(endpoint: HTTPEndpoint, established: @escaping (ChannelHandlerContext) throws -> Void) {
+    package init(endpoint: HTTPEndpoint, established: @escaping (ChannelHandlerContext) throws -> Void) {
         self.endpoint = endpoint
         self.established = established
     }
 
-    func channelActive(context: ChannelHandlerContext) {
+    package func channelActive(context: ChannelHandlerContext) {
         let host = endpoint.host.contains(":") ? "[\(endpoint.host)]" : endpoint.host
         let target = "\(host):\(endpoint.port)"
         let request = "CONNECT \(target) HTTP/1.1\r\nhost: \(target)\r\n\r\n"
@@ -30,7 +30,7 @@ final class ProxyTunnelHandler: ChannelInboundHandler, RemovableChannelHandler {
         context.fireChannelActive()
     }
 
-    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+    package func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         guard !isDone else { return context.fireChannelRead(data) }
         var bytes = unwrapInboundIn(data)
         reply.writeBuffer(&bytes)
@@ -54,7 +54,7 @@ final class ProxyTunnelHandler: ChannelInboundHandler, RemovableChannelHandler {
         context.pipeline.syncOperations.removeHandler(self, promise: nil)
     }
 
-    func channelInactive(context: ChannelHandlerContext) {
+    package func channelInactive(context: ChannelHandlerContext) {
         if !isDone { context.fireErrorCaught(failure("closed the connection")) }
         context.fireChannelInactive()
     }

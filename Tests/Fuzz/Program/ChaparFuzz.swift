@@ -1,0 +1,62 @@
+import Dispatch
+import FuzzTargets
+import Glibc
+import Synchronization
+
+/// The fuzz binary: `ChaparFuzz --target=NAME [options of libFuzzer] [folders or files]`.
+///
+/// libFuzzer draws inputs by what they reach in the code, and hands each to ``read(_:_:)``. A trap, a finding of the address
+/// sanitizer or a thrown error ends the process; the input is kept in a file then.
+@main
+enum ChaparFuzz {
+    private static let reader = Mutex<FuzzTarget.Read?>(nil)
+
+    static func main() {
+        let option = "--target="  // libFuzzer leaves what begins with -- alone, also for the processes that it starts.
+        let name = CommandLine.arguments.first { $0.hasPrefix(option) }?.dropFirst(option.count)
+        guard let target = FuzzTarget.all.first(where: { $0.name == name ?? "" }) else {
+            print("usage: ChaparFuzz --target=NAME [options of libFuzzer] [folders]; there are")
+            for target in FuzzTarget.all { print(target.name) }
+            exit(2)
+        }
+        let ready = DispatchSemaphore(value: 0)
+        // Unstructured: what the target needs lasts as long as the process, which libFuzzer ends.
+        Task {
+            do {
+                try await target.use { read in
+                    reader.withLock { $0 = read }
+                    ready.signal()
+                    while true { try await Task.sleep(for: .seconds(3600)) }
+                }
+            } catch {
+                fatalError("\(target.name) cannot be made ready: \(error)")
+            }
+        }
+        ready.wait()
+        var count = CommandLine.argc
+        var arguments = CommandLine.unsafeArgv
+        exit(runLibFuzzer(&count, &arguments) { ChaparFuzz.read($0, $1) })
+    }
+
+    /// Reads one input; returns when that is done.
+    private static func read(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
+        guard let read = reader.withLock({ $0 }) else { return -1 }
+        let bytes = Array(UnsafeBufferPointer(start: start, count: count))
+        let done = DispatchSemaphore(value: 0)
+        // Unstructured: libFuzzer calls from a thread of its own, which waits for the end.
+        Task {
+            do { try await read(bytes) } catch { fatalError("\(error)") }
+            done.signal()
+        }
+        done.wait()
+        return 0
+    }
+}
+
+/// libFuzzer's way in for programs with a `main` of their own.
+@_silgen_name("LLVMFuzzerRunDriver")
+private func runLibFuzzer(
+    _ count: UnsafeMutablePointer<CInt>,
+    _ arguments: UnsafeMutablePointer<UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>>,
+    _ read: @convention(c) (UnsafePointer<UInt8>?, Int) -> CInt
+) -> CInt

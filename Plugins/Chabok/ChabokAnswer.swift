@@ -60,7 +60,7 @@ struct ChabokAnswer: Sendable {
     /// Devices that were addressed, over all entries; nil when none tells.
     var count: Int? {
         let counts = (entries ?? []).compactMap(\.count)
-        return counts.isEmpty ? nil : counts.reduce(0, +)
+        return counts.isEmpty ? nil : counts.reduce(0) { $0.adding(clamping: $1) }
     }
 
     private static func entry(_ json: JSONValue) -> Entry {

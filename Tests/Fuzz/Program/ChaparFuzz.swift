@@ -21,7 +21,7 @@ enum ChaparFuzz {
         }
         let ready = DispatchSemaphore(value: 0)
         // Unstructured: what the target needs lasts as long as the process, which libFuzzer ends.
-        Task {
+        Task.detached {
             do {
                 try await target.use { read in
                     reader.withLock { $0 = read }
@@ -44,7 +44,7 @@ enum ChaparFuzz {
         let bytes = Array(UnsafeBufferPointer(start: start, count: count))
         let done = DispatchSemaphore(value: 0)
         // Unstructured: libFuzzer calls from a thread of its own, which waits for the end.
-        Task {
+        Task.detached {
             do { try await read(bytes) } catch { fatalError("\(error)") }
             done.signal()
         }

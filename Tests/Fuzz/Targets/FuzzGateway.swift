@@ -17,6 +17,7 @@ struct FuzzGateway {
     let api: GatewayAPI
     let time = InstantTime()
     private let context: GatewayRequestContext
+    private static let huaweiSecret = "0123456789abcdef"
     private static let chabokSecret = "0123456789abcdef01234567"
 
     init() throws {
@@ -41,7 +42,7 @@ struct FuzzGateway {
                     .hms,
                     [
                         "app_id": "1001", "client_secret": "s",
-                        "receipts": ["user": "chapar", "secret": "sandbox", "secret_encoding": "raw"],
+                        "receipts": ["user": "chapar", "secret": .string(Self.huaweiSecret), "secret_encoding": "raw"],
                     ]
                 ),
                 try backend(
@@ -139,7 +140,7 @@ struct FuzzGateway {
         let text = "\(time.now.millisecondsSince1970)"
         let code = HMAC<SHA256>.authenticationCode(
             for: Data("\(text)\(nonce)chapar".utf8),
-            using: SymmetricKey(data: Data("sandbox".utf8))
+            using: SymmetricKey(data: Data(Self.huaweiSecret.utf8))
         )
         return "timestamp=\(text); nonce=\(nonce); value=\(Data(code).base64EncodedString())"
     }

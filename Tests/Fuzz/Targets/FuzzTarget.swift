@@ -6,10 +6,13 @@ package struct FuzzTarget: Sendable {
     /// Reads one input.
     package typealias Read = @Sendable (_ bytes: [UInt8]) async throws -> Void
 
-    /// What the fuzz binary's first argument names, and the corpus' folder.
+    /// Gets a reader that is ready, and uses it.
+    package typealias Body = (_ read: @escaping Read) async throws -> Void
+
+    /// What the fuzz binary's `--target` names, and the corpus' folder.
     package let name: String
     /// Makes ready what the reader needs, hands the reader over, and cleans up.
-    package let use: @Sendable (_ body: (Read) async throws -> Void) async throws -> Void
+    package let use: @Sendable (_ body: Body) async throws -> Void
 
     /// Makes a target that needs nothing.
     init(_ name: String, _ read: @escaping Read) {
@@ -17,7 +20,7 @@ package struct FuzzTarget: Sendable {
         use = { body in try await body(read) }
     }
 
-    private init(name: String, use: @escaping @Sendable ((Read) async throws -> Void) async throws -> Void) {
+    private init(name: String, use: @escaping @Sendable (Body) async throws -> Void) {
         self.name = name
         self.use = use
     }
@@ -25,7 +28,7 @@ package struct FuzzTarget: Sendable {
     /// Makes a target whose reader needs something, which `use` makes ready and cleans up.
     static func prepared(
         _ name: String,
-        _ use: @escaping @Sendable (_ body: (Read) async throws -> Void) async throws -> Void
+        _ use: @escaping @Sendable (_ body: Body) async throws -> Void
     ) -> FuzzTarget {
         FuzzTarget(name: name, use: use)
     }

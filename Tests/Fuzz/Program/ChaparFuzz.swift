@@ -42,14 +42,41 @@ enum ChaparFuzz {
     private static func read(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
         guard let read = reader.withLock({ $0 }) else { return -1 }
         let bytes = Array(UnsafeBufferPointer(start: start, count: count))
-        let done = DispatchSemaphore(value: 0)
-        // Unstructured: libFuzzer calls from a thread of its own, which waits for the end.
-        Task.detached {
+        let thread = CallingThread()
+        // Unstructured: libFuzzer knows no tasks. It waits for the end.
+        Task.detached(executorPreference: thread) {
             do { try await read(bytes) } catch { fatalError("\(error)") }
-            done.signal()
+            thread.end()
         }
-        done.wait()
+        thread.run()
         return 0
+    }
+}
+
+/// Runs a task on the thread that waits for it: to hand each input to another thread and back takes longer than to read it.
+private final class CallingThread: TaskExecutor {
+    private let jobs = Mutex<[UnownedJob]>([])
+    private let isOver = Mutex(false)
+    private let signal = DispatchSemaphore(value: 0)
+
+    func enqueue(_ job: consuming ExecutorJob) {
+        let job = UnownedJob(job)
+        jobs.withLock { $0.append(job) }
+        signal.signal()
+    }
+
+    /// Runs what is enqueued, up to ``end()``.
+    func run() {
+        while !isOver.withLock({ $0 }) {
+            signal.wait()
+            let next = jobs.withLock { $0.isEmpty ? nil : $0.removeFirst() }
+            next?.runSynchronously(on: asUnownedTaskExecutor())
+        }
+    }
+
+    func end() {
+        isOver.withLock { $0 = true }
+        signal.signal()
     }
 }
 

@@ -121,13 +121,14 @@ public final class GatewayResponder: HTTPResponder {
             trace.key = error.keyName ?? trace.key
             response = refuse(error, path, trace.requestID)
         }
-        record(request, match, trace, response)
+        let duration = start.duration(to: .now)
+        record(request, match, trace, response, duration)
         if request.method == .head { response = response.createHeadResponse() }
         metrics.request(
             route: match?.path ?? "other",
             method: Self.word(for: request.method),
             status: response.status.code,
-            duration: start.duration(to: .now)
+            duration: duration
         )
         return response
     }
@@ -186,7 +187,7 @@ public final class GatewayResponder: HTTPResponder {
         return .rateLimited(.refusedAttempts, perSecond: Int(clamping: Peers.refusals.perSecond), wait: wait)
     }
 
-    /// What is known of a request, for the audit log.
+    /// What is known of a request, for the audit and access logs.
     private struct Trace {
         let requestID = Problem.newRequestID()
         var key = ""
@@ -194,32 +195,43 @@ public final class GatewayResponder: HTTPResponder {
         var code: String?
     }
 
-    /// Puts administration, erasure and refused attempts on record.
+    /// Puts administration, erasure and refused attempts on record, and any request in the access log.
     private func record(
         _ request: Request,
         _ match: RouteTable.Match?,
         _ trace: Trace,
-        _ response: Response
+        _ response: Response,
+        _ duration: Duration
     ) {
-        guard let audit = state.audit else { return }
         let status = response.status
         let isRefusal = status == .unauthorized || status == .forbidden || trace.code == "rate_limited"
         let route = match?.route(request.method)
-        guard isRefusal || route?.isOnRecord ?? false else { return }
-        audit.note(
-            AuditLog.Entry(
-                requestID: trace.requestID,
-                key: trace.key,
-                peer: trace.peer.description,
-                method: Self.word(for: request.method),
-                route: match?.path ?? "other",
-                target: response.headers[.auditSubject]
-                    ?? route.flatMap { $0.namesTarget ? match?.values.first : nil }
-                    .map(TellingDoor.decoded),
-                status: status.code,
-                code: trace.code
-            ),
-            isRefusal: isRefusal
+        let audit = isRefusal || route?.isOnRecord ?? false ? state.audit : nil
+        let access = state.access
+        guard audit != nil || access != nil else { return }
+        let target = route.flatMap { $0.namesTarget ? match?.values.first : nil }.map(TellingDoor.decoded)
+        var entry = AuditLog.Entry(
+            requestID: trace.requestID,
+            key: trace.key,
+            peer: trace.peer.description,
+            method: Self.word(for: request.method),
+            route: match?.path ?? "other",
+            target: response.headers[.auditSubject] ?? (route?.isOnRecord ?? false ? target : nil),
+            status: status.code,
+            code: trace.code
+        )
+        audit?.note(entry, isRefusal: isRefusal)
+        guard let access else { return }
+        // Where a notification was accepted, it is what the request is about.
+        let made = status == .accepted ? response.headers[.location]?.split(separator: "/").last.map(String.init) : nil
+        entry.target = entry.target ?? made ?? target
+        access.note(
+            entry,
+            AccessLog.Cost(
+                duration: duration,
+                requestBytes: request.headers[.contentLength].flatMap { Int($0) },
+                answerBytes: response.body.contentLength
+            )
         )
     }
 

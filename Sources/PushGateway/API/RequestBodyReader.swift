@@ -8,8 +8,8 @@ struct RequestBodyReader: Sendable {
     static let deadline = Duration.seconds(60)
 
     let admission: Admission
-    /// The name of the API key that pays for the memory.
-    let caller: String
+    /// Who pays for the memory.
+    let payer: Admission.Payer
     /// The largest body that is taken here.
     let limit: Int
     /// The largest body of the API.
@@ -21,7 +21,7 @@ struct RequestBodyReader: Sendable {
     ///   - limit: The largest body, if it is less than what the configuration allows.
     init(admission: Admission, _ scope: RequestScope, limit: Int = .max) {
         self.admission = admission
-        caller = scope.caller.name
+        payer = scope.payer
         largest = scope.snapshot.server.maximumBodyBytes
         self.limit = min(limit, largest)
     }
@@ -36,8 +36,8 @@ struct RequestBodyReader: Sendable {
         let declared = request.headers[.contentLength].flatMap { Int($0) }
         if let declared, declared > limit { throw .tooLarge(limit) }
         var reserved = declared ?? min(limit, Admission.smallBody)
-        try admission.reserve(bytes: reserved, caller: caller, largest: largest)
-        defer { admission.release(bytes: reserved, caller: caller) }
+        try admission.reserve(bytes: reserved, payer: payer, largest: largest)
+        defer { admission.release(bytes: reserved, payer: payer) }
         let body = try await collect(request.body, declared, &reserved)
         return try await use(body)
     }
@@ -45,8 +45,8 @@ struct RequestBodyReader: Sendable {
     /// Sets more memory aside for a body that did not say how long it is.
     private func grow(_ reserved: inout Int, to bytes: Int) throws(Problem) {
         let more = min(limit, max(bytes, 2 * reserved))
-        try admission.reserve(bytes: more, caller: caller, largest: largest)
-        admission.release(bytes: reserved, caller: caller)
+        try admission.reserve(bytes: more, payer: payer, largest: largest)
+        admission.release(bytes: reserved, payer: payer)
         reserved = more
     }
 

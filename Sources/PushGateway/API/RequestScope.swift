@@ -11,8 +11,11 @@ struct RequestScope: Sendable {
     /// The query, without its question mark; empty without one.
     let query: Substring
     let fields: HTTPFields
-    /// Whom the request came from; only callbacks of platforms ask.
+    /// Whom the request came from; for limits.
     var peer = PeerAddress.local
+
+    /// Who pays for the memory of its body.
+    var payer: Admission.Payer { Admission.Payer(caller: caller.name, peer: peer) }
 
     /// The decoded value of a query parameter, nil without it.
     ///

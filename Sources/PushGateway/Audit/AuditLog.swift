@@ -115,7 +115,8 @@ final class AuditLog: Sendable {
 }
 
 extension JSONWriter {
-    fileprivate mutating func write(_ entry: AuditLog.Entry) {
+    /// The members of a request that is on record.
+    mutating func write(_ entry: AuditLog.Entry) {
         name("request_id")
         string(entry.requestID)
         name("key")

@@ -15,6 +15,10 @@ struct ConfigurationReader {
         _ = root.integer("version", in: 1...1, default: 1)
         configuration.log = log(section("log"))
         configuration.audit = root.section("audit").flatMap(audit)
+        configuration.accessLog = root.section("access_log").flatMap(accessLog)
+        if let path = configuration.accessLog?.path, path == configuration.audit?.path {
+            section("access_log").reject("path", "is that of audit", fix: "Write another file.")
+        }
         configuration.limits = limits(section("limits"))
         configuration.store = store(section("store"))
         configuration.store.path = FolderFiles.resolve(configuration.store.path, in: files.folder)
@@ -238,6 +242,16 @@ struct ConfigurationReader {
         audit.files = section.integer("files", in: 1...1000, default: audit.files)
         section.finish()
         return path == nil ? nil : audit
+    }
+
+    private func accessLog(_ section: ConfigSection) -> GatewayConfiguration.AccessLog? {
+        let path = section.requiredString("path", "the file, such as ./access.jsonl")
+        var log = GatewayConfiguration.AccessLog(path: FolderFiles.resolve(path ?? "", in: files.folder))
+        log.requests = section.choice("requests", default: log.requests)
+        log.maximumBytes = section.integer("max_bytes", in: 64 << 10...1 << 40, default: log.maximumBytes)
+        log.files = section.integer("files", in: 1...1000, default: log.files)
+        section.finish()
+        return path == nil ? nil : log
     }
 
     private func log(_ section: ConfigSection) -> GatewayConfiguration.Log {

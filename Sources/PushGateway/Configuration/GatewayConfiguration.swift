@@ -31,6 +31,8 @@ public struct GatewayConfiguration: Sendable {
     public var log = Log()
     /// The section `audit`; nil keeps no record.
     public var audit: Audit?
+    /// The section `access_log`; nil writes none.
+    public var accessLog: AccessLog?
 
     /// Makes a configuration with every default.
     public init() {}
@@ -239,6 +241,29 @@ public struct GatewayConfiguration: Sendable {
     public struct Audit: Sendable, Hashable {
         /// `path`: the file, relative to the configuration's folder; older ones have a number after it.
         public var path: String
+        /// `max_bytes` of one file, default 64 MiB.
+        public var maximumBytes = 64 << 20
+        /// `files`: how many there are at most, default 5.
+        public var files = 5
+
+        /// Makes the settings.
+        public init(path: String) { self.path = path }
+    }
+
+    /// Where requests are listed, one by one.
+    public struct AccessLog: Sendable, Hashable {
+        /// Which requests get a line.
+        public enum Requests: String, Sendable, CaseIterable {
+            /// Every one.
+            case all
+            /// Those that send.
+            case sends
+        }
+
+        /// `path`: the file, relative to the configuration's folder; older ones have a number after it.
+        public var path: String
+        /// `requests`, default `all`.
+        public var requests = Requests.all
         /// `max_bytes` of one file, default 64 MiB.
         public var maximumBytes = 64 << 20
         /// `files`: how many there are at most, default 5.

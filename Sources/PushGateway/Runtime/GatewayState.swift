@@ -11,6 +11,8 @@ public final class GatewayState: Sendable {
     public let devices: any DeviceStore & OperationStore
     /// Who did what; nil when no record is kept.
     let audit: AuditLog?
+    /// Every request; nil when nobody asked for it.
+    let access: AccessLog?
     /// When each API key was used last.
     let keyUses = KeyUses()
     /// The erasures of users.
@@ -44,6 +46,7 @@ public final class GatewayState: Sendable {
         self.time = time
         clock = WallClock(time)
         audit = snapshot.configuration.audit.map { [clock] in AuditLog($0, clock: clock, logger: logger) }
+        access = snapshot.configuration.accessLog.map { [clock] in AccessLog($0, clock: clock, logger: logger) }
         startedAt = time.now
         current = Mutex(snapshot)
     }

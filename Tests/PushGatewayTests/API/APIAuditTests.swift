@@ -82,6 +82,72 @@ struct APIAuditTests {
         #expect(try await harness.send(.delete, "/v1/devices/d", headers: APIHarness.bearer("shop")).status == 503)
     }
 
+    @Test("of requests has each of them, whichever way it goes, and nothing secret", arguments: [false, true])
+    func access(sendsOnly: Bool) async throws {
+        let folder = try Folder()
+        defer { folder.remove() }
+        let harness = APIHarness(keys: [APIHarness.key("shop", [.send, .devices]), APIHarness.key("boss", [.admin])]) {
+            $0.server.port = 0
+            $0.accessLog = GatewayConfiguration.AccessLog(path: folder.path)
+            $0.accessLog?.requests = sendsOnly ? .sends : .all
+        }
+        let shop = APIHarness.bearer("shop")
+        _ = try await harness.send(.put, "/v1/devices/d1", #"{"tokens":{"ios-apns":"4f1cdead"}}"#, headers: shop)
+        _ = try await harness.send(.get, "/v1/users/planted-user/none", headers: shop)
+        _ = try await harness.send(.delete, "/v1/users/planted-user", headers: APIHarness.bearer("boss"))
+        _ = try await harness.send(.post, "/v1/backends/ios/webhook/planted-secret", "{}")
+        _ = try await harness.send(.get, "/v1/backends", headers: APIHarness.bearer("stolen"))
+        let long = try await harness.post(APIHarness.sample(), headers: shop)
+        let wrong = try await harness.post("{}", headers: shop)
+        var short = ""
+        let body = APIHarness.sample()
+        try await harness.serve { port, _ in
+            try await RawClient.run(port) { client in
+                try await client.send(
+                    "POST /v1/notifications HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer chp_shop\r\n"
+                        + "Content-Type: application/json\r\nContent-Length: \(body.utf8.count)\r\n\r\n\(body)"
+                )
+                _ = try await client.read(until: "Location: /v1/notifications/")
+                short = String(try await client.read(until: "\r\n").dropLast())
+            }
+        }
+        let sends = [
+            "shop local POST /v1/notifications \(long.json["id"]?.stringValue ?? "?") 202",
+            "shop local POST /v1/notifications  422", "shop 127.0.0.1 POST /v1/notifications \(short) 202",
+        ]
+        let others = [
+            "shop local PUT /v1/devices/{id} d1 201", "shop local GET other  404", "boss local DELETE /v1/users/{id}",
+            " local POST /v1/backends/{name}/webhook/{secret} ios 404", " local GET /v1/backends  401",
+        ]
+        let lines = folder.lines
+        let seen = lines.map { line in
+            ["key", "peer", "method", "route", "target"].map { line[$0]?.stringValue ?? "" }.joined(separator: " ")
+                + " \(line["status"]?.integerValue ?? 0)"
+        }
+        #expect(seen.count == (sendsOnly ? 3 : 8))
+        for (line, expected) in zip(seen, sendsOnly ? sends : others + sends) {
+            #expect(line.hasPrefix(expected), "\(line)")
+        }
+        #expect(lines.allSatisfy { $0["milliseconds"]?.integerValue != nil && $0["request_id"]?.stringValue != nil })
+        #expect(lines.last?["request_bytes"]?.integerValue == Int64(body.utf8.count))
+        #expect(lines.last?["answer_bytes"]?.integerValue ?? 0 > 10)
+        #expect(lines.suffix(2).first?["request_id"]?.stringValue == wrong.json["request_id"]?.stringValue)
+        for secret in ["stolen", "planted", "4f1c", "Order 42", "chp_"] { #expect(!folder.text.contains(secret)) }
+        let mode = try FileManager.default.attributesOfItem(atPath: folder.path)[.posixPermissions] as? Int
+        #expect(mode == 0o600)
+    }
+
+    @Test("of requests that cannot be written refuses nothing")
+    func fullAccess() async throws {
+        let harness = APIHarness(keys: [APIHarness.key("boss", [.admin])]) {
+            $0.accessLog = GatewayConfiguration.AccessLog(path: "/dev/full")
+        }
+        for _ in 0..<2 {
+            #expect(try await harness.post(APIHarness.sample(), headers: APIHarness.bearer("boss")).status == 202)
+            #expect(try await harness.send(.get, "/v1/keys", headers: APIHarness.bearer("boss")).status == 200)
+        }
+    }
+
     @Test("notes only some of a flood of refused attempts, and how many it left out")
     func flood() async throws {
         let folder = try Folder()

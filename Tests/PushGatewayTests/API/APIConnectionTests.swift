@@ -3,6 +3,7 @@ import Hummingbird
 import NIOCore
 import PushCore
 import ServiceLifecycle
+import Synchronization
 import Testing
 
 @testable import PushGateway
@@ -274,6 +275,59 @@ struct APIConnectionTests {
                 #expect(try await client.readToEnd().hasPrefix("HTTP/1.1 202"))
             }
         }
+    }
+
+    @Test(
+        "is closed after the answer to a request for another protocol, so that nothing after it is left unanswered",
+        arguments: [
+            "GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n\r\n",
+            "GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n",
+            "CONNECT localhost:443 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        ]
+    )
+    func upgrade(request: String) async throws {
+        try await harness().serve(limits: .init(request: .seconds(5))) { port, _ in
+            try await RawClient.run(port) { client in
+                try await client.send(request)
+                #expect(try await answer(client).head.lowercased().contains("connection: close\r\n"))
+                #expect(try await client.readToEnd() == "")
+            }
+        }
+    }
+
+    @Test("reads nothing more of a client that asked for another protocol, while its request is in progress")
+    func upgradeFlood() async throws {
+        let harness = harness()
+        try await harness.serve { port, _ in
+            harness.store.hold()
+            let request = post(APIHarness.sample(), "Connection: Upgrade\r\nUpgrade: h2c\r\n")
+            let sent = Sent()
+            async let answer = RawClient.converse(port) { outbound in
+                try await outbound.write(ByteBuffer(string: request))
+                await harness.store.heldOne()
+                for _ in 0..<Sent.most {
+                    try await outbound.write(ByteBuffer(repeating: 0x78, count: 1 << 20))
+                    sent.count.withLock { $0 += 1 }
+                }
+            }
+            await harness.store.heldOne()
+            // Until all of it is taken, or nothing of it any more.
+            var before = -1
+            while case let now = sent.count.withLock({ $0 }), now != before, now < Sent.most {
+                before = now
+                try await Task.sleep(for: .milliseconds(500))
+            }
+            harness.store.release()
+            #expect(try await answer.text.hasPrefix("HTTP/1.1 202 "))
+            #expect(sent.count.withLock { $0 } < Sent.most)
+        }
+    }
+
+    /// How many MiB a client has got rid of.
+    private final class Sent: Sendable {
+        /// More than the buffers of two sockets hold.
+        static let most = 100
+        let count = Mutex(0)
     }
 
     @Test("answers a client that has ended its side")

@@ -175,28 +175,91 @@ struct APIPressureTests {
     func memory() throws {
         let admission = Admission()
         let (largest, small) = (8 << 20, Admission.smallBody)
-        func reserve(_ bytes: Int, _ caller: String) throws {
-            try admission.reserve(bytes: bytes, caller: caller, largest: largest)
+        func reserve(_ bytes: Int, _ caller: String, from peer: Substring = "192.0.2.1") throws {
+            try admission.reserve(bytes: bytes, payer: payer(caller, peer), largest: largest)
         }
         #expect(Admission.budget(largest: largest) == 64 << 20)
         for _ in 0..<4 { try reserve(largest, "shop") }
         #expect(throws: Problem.self, "one caller gets half") { try reserve(small + 1, "shop") }
-        for _ in 0..<2 { try reserve(largest, "crm") }
-        #expect(throws: Problem.self, "a quarter is for small bodies") { try reserve(small + 1, "other") }
-        for number in 0..<256 { try reserve(small, number % 2 == 0 ? "shop" : "other") }
-        #expect(throws: Problem.self, "the whole is bounded") { try reserve(1, "other") }
-        for _ in 0..<256 { admission.release(bytes: small, caller: "other") }
-        admission.release(bytes: largest, caller: "shop")
+        for _ in 0..<2 { try reserve(largest, "crm", from: "192.0.2.2") }
+        #expect(throws: Problem.self, "a quarter is for small bodies") {
+            try reserve(small + 1, "other", from: "192.0.2.3")
+        }
+        for number in 0..<256 { try reserve(small, number % 2 == 0 ? "shop" : "other", from: "192.0.2.3") }
+        #expect(throws: Problem.self, "the whole is bounded") { try reserve(1, "other", from: "192.0.2.4") }
+        for _ in 0..<256 { admission.release(bytes: small, payer: payer("other", "192.0.2.3")) }
+        admission.release(bytes: largest, payer: payer("shop", "192.0.2.1"))
         try reserve(largest, "shop")
         #expect(throws: Problem.self) { try reserve(small + 1, "shop") }
-        try reserve(small, "shop")
+        try reserve(small, "shop", from: "192.0.2.3")
+    }
+
+    private func payer(_ caller: String, _ peer: Substring) -> Admission.Payer {
+        Admission.Payer(caller: caller, peer: PeerAddress(peer) ?? .local)
+    }
+
+    @Test("lets the bodies of one peer hold half of the budget, whatever the keys and however small they are")
+    func memoryOfPeer() throws {
+        let admission = Admission()
+        let largest = 1 << 20
+        let (one, other) = (payer("", "192.0.2.1"), payer("", "192.0.2.2"))
+        for number in 0..<512 {
+            try admission.reserve(bytes: 64 << 10, payer: payer("key \(number)", "192.0.2.1"), largest: largest)
+        }
+        let refused = #expect(throws: Problem.self) {
+            try admission.reserve(bytes: Admission.tinyBody + 1, payer: one, largest: largest)
+        }
+        #expect(refused?.status == .serviceUnavailable && refused?.limit == .bodyBytesPerPeer)
+        try admission.reserve(bytes: Admission.tinyBody, payer: one, largest: largest)
+        for _ in 0..<256 { try admission.reserve(bytes: 64 << 10, payer: other, largest: largest) }
+        admission.release(bytes: 64 << 10, payer: payer("key 0", "192.0.2.1"))
+        try admission.reserve(bytes: 64 << 10, payer: one, largest: largest)
+        #expect(throws: Problem.self) { try admission.reserve(bytes: 64 << 10, payer: one, largest: largest) }
+    }
+
+    @Test(
+        "sets memory aside for trees of small values until they are stored, whichever way they come, and takes only so many"
+    )
+    func trees() async throws {
+        let harness = APIHarness { $0.server.port = 0 }
+        // A value of 2 bytes, and an array of it, of 4 with its comma.
+        let list = "[" + Array(repeating: "[0]", count: 5000).joined(separator: ",") + "]"
+        let body = APIHarness.sample(content: #"{"data":{"a":\#(list)}}"#)
+        let values = 1 + 2 * 5000
+        func isSetAside() async throws {
+            await harness.store.heldOne()
+            #expect(harness.api.responder.bodyBytes == values * Admission.bytesOfTreeValue)
+            harness.store.release()
+        }
+        harness.store.hold()
+        async let long = harness.post(body)
+        try await isSetAside()
+        #expect(try await long.status == 202)
+        harness.store.hold()
+        try await harness.serve { port, _ in
+            try await RawClient.run(port) { client in
+                try await client.send(
+                    "POST /v1/notifications HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                        + "Content-Length: \(body.utf8.count)\r\n\r\n\(body)"
+                )
+                try await isSetAside()
+                #expect(try await client.read(until: "\r\n\r\n").hasPrefix("HTTP/1.1 202 "))
+            }
+        }
+        #expect(harness.api.responder.bodyBytes == 0)
+        let batch = #"{"notifications":[\#(Array(repeating: body, count: 20).joined(separator: ","))]}"#
+        let refused = try await harness.send(.post, "/v1/notifications/batch", batch)
+        #expect(refused.status == 413 && refused.code == "too_many_values")
+        #expect(harness.api.responder.bodyBytes == 0 && harness.store.accepted.count == 2)
     }
 
     @Test("lets the largest body in that a configuration allows", arguments: [1 << 10, 8 << 20, 256 << 20])
     func largestBody(largest: Int) throws {
         let admission = Admission()
-        try admission.reserve(bytes: largest, caller: "shop", largest: largest)
-        try admission.reserve(bytes: largest, caller: "crm", largest: largest)
-        try admission.reserve(bytes: min(largest, Admission.smallBody), caller: "", largest: largest)
+        for (caller, peer) in [("shop", "192.0.2.1"), ("crm", "192.0.2.1"), ("shop", "192.0.2.2")] {
+            try admission.reserve(bytes: largest, payer: payer(caller, peer[...]), largest: largest)
+        }
+        let small = min(largest, Admission.smallBody)
+        try admission.reserve(bytes: small, payer: payer("", "192.0.2.2"), largest: largest)
     }
 }

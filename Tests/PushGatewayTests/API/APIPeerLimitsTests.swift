@@ -129,6 +129,48 @@ struct APIPeerLimitsTests {
         #expect(text.contains(#"chapar_limit_refusals_total{limit="connections_per_peer"} 1"#))
     }
 
+    @Test("of the memory of bodies is bounded for each address, behind a trusted proxy for whom it names, either way")
+    func bytes() async throws {
+        let harness = APIHarness {
+            $0.server.port = 0
+            $0.server.trustedProxies = ["127.0.0.1"]
+            $0.apiKeys = ["shop", "crm"].map { APIHarness.key($0, [.send]) } + [APIHarness.key("viewer", [.read])]
+        }
+        @Sendable func head(_ key: String, _ peer: String, _ length: Int) -> String {
+            "POST /v1/notifications HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer chp_\(key)\r\n"
+                + "X-Forwarded-For: \(peer)\r\nContent-Type: application/json\r\nContent-Length: \(length)\r\n\r\n"
+        }
+        let largest = 8 << 20
+        try await harness.serve { port, _ in
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for key in ["shop", "shop", "crm", "crm"] {
+                    group.addTask {
+                        _ = try await RawClient.converse(port) { outbound in
+                            try await outbound.write(ByteBuffer(string: head(key, "192.0.2.1", largest)))
+                        }
+                    }
+                }
+                while harness.api.responder.bodyBytes < 4 * largest { try await Task.sleep(for: .milliseconds(2)) }
+                let small = 5000
+                for (key, peer, status) in [
+                    ("crm", "192.0.2.1", 503), ("crm", "192.0.2.2", 202), ("shop", "192.0.2.2", 202),
+                ] {
+                    let body = APIHarness.sample()
+                    let padding = String(repeating: " ", count: small - body.utf8.count)
+                    try await RawClient.run(port) { client in
+                        try await client.send(head(key, peer, small) + body + padding)
+                        #expect(try await client.read(until: "\r\n\r\n").hasPrefix("HTTP/1.1 \(status) "))
+                    }
+                }
+                group.cancelAll()
+            }
+        }
+        #expect(harness.api.responder.bodyBytes == 0)
+        let text = try await harness.send(.get, "/metrics", headers: APIHarness.bearer("viewer")).text
+        #expect(text.contains(#"chapar_limit_refusals_total{limit="body_bytes_per_peer"} 1"#))
+        #expect(text.contains(#"chapar_limit{limit="body_bytes_per_peer"} 33554432"#))
+    }
+
     @Test(
         "is that of whom a trusted proxy names last, and of nobody whom a stranger names",
         arguments: [

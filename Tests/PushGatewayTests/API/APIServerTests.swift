@@ -1,7 +1,6 @@
 import HTTPTypes
 import Hummingbird
 import NIOCore
-import NIOPosix
 import PushCore
 import ServiceLifecycle
 import Testing
@@ -118,70 +117,5 @@ extension APIHarness {
             await group.triggerGracefulShutdown()
             try await tasks.waitForAll()
         }
-    }
-}
-
-/// A client that sends what it is told to and reads what comes, on one TCP connection.
-struct RawClient {
-    private let outbound: NIOAsyncChannelOutboundWriter<ByteBuffer>
-    private let inbound: Inbound
-
-    struct Ended: Error {}
-
-    /// Reads the connection on behalf of one test.
-    private final class Inbound {
-        var iterator: NIOAsyncChannelInboundStream<ByteBuffer>.AsyncIterator
-        var text = ""
-        init(_ iterator: NIOAsyncChannelInboundStream<ByteBuffer>.AsyncIterator) { self.iterator = iterator }
-    }
-
-    static func run(_ port: Int, host: String = "127.0.0.1", _ body: (RawClient) async throws -> Void) async throws {
-        let channel = try await ClientBootstrap(group: .singletonMultiThreadedEventLoopGroup)
-            .channelOption(.allowRemoteHalfClosure, value: true)
-            .connect(host: host, port: port) { channel in
-                channel.eventLoop.makeCompletedFuture {
-                    try NIOAsyncChannel<ByteBuffer, ByteBuffer>(
-                        wrappingChannelSynchronously: channel,
-                        configuration: .init(isOutboundHalfClosureEnabled: true)
-                    )
-                }
-            }
-        try await channel.executeThenClose { inbound, outbound in
-            try await body(RawClient(outbound: outbound, inbound: Inbound(inbound.makeAsyncIterator())))
-        }
-    }
-
-    func send(_ text: String) async throws { try await outbound.write(ByteBuffer(string: text)) }
-
-    /// Ends our side of the connection.
-    func finish() async throws { outbound.finish() }
-
-    /// Everything up to and with a text.
-    func read(until end: String) async throws -> String {
-        while true {
-            if let range = inbound.text.firstRange(of: end) {
-                defer { inbound.text.removeSubrange(..<range.upperBound) }
-                return String(inbound.text[..<range.upperBound])
-            }
-            guard let part = try await inbound.iterator.next() else { throw Ended() }
-            inbound.text += String(buffer: part)
-        }
-    }
-
-    /// So many bytes.
-    func read(count: Int) async throws -> String {
-        while inbound.text.utf8.count < count {
-            guard let part = try await inbound.iterator.next() else { throw Ended() }
-            inbound.text += String(buffer: part)
-        }
-        let end = inbound.text.utf8.index(inbound.text.startIndex, offsetBy: count)
-        defer { inbound.text.removeSubrange(..<end) }
-        return String(inbound.text[..<end])
-    }
-
-    /// Everything until the server ends the connection.
-    func readToEnd() async throws -> String {
-        while let part = try await inbound.iterator.next() { inbound.text += String(buffer: part) }
-        return inbound.text
     }
 }

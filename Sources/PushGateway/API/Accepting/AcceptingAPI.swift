@@ -19,6 +19,9 @@ protocol AcceptingAPI: Sendable {
     /// Reads a body.
     func read(_ body: [UInt8], _ scope: RequestScope) throws(Problem) -> Draft
 
+    /// How many JSON values of a draft are kept as trees: those of `data` and `overrides`.
+    func treeValues(_ draft: Draft) -> Int
+
     /// Whether the device registry must be asked before the draft can be judged: that is a wait.
     func needsRegistry(_ draft: Draft, _ scope: RequestScope) -> Bool
 
@@ -37,11 +40,17 @@ protocol AcceptingAPI: Sendable {
 }
 
 /// How far a body has come.
-private enum Begun<Draft: Sendable>: Sendable {
-    /// All that can be said of it is said.
-    case judged(Judged)
-    /// The device registry is to be asked.
-    case waits(Draft)
+private struct Begun<Draft: Sendable>: Sendable {
+    enum State: Sendable {
+        /// All that can be said of it is said.
+        case judged(Judged)
+        /// The device registry is to be asked.
+        case waits(Draft)
+    }
+
+    var state: State
+    /// The memory that is set aside for its trees.
+    var reserved: Int
 }
 
 /// Notifications that can be accepted, and what is answered once they are on disk.
@@ -49,6 +58,8 @@ struct Judged: Sendable {
     /// What the store is handed.
     var batch: EnqueueBatch
     var reply: PendingReply
+    /// The memory that is set aside for its trees; whoever takes the batch gives it back.
+    var reserved = 0
 }
 
 /// What is answered once the store has accepted.
@@ -110,13 +121,32 @@ extension AcceptingAPI {
 
     /// Judges a body at once; nil when the device registry must be asked first.
     func judgeAtOnce(_ body: [UInt8], _ key: IdempotencyKey?, _ scope: RequestScope) throws(Problem) -> Judged? {
-        if case .judged(let judged) = try begin(body, key, scope) { judged } else { nil }
+        let begun = try begin(body, key, scope)
+        guard case .judged(var judged) = begun.state else {
+            admission.release(bytes: begun.reserved, payer: scope.payer)
+            return nil
+        }
+        judged.reserved = begun.reserved
+        return judged
     }
 
     /// Reads a body, and judges it unless the device registry must be asked first.
+    ///
+    /// A tree of many small values takes far more memory than its text, for which memory is set aside already: what it takes
+    /// beyond that is set aside as well.
     private func begin(_ body: [UInt8], _ key: IdempotencyKey?, _ scope: RequestScope) throws(Problem) -> Begun<Draft> {
         var draft = try read(body, scope)
-        return needsRegistry(draft, scope) ? .waits(draft) : .judged(try judge(&draft, body, key, scope))
+        let values = treeValues(draft)
+        guard values <= Admission.maximumTreeValues else { throw .tooManyValues(values) }
+        let reserved = max(0, values * Admission.bytesOfTreeValue - body.count)
+        try admission.reserve(bytes: reserved, payer: scope.payer, largest: scope.snapshot.server.maximumBodyBytes)
+        if needsRegistry(draft, scope) { return Begun(state: .waits(draft), reserved: reserved) }
+        do throws(Problem) {
+            return Begun(state: .judged(try judge(&draft, body, key, scope)), reserved: reserved)
+        } catch {
+            admission.release(bytes: reserved, payer: scope.payer)
+            throw error
+        }
     }
 
     /// Answers a request, in a task that waits for its body and for the store.
@@ -134,8 +164,10 @@ extension AcceptingAPI {
 
     /// Accepts a body, and waits until it is on disk.
     func take(_ body: [UInt8], _ key: IdempotencyKey?, _ scope: RequestScope) async throws(Problem) -> AcceptedAnswer {
+        let begun = try await longWork(bytes: body.count) { () throws(Problem) in try begin(body, key, scope) }
+        defer { admission.release(bytes: begun.reserved, payer: scope.payer) }
         let judged: Judged
-        switch try await longWork(bytes: body.count, { () throws(Problem) in try begin(body, key, scope) }) {
+        switch begun.state {
         case .judged(let done): judged = done
         case .waits(var draft):
             do throws(StoreError) {

@@ -34,6 +34,8 @@ struct BatchAPI: AcceptingAPI {
         }
     }
 
+    func treeValues(_ items: [Item]) -> Int { items.reduce(0) { $0 + $1.draft.treeValues } }
+
     func needsRegistry(_ items: [Item], _ scope: RequestScope) -> Bool {
         items.contains { $0.draft.needsRegistry(scope.snapshot.gateway.routing) }
     }

@@ -23,6 +23,8 @@ struct NotificationsAPI: AcceptingAPI {
         }
     }
 
+    func treeValues(_ draft: Draft) -> Int { draft.notification.treeValues }
+
     func needsRegistry(_ draft: Draft, _ scope: RequestScope) -> Bool {
         draft.notification.needsRegistry(scope.snapshot.gateway.routing)
     }

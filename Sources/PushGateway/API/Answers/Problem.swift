@@ -149,6 +149,16 @@ extension Problem {
         return problem
     }
 
+    /// The notifications of a request hold more values, as trees, than memory is given for.
+    static func tooManyValues(_ count: Int) -> Problem {
+        Problem(
+            .contentTooLarge,
+            "too_many_values",
+            "Data and overrides hold too many values",
+            detail: "At most \(Admission.maximumTreeValues) in a request; there are \(count). Send fewer at once."
+        )
+    }
+
     /// The body is larger than the gateway takes.
     static func tooLarge(_ limit: Int) -> Problem {
         Problem(
@@ -213,15 +223,23 @@ extension Problem {
         )
     }
 
-    /// The bodies of requests in progress take as much memory as they may, of this caller or of all.
-    static let tooManyBytes = Problem(
-        .serviceUnavailable,
-        "too_busy",
-        "The bodies of too many large requests are in progress",
-        detail: "Nothing was stored.",
-        retryAfter: .seconds(1),
-        limit: .bodyBytes
-    )
+    /// The bodies of requests in progress take as much memory as they may, of one API key, of one peer or of all.
+    static func tooManyBytes(_ limit: APILimit) -> Problem {
+        let whose =
+            switch limit {
+            case .bodyBytesPerKey: " with this API key"
+            case .bodyBytesPerPeer: " from this address"
+            default: ""
+            }
+        return Problem(
+            .serviceUnavailable,
+            "too_busy",
+            "The bodies of too many large requests\(whose) are in progress",
+            detail: "Nothing was stored.",
+            retryAfter: .seconds(1),
+            limit: limit
+        )
+    }
 
     /// As many event streams are open as the gateway takes.
     static func tooManyStreams(_ limit: APILimit) -> Problem {

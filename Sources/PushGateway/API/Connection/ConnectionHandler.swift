@@ -62,6 +62,9 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
     private var held: [Held] = []
     private var isReadHeld = false
     private var isQuiescing = false
+    /// Whether the decoder reads no request after the one in progress, since that asks for another protocol: without an end of the
+    /// connection a client would wait for its next answer, and what it sends would be kept without bound.
+    private var isLast = false
     /// When the connection is closed unless the request that it waits for is there.
     private var deadline = NIODeadline.now()
     private var timer: Scheduled<Void>?
@@ -139,7 +142,8 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
     private func take(_ part: HTTPServerRequestPart, _ context: ChannelHandlerContext) {
         switch (phase, part) {
         case (.idle, .head(let head)):
-            if let refusal = intake.refuseHead(head, isLocal: isLocal, date: desk.date) {
+            isLast = head.method == .CONNECT || head.headers.contains(name: "upgrade")
+            if let refusal = intake.refuseHead(head, from: address, isLocal: isLocal, date: desk.date) {
                 isQuiescing = true
                 write(refusal, context)
             } else if let request = intake.begin(head, from: address) {
@@ -184,6 +188,7 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
     }
 
     func read(context: ChannelHandlerContext) {
+        if isLast, case .passing(isRead: true, _) = phase { return }
         // A client that sends ahead waits like everybody else.
         if held.isEmpty { context.read() } else { isReadHeld = true }
     }
@@ -244,16 +249,31 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
     }
 
     func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+        if isLast, case .head(var head) = unwrapOutboundIn(data) {
+            head.headers.replaceOrAdd(name: "Connection", value: "close")
+            return context.write(wrapOutboundOut(.head(head)), promise: promise)
+        }
+        guard case .end = unwrapOutboundIn(data), case .passing(let isRead, _) = phase else {
+            return context.write(data, promise: promise)
+        }
+        guard !isRead || !isLast else { return writeLast(data, promise, context) }
         context.write(data, promise: promise)
-        guard case .end = unwrapOutboundIn(data), case .passing(let isRead, _) = phase else { return }
         if isRead { return rest(context) }
         phase = .passing(isRead: false, isAnswered: true)
         deadline = min(deadline, .now() + limits.refusedBody)
         watch(context)
     }
 
+    /// Writes the end of the last answer; when that is with the system the connection ends.
+    private func writeLast(_ data: NIOAny, _ promise: EventLoopPromise<Void>?, _ context: ChannelHandlerContext) {
+        let written = promise ?? context.eventLoop.makePromise()
+        written.futureResult.assumeIsolated().whenComplete { _ in self.context?.close(promise: nil) }
+        context.write(data, promise: written)
+    }
+
     /// A request is over; goes on with what came meanwhile.
     private func rest(_ context: ChannelHandlerContext) {
+        if isLast { return context.close(promise: nil) }
         phase = .idle
         deadline = .now() + limits.request
         guard !held.isEmpty else { return }

@@ -59,15 +59,16 @@ struct LoopIntake: Sendable {
         guard usual.length <= snapshot.server.maximumBodyBytes else { return nil }
         do throws(Problem) {
             let caller = try snapshot.admit(usual.caller, .scope(.send), at: state.time.now)
+            let peer = snapshot.peer(connected, forwardedFor: usual.caller.forwardedFor)
             let scope = RequestScope(
                 snapshot: snapshot,
                 caller: caller,
                 path: head.uri[...],
                 query: "",
-                fields: HTTPFields()
+                fields: HTTPFields(),
+                peer: peer
             )
             let key = try notifications.admit(scope, contentType: usual.contentType, keys: usual.keys)
-            let peer = snapshot.peer(connected, forwardedFor: usual.caller.forwardedFor)
             let isCounted = peer == connected || peers.connect(peer, limit: snapshot.connectionsPerPeer)
             guard isCounted else { return nil }
             do throws(Problem) {
@@ -79,7 +80,7 @@ struct LoopIntake: Sendable {
             do throws(Problem) {
                 try admission.reserve(
                     bytes: usual.length,
-                    caller: caller.name,
+                    payer: scope.payer,
                     largest: snapshot.server.maximumBodyBytes
                 )
             } catch {
@@ -93,7 +94,7 @@ struct LoopIntake: Sendable {
                 scope: scope,
                 key: key,
                 length: usual.length,
-                peer: peer == connected ? nil : peer
+                isForwarded: peer != connected
             )
         } catch {
             return nil
@@ -104,9 +105,26 @@ struct LoopIntake: Sendable {
     ///
     /// Everybody who answers compares the target and fields with words, before it is known who asks, and text with many
     /// combining marks takes seconds for each comparison.
-    func refuseHead(_ head: HTTPRequestHead, isLocal: Bool, date: String) -> ByteBuffer? {
+    func refuseHead(
+        _ head: HTTPRequestHead,
+        from peer: PeerAddress,
+        isLocal: Bool,
+        date: String
+    ) -> ByteBuffer? {
         guard let problem = problem(of: head, isLocal: isLocal) else { return nil }
-        let (fields, body) = problem.answer(path: "/", logger)
+        let id = Problem.newRequestID()
+        let (fields, body) = problem.answer(path: "/", requestID: id, logger)
+        let entry = AuditLog.Entry(
+            requestID: id,
+            key: "",
+            peer: peer.description,
+            method: "other",
+            route: "other",
+            status: problem.status.code,
+            code: problem.code
+        )
+        if problem.status == .forbidden { state.audit?.note(entry, isRefusal: true) }
+        state.access?.note(entry, AccessLog.Cost(duration: .zero, answerBytes: body.count))
         metrics.request(route: "other", method: "other", status: problem.status.code, duration: .zero)
         return AnswerText.write(problem.status, fields, body, date: date, closes: true)
     }
@@ -153,6 +171,7 @@ struct LoopIntake: Sendable {
                 case .batch: try batches.judgeAtOnce(body, request.key, request.scope)
                 }
             guard let judged else { return nil }
+            request.treeBytes = judged.reserved
             try request.scope.caller.use?.take(at: state.time.steady)
             request.reply = judged.reply
             return judged.batch
@@ -170,7 +189,7 @@ struct LoopIntake: Sendable {
     ) -> ByteBuffer {
         do throws(Problem) {
             let acceptance = try notifications.conclude(request.reply, result, request.scope.caller)
-            end(request, .accepted)
+            end(request, .accepted, target: acceptance.id, bytes: acceptance.body.count)
             return AnswerText.accepted(acceptance, date: date, closes: closes)
         } catch {
             return refuse(request, error, date: date, closes: closes)
@@ -179,25 +198,49 @@ struct LoopIntake: Sendable {
 
     /// The answer to a request that goes no further; counts it.
     func refuse(_ request: LoopRequest, _ problem: Problem, date: String, closes: Bool) -> ByteBuffer {
-        end(request, problem.status)
-        let (fields, body) = problem.answer(path: request.scope.path, logger)
+        let id = Problem.newRequestID()
+        let (fields, body) = problem.answer(path: request.scope.path, requestID: id, logger)
+        end(request, problem.status, problem.code, requestID: id, bytes: body.count)
         return AnswerText.write(problem.status, fields, body, date: date, closes: closes)
     }
 
     /// Lets go of a request that takes the long way after all, or whose client is gone.
     func abandon(_ request: LoopRequest) {
-        admission.release(bytes: request.length, caller: request.scope.caller.name)
-        admission.leave(request.scope.caller)
-        if let peer = request.peer { peers.disconnect(peer) }
+        let scope = request.scope
+        admission.release(bytes: request.length, payer: scope.payer)
+        admission.release(bytes: request.treeBytes, payer: scope.payer)
+        admission.leave(scope.caller)
+        if request.isForwarded { peers.disconnect(scope.peer) }
     }
 
-    private func end(_ request: LoopRequest, _ status: HTTPResponse.Status) {
+    private func end(
+        _ request: LoopRequest,
+        _ status: HTTPResponse.Status,
+        _ code: String? = nil,
+        requestID: String? = nil,
+        target: String? = nil,
+        bytes: Int
+    ) {
         abandon(request)
+        let duration = Duration.nanoseconds((NIODeadline.now() - request.begin).nanoseconds)
         metrics.request(
             route: request.endpoint.rawValue,
             method: "POST",
             status: status.code,
-            duration: .nanoseconds((NIODeadline.now() - request.begin).nanoseconds)
+            duration: duration
+        )
+        state.access?.note(
+            AuditLog.Entry(
+                requestID: requestID ?? Problem.newRequestID(),
+                key: request.scope.caller.name,
+                peer: request.scope.peer.description,
+                method: "POST",
+                route: request.endpoint.rawValue,
+                target: target,
+                status: status.code,
+                code: code
+            ),
+            AccessLog.Cost(duration: duration, requestBytes: request.length, answerBytes: bytes)
         )
     }
 }
@@ -219,11 +262,13 @@ final class LoopRequest {
     let key: IdempotencyKey?
     /// The bytes of its body.
     let length: Int
-    /// Whom a trusted proxy names as its sender, for whom it counts as a connection.
-    let peer: PeerAddress?
+    /// Whether a trusted proxy names its sender, for whom it then counts as a connection.
+    let isForwarded: Bool
     let begin = NIODeadline.now()
     /// What has come of its body.
     var body = ByteBuffer()
+    /// The memory that is set aside for the trees of what it brought.
+    var treeBytes = 0
     /// What is answered once the store has accepted.
     var reply = PendingReply(body: [], routeLabels: [])
 
@@ -233,9 +278,9 @@ final class LoopRequest {
         scope: RequestScope,
         key: IdempotencyKey?,
         length: Int,
-        peer: PeerAddress?
+        isForwarded: Bool
     ) {
-        self.peer = peer
+        self.isForwarded = isForwarded
         self.endpoint = endpoint
         self.head = head
         self.scope = scope

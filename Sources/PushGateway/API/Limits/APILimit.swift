@@ -14,6 +14,10 @@ enum APILimit: String, CaseIterable, Sendable {
     case refusedAttempts = "refused_attempts_per_second"
     /// The memory of the bodies of all requests in progress.
     case bodyBytes = "body_bytes"
+    /// The memory of the large bodies in progress of one API key.
+    case bodyBytesPerKey = "body_bytes_per_key"
+    /// The memory of the bodies in progress of one peer.
+    case bodyBytesPerPeer = "body_bytes_per_peer"
     /// Event streams, of all callers.
     case streams
     /// Event streams of one API key.
@@ -30,6 +34,7 @@ extension APISnapshot {
         case .connectionsPerPeer: connectionsPerPeer
         case .refusedAttempts: Int(clamping: Peers.refusals.perSecond)
         case .bodyBytes: Admission.budget(largest: server.maximumBodyBytes)
+        case .bodyBytesPerKey, .bodyBytesPerPeer: Admission.budget(largest: server.maximumBodyBytes) / 2
         case .streams: Admission.maximumStreams
         case .streamsPerKey: limits.streamsPerKey
         }

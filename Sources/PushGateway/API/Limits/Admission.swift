@@ -9,16 +9,45 @@ final class Admission: Sendable {
     static let maximumStreams = 100
     /// A body of at most so many bytes is small: it counts for the bound of all bodies only.
     static let smallBody = 64 << 10
+    /// A body of at most so many bytes is not counted for its peer, whose connections are.
+    static let tinyBody = 4 << 10
+
+    /// The most values within `data` and `overrides` of all notifications of a request.
+    static let maximumTreeValues = 200_000
+    /// The memory that such a value takes at most beside its text: an array of one number, with what is left free behind it.
+    static let bytesOfTreeValue = 80
 
     private let requests = Atomic<Int>(0)
     private let bodyBytes = Atomic<Int>(0)
-    private let largeBodies = Mutex(LargeBodies())
+    private let shares = Mutex(Shares())
     private let streams = Atomic<Int>(0)
 
-    /// The memory of bodies that are not small.
-    private struct LargeBodies {
-        var bytes = 0
-        var bytesOfCaller: [String: Int] = [:]
+    /// For whom memory is set aside.
+    struct Payer {
+        /// The name of the API key.
+        var caller: String
+        var peer: PeerAddress
+    }
+
+    /// Who has how much of the memory.
+    private struct Shares {
+        /// Of bodies that are not small.
+        var large = 0
+        var largeOfCaller: [String: Int] = [:]
+        /// Of bodies that are not tiny.
+        var ofPeer: [PeerAddress: Int] = [:]
+
+        mutating func add(_ bytes: Int, _ payer: Payer) {
+            Self.add(bytes, to: &ofPeer[payer.peer])
+            guard abs(bytes) > Admission.smallBody else { return }
+            large += bytes
+            Self.add(bytes, to: &largeOfCaller[payer.caller])
+        }
+
+        private static func add(_ bytes: Int, to sum: inout Int?) {
+            let new = (sum ?? 0) + bytes
+            sum = new > 0 ? new : nil
+        }
     }
 
     /// Counts a request in; ``leave(_:)`` counts it out.
@@ -45,39 +74,36 @@ final class Admission: Sendable {
     /// The memory of all bodies together: 64 MiB, or that of four of the largest if that is more.
     static func budget(largest: Int) -> Int { max(64 << 20, 4 * largest) }
 
-    /// Sets memory aside for a body; ``release(bytes:caller:)`` gives it back.
+    /// Sets memory aside for a body; ``release(bytes:payer:)`` gives it back.
     ///
-    /// Large bodies leave a quarter of the budget to small ones, and those of one caller leave half of it to others: nobody
-    /// can keep the rest away with a few large bodies that come slowly.
-    func reserve(bytes: Int, caller: String, largest: Int) throws(Problem) {
+    /// Large bodies leave a quarter of the budget to small ones, those of one key leave half of it to others, and so do all of one
+    /// peer: nobody can keep the rest away with bodies that come slowly.
+    func reserve(bytes: Int, payer: Payer, largest: Int) throws(Problem) {
         let budget = Self.budget(largest: largest)
         guard bodyBytes.wrappingAdd(bytes, ordering: .relaxed).newValue <= budget else {
             bodyBytes.wrappingSubtract(bytes, ordering: .relaxed)
-            throw .tooManyBytes
+            throw .tooManyBytes(.bodyBytes)
         }
-        guard bytes > Self.smallBody else { return }
-        let fits = largeBodies.withLock { large in
-            let own = large.bytesOfCaller[caller, default: 0] + bytes
-            guard large.bytes + bytes <= budget / 4 * 3, own <= budget / 2 else { return false }
-            large.bytes += bytes
-            large.bytesOfCaller[caller] = own
-            return true
+        guard bytes > Self.tinyBody else { return }
+        let reached: APILimit? = shares.withLock { shares in
+            if shares.ofPeer[payer.peer, default: 0] + bytes > budget / 2 { return .bodyBytesPerPeer }
+            if bytes > Self.smallBody {
+                if shares.large + bytes > budget / 4 * 3 { return .bodyBytes }
+                if shares.largeOfCaller[payer.caller, default: 0] + bytes > budget / 2 { return .bodyBytesPerKey }
+            }
+            shares.add(bytes, payer)
+            return nil
         }
-        guard fits else {
-            bodyBytes.wrappingSubtract(bytes, ordering: .relaxed)
-            throw .tooManyBytes
-        }
+        guard let reached else { return }
+        bodyBytes.wrappingSubtract(bytes, ordering: .relaxed)
+        throw .tooManyBytes(reached)
     }
 
     /// Gives memory back.
-    func release(bytes: Int, caller: String) {
+    func release(bytes: Int, payer: Payer) {
         bodyBytes.wrappingSubtract(bytes, ordering: .relaxed)
-        guard bytes > Self.smallBody else { return }
-        largeBodies.withLock { large in
-            large.bytes -= bytes
-            let own = large.bytesOfCaller[caller, default: 0] - bytes
-            large.bytesOfCaller[caller] = own > 0 ? own : nil
-        }
+        guard bytes > Self.tinyBody else { return }
+        shares.withLock { $0.add(-bytes, payer) }
     }
 
     /// Counts an event stream in; ``closeStream(_:)`` counts it out.

@@ -29,6 +29,11 @@ struct NotificationDraft: Sendable {
     /// Where the overrides stand in the body, when there are any.
     var overrides: Range<Int>?
 
+    /// The JSON values of `data` and `overrides`, at every level.
+    var treeValues: Int {
+        notification.overrides.values.reduce(notification.data.valueCount) { $0 + $1.valueCount }
+    }
+
     /// The form that backends get to see: of a device they get a token.
     var payloadForm: Recipient.Form? { devices.isEmpty ? recipients.first?.form : .token }
 
@@ -59,5 +64,21 @@ struct NotificationDraft: Sendable {
         }
         writer.endObject()
         return writer.bytes
+    }
+}
+
+extension JSONObject {
+    /// The values within, at every level.
+    fileprivate var valueCount: Int { reduce(count) { $0 + $1.value.innerCount } }
+}
+
+extension JSONValue {
+    /// The values within it, itself not counted.
+    fileprivate var innerCount: Int {
+        switch self {
+        case .array(let values): values.reduce(values.count) { $0 + $1.innerCount }
+        case .object(let object): object.valueCount
+        case .null, .bool, .integer, .double, .string: 0
+        }
     }
 }

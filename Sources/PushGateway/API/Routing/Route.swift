@@ -30,7 +30,7 @@ struct Route: Sendable {
     let handler: Handler
 
     /// Whether the first variable step of the path may stand in the record: users' ids may not.
-    var namesTarget: Bool { isOnRecord && !path.hasPrefix("/v1/users/") }
+    var namesTarget: Bool { !path.hasPrefix("/v1/users/") }
 
     /// Whether every request is put on record: administration, and what is erased.
     var isOnRecord: Bool {

@@ -1,0 +1,93 @@
+internal import Foundation
+internal import Logging
+internal import PushCore
+internal import Synchronization
+
+/// Every request, or those that send, as lines of JSON in files of their own: who asked for what from where, the result, and
+/// what it cost.
+///
+/// For operators who ask for it (`access_log`), apart from the audit log, which its lines would push out of its files. Never in it:
+/// keys, tokens, contents, secrets of paths, users' ids. A line that cannot be written is left out; no request waits for it or is
+/// refused.
+final class AccessLog: Sendable {
+    /// What a request cost.
+    struct Cost {
+        /// From the head of the request to that of the answer.
+        var duration: Duration
+        /// The length of the body, where the request says it.
+        var requestBytes: Int?
+        /// The length of the answer's body, where it is known beforehand.
+        var answerBytes: Int?
+    }
+
+    private struct State: ~Copyable {
+        var file: RotatingFile
+        var leftOut = 0
+    }
+
+    private let state: Mutex<State>
+    private let requests: GatewayConfiguration.AccessLog.Requests
+    private let clock: WallClock
+    private let logger: Logger
+
+    init(_ settings: GatewayConfiguration.AccessLog, clock: WallClock, logger: Logger) {
+        requests = settings.requests
+        self.clock = clock
+        self.logger = logger
+        state = Mutex(
+            State(file: RotatingFile(path: settings.path, maximumBytes: settings.maximumBytes, count: settings.files))
+        )
+    }
+
+    /// Notes a request, where its kind is asked for.
+    func note(_ entry: AuditLog.Entry, _ cost: Cost) {
+        guard requests == .all || LoopRequest.Endpoint(rawValue: entry.route) != nil else { return }
+        let now = clock.reading.wall
+        state.withLock { state in
+            do throws(RotatingFile.Failure) {
+                if state.leftOut > 0 {
+                    try state.file.append(
+                        line(at: now) { writer in
+                            writer.name("requests_left_out")
+                            writer.integer(state.leftOut)
+                        }
+                    )
+                    state.leftOut = 0
+                }
+                try state.file.append(
+                    line(at: now) { writer in
+                        writer.write(entry)
+                        writer.name("milliseconds")
+                        writer.integer(Int(clamping: (cost.duration.inSeconds * 1000).rounded()))
+                        if let bytes = cost.requestBytes {
+                            writer.name("request_bytes")
+                            writer.integer(bytes)
+                        }
+                        if let bytes = cost.answerBytes {
+                            writer.name("answer_bytes")
+                            writer.integer(bytes)
+                        }
+                    }
+                )
+            } catch {
+                if state.leftOut == 0 {
+                    logger.error(
+                        "the access log cannot be written: its lines are left out",
+                        metadata: ["error": "\(error)"]
+                    )
+                }
+                state.leftOut += 1
+            }
+        }
+    }
+
+    private func line(at time: Date, _ members: (inout JSONWriter) -> Void) -> [UInt8] {
+        var writer = JSONWriter(capacity: 320)
+        writer.beginObject()
+        writer.name("at")
+        RFC3339.write(time, to: &writer)
+        members(&writer)
+        writer.endObject()
+        return writer.bytes
+    }
+}

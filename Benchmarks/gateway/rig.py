@@ -50,8 +50,8 @@ class Rig:
 
     def __enter__(self):
         self._certificates()
-        self._compile("responder", "-lnghttp2", "-lssl", "-lcrypto")
-        self._compile("load")
+        self.compile("responder", "-lnghttp2", "-lssl", "-lcrypto")
+        self.compile("load")
         return self
 
     def __exit__(self, *_):
@@ -77,7 +77,7 @@ class Rig:
         pem = run("openssl", "ecparam", "-name", "prime256v1", "-genkey", "-noout").stdout
         run("openssl", "pkcs8", "-topk8", "-nocrypt", "-out", self.path("AuthKey.p8"), input=pem)
 
-    def _compile(self, name, *libraries):
+    def compile(self, name, *libraries):
         source = HERE.parent / "fixtures" / f"{name}.c"
         target = self.folder / name
         if not target.exists() or target.stat().st_mtime < source.stat().st_mtime:
@@ -114,10 +114,11 @@ class Rig:
             yield Responder(port, stat, child.pid)
 
     @contextlib.contextmanager
-    def gateway(self, platform_port, fresh=True, extra="", chapar=None, store="", backend=""):
+    def gateway(self, platform_port, fresh=True, extra="", chapar=None, store="", backend="", server="", key=None):
         """A gateway whose backend `ios` is the responder, of the release build or of another binary.
 
-        `store` and `backend` are further keys of those sections, `extra` further backends and, after them, sections.
+        `store`, `backend` and `server` are further keys of those sections, `extra` further backends and, after them, sections;
+        `key` is an API key for what the rig itself asks.
         """
         database = self.path("bench.db")
         if fresh:
@@ -126,7 +127,7 @@ class Rig:
         port = free_port()
         config = self.path("chapar.yaml")
         Path(config).write_text(
-            f"server: {{ host: 127.0.0.1, port: {port} }}\nstore: {{ kind: sqlite, path: {database}{store} }}\n"
+            f"server: {{ host: 127.0.0.1, port: {port}{server} }}\nstore: {{ kind: sqlite, path: {database}{store} }}\n"
             f"log: {{ level: warning }}\nbackends:\n  ios: {{ kind: apns, team_id: {TEAM_ID}, key_id: {KEY_ID}, key_file: "
             f"AuthKey.p8, topic: {TOPIC}, environment: production, base_url: 'https://127.0.0.1:{platform_port}', "
             f"ca_file: ca.pem{backend} }}\n{extra}")
@@ -134,7 +135,7 @@ class Rig:
         with self.process("taskset", "-c", GATEWAY_CPU, chapar or self.chapar, "serve", "--config", config,
                           stdout=subprocess.DEVNULL, stderr=open(self.path("gateway.log"), "a")) as child:
             wait_for_answer(f"http://127.0.0.1:{port}/readyz", child, self.folder / "gateway.log")
-            yield Gateway(port, child.pid, time.perf_counter() - started, database)
+            yield Gateway(port, child.pid, time.perf_counter() - started, database, key)
 
     def load(self, gateway, seconds, *options):
         """Starts load.c on the load's core; its lines are on stdout."""
@@ -162,8 +163,9 @@ class Responder:
 
 
 class Gateway:
-    def __init__(self, port, pid, started_in, database):
+    def __init__(self, port, pid, started_in, database, key=None):
         self.port, self.pid, self.started_in, self.database = port, pid, started_in, database
+        self.headers = {"authorization": f"Bearer {key}"} if key else {}
         self.url = f"http://127.0.0.1:{port}"
 
     @property
@@ -189,12 +191,13 @@ class Gateway:
 
     def post(self, path, body, **headers):
         request = urllib.request.Request(self.url + path, json.dumps(body).encode(),
-                                         {"content-type": "application/json", **headers})
+                                         {"content-type": "application/json", **self.headers, **headers})
         with urllib.request.urlopen(request, timeout=60) as answer:
             return json.load(answer)
 
     def get(self, path):
-        with urllib.request.urlopen(self.url + path, timeout=60) as answer:
+        request = urllib.request.Request(self.url + path, headers=self.headers)
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return answer.read().decode()
 
     def metric(self, name):
@@ -204,6 +207,21 @@ class Gateway:
 
     def waiting(self):
         return sum(self.metric("chapar_queue_depth").values())
+
+    def come_to_rest(self, seconds=180):
+        """Waits until nothing waits any more; gives how everything ended."""
+        end = time.monotonic() + seconds
+        while self.waiting() > 0 and time.monotonic() < end:
+            time.sleep(1)
+        ended = {labels.split('"')[1]: int(count) for labels, count in self.metric("chapar_ledger_ended_total").items() if count}
+        return {"ended": ended, "waiting": int(self.waiting()), "difference": self.metric("chapar_ledger_difference").get("")}
+
+
+def lost(accepted, broken, rest):
+    """How many of those that were accepted have no end, by the client's count."""
+    missing = accepted - sum(rest["ended"].values()) - rest["waiting"]
+    # An answer that was cut off with its connection may have been an acceptance, so more ends than answers are no fault then.
+    return max(0, missing) if broken else missing
 
 
 def wait_for_port(port, seconds=10):

@@ -20,13 +20,12 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "gateway"))
-from rig import KEY_ID, TEAM_ID, TOPIC, Rig  # noqa: E402
+from rig import KEY_ID, TEAM_ID, TOPIC, Rig, lost  # noqa: E402
 
 NEVER_MS = 3_600_000
 BATCH = 1000
 TTL = 60
 RETENTIONS = ", retention: 60, event_retention: 60"
-REST = 180  # Seconds for everything accepted to end, once nothing more is posted.
 
 
 def hanging(port):
@@ -65,7 +64,7 @@ class Watch(threading.Thread):
         return {"file_mib": round(max(file), 1), "rss_mib": round(max(memory), 1), "descriptors": max(descriptors)}
 
 
-def verdicts(minutes, accepted, lost, rest):
+def verdicts(minutes, accepted, missing, rest):
     """Each limit, whether it holds, and the figures."""
     third, last = minutes[min(2, len(minutes) - 1)], minutes[-1]
     p99 = [statistics.median(m["single_p99_ms"] for m in part) for part in (minutes[:3], minutes[-3:])]
@@ -79,18 +78,9 @@ def verdicts(minutes, accepted, lost, rest):
         ("descriptors", last["descriptors"] <= third["descriptors"] + 8,
          f"{last['descriptors']} in the last minute, {third['descriptors']} in the third; at most 8 more"),
         ("refused", not any(m["refused"] for m in minutes), f"{sum(m['refused'] for m in minutes)} requests; none"),
-        ("lost", lost == 0 and rest["waiting"] == 0 and not rest["difference"],
-         f"{lost} of {accepted} accepted; ended {rest['ended']}, waiting {rest['waiting']}, ledger's difference {rest['difference']}"),
+        ("lost", missing == 0 and rest["waiting"] == 0 and not rest["difference"],
+         f"{missing} of {accepted} accepted; ended {rest['ended']}, waiting {rest['waiting']}, ledger's difference {rest['difference']}"),
     ]
-
-
-def come_to_rest(gateway):
-    """Waits until nothing waits any more; gives how everything ended."""
-    end = time.monotonic() + REST
-    while gateway.waiting() > 0 and time.monotonic() < end:
-        time.sleep(1)
-    ended = {labels.split('"')[1]: int(count) for labels, count in gateway.metric("chapar_ledger_ended_total").items() if count}
-    return {"ended": ended, "waiting": int(gateway.waiting()), "difference": gateway.metric("chapar_ledger_difference").get("")}
 
 
 def main():
@@ -120,17 +110,14 @@ def main():
                     print(json.dumps(minutes[-1]), flush=True)
                 if load.wait() != 0 or len(minutes) < arguments.minutes:
                     sys.exit("the load ended early")
-            rest = come_to_rest(gateway)
+            rest = gateway.come_to_rest()
             reader.socket.close()
             watch.ends.set()
             watch.join()
     accepted = sum(m["accepted"] for m in minutes)
-    # An answer that was cut off with its connection may have been an acceptance, so more ends than answers are no fault then.
-    missing = accepted - sum(rest["ended"].values()) - rest["waiting"]
-    lost = missing if not any(m["broken"] for m in minutes) else max(0, missing)
     result = {"benchmark": "soak", "per_second": round(accepted / 60 / arguments.minutes), "platform": platform.by_status, **rest}
     print(json.dumps(result), flush=True)
-    checks = verdicts(minutes, accepted, lost, rest)
+    checks = verdicts(minutes, accepted, lost(accepted, any(m["broken"] for m in minutes), rest), rest)
     for name, holds, text in checks:
         print(f"{'holds' if holds else 'FAILS'}  {name}: {text}", flush=True)
     if arguments.json:

@@ -1,7 +1,7 @@
-import Foundation
 import NIOCore
 import NIOPosix
 import PushCore
+import PushTesting
 import Synchronization
 import Testing
 
@@ -20,18 +20,7 @@ struct BrokenPeerTests {
     /// How long a case may take; its calls have less than half of that.
     static let patience: Duration = .seconds(50)
 
-    /// The cases, in groups that run together.
-    static func groups(_ usual: Int, together: Int) -> [ClosedRange<Int>] {
-        let wish = ProcessInfo.processInfo.environment["CHAPAR_FUZZ"] ?? ""
-        let ends = wish.split(separator: ".").compactMap { Int($0) }
-        let first = ends.count == 2 ? ends[0] : 1
-        let last = ends.last ?? usual
-        return stride(from: first, through: max(first, last), by: together).map {
-            $0...min($0 + together - 1, max(first, last))
-        }
-    }
-
-    @Test("HTTP/2: every call is told of once and truly", arguments: groups(105, together: 15))
+    @Test("HTTP/2: every call is told of once and truly", arguments: Dice.cases(105, together: 15))
     func http2(seeds: ClosedRange<Int>) async {
         await run(seeds) { seed, progress in
             let kind = HTTP2Nonsense.allCases[seed % HTTP2Nonsense.allCases.count]
@@ -39,7 +28,7 @@ struct BrokenPeerTests {
         }
     }
 
-    @Test("HTTP/1.1: every call is told of once and truly", arguments: groups(30, together: 10))
+    @Test("HTTP/1.1: every call is told of once and truly", arguments: Dice.cases(30, together: 10))
     func http1(seeds: ClosedRange<Int>) async {
         await run(seeds) { seed, progress in
             let kind = HTTP1Nonsense.allCases[seed % HTTP1Nonsense.allCases.count]

@@ -143,14 +143,14 @@ struct APIPeerLimitsTests {
         let largest = 8 << 20
         try await harness.serve { port, _ in
             try await withThrowingTaskGroup(of: Void.self) { group in
-                for key in ["shop", "shop", "crm", "crm"] {
+                for key in ["shop", "shop", "shop", "shop", "crm", "crm"] {
                     group.addTask {
                         _ = try await RawClient.converse(port) { outbound in
                             try await outbound.write(ByteBuffer(string: head(key, "192.0.2.1", largest)))
                         }
                     }
                 }
-                while harness.api.responder.bodyBytes < 4 * largest { try await Task.sleep(for: .milliseconds(2)) }
+                while harness.api.responder.bodyBytes < 6 * largest { try await Task.sleep(for: .milliseconds(2)) }
                 let small = 5000
                 for (key, peer, status) in [
                     ("crm", "192.0.2.1", 503), ("crm", "192.0.2.2", 202), ("shop", "192.0.2.2", 202),
@@ -168,7 +168,7 @@ struct APIPeerLimitsTests {
         #expect(harness.api.responder.bodyBytes == 0)
         let text = try await harness.send(.get, "/metrics", headers: APIHarness.bearer("viewer")).text
         #expect(text.contains(#"chapar_limit_refusals_total{limit="body_bytes_per_peer"} 1"#))
-        #expect(text.contains(#"chapar_limit{limit="body_bytes_per_peer"} 33554432"#))
+        #expect(text.contains(#"chapar_limit{limit="body_bytes_per_peer"} 50331648"#))
     }
 
     @Test(

@@ -1,6 +1,7 @@
 import NIOCore
 import NIOHTTP1
 import NIOSSL
+import PushTesting
 import Synchronization
 
 /// The ways in which an HTTP/1.1 peer, or something between, can be broken.

@@ -1,4 +1,5 @@
 import NIOCore
+import PushTesting
 
 /// The script of a server whose first connections are broken in one way, and which remembers what it wrote.
 ///

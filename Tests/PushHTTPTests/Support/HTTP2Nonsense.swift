@@ -1,3 +1,5 @@
+import PushTesting
+
 /// The ways in which an HTTP/2 peer, or something between, can be broken.
 enum HTTP2Nonsense: Int, Nonsense, CaseIterable {
     // Bytes.

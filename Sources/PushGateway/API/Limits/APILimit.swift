@@ -34,7 +34,8 @@ extension APISnapshot {
         case .connectionsPerPeer: connectionsPerPeer
         case .refusedAttempts: Int(clamping: Peers.refusals.perSecond)
         case .bodyBytes: Admission.budget(largest: server.maximumBodyBytes)
-        case .bodyBytesPerKey, .bodyBytesPerPeer: Admission.budget(largest: server.maximumBodyBytes) / 2
+        case .bodyBytesPerKey: Admission.budget(largest: server.maximumBodyBytes) / 2
+        case .bodyBytesPerPeer: Admission.budget(largest: server.maximumBodyBytes) / 4 * 3
         case .streams: Admission.maximumStreams
         case .streamsPerKey: limits.streamsPerKey
         }

@@ -76,8 +76,8 @@ final class Admission: Sendable {
 
     /// Sets memory aside for a body; ``release(bytes:payer:)`` gives it back.
     ///
-    /// Large bodies leave a quarter of the budget to small ones, those of one key leave half of it to others, and so do all of one
-    /// peer: nobody can keep the rest away with bodies that come slowly.
+    /// Large bodies leave a quarter of the budget to small ones, those of one key leave half of it to others, and all bodies of one
+    /// peer, with whatever keys, leave a quarter of it to other peers: nobody can keep the rest away with bodies that come slowly.
     func reserve(bytes: Int, payer: Payer, largest: Int) throws(Problem) {
         let budget = Self.budget(largest: largest)
         guard bodyBytes.wrappingAdd(bytes, ordering: .relaxed).newValue <= budget else {
@@ -86,7 +86,7 @@ final class Admission: Sendable {
         }
         guard bytes > Self.tinyBody else { return }
         let reached: APILimit? = shares.withLock { shares in
-            if shares.ofPeer[payer.peer, default: 0] + bytes > budget / 2 { return .bodyBytesPerPeer }
+            if shares.ofPeer[payer.peer, default: 0] + bytes > budget / 4 * 3 { return .bodyBytesPerPeer }
             if bytes > Self.smallBody {
                 if shares.large + bytes > budget / 4 * 3 { return .bodyBytes }
                 if shares.largeOfCaller[payer.caller, default: 0] + bytes > budget / 2 { return .bodyBytesPerKey }

@@ -142,7 +142,6 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
     private func take(_ part: HTTPServerRequestPart, _ context: ChannelHandlerContext) {
         switch (phase, part) {
         case (.idle, .head(let head)):
-            isLast = head.method == .CONNECT || head.headers.contains(name: "upgrade")
             if let refusal = intake.refuseHead(head, from: address, isLocal: isLocal, date: desk.date) {
                 isQuiescing = true
                 write(refusal, context)
@@ -152,6 +151,7 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
             } else {
                 // Whoever reads the body gives it up first, and says so.
                 deadline = .now() + limits.request + limits.refusedBody
+                isLast = head.method == .CONNECT || head.headers.contains(name: "upgrade")
                 phase = .passing(isRead: false, isAnswered: false)
                 context.fireChannelRead(wrapInboundOut(part))
             }

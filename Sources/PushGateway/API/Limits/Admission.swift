@@ -79,6 +79,7 @@ final class Admission: Sendable {
     /// Large bodies leave a quarter of the budget to small ones, those of one key leave half of it to others, and all bodies of one
     /// peer, with whatever keys, leave a quarter of it to other peers: nobody can keep the rest away with bodies that come slowly.
     func reserve(bytes: Int, payer: Payer, largest: Int) throws(Problem) {
+        guard bytes > 0 else { return }
         let budget = Self.budget(largest: largest)
         guard bodyBytes.wrappingAdd(bytes, ordering: .relaxed).newValue <= budget else {
             bodyBytes.wrappingSubtract(bytes, ordering: .relaxed)
@@ -101,6 +102,7 @@ final class Admission: Sendable {
 
     /// Gives memory back.
     func release(bytes: Int, payer: Payer) {
+        guard bytes > 0 else { return }
         bodyBytes.wrappingSubtract(bytes, ordering: .relaxed)
         guard bytes > Self.tinyBody else { return }
         shares.withLock { $0.add(-bytes, payer) }

@@ -177,12 +177,12 @@ struct FlowControlTests {
         let full = flow.take(512, at: now)
         #expect(full.granted == 120)
         #expect(full.normal == 100)
-        flow.giveBack(20)
+        flow.settle(taken: 120, used: 100, at: now)
         let rest = flow.take(512, at: now)
         #expect(rest.granted == 20)
         #expect(rest.normal == 0)
         #expect(rest.retryAt > now)
-        flow.giveBack(20)
+        flow.settle(taken: 20, used: 0, at: now)
         #expect(flow.take(512, at: now.addingTimeInterval(0.1)).normal == 10)
     }
 

@@ -46,29 +46,26 @@ final class AccessLog: Sendable {
         state.withLock { state in
             do throws(RotatingFile.Failure) {
                 if state.leftOut > 0 {
-                    try state.file.append(
-                        line(at: now) { writer in
-                            writer.name("requests_left_out")
-                            writer.integer(state.leftOut)
-                        }
-                    )
+                    let count = state.leftOut
+                    try state.file.append(at: now) { writer in
+                        writer.name("requests_left_out")
+                        writer.integer(count)
+                    }
                     state.leftOut = 0
                 }
-                try state.file.append(
-                    line(at: now) { writer in
-                        writer.write(entry)
-                        writer.name("milliseconds")
-                        writer.integer(Int(clamping: (cost.duration.inSeconds * 1000).rounded()))
-                        if let bytes = cost.requestBytes {
-                            writer.name("request_bytes")
-                            writer.integer(bytes)
-                        }
-                        if let bytes = cost.answerBytes {
-                            writer.name("answer_bytes")
-                            writer.integer(bytes)
-                        }
+                try state.file.append(at: now) { writer in
+                    writer.write(entry)
+                    writer.name("milliseconds")
+                    writer.integer(Int(clamping: (cost.duration.inSeconds * 1000).rounded()))
+                    if let bytes = cost.requestBytes {
+                        writer.name("request_bytes")
+                        writer.integer(bytes)
                     }
-                )
+                    if let bytes = cost.answerBytes {
+                        writer.name("answer_bytes")
+                        writer.integer(bytes)
+                    }
+                }
             } catch {
                 if state.leftOut == 0 {
                     logger.error(
@@ -79,15 +76,5 @@ final class AccessLog: Sendable {
                 state.leftOut += 1
             }
         }
-    }
-
-    private func line(at time: Date, _ members: (inout JSONWriter) -> Void) -> [UInt8] {
-        var writer = JSONWriter(capacity: 320)
-        writer.beginObject()
-        writer.name("at")
-        RFC3339.write(time, to: &writer)
-        members(&writer)
-        writer.endObject()
-        return writer.bytes
     }
 }

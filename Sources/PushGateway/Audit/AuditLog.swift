@@ -93,14 +93,8 @@ final class AuditLog: Sendable {
     }
 
     private func write(_ state: inout State, at time: Date, _ members: (inout JSONWriter) -> Void) {
-        var writer = JSONWriter(capacity: 256)
-        writer.beginObject()
-        writer.name("at")
-        RFC3339.write(time, to: &writer)
-        members(&writer)
-        writer.endObject()
         do throws(RotatingFile.Failure) {
-            try state.file.append(writer.bytes)
+            try state.file.append(at: time, members)
             state.isBroken = false
         } catch {
             if !state.isBroken {

@@ -1,5 +1,6 @@
 internal import Foundation
 internal import Glibc
+internal import PushCore
 
 /// Lines in a file that never grows beyond a size: a full one is renamed, and the oldest is removed.
 ///
@@ -26,6 +27,17 @@ struct RotatingFile: ~Copyable {
         let description: String
 
         init(_ what: String) { description = "\(what): \(String(cString: strerror(errno)))" }
+    }
+
+    /// Appends an object as a line, which begins with a time.
+    mutating func append(at time: Date, _ members: (inout JSONWriter) -> Void) throws(Failure) {
+        var writer = JSONWriter(capacity: 320)
+        writer.beginObject()
+        writer.name("at")
+        RFC3339.write(time, to: &writer)
+        members(&writer)
+        writer.endObject()
+        try append(writer.bytes)
     }
 
     /// Appends a line, whole or not at all.

@@ -3,18 +3,21 @@ import PushCore
 
 /// Turns stored rows into entries.
 ///
-/// Deliveries of one notification share its content in memory.
+/// Deliveries of one notification share its content in memory. A row that cannot be read (its file was damaged) stays as it
+/// is and is passed over: one such row must not stop its backend.
 struct RowReader {
     private let statements: Statements
     private let book: Book
+    private let status: StoreStatus
     private var heads: [Int64: DeliveryHead] = [:]
 
-    init(_ statements: Statements, _ book: Book) {
-        self.statements = statements
-        self.book = book
+    init(_ writer: Writer) {
+        statements = writer.sql
+        book = writer.book
+        status = writer.core.status
     }
 
-    /// The waiting delivery of a number; nil when it is final or gone.
+    /// The waiting delivery of a number; nil when it is final or gone, or cannot be read, which is logged once.
     mutating func entry(_ id: Int64) throws(StoreError) -> Entry? {
         let row = statements.row
         row.bind(1, id)
@@ -22,11 +25,17 @@ struct RowReader {
         defer { row.reset() }
         guard let flow = book.flow(number: row.integer(0)),
             let recipient = Recipient(storedForm: row.text(9))
-        else { throw .failed("the store's row \(id) cannot be read: it is damaged or from a newer version") }
+        else {
+            status.noteUnreadable(id)
+            return nil
+        }
         let head: DeliveryHead
         var contentBytes = 0
         if let number = row.optional(7) {
-            let shared = try self.head(number, &contentBytes)
+            guard let shared = try self.head(number, &contentBytes) else {
+                status.noteUnreadable(id)
+                return nil
+            }
             head = row.isNull(12) ? shared : shared.with(DeliveryPlan(storedForm: row.text(12)))
         } else {
             head = DeliveryHead(
@@ -55,12 +64,12 @@ struct RowReader {
         )
     }
 
-    /// What deliveries of a notification share; its bytes count for the first of them.
-    private mutating func head(_ number: Int64, _ contentBytes: inout Int) throws(StoreError) -> DeliveryHead {
+    /// What deliveries of a notification share, nil when it is lost; its bytes count for the first of them.
+    private mutating func head(_ number: Int64, _ contentBytes: inout Int) throws(StoreError) -> DeliveryHead? {
         if let head = heads[number] { return head }
         let row = statements.head
         row.bind(1, number)
-        guard try row.next() else { throw .failed("the store lost the notification \(number) of a delivery") }
+        guard try row.next() else { return nil }
         defer { row.reset() }
         let head = DeliveryHead(
             id: NotificationID(rawValue: number),

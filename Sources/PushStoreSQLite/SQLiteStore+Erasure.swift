@@ -170,7 +170,7 @@ extension Writer {
             connection,
             "UPDATE deliveries SET recipient = ?2, story = NULL, room = NULL, collapse = NULL WHERE id = ?1"
         )
-        var reader = RowReader(sql, book)
+        var reader = RowReader(self)
         var removedBefore: Int64 = .min  // Deliveries below it went with their notification.
         for number in numbers where number >= removedBefore {
             row.bind(1, number)

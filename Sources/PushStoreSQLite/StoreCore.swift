@@ -87,6 +87,8 @@ final class StoreStatus: Sendable {
     private let failure = Mutex<Failure?>(nil)
     /// When failures were told last, and how many there were since.
     private let told = Mutex<(at: Int64?, since: Int)>((nil, 0))
+    /// The deliveries whose rows could not be read.
+    private let unreadable = Mutex<Set<Int64>>([])
     private let logger: Logger
 
     init(logger: Logger) { self.logger = logger }
@@ -110,6 +112,15 @@ final class StoreStatus: Sendable {
         logger.warning(
             "store transactions failed",
             metadata: ["store.error": "\(error)", "store.failures": "\(count)"]
+        )
+    }
+
+    /// Tells of a waiting delivery whose row is damaged: once for each of the first thousand.
+    func noteUnreadable(_ delivery: Int64) {
+        guard unreadable.withLock({ $0.count < 1_000 && $0.insert(delivery).inserted }) else { return }
+        logger.error(
+            "a waiting delivery cannot be read and is passed over: the store's file is damaged or from a newer version",
+            metadata: ["delivery.number": "\(delivery)"]
         )
     }
 

@@ -21,7 +21,7 @@ extension Writer {
         var numbers: [Int64] = []
         while try waiting.next() { numbers.append(waiting.integer(0)) }
         var next = step
-        var reader = RowReader(sql, book)
+        var reader = RowReader(self)
         for number in numbers {
             next.after = number
             if let claimed = book.claims[number] {
@@ -100,7 +100,7 @@ extension Writer {
 
     /// Takes a waiting delivery out of its turn; nil when it must wait for another with its collapse id.
     private func pull(_ number: Int64) throws(StoreError) -> Entry? {
-        var reader = RowReader(sql, book)
+        var reader = RowReader(self)
         guard book.claims[number] == nil, let stored = try reader.entry(number),
             !book.isInFlight(stored.collapseKey)
         else { return nil }

@@ -40,7 +40,7 @@ extension Writer {
             }
             if book.claims[key.id] == nil { keys.append(key) }
         }
-        var reader = RowReader(sql, book)
+        var reader = RowReader(self)
         for key in keys {
             guard flow.hasRoom(bytes: 0) || flow.windowCount == 0 else {
                 next = key

@@ -288,7 +288,7 @@ extension Writer {
                 claimed.replacement = replacementEvent
                 continue
             }
-            var reader = RowReader(sql, book)
+            var reader = RowReader(self)
             guard let entry = try reader.entry(older) else { continue }
             try end(older, as: .cancelled, attempt: nil)
             journal.append(.removed(entry.flow, entry.key, entry.collapseKey))

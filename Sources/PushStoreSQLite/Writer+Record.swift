@@ -40,7 +40,7 @@ extension Writer {
             try record(resolution, of: entry, isClaimed: true)
             return
         }
-        var reader = RowReader(sql, book)
+        var reader = RowReader(self)
         guard let entry = try reader.entry(resolution.delivery) else {
             journal.ignored += 1  // It is final already.
             return

@@ -72,6 +72,37 @@ struct SQLiteFileTests {
         #expect(error?.description.contains("/nonexistent/folder/store.db") == true)
     }
 
+    @Test("A row that cannot be read is passed over and logged once; what is beside it goes on")
+    func unreadableRow() async throws {
+        try await TemporaryFolder.use { folder in
+            let options = SQLiteStoreOptions(path: folder + "/store.db")
+            let time = ManualTime()
+            let store = try SQLiteStore(options, time: time)
+            let damaged = try await store.accept(time)
+            let orphan = try await store.accept(time, recipients: 2)
+            _ = try await store.accept(time, name: "whole")
+            await store.close()
+            await (try SQLiteStore(options, time: time)).close()  // What was packed has rows now.
+            let file = try DatabaseQueue(path: options.path)
+            try await file.write { db in
+                try db.execute(
+                    sql: "UPDATE deliveries SET recipient = 'neither' WHERE id = ?1",
+                    arguments: [damaged.rawValue]
+                )
+                try db.execute(sql: "DELETE FROM deliveries WHERE id = ?1", arguments: [orphan.rawValue])
+            }
+            try file.close()
+            let log = RecordedLog()
+            let reopened = try SQLiteStore(options, time: time, logger: log.logger)
+            let claimed = try await reopened.claimNow()
+            #expect(claimed.map { $0.recipient.storedForm } == ["ios-apns:whole0"])
+            time.advance(by: .seconds(100_000))  // The expired ones are looked for as well.
+            #expect(try await reopened.claimExpired(limit: 100).isEmpty)
+            #expect(log.lines.filter { $0.contains("passed over") }.count == 2, "\(log.lines)")
+            await reopened.close()
+        }
+    }
+
     @Test("A file that is no database is an error and stays as it is")
     func notADatabase() async throws {
         try await TemporaryFolder.use { folder in

@@ -16,8 +16,10 @@ public enum DeliveryOutcome: Sendable, Hashable {
 public struct Acceptance: Sendable, Hashable {
     /// The platform's id of the message: `apns-id`, an FCM message name.
     ///
-    /// Nil when it gave none.
-    public var platformID: String?
+    /// Nil when it gave none; an empty one counts as none.
+    public var platformID: String? {
+        didSet { if platformID == "" { platformID = nil } }
+    }
     /// A second id that some platforms give, such as `apns-unique-id` of Apple's development host.
     public var trackingID: String?
     /// Whether the answer stands for an audience whose size the platform did not tell (topic, broadcast).
@@ -38,7 +40,7 @@ public struct Acceptance: Sendable, Hashable {
         isDryRun: Bool = false,
         status: Int? = nil
     ) {
-        self.platformID = platformID
+        self.platformID = platformID == "" ? nil : platformID
         self.trackingID = trackingID
         self.isForAudience = isForAudience
         self.isVerdictPending = isVerdictPending

@@ -48,10 +48,14 @@ public final class APNsBackend: PushBackend {
                 store: context.credentials,
                 logger: context.logger
             )
-            audience = BackendAudience(services: [.iOSAPNs], forms: [.platformID])
+            audience = BackendAudience(
+                services: [.iOSAPNs],
+                forms: [.platformID],
+                environment: options.environment.ofTokens
+            )
         case .certificate:
             tokens = nil
-            audience = BackendAudience(services: [.iOSAPNs])
+            audience = BackendAudience(services: [.iOSAPNs], environment: options.environment.ofTokens)
         }
         let policy = APNsConnectionPolicy(tokens: tokens)
         func pool(_ endpoint: HTTPEndpoint) throws(HTTPPoolError) -> any HTTPPool {

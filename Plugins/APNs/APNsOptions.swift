@@ -9,6 +9,9 @@ public struct APNsOptions: Sendable {
         case production
         /// Builds run from Xcode.
         case development
+
+        /// The environment of the tokens that the host takes.
+        var ofTokens: TokenEnvironment { self == .production ? .production : .development }
     }
 
     /// Who sends.

@@ -11,7 +11,10 @@ final class DeviceReader {
     /// How many these are.
     static let columnCount: Int32 = 12
     /// The columns of ``token(from:at:)``, in order.
-    static let tokenColumns = "service, token, registered, as_of, buried, backend, reason, held"
+    static let tokenColumns =
+        "service, token, registered, as_of, buried, backend, reason, held, environment, refusals"
+    /// How many these are.
+    static let tokenColumnCount: Int32 = 10
 
     private let byID: SQLStatement
     private let tokens: SQLStatement
@@ -59,6 +62,7 @@ final class DeviceReader {
     static func token(from row: SQLStatement, at column: Int32 = 0) -> RegisteredToken {
         RegisteredToken(
             DeviceToken(row.text(column + 1), service: TokenService(rawValue: row.text(column))),
+            environment: row.optionalText(column + 8).flatMap(TokenEnvironment.init) ?? .unknown,
             registeredAt: Date(millisecondsSince1970: row.integer(column + 2)),
             tombstone: row.isNull(column + 3)
                 ? nil
@@ -68,8 +72,30 @@ final class DeviceReader {
                     backend: row.text(column + 5),
                     reason: row.text(column + 6),
                     isHeld: row.integer(column + 7) != 0
-                )
+                ),
+            refusals: row.isNull(column + 9) ? [] : BackendRefusal.list(stored: row.bytes(column + 9))
         )
+    }
+}
+
+extension BackendRefusal {
+    /// A list as it is stored: for each its backend, reason and time; nil for an empty one.
+    static func stored(_ list: [BackendRefusal]) -> String? {
+        guard !list.isEmpty else { return nil }
+        return JSONValue.array(
+            list.map { [.string($0.backend), .string($0.reason), .integer($0.asOf.millisecondsSince1970)] }
+        ).text
+    }
+
+    /// Reads ``stored(_:)``; what is none is left out.
+    static func list(stored: [UInt8]) -> [BackendRefusal] {
+        guard case .array(let list)? = try? JSONValue(parsing: stored) else { return [] }
+        return list.compactMap { item in
+            guard case .array(let parts) = item, parts.count == 3, let backend = parts[0].stringValue,
+                let reason = parts[1].stringValue, let asOf = parts[2].integerValue
+            else { return nil }
+            return BackendRefusal(backend: backend, reason: reason, asOf: Date(millisecondsSince1970: asOf))
+        }
     }
 }
 

@@ -18,7 +18,6 @@ final class DeviceTables {
     private let holdSince: SQLStatement
     private let held: SQLStatement
     private let setHeld: SQLStatement
-    private let forget: SQLStatement
 
     init(_ connection: OpaquePointer) throws(StoreError) {
         func statement(_ sql: String) throws(StoreError) -> SQLStatement { try SQLStatement(connection, sql) }
@@ -45,8 +44,8 @@ final class DeviceTables {
         saveToken = try statement(
             """
             INSERT OR REPLACE INTO device_tokens
-            (device, service, token, hash, registered, as_of, buried, backend, reason, held)
-            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+            (device, service, token, hash, registered, as_of, buried, backend, reason, held, environment, refusals)
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
             """
         )
         removeToken = try statement("DELETE FROM device_tokens WHERE device = ?1 AND service = ?2")
@@ -67,12 +66,6 @@ final class DeviceTables {
             """
         )
         setHeld = try statement("UPDATE device_tokens SET held = 0 WHERE device = ?1 AND service = ?2")
-        forget = try statement(
-            """
-            UPDATE device_tokens SET as_of = NULL, buried = NULL, backend = NULL, reason = NULL, held = NULL
-            WHERE device = ?1 AND service = ?2
-            """
-        )
     }
 
     // MARK: Changes
@@ -263,6 +256,8 @@ final class DeviceTables {
         saveToken.bind(8, token.tombstone?.backend)
         saveToken.bind(9, token.tombstone?.reason)
         saveToken.bind(10, token.tombstone.map { $0.isHeld ? 1 : 0 } as Int64?)
+        saveToken.bind(11, token.environment == .unknown ? nil : token.environment.rawValue)
+        saveToken.bind(12, BackendRefusal.stored(token.refusals))
         try saveToken.run()
     }
 
@@ -276,9 +271,10 @@ final class DeviceTables {
 
         init(_ row: SQLStatement) {
             token = DeviceReader.token(from: row)
-            number = row.integer(8)
-            id = row.text(9)
-            user = row.optionalText(10)
+            let rest = DeviceReader.tokenColumnCount
+            number = row.integer(rest)
+            id = row.text(rest + 1)
+            user = row.optionalText(rest + 2)
         }
 
         func buried(_ tombstone: Tombstone) -> BuriedToken {
@@ -293,6 +289,20 @@ final class DeviceTables {
         guard try owner.next() else { return nil }
         defer { owner.reset() }
         return Owner(owner)
+    }
+
+    /// Notes refusals of single backends; returns those of tokens that all alternatives have refused.
+    func refuse(_ refusals: [TokenRefusal]) throws(StoreError) -> [TokenRefusal] {
+        var exhausted: [TokenRefusal] = []
+        for refusal in refusals {
+            guard let owner = try self.owner(of: refusal.token) else { continue }
+            switch owner.token.effect(of: refusal) {
+            case .none: break
+            case .refused(let token): try save(token, of: owner.number)
+            case .exhausted: exhausted.append(refusal)
+            }
+        }
+        return exhausted
     }
 
     /// Puts tombstones on tokens, held back or not; returns those that are new.
@@ -336,11 +346,7 @@ final class DeviceTables {
     /// Forgets held tombstones.
     func discard(heldOf backend: String, limit: Int) throws(StoreError) -> Int {
         let owners = try held(of: backend, limit: limit)
-        for owner in owners {
-            forget.bind(1, owner.number)
-            forget.bind(2, owner.token.token.service.rawValue)
-            try forget.run()
-        }
+        for owner in owners { try save(owner.token.discarded, of: owner.number) }
         return owners.count
     }
 

@@ -41,6 +41,12 @@ extension SQLiteStore: DeviceStore {
         }
     }
 
+    /// Notes refusals of single backends.
+    public func refuse(_ refusals: [TokenRefusal]) async throws(StoreError) -> [TokenRefusal] {
+        guard !refusals.isEmpty else { return [] }
+        return try await change(rows: refusals.count) { (tables) throws(StoreError) in try tables.refuse(refusals) }
+    }
+
     /// Puts tombstones.
     public func bury(_ refusals: [TokenRefusal], outbox: Date?) async throws(StoreError) -> [BuriedToken] {
         guard !refusals.isEmpty else { return [] }
@@ -251,7 +257,7 @@ extension SQLiteStore: DeviceStore {
             var found: [BuriedToken] = []
             var last: Int64 = 0
             while try rows.next() {
-                let device = rows.integer(8)
+                let device = rows.integer(DeviceReader.tokenColumnCount)
                 if found.count >= limit, device != last {
                     rows.reset()
                     return (found, DeviceCursor(rawValue: last))
@@ -260,8 +266,8 @@ extension SQLiteStore: DeviceStore {
                 guard let tombstone = token.tombstone else { continue }
                 found.append(
                     BuriedToken(
-                        device: rows.text(9),
-                        user: rows.optionalText(10),
+                        device: rows.text(DeviceReader.tokenColumnCount + 1),
+                        user: rows.optionalText(DeviceReader.tokenColumnCount + 2),
                         token: token.token,
                         tombstone: tombstone
                     )

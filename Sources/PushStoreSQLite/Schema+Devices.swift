@@ -24,6 +24,15 @@ extension Schema {
         CREATE INDEX tombstones ON device_tokens (backend, held, device, buried) WHERE backend IS NOT NULL;
         CREATE TABLE device_tags (tag TEXT NOT NULL, device INTEGER NOT NULL, PRIMARY KEY (tag, device)) WITHOUT ROWID;
         """
+
+    /// What is known of single tokens.
+    ///
+    /// * `environment`: a ``TokenEnvironment``, null for `unknown`.
+    /// * `refusals`: the backends that refused the token (``BackendRefusal/stored(_:)``), null without any.
+    static let refusals = """
+        ALTER TABLE device_tokens ADD COLUMN environment TEXT;
+        ALTER TABLE device_tokens ADD COLUMN refusals TEXT;
+        """
 }
 
 /// Under which number the owner of a token is looked for.

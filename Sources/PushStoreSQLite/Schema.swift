@@ -16,6 +16,7 @@ enum Schema {
         migrator.registerMigration("7 flows") { try $0.execute(sql: flows) }
         migrator.registerMigration("8 archive") { try $0.execute(sql: archive) }
         migrator.registerMigration("9 outbox") { try $0.execute(sql: outbox) }
+        migrator.registerMigration("10 refusals") { try $0.execute(sql: refusals) }
         return migrator
     }
 

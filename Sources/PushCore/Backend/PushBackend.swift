@@ -233,11 +233,26 @@ public struct BackendAudience: Sendable, Hashable {
     public var services: Set<TokenService>
     /// The other forms it takes, such as topics or ids of its own.
     public var forms: Set<Recipient.Form>
+    /// Which installations of the app its tokens are of, where the platform keeps them apart.
+    public var environment: TokenEnvironment
 
     /// Makes an audience.
-    public init(services: Set<TokenService> = [], forms: Set<Recipient.Form> = []) {
+    public init(
+        services: Set<TokenService> = [],
+        forms: Set<Recipient.Form> = [],
+        environment: TokenEnvironment = .unknown
+    ) {
         self.services = services
         self.forms = forms
+        self.environment = environment
+    }
+
+    /// Whether it takes the same tokens as another audience, but of the other environment.
+    ///
+    /// A message goes from one to the other only after a refusal of its token: trouble of the platform, or of the account, is
+    /// none of the token's, and the other environment would surely refuse it.
+    public func isOtherEnvironment(of other: BackendAudience) -> Bool {
+        environment.conflicts(with: other.environment) && !services.isDisjoint(with: other.services)
     }
 
     /// Whether the recipient can be addressed.

@@ -26,6 +26,8 @@ public enum OwnReason {
     public static let notAddressable = "not_addressable"
     /// A device has no live token for the backend.
     public static let noToken = "no_token"
+    /// The backend is of another environment than the token, and one of the token's follows.
+    public static let otherEnvironment = "other_environment"
     /// The backend is not configured any more.
     public static let backendGone = "backend_gone"
     /// A recipient's tokens could not be looked up.
@@ -35,7 +37,7 @@ public enum OwnReason {
 
     /// Those that say nothing of a platform.
     static let all: Set<String> = [
-        cancelled, breakerOpen, bulkheadFull, rateLimited, notAddressable, noToken, backendGone,
+        cancelled, breakerOpen, bulkheadFull, rateLimited, notAddressable, noToken, otherEnvironment, backendGone,
         resolverFailed, failedLater,
     ]
 }

@@ -257,10 +257,23 @@ final class PlanRun: Sendable {
             expiresAt: job.expiresAt,
             mayHaveBeenSent: job.silence != nil
         )
-        position.nextStep = job.addresses.indices.first { $0 > job.step && job.addresses[$0] != nil }
+        position.nextStep = nextStep(job, event)
         var rules = plan.rules
         if job.isOneShot { rules.retry.maximumAttempts = 1 }
         return rules.decide(position, event, at: now, random: plan.random())
+    }
+
+    /// The next step that can address the recipient: not with a token that is dead for certain, and in the other environment
+    /// only after the token was refused.
+    private func nextStep(_ job: Job, _ event: PlanEvent) -> Int? {
+        var invalidation: Refusal.Invalidation?
+        if case .answered(.refused(let refusal)) = event { invalidation = refusal.invalidation }
+        let (here, address) = (plan.steps[job.step].backend.audience, job.addresses[job.step])
+        return job.addresses.indices.first { step in
+            guard step > job.step, let next = job.addresses[step] else { return false }
+            if invalidation?.isCertain == true, next == address { return false }
+            return invalidation != nil || !plan.steps[step].backend.audience.isOtherEnvironment(of: here)
+        }
     }
 
     private func entry(_ job: Job, _ event: PlanEvent, _ verdict: PlanVerdict) -> PlanEntry? {

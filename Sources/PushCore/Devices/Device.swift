@@ -105,16 +105,21 @@ public struct Device: Sendable, Hashable {
         token(of: service).flatMap { $0.isAlive ? $0.token : nil }
     }
 
-    /// The live token that a backend takes: of the first service in `priority` that it has one of, then of any other.
+    /// The token that a backend takes: of the first service in `priority` that it has one of, then of any other.
     ///
-    /// Nil when the backend takes none of its live tokens.
-    public func liveToken(for audience: BackendAudience, priority: [TokenService] = TokenService.priority)
-        -> DeviceToken?
-    {
-        for service in priority where audience.services.contains(service) {
-            if let token = liveToken(of: service) { return token }
+    /// Nil when the backend takes none of its live tokens, or has refused those it takes (``RegisteredToken/refusals``).
+    public func token(
+        for audience: BackendAudience,
+        of backend: String,
+        priority: [TokenService] = TokenService.priority
+    ) -> RegisteredToken? {
+        func fits(_ token: RegisteredToken) -> Bool {
+            audience.services.contains(token.token.service) && token.isUsable(by: backend)
         }
-        return tokens.first { $0.isAlive && audience.services.contains($0.token.service) }?.token
+        for service in priority {
+            if let token = token(of: service), fits(token) { return token }
+        }
+        return tokens.first(where: fits)
     }
 
     /// Puts a token in the place of the one that its service had.
@@ -139,26 +144,85 @@ extension TokenService {
     ]
 }
 
+/// Which installations of an app a token is of, and which a backend reaches: those of the platform's store, or those that
+/// developers install.
+public enum TokenEnvironment: String, Sendable, CaseIterable {
+    /// Installed from the store or TestFlight: Apple's production host.
+    case production
+    /// Installed by Xcode: Apple's sandbox host.
+    case development
+    /// Not said; or the platform knows no such difference.
+    case unknown
+
+    /// Whether a token of one of the two is known to be refused by a backend of the other.
+    public func conflicts(with other: TokenEnvironment) -> Bool {
+        self != other && self != .unknown && other != .unknown
+    }
+}
+
+/// A refusal that may hold for one backend only, since a wrong environment or app looks like it (`BadDeviceToken`,
+/// `SENDER_ID_MISMATCH`).
+///
+/// The backend gets no more messages for the token; others that take it do.
+public struct BackendRefusal: Sendable, Hashable {
+    /// The most of a token; the oldest go first.
+    public static let maximum = 16
+
+    /// The backend's name in the configuration.
+    public var backend: String
+    /// The platform's word.
+    public var reason: String
+    /// When the refused message was sent, to the millisecond.
+    public var asOf: Date
+
+    /// Makes a refusal.
+    public init(backend: String, reason: String, asOf: Date) {
+        self.backend = backend
+        self.reason = reason
+        self.asOf = asOf
+    }
+}
+
 /// A token as a device registered it, with a tombstone when a platform has declared it dead.
 public struct RegisteredToken: Sendable, Hashable {
     /// The token.
     public var token: DeviceToken
+    /// The environment that the app told; `unknown` when it told none, then it is found out.
+    public var environment: TokenEnvironment
     /// When the device registered it, to the millisecond.
     ///
     /// A refusal that is older does not touch it.
     public var registeredAt: Date
     /// The platform's verdict, when there is one.
     public var tombstone: Tombstone?
+    /// The backends that have refused it without its being dead for others, each once, the oldest refusal first.
+    public var refusals: [BackendRefusal]
 
     /// Makes a registration.
-    public init(_ token: DeviceToken, registeredAt: Date, tombstone: Tombstone? = nil) {
+    public init(
+        _ token: DeviceToken,
+        environment: TokenEnvironment = .unknown,
+        registeredAt: Date,
+        tombstone: Tombstone? = nil,
+        refusals: [BackendRefusal] = []
+    ) {
         self.token = token
+        self.environment = environment
         self.registeredAt = registeredAt
         self.tombstone = tombstone
+        self.refusals = refusals
     }
 
     /// Whether messages go to it: it has no tombstone, or one that is held back.
     public var isAlive: Bool { tombstone?.isHeld ?? true }
+
+    /// Whether a backend may be given it: it is alive, and the backend has not refused it.
+    ///
+    /// While a tombstone is held back all refusals are in doubt, so none of them counts.
+    public func isUsable(by backend: String) -> Bool {
+        if let tombstone { return tombstone.isHeld }
+        return refusals.isEmpty || !refusals.contains { $0.backend == backend }
+    }
 }
 
 /// A platform's verdict that a token is dead.

@@ -56,6 +56,13 @@ public protocol DeviceStore: Sendable {
     /// Who has a token now; nil when nobody registered it.
     func device(having token: DeviceToken) async throws(StoreError) -> Device?
 
+    // MARK: Refused tokens
+
+    /// Notes refusals that may hold for their backends only (``RegisteredToken/refusals``).
+    ///
+    /// Returns those of tokens that all alternatives have refused before; nothing is noted of these.
+    func refuse(_ refusals: [TokenRefusal]) async throws(StoreError) -> [TokenRefusal]
+
     // MARK: Dead tokens
 
     /// Puts a tombstone on each of these tokens, where it is registered and not younger than the refusal.
@@ -90,7 +97,8 @@ public protocol DeviceStore: Sendable {
     /// - Returns: The tokens that are dead now; call again until there are none.
     func release(heldOf backend: String, limit: Int, outbox: Date?) async throws(StoreError) -> [BuriedToken]
 
-    /// Forgets up to `limit` held tombstones of a backend: the tokens were alive and stay so.
+    /// Forgets up to `limit` held tombstones of a backend: the tokens were alive and stay so, and no backend counts as
+    /// having refused them.
     ///
     /// - Returns: How many it forgot; call again until there are none.
     func discard(heldOf backend: String, limit: Int) async throws(StoreError) -> Int

@@ -1,6 +1,6 @@
 public import Foundation
 
-/// A platform's word that a token is dead, on its way to the registry.
+/// A platform's word that a token is dead, at least for one backend, on its way to the registry.
 public struct TokenRefusal: Sendable, Hashable {
     /// The token that was refused.
     public var token: DeviceToken
@@ -12,14 +12,28 @@ public struct TokenRefusal: Sendable, Hashable {
     public var backend: String
     /// The platform's word for it.
     public var reason: String
+    /// Whether the platform's word suffices (``Refusal/Invalidation/isCertain``).
+    public var isCertain: Bool
+    /// Other backends that may take the token all the same; empty when the refusal holds everywhere.
+    public var alternatives: [String]
 
     /// Makes a refusal.
-    public init(_ token: DeviceToken, asOf: Date, at: Date, backend: String, reason: String) {
+    public init(
+        _ token: DeviceToken,
+        asOf: Date,
+        at: Date,
+        backend: String,
+        reason: String,
+        isCertain: Bool = true,
+        alternatives: [String] = []
+    ) {
         self.token = token
         self.asOf = asOf
         self.at = at
         self.backend = backend
         self.reason = reason
+        self.isCertain = isCertain
+        self.alternatives = alternatives
     }
 }
 

@@ -5,13 +5,53 @@ extension RegisteredToken {
     /// What is kept of this registration, when the same token had been registered before as `old`.
     ///
     /// A tombstone stays unless the registration is younger than it; one that comes with the registration, as from an
-    /// export, goes before the old one.
+    /// export, goes before the old one. The refusals of single backends stay, since a token's app and environment never
+    /// change; they go with a tombstone that ends. An environment stays unless another one is told.
     public func registered(over old: RegisteredToken?) -> RegisteredToken {
         var new = self
         new.registeredAt = registeredAt.toMillisecond
         new.tombstone = (tombstone ?? old?.tombstone).map(\.toMillisecond)
-        if let known = new.tombstone, known.asOf < new.registeredAt { new.tombstone = nil }
+        if new.environment == .unknown, let old { new.environment = old.environment }
+        if new.refusals.isEmpty, let old { new.refusals = old.refusals }
+        new.refusals = new.refusals.map(\.toMillisecond)
+        if let known = new.tombstone, known.asOf < new.registeredAt {
+            new.tombstone = nil
+            new.refusals = []
+        }
         return new
+    }
+
+    /// What a refusal by one of several backends makes of this registration.
+    public enum RefusalEffect: Sendable, Hashable {
+        /// Nothing: the registration is younger, or dead already.
+        case none
+        /// The backend is left out from now on.
+        case refused(RegisteredToken)
+        /// All others have refused the token before: it is dead, or all of them are configured wrongly.
+        case exhausted
+    }
+
+    /// What a refusal that may hold for its backend only (``TokenRefusal/alternatives``) makes of this registration.
+    public func effect(of refusal: TokenRefusal) -> RefusalEffect {
+        guard isAlive, registeredAt.millisecondsSince1970 <= refusal.asOf.millisecondsSince1970 else { return .none }
+        let others = refusal.alternatives
+        if others.allSatisfy({ name in refusals.contains { $0.backend == name } }) { return .exhausted }
+        var new = self
+        new.refusals.removeAll { $0.backend == refusal.backend }
+        if new.refusals.count >= BackendRefusal.maximum { new.refusals.removeFirst() }
+        let asOf = max(registeredAt, min(refusal.asOf, refusal.at))
+        new.refusals.append(
+            BackendRefusal(backend: refusal.backend, reason: refusal.reason, asOf: asOf).toMillisecond
+        )
+        return .refused(new)
+    }
+
+    /// The registration after a held tombstone was discarded: whatever led to it was wrong.
+    public var discarded: RegisteredToken {
+        var alive = self
+        alive.tombstone = nil
+        alive.refusals = []
+        return alive
     }
 
     /// Whether another device that has this token keeps it when `other` registers it.
@@ -44,6 +84,14 @@ extension Tombstone {
         var rounded = self
         rounded.asOf = asOf.toMillisecond
         rounded.at = at.toMillisecond
+        return rounded
+    }
+}
+
+extension BackendRefusal {
+    fileprivate var toMillisecond: BackendRefusal {
+        var rounded = self
+        rounded.asOf = asOf.toMillisecond
         return rounded
     }
 }

@@ -174,29 +174,33 @@ final class ReceiptsAPI: Sendable {
         guard let desk = lanes.invalidations else { return }
         var refusals: [TokenRefusal] = []
         var answers = 0
-        var certain = 0
         for (receipt, result) in zip(receipts, results) {
             if case .repeated = result { continue }
             answers += 1
             guard let invalidation = receipt.invalidation, let token = await token(of: receipt, result, backend) else {
                 continue
             }
-            if invalidation.isCertain { certain += 1 }
             refusals.append(
-                TokenRefusal(token, asOf: invalidation.asOf, at: now, backend: name, reason: receipt.reason)
+                TokenRefusal(
+                    token,
+                    asOf: invalidation.asOf,
+                    at: now,
+                    backend: name,
+                    reason: receipt.reason,
+                    isCertain: invalidation.isCertain
+                )
             )
         }
         guard !refusals.isEmpty else { return }
         let watch = await desk.watch(name, state.snapshot.configuration.invalidationGuard)
         let isBelieved = desk.take(
             refusals,
-            certain: certain,
             answers: answers,
             watch,
             at: state.clock.reading
         )
         guard isBelieved else { return }
-        let events = refusals.map { EventJSON.tokenInvalidated($0, device: nil, isCertain: true, at: now) }
+        let events = refusals.map { EventJSON.tokenInvalidated($0, device: nil, at: now) }
         do throws(StoreError) {
             try await state.store.publish(events)
         } catch {

@@ -28,8 +28,10 @@ struct DeviceChange: Sendable {
     /// A token of the request, and whether it says when it was registered.
     struct Token: Sendable {
         var value: String
+        var environment = TokenEnvironment.unknown
         var registeredAt: Date?
         var tombstone: Tombstone?
+        var refusals: [BackendRefusal] = []
     }
 
     /// The id, where the body has one.
@@ -84,8 +86,10 @@ struct DeviceChange: Sendable {
                     device.setToken(
                         RegisteredToken(
                             DeviceToken(token.value, service: service),
+                            environment: token.environment,
                             registeredAt: token.registeredAt ?? now,
-                            tombstone: token.tombstone
+                            tombstone: token.tombstone,
+                            refusals: token.refusals
                         )
                     )
                 }

@@ -19,8 +19,13 @@ struct DeviceChangeReader {
     }
 
     private enum TokenField: Int, RequestField {
-        case token, registeredAt, tombstone, alive
-        static let names = ["token", "registered_at", "tombstone", "alive"]
+        case token, environment, registeredAt, tombstone, refusedBy, alive
+        static let names = ["token", "environment", "registered_at", "tombstone", "refused_by", "alive"]
+    }
+
+    private enum RefusalField: Int, RequestField {
+        case reason, asOf
+        static let names = ["reason", "as_of"]
     }
 
     private enum TombstoneField: Int, RequestField {
@@ -222,8 +227,10 @@ struct DeviceChangeReader {
         }
         var text: String?
         var hasText = false
+        var environment = TokenEnvironment.unknown
         var registeredAt: Date?
         var tombstone: Tombstone?
+        var refusals: [BackendRefusal] = []
         let isObject = try scanner.fields(TokenField.self, &issues, pointer) {
             (scanner, issues, field) throws(JSONSyntaxError) in
             switch field {
@@ -236,6 +243,8 @@ struct DeviceChangeReader {
                     try self.tombstone(&scanner, &issues, pointer + "/tombstone")
                 }
                 tombstone = found.value
+            case .environment: environment = try self.environment(&scanner, &issues, pointer + "/environment")
+            case .refusedBy: refusals = try self.refusals(&scanner, &issues, pointer + "/refused_by")
             case .alive: try scanner.skip()  // It follows from the tombstone.
             }
         }
@@ -248,7 +257,58 @@ struct DeviceChangeReader {
                 "A tombstone needs the time the token was registered at; leave the tombstone out to register anew."
             )
         }
-        return text.map { Token(value: $0, registeredAt: registeredAt, tombstone: tombstone) }
+        return text.map {
+            Token(
+                value: $0,
+                environment: environment,
+                registeredAt: registeredAt,
+                tombstone: tombstone,
+                refusals: refusals
+            )
+        }
+    }
+
+    private func environment(
+        _ scanner: inout JSONScanner,
+        _ issues: inout RequestIssues,
+        _ pointer: String
+    ) throws(JSONSyntaxError) -> TokenEnvironment {
+        guard let text = try scanner.text(&issues, pointer) else { return .unknown }
+        if let environment = TokenEnvironment(rawValue: text) { return environment }
+        let words = TokenEnvironment.allCases.map(\.rawValue)
+        let hint = didYouMean(text, words) ?? "The environments are \(words.joined(separator: ", "))."
+        issues.add(pointer, "unknown_environment", hint)
+        return .unknown
+    }
+
+    /// Reads which backends have refused a token, by their names.
+    private func refusals(
+        _ scanner: inout JSONScanner,
+        _ issues: inout RequestIssues,
+        _ pointer: String
+    ) throws(JSONSyntaxError) -> [BackendRefusal] {
+        var list: [BackendRefusal] = []
+        guard try scanner.expect(.object, "an object of backends", &issues, pointer) else { return [] }
+        try scanner.object { (scanner, name) throws(JSONSyntaxError) in
+            let place = pointer + "/\(pointerStep(name))"
+            var reason: String?
+            var asOf: Date?
+            let isObject = try scanner.fields(RefusalField.self, &issues, place) {
+                (scanner, issues, field) throws(JSONSyntaxError) in
+                switch field {
+                case .reason: reason = try scanner.word(&issues, place + "/reason", limit: Device.maximumNameBytes)
+                case .asOf: asOf = try time(&scanner, &issues, place + "/as_of")
+                }
+            }
+            guard isObject, let reason, let asOf else {
+                return issues.add(place, "incomplete", "A refusal has reason and as_of.")
+            }
+            guard list.count < BackendRefusal.maximum, !list.contains(where: { $0.backend == name }) else {
+                return issues.add(place, "too_many", "At most \(BackendRefusal.maximum) backends, each once.")
+            }
+            list.append(BackendRefusal(backend: name, reason: reason, asOf: asOf))
+        }
+        return list
     }
 
     private func text(

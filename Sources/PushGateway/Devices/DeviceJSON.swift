@@ -48,6 +48,24 @@ extension RegisteredToken {
         RFC3339.write(registeredAt, to: &writer)
         writer.name("alive")
         writer.bool(isAlive)
+        if environment != .unknown {
+            writer.name("environment")
+            writer.string(environment.rawValue)
+        }
+        if !refusals.isEmpty {
+            writer.name("refused_by")
+            writer.beginObject()
+            for refusal in refusals {
+                writer.name(refusal.backend)
+                writer.beginObject()
+                writer.name("reason")
+                writer.string(refusal.reason)
+                writer.name("as_of")
+                RFC3339.write(refusal.asOf, to: &writer)
+                writer.endObject()
+            }
+            writer.endObject()
+        }
         guard let tombstone else { return }
         writer.name("tombstone")
         writer.beginObject()

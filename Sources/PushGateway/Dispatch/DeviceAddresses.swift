@@ -10,16 +10,20 @@ struct DeviceAddresses: Sendable {
         case asItIs
         /// To a token of the device, which speaks this language.
         case token(DeviceToken, language: String?)
-        /// The device has no live token that the backend takes.
-        case missing
+        /// To another backend of the plan, for the reason given: the device has no live token that this one takes, or one of
+        /// the other environment.
+        case elsewhere(reason: String)
     }
 
     /// Every delivery goes to its recipient as it stands.
-    static let none = DeviceAddresses(devices: nil, audience: BackendAudience(), priority: [])
+    static let none = DeviceAddresses(devices: nil, backend: "", audiences: [:], priority: [])
 
     /// The devices by id; nil when no recipient is to be looked up.
     let devices: [String: Device]?
-    let audience: BackendAudience
+    /// The lane's backend.
+    let backend: String
+    /// Whom each configured backend addresses, by its name.
+    let audiences: [String: BackendAudience]
     let priority: [TokenService]
 
     /// Whether a batch has a device, which has to be looked up unless the backend takes devices themselves.
@@ -34,26 +38,71 @@ struct DeviceAddresses: Sendable {
         return Array(ids)
     }
 
-    /// The next step of a delivery's plan whose backend is configured; nil when there is none, or when the device has no
-    /// live token for any that follows.
-    func nextStep(of claim: ClaimedDelivery, _ audiences: [String: BackendAudience]) -> Int? {
+    /// The next step of a delivery's plan after an attempt.
+    ///
+    /// - Parameters:
+    ///   - claim: The delivery.
+    ///   - refused: The token that this backend has just refused, and whether that holds everywhere; nil when something else
+    ///     kept the message from going out.
+    /// - Returns: The step; nil when there is none that could reach the recipient.
+    func nextStep(of claim: ClaimedDelivery, refused: (token: DeviceToken, isCertain: Bool)?) -> Int? {
         let names = claim.plan.backends
-        let later = (claim.step + 1..<max(names.count, claim.step + 1)).filter { audiences[names[$0]] != nil }
-        guard let devices, case .device(let id) = claim.recipient else { return later.first }
+        let later = claim.laterSteps(audiences, after: backend, isTokenRefused: refused != nil)
+        let dead = refused.flatMap { $0.isCertain ? $0.token : nil }
+        guard let devices, case .device(let id) = claim.recipient else {
+            guard let dead else { return later.first }
+            // A dead token is dead at every backend that takes it.
+            return later.first { !(audiences[names[$0]]?.services.contains(dead.service) ?? false) }
+        }
         let isReachable = later.contains { step in
             guard let audience = audiences[names[step]] else { return false }
-            return audience.forms.contains(.device) || devices[id]?.liveToken(for: audience) != nil
+            if audience.forms.contains(.device) { return true }
+            guard var device = devices[id] else { return false }
+            if let dead { device.tokens.removeAll { $0.token == dead } }
+            return device.token(for: audience, of: names[step], priority: priority) != nil
         }
         return isReachable ? later.first : nil
     }
 
     /// Where a delivery goes.
-    func address(of recipient: Recipient) -> Address {
-        guard let devices, case .device(let id) = recipient else { return .asItIs }
-        guard let device = devices[id], let token = device.liveToken(for: audience, priority: priority) else {
-            return .missing
+    func address(of claim: ClaimedDelivery) -> Address {
+        guard let devices, case .device(let id) = claim.recipient else { return .asItIs }
+        guard let audience = audiences[backend], let device = devices[id],
+            let token = device.token(for: audience, of: backend, priority: priority)
+        else { return .elsewhere(reason: OwnReason.noToken) }
+        if token.environment.conflicts(with: audience.environment), hasBetterStep(claim, device, token) {
+            return .elsewhere(reason: OwnReason.otherEnvironment)
         }
-        return .token(token, language: device.locale)
+        return .token(token.token, language: device.locale)
+    }
+
+    /// Whether a later backend of the plan is of the environment that the app told of its token.
+    private func hasBetterStep(_ claim: ClaimedDelivery, _ device: Device, _ token: RegisteredToken) -> Bool {
+        claim.plan.backends.dropFirst(claim.step + 1)
+            .contains { name in
+                guard let audience = audiences[name], !token.environment.conflicts(with: audience.environment) else {
+                    return false
+                }
+                return device.token(for: audience, of: name, priority: priority)?.token == token.token
+            }
+    }
+}
+
+extension ClaimedDelivery {
+    /// The steps after the one at hand whose backends are configured.
+    ///
+    /// Without those of the other environment, unless the token was refused (``BackendAudience/isOtherEnvironment(of:)``).
+    func laterSteps(
+        _ audiences: [String: BackendAudience],
+        after backend: String,
+        isTokenRefused: Bool
+    ) -> [Int] {
+        let names = plan.backends
+        return (step + 1..<max(names.count, step + 1))
+            .filter { step in
+                guard let audience = audiences[names[step]] else { return false }
+                return isTokenRefused || !(audiences[backend].map(audience.isOtherEnvironment) ?? false)
+            }
     }
 }
 

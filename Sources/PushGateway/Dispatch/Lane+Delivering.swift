@@ -25,7 +25,7 @@ extension Lane {
         } hold: {
             self.hold($0, at: $1)
         } skip: {
-            self.skip($0, reason: OwnReason.noToken, at: $1)
+            self.skip($0, reason: $1, at: $2)
         }
         guard !due.isEmpty else { return }
         let started = ContinuousClock.now
@@ -63,7 +63,14 @@ extension Lane {
 
     /// The tokens of the devices in a batch, in one read; nil when they could not be read and the batch waits.
     private func addresses(of claims: [ClaimedDelivery]) async -> DeviceAddresses? {
-        guard !takesDevices, DeviceAddresses.areNeeded(for: claims) else { return DeviceAddresses.none }
+        guard !takesDevices, DeviceAddresses.areNeeded(for: claims) else {
+            return DeviceAddresses(
+                devices: nil,
+                backend: name,
+                audiences: settings.audiences,
+                priority: settings.tokenPriority
+            )
+        }
         var devices: [String: Device] = [:]
         do throws(StoreError) {
             devices = try await around.devices?.devices(DeviceAddresses.ids(in: claims)) ?? [:]
@@ -73,7 +80,12 @@ extension Lane {
             settle(claims.map { Resolution(of: $0, .retry(at: later, step: $0.step)) })
             return nil
         }
-        return DeviceAddresses(devices: devices, audience: backend.audience, priority: settings.tokenPriority)
+        return DeviceAddresses(
+            devices: devices,
+            backend: name,
+            audiences: settings.audiences,
+            priority: settings.tokenPriority
+        )
     }
 
     // MARK: Before sending
@@ -87,9 +99,11 @@ extension Lane {
         return nil
     }
 
-    /// Passes this backend over: the delivery goes on to the next of its plan, or ends.
-    func skip(_ claim: ClaimedDelivery, reason: String, at now: TimeReading) -> Resolution {
-        let verdict = rules.decide(claim.position(at: now), .skipped(reason: reason), at: now.steady, random: 0)
+    /// Passes this backend over: the delivery goes on to another step of its plan, else to the next, or ends.
+    func skip(_ claim: ClaimedDelivery, reason: String, to step: Int? = nil, at now: TimeReading) -> Resolution {
+        var position = claim.position(at: now)
+        if let step { position.nextStep = step }
+        let verdict = rules.decide(position, .skipped(reason: reason), at: now.steady, random: 0)
         if case .next(let step) = verdict.move {
             around.observer.fellBack(from: name, to: claim.plan.backends[step], reason: reason)
         }
@@ -225,7 +239,7 @@ extension Lane {
         var works = 0
         /// Answers that were about the token or the message, other than acceptances.
         var verdicts = 0
-        var dead: [(refusal: TokenRefusal, device: String?, isCertain: Bool)] = []
+        var refused: [(refusal: TokenRefusal, device: String?)] = []
         var events: [[UInt8]] = []
     }
 
@@ -238,7 +252,8 @@ extension Lane {
         _ aftermath: inout Aftermath
     ) -> Resolution {
         var position = claim.position(at: now)
-        position.nextStep = batch.addresses.nextStep(of: claim, settings.audiences)
+        let word = tokenRefusal(outcome, of: claim, batch, at: now)
+        position.nextStep = batch.addresses.nextStep(of: claim, refused: word.map { ($0.token, $0.isCertain) })
         let verdict = rules.decide(position, .answered(outcome), at: now.steady, random: .random(in: 0...1))
         let attempt = EventJSON.attempt(
             outcome,
@@ -254,16 +269,7 @@ extension Lane {
         }
         if case .refused(let refusal) = outcome {
             if refusal.kind == .token || refusal.kind == .message { aftermath.verdicts += 1 }
-            if let invalidation = refusal.invalidation, let token = batch.token(of: claim) {
-                let word = TokenRefusal(
-                    token,
-                    asOf: invalidation.asOf,
-                    at: now.wall,
-                    backend: name,
-                    reason: refusal.reason
-                )
-                aftermath.dead.append((word, claim.deviceID, invalidation.isCertain))
-            }
+            if let word { aftermath.refused.append((word, claim.deviceID)) }
         }
         if case .works = verdict.signal {
             aftermath.works += 1
@@ -283,20 +289,33 @@ extension Lane {
     private func judgeTokens(_ aftermath: inout Aftermath, at now: TimeReading) {
         let answers = aftermath.accepted + aftermath.verdicts
         guard answers > 0 else { return }
-        for dead in aftermath.dead { around.observer.invalidatedToken(backend: name, reason: dead.refusal.reason) }
-        let areBelieved = around.desk.take(
-            aftermath.dead.map(\.refusal),
-            certain: aftermath.dead.count(where: \.isCertain),
-            answers: answers,
-            watch,
-            at: now
-        )
-        guard areBelieved else { return }
-        for dead in aftermath.dead {
-            aftermath.events.append(
-                EventJSON.tokenInvalidated(dead.refusal, device: dead.device, isCertain: dead.isCertain, at: now.wall)
-            )
+        let areBelieved = around.desk.take(aftermath.refused.map(\.refusal), answers: answers, watch, at: now)
+        for (refusal, device) in aftermath.refused where refusal.alternatives.isEmpty {
+            around.observer.invalidatedToken(backend: name, reason: refusal.reason)
+            guard areBelieved else { continue }
+            aftermath.events.append(EventJSON.tokenInvalidated(refusal, device: device, at: now.wall))
         }
+    }
+
+    /// What an outcome says about the delivery's token; nil when it says nothing.
+    private func tokenRefusal(
+        _ outcome: DeliveryOutcome,
+        of claim: ClaimedDelivery,
+        _ batch: LaneBatch,
+        at now: TimeReading
+    ) -> TokenRefusal? {
+        guard case .refused(let refusal) = outcome, let invalidation = refusal.invalidation,
+            let token = batch.token(of: claim)
+        else { return nil }
+        return TokenRefusal(
+            token,
+            asOf: invalidation.asOf,
+            at: now.wall,
+            backend: name,
+            reason: refusal.reason,
+            isCertain: invalidation.isCertain,
+            alternatives: invalidation.isCertain ? [] : settings.alternatives(to: name, for: token.service)
+        )
     }
 
     private func note(_ claim: ClaimedDelivery, _ outcome: DeliveryOutcome, _ verdict: PlanVerdict) {

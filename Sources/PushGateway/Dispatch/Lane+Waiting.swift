@@ -32,13 +32,12 @@ extension Lane {
         }
         let resolutions = others.map { claim in
             if let resolution = hold(claim, at: reading) ?? recovered(claim, at: reading) { return resolution }
-            let hasNext = claim.step + 1 < claim.plan.backends.count
-            let patience = hasNext ? claim.plan.patience ?? settings.queue.patience : nil
+            let next = claim.laterSteps(settings.audiences, after: name, isTokenRefused: false).first
+            let patience = next != nil ? claim.plan.patience ?? settings.queue.patience : nil
             let end = patience.map { since.addingTimeInterval($0.inSeconds) }
-            if let end, end <= now { return skip(claim, reason: reason, at: reading) }
+            if let end, end <= now { return skip(claim, reason: reason, to: next, at: reading) }
             let later = until ?? now.addingTimeInterval(30)
-            let next = end.map { min($0, later) } ?? later
-            return Resolution(of: claim, .retry(at: next, step: claim.step))
+            return Resolution(of: claim, .retry(at: end.map { min($0, later) } ?? later, step: claim.step))
         }
         if !resolutions.isEmpty { settle(resolutions) }
         if claims.count == Self.passedOn { gate.update { ($0.passOnMore(), wakes: false) } }

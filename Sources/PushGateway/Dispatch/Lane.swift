@@ -50,6 +50,11 @@ final class Lane: Sendable {
         var audiences: [String: BackendAudience] = [:]
         /// The shortest time that any plan bears trouble of this backend before it goes on to the next; nil when none does.
         var patience: Duration?
+
+        /// The other backends that may take a token which one has refused, in the order of their names.
+        func alternatives(to backend: String, for service: TokenService) -> [String] {
+            audiences.filter { $0.key != backend && $0.value.services.contains(service) }.keys.sorted()
+        }
     }
 
     let settings: Settings

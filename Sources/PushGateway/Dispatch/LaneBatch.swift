@@ -54,7 +54,7 @@ final class LaneBatch: Sendable {
         at now: TimeReading,
         recover: (ClaimedDelivery, PushNotification, TimeReading) -> Resolution?,
         hold: (ClaimedDelivery, TimeReading) -> Resolution?,
-        skip: (ClaimedDelivery, TimeReading) -> Resolution
+        skip: (ClaimedDelivery, _ reason: String, TimeReading) -> Resolution
     ) -> [PushRequest] {
         var requests: [PushRequest] = []
         requests.reserveCapacity(claims.count)
@@ -82,14 +82,14 @@ final class LaneBatch: Sendable {
                 continue
             }
             var addressee = addressee(claim)
-            switch addresses.address(of: claim.recipient) {
+            switch addresses.address(of: claim) {
             case .asItIs: break
             case .token(let token, let language):
                 addressee.recipient = .token(token)
                 addressee.language = language
                 open.tokens[claim.id] = token
-            case .missing:
-                settle(skip(claim, now), index)
+            case .elsewhere(let reason):
+                settle(skip(claim, reason, now), index)
                 continue
             }
             if claim.notificationID == last, recovered == nil {

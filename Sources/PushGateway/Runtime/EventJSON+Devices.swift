@@ -10,7 +10,6 @@ extension EventJSON {
     static func tokenInvalidated(
         _ refusal: TokenRefusal,
         device: String?,
-        isCertain: Bool,
         at time: Date
     ) -> [UInt8] {
         invalidated(
@@ -19,7 +18,7 @@ extension EventJSON {
             backend: refusal.backend,
             reason: refusal.reason,
             asOf: refusal.asOf,
-            isCertain: isCertain,
+            isCertain: refusal.isCertain,
             at: time
         )
     }

@@ -43,8 +43,9 @@ public final class RoutingTable: Sendable {
 
     let routes: [GatewayConfiguration.Route]
     let order: [(name: String, backend: any PushBackend)]
-    /// The plan of each backend of ``order`` alone with whom it addresses, ready for the many that go this way.
-    private let single: [(routing: Routing, audience: BackendAudience)]
+    /// The plan of each backend of ``order`` alone with whom it addresses, ready for the many that go this way; for tokens also
+    /// with the backend of the other environment after it.
+    private let single: [(routing: Routing, forTokens: Routing, audience: BackendAudience)]
     /// The order in which a device's tokens are preferred.
     let priority: [TokenService]
     private let named: [String: any PushBackend]
@@ -58,7 +59,13 @@ public final class RoutingTable: Sendable {
         self.routes = routes
         self.priority = priority
         order = backends.map { ($0.name, $0.backend) }
-        single = backends.map { (Routing(plan: DeliveryPlan([$0.name])), $0.backend.audience) }
+        single = backends.map { configured in
+            let audience = configured.backend.audience
+            let other = backends.first { $0.backend.audience.isOtherEnvironment(of: audience) }
+            let alone = Routing(plan: DeliveryPlan([configured.name]))
+            let both = other.map { Routing(plan: DeliveryPlan([configured.name, $0.name])) }
+            return (alone, both ?? alone, audience)
+        }
         named = Dictionary(order.map { ($0.name, $0.backend) }) { first, _ in first }
     }
 
@@ -88,6 +95,7 @@ public final class RoutingTable: Sendable {
                 if let plan = usable(route.plan, recipient) { return Routing(plan: plan, isFanOut: route.isFanOut) }
             }
             guard let first = single.first(where: { $0.audience.contains(recipient) }) else { throw .noBackend }
+            if case .token = recipient { return first.forTokens }
             return first.routing
         }
     }
@@ -99,7 +107,7 @@ public final class RoutingTable: Sendable {
     }
 
     private func usable(_ plan: DeliveryPlan, _ recipient: Recipient) -> DeliveryPlan? {
-        usable(plan) { $0.audience.contains(recipient) }
+        usable(plan) { $1.audience.contains(recipient) }
     }
 
     /// The backend of a name.
@@ -116,8 +124,8 @@ public final class RoutingTable: Sendable {
     }
 
     /// A plan with the backends that fit; nil without any.
-    func usable(_ plan: DeliveryPlan, by fits: (any PushBackend) -> Bool) -> DeliveryPlan? {
-        let backends = plan.backends.filter { named[$0].map(fits) ?? false }
+    func usable(_ plan: DeliveryPlan, by fits: (String, any PushBackend) -> Bool) -> DeliveryPlan? {
+        let backends = plan.backends.filter { name in named[name].map { fits(name, $0) } ?? false }
         guard !backends.isEmpty else { return nil }
         var usable = plan
         usable.backends = backends

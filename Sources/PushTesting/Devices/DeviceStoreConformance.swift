@@ -14,7 +14,7 @@ public struct DeviceStoreConformance {
     public static let cases: [DeviceStoreConformanceCase] = [
         (records, "DeviceStore.put(_:telling:)"), (ownership, "DeviceStore: a token is of one device"),
         (lists, "DeviceStore.list(_:after:limit:)"), (refusals, "DeviceStore.bury(_:telling:)"),
-        (guarding, "DeviceStore.hold(_:)"),
+        (guarding, "DeviceStore.hold(_:)"), (singleRefusals, "DeviceStore.refuse(_:)"),
         (comparison, "DeviceStore"),
     ].flatMap { cases, source in cases.map { $0.told(by: source) } }
 }
@@ -101,14 +101,17 @@ extension TokenRefusal {
         asOf second: Double,
         learned: Double? = nil,
         backend: String = "ios",
-        reason: String = "Unregistered"
+        reason: String = "Unregistered",
+        alternatives: [String] = []
     ) -> TokenRefusal {
         TokenRefusal(
             .sample(name, service),
             asOf: .second(second),
             at: .second(learned ?? second),
             backend: backend,
-            reason: reason
+            reason: reason,
+            isCertain: alternatives.isEmpty,
+            alternatives: alternatives
         )
     }
 }

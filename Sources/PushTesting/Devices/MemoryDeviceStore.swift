@@ -117,6 +117,24 @@ public final class MemoryDeviceStore: DeviceStore {
         try use { contents in contents.owners[token].flatMap { contents.devices[$0] } }
     }
 
+    /// Notes refusals of single backends.
+    public func refuse(_ refusals: [TokenRefusal]) async throws(StoreError) -> [TokenRefusal] {
+        try use { contents in
+            refusals.filter { refusal in
+                guard let owner = contents.owners[refusal.token],
+                    let token = contents.devices[owner]?.tokens.first(where: { $0.token == refusal.token })
+                else { return false }
+                switch token.effect(of: refusal) {
+                case .none: return false
+                case .refused(let new):
+                    contents.devices[owner]?.setToken(new)
+                    return false
+                case .exhausted: return true
+                }
+            }
+        }
+    }
+
     /// Puts tombstones.
     public func bury(_ refusals: [TokenRefusal], outbox: Date?) async throws(StoreError) -> [BuriedToken] {
         try use(outbox) { Self.refuse(refusals, isHeld: false, &$0) }
@@ -211,7 +229,7 @@ public final class MemoryDeviceStore: DeviceStore {
         try use { contents in
             contents.change(limit) { token in
                 guard token.tombstone?.backend == backend, token.tombstone?.isHeld == true else { return false }
-                token.tombstone = nil
+                token = token.discarded
                 return true
             }.count
         }

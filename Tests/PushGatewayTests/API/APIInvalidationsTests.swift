@@ -26,7 +26,7 @@ struct APIInvalidationsTests {
             let refusals = tokens.map {
                 TokenRefusal($0, asOf: now, at: now, backend: "ios", reason: "Unregistered")
             }
-            #expect(!harness.desk.take(refusals, certain: 60, answers: 60, watch, at: TimeReading(now)))
+            #expect(!harness.desk.take(refusals, answers: 60, watch, at: TimeReading(now)))
             while harness.desk.backlog > 0 { await Task.yield() }
             let result: Result<Void, any Error>
             do {

@@ -21,12 +21,17 @@ final class ScriptedBackend: PushBackend {
 
     init(
         _ services: Set<TokenService> = [.iOSAPNs, .androidFirebase],
+        environment: TokenEnvironment = .unknown,
         repeatIsHarmful: Bool = false,
         tracking: (any MessageTracker)? = nil,
         devices: (any DeviceRegistrar)? = nil,
         _ script: @escaping @Sendable (Addressee, Int) -> DeliveryOutcome?
     ) {
-        audience = BackendAudience(services: services, forms: devices == nil ? [.topic] : [.topic, .device])
+        audience = BackendAudience(
+            services: services,
+            forms: devices == nil ? [.topic] : [.topic, .device],
+            environment: environment
+        )
         self.tracking = tracking
         self.devices = devices
         self.repeatIsHarmful = repeatIsHarmful

@@ -272,8 +272,15 @@ struct MassInvalidationTests {
                     for number in 0..<Self.devices {
                         tasks.addTask {
                             let token = DeviceToken("token-\(number)", service: .iOSAPNs)
-                            let refusal = TokenRefusal(token, asOf: now, at: now, backend: backend, reason: "dead")
-                            _ = desk.take([refusal], certain: 0, answers: 1, watch, at: TimeReading(now))
+                            let refusal = TokenRefusal(
+                                token,
+                                asOf: now,
+                                at: now,
+                                backend: backend,
+                                reason: "dead",
+                                isCertain: false
+                            )
+                            _ = desk.take([refusal], answers: 1, watch, at: TimeReading(now))
                         }
                     }
                 }

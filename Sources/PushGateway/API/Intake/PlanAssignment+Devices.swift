@@ -7,12 +7,21 @@ extension PlanAssignment {
 
     /// What decides a device's plan, the same for most devices.
     private struct Kind: Hashable {
-        var platform: String?
-        var services: [TokenService]
+        private struct Token: Hashable {
+            var service: TokenService
+            var environment: TokenEnvironment
+            var refusedBy: [String]
+        }
+
+        private var platform: String?
+        private var tokens: [Token]
 
         init(_ device: Device) {
             platform = device.effectivePlatform
-            services = device.tokens.compactMap { $0.isAlive ? $0.token.service : nil }
+            tokens = device.tokens.filter(\.isAlive).map { token in
+                let refusedBy = token.tombstone == nil ? token.refusals.map(\.backend) : []
+                return Token(service: token.token.service, environment: token.environment, refusedBy: refusedBy)
+            }
         }
     }
 

@@ -34,6 +34,7 @@ public final class InvalidationDesk: Sendable {
 
     private enum Work: Sendable {
         case bury([TokenRefusal])
+        case refuse([TokenRefusal], InvalidationWatch)
         case hold(String, [TokenRefusal], InvalidationGuard.Trip?)
         case settle(String, Action, CheckedContinuation<Result<Int, StoreError>, Never>)
     }
@@ -119,16 +120,22 @@ public final class InvalidationDesk: Sendable {
         }
     }
 
-    /// Takes what a group of answers said, `certain` of the refusals for certain; true when the tokens may be taken for dead.
+    /// Takes what a group of answers said; true when the tokens without alternatives may be taken for dead.
     ///
-    /// Never blocks.
+    /// A refusal with alternatives is none for the guard: it only lets the backend be left out. When all alternatives turn out
+    /// to have refused the token as well, it comes back as one without. Never blocks.
     func take(
-        _ refusals: [TokenRefusal],
-        certain: Int,
+        _ all: [TokenRefusal],
         answers: Int,
         _ watch: InvalidationWatch,
         at now: TimeReading
     ) -> Bool {
+        let refusals = all.filter(\.alternatives.isEmpty)
+        if refusals.count < all.count, devices != nil {
+            let single = all.filter { !$0.alternatives.isEmpty }
+            append(.refuse(single, watch), count: single.count)
+        }
+        let certain = refusals.count(where: \.isCertain)
         let doubtful = refusals.count - certain
         let verdict = watch.note(answers: answers, doubtful: doubtful, certain: certain, at: now) { verdict in
             // In the order of the verdicts: a burial that came in after the doubt about it would stay one.
@@ -254,6 +261,13 @@ public final class InvalidationDesk: Sendable {
                 _ = try await devices?.bury(refusals, outbox: outbox())
             }
             waiting.wrappingSubtract(refusals.count, ordering: .relaxed)
+        case .refuse(let refusals, let watch):
+            var exhausted: [TokenRefusal] = []
+            await insist("noting refused tokens") { [devices] () throws(StoreError) in
+                exhausted = try await devices?.refuse(refusals) ?? []
+            }
+            waiting.wrappingSubtract(refusals.count, ordering: .relaxed)
+            takeExhausted(exhausted, watch)
         case .hold(let backend, let refusals, let trip):
             await insist("holding invalidations") { () throws(StoreError) in
                 if let trip {
@@ -275,6 +289,17 @@ public final class InvalidationDesk: Sendable {
             }
             continuation.resume(returning: result)
         }
+    }
+
+    /// Takes refusals of tokens that no other backend takes either.
+    private func takeExhausted(_ refusals: [TokenRefusal], _ watch: InvalidationWatch) {
+        guard !refusals.isEmpty else { return }
+        let now = TimeReading(steady: time.steady, wall: time.now, offset: 0)
+        var everywhere = refusals
+        for place in everywhere.indices { everywhere[place].alternatives = [] }
+        for refusal in everywhere { observer.invalidatedToken(backend: refusal.backend, reason: refusal.reason) }
+        guard take(everywhere, answers: 0, watch, at: now) else { return }
+        publish(everywhere.map { EventJSON.tokenInvalidated($0, device: nil, at: now.wall) })
     }
 
     private func settleNow(_ backend: String, _ action: Action) async throws(StoreError) -> Int {

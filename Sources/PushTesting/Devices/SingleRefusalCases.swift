@@ -1,0 +1,87 @@
+import Foundation
+import PushCore
+
+extension DeviceStoreConformance {
+    static let singleRefusals: [DeviceStoreConformanceCase] = [
+        DeviceStoreConformanceCase("A refusal with alternatives leaves out its backend and no other") { store in
+            try await store.put(.sample("a", tokens: [.sample("t", at: 1)]))
+            let exhausted = try await store.refuse([
+                .doubt("t", by: "ios", asOf: 5), .doubt("unknown", by: "ios", asOf: 5),
+            ])
+            try expect(exhausted, is: [], "tokens without a backend")
+            let token = try await store.registration("t")
+            try expect(token?.isAlive, is: true, "alive")
+            try expect(token?.isUsable(by: "ios"), is: false, "usable by the one that refused it")
+            try expect(token?.isUsable(by: "ios-dev"), is: true, "usable by another")
+            let refusal = BackendRefusal(backend: "ios", reason: "BadDeviceToken", asOf: .second(5))
+            try expect(token?.refusals, is: [refusal], "the refusals")
+            _ = try await store.refuse([.doubt("t", by: "ios", asOf: 7)])
+            try expect(try await store.registration("t")?.refusals.map(\.asOf), is: [.second(7)], "after another one")
+        },
+        DeviceStoreConformanceCase("A refusal older than the registration is not noted, nor one of a dead token") {
+            store in
+            try await store.put(.sample("a", tokens: [.sample("t", at: 5)]))
+            _ = try await store.refuse([.doubt("t", by: "ios", asOf: 4)])
+            try expect(try await store.registration("t")?.refusals, is: [], "after an older refusal")
+            _ = try await store.bury([.sample("t", asOf: 6)])
+            _ = try await store.refuse([.doubt("t", by: "ios", asOf: 7)])
+            try expect(try await store.registration("t")?.refusals, is: [], "of a dead token")
+        },
+        DeviceStoreConformanceCase("A token that all alternatives have refused is told of, and not noted") { store in
+            try await store.put(.sample("a", tokens: [.sample("t", at: 1)]))
+            _ = try await store.refuse([.doubt("t", by: "ios", asOf: 5)])
+            let last = TokenRefusal.doubt("t", by: "ios-dev", asOf: 6, others: ["ios"])
+            try expect(try await store.refuse([last]), is: [last], "exhausted")
+            try expect(try await store.registration("t")?.refusals.map(\.backend), is: ["ios"], "what is noted")
+            let three = TokenRefusal.doubt("t", by: "ios-dev", asOf: 6, others: ["ios", "ios-beta"])
+            try expect(try await store.refuse([three]), is: [], "exhausted with a third one")
+        },
+        DeviceStoreConformanceCase("Refusals outlive registrations of the same token, and end with its tombstone") {
+            store in
+            try await store.put(.sample("a", tokens: [.sample("t", at: 1)]))
+            _ = try await store.refuse([.doubt("t", by: "ios", asOf: 5)])
+            try await store.put(.sample("a", tokens: [.sample("t", at: 9)]))
+            try expect(try await store.registration("t")?.refusals.count, is: 1, "after a registration")
+            try await store.put(.sample("b", tokens: [.sample("t", at: 10)]))
+            try expect(try await store.registration("t")?.refusals.count, is: 1, "at another device")
+            _ = try await store.bury([.sample("t", asOf: 11, backend: "ios-dev")])
+            try expect(try await store.registration("t")?.refusals.count, is: 1, "with a tombstone")
+            try await store.put(.sample("b", tokens: [.sample("t", at: 12)]))
+            try expect(try await store.registration("t"), is: .sample("t", at: 12), "after the tombstone's end")
+        },
+        DeviceStoreConformanceCase("While a tombstone is held no refusal counts, and none is left when it is discarded")
+        {
+            store in
+            try await store.put(.sample("a", tokens: [.sample("t", at: 1)]))
+            _ = try await store.refuse([.doubt("t", by: "ios", asOf: 5)])
+            _ = try await store.hold([.sample("t", asOf: 6, backend: "ios-dev")])
+            for backend in ["ios", "ios-dev"] {
+                try expect(try await store.registration("t")?.isUsable(by: backend), is: true, "usable by \(backend)")
+            }
+            try expect(try await store.discard(heldOf: "ios-dev", limit: 9), is: 1, "discarded")
+            try expect(try await store.registration("t"), is: .sample("t", at: 1), "afterwards")
+        },
+        DeviceStoreConformanceCase("A token's environment stays unless another one is told") { store in
+            var token = RegisteredToken.sample("t", at: 1)
+            token.environment = .development
+            try await store.put(.sample("a", tokens: [token]))
+            try await store.put(.sample("a", tokens: [.sample("t", at: 2)]))
+            try expect(try await store.registration("t")?.environment, is: .development, "when none is told")
+            token.environment = .production
+            try await store.put(.sample("a", tokens: [token]))
+            try expect(try await store.registration("t")?.environment, is: .production, "when another is told")
+        },
+    ]
+}
+
+extension TokenRefusal {
+    /// A refusal that may hold for its backend only.
+    fileprivate static func doubt(
+        _ name: String,
+        by backend: String,
+        asOf second: Double,
+        others: [String] = ["ios-dev"]
+    ) -> TokenRefusal {
+        .sample(name, asOf: second, backend: backend, reason: "BadDeviceToken", alternatives: others)
+    }
+}

@@ -23,6 +23,11 @@ struct DeviceScan: Sendable {
         var fits: [String] = []
         if query.tag != nil, query.user != nil { fits.append("d.user IS ?4") }
         if query.platform != nil { fits.append(Self.runsPlatform) }
+        switch query.app {
+        case nil: break
+        case .default?: fits.append("instr(d.id, '/') = 0")
+        case _?: fits.append("substr(d.id, 1, length(?7)) = ?7")
+        }
         if query.service != nil {
             fits.append("EXISTS (SELECT 1 FROM device_tokens k WHERE k.device = d.number AND k.service = ?6)")
         }
@@ -58,6 +63,7 @@ struct DeviceScan: Sendable {
         if let user = query.user { rows.bind(4, user) }
         if let platform = query.platform { rows.bind(5, platform) }
         if let service = query.service { rows.bind(6, service.rawValue) }
+        if let app = query.app, app != .default { rows.bind(7, app.key("")) }
         var step = Step(last: place)
         var looked = 0
         while step.found.count < wanted {

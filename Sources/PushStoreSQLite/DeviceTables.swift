@@ -193,9 +193,10 @@ final class DeviceTables {
         before: [RegisteredToken]
     ) throws(StoreError) -> [Device] {
         var robbed: [Device] = []
+        let app = device.app
         for token in device.tokens {
             if before.contains(token) { continue }
-            guard let known = try self.owner(of: token.token) else {
+            guard let known = try self.owner(of: token.token, in: app) else {
                 device.setToken(token.registered(over: nil))
                 continue
             }
@@ -282,20 +283,24 @@ final class DeviceTables {
         }
     }
 
-    private func owner(of token: DeviceToken) throws(StoreError) -> Owner? {
+    private func owner(of token: DeviceToken, in app: AppName) throws(StoreError) -> Owner? {
         owner.bind(1, TokenHash.of(token.service.rawValue, token.value))
         owner.bind(2, token.service.rawValue)
         owner.bind(3, token.value)
-        guard try owner.next() else { return nil }
-        defer { owner.reset() }
-        return Owner(owner)
+        while try owner.next() {
+            let found = Owner(owner)
+            guard AppName(ofDevice: found.id) == app else { continue }
+            owner.reset()
+            return found
+        }
+        return nil
     }
 
     /// Notes refusals of single backends; returns those of tokens that all alternatives have refused.
     func refuse(_ refusals: [TokenRefusal]) throws(StoreError) -> [TokenRefusal] {
         var exhausted: [TokenRefusal] = []
         for refusal in refusals {
-            guard let owner = try self.owner(of: refusal.token) else { continue }
+            guard let owner = try self.owner(of: refusal.token, in: refusal.app) else { continue }
             switch owner.token.effect(of: refusal) {
             case .none: break
             case .refused(let token): try save(token, of: owner.number)
@@ -309,7 +314,7 @@ final class DeviceTables {
     func refuse(_ refusals: [TokenRefusal], isHeld: Bool) throws(StoreError) -> [BuriedToken] {
         var buried: [BuriedToken] = []
         for refusal in refusals {
-            guard let owner = try self.owner(of: refusal.token),
+            guard let owner = try self.owner(of: refusal.token, in: refusal.app),
                 let dead = owner.token.refused(refusal, isHeld: isHeld), let tombstone = dead.tombstone
             else { continue }
             let old = isHeld ? nil : try before(owner.id)

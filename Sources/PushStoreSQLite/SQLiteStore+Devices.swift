@@ -149,8 +149,8 @@ extension SQLiteStore: DeviceStore {
         }
     }
 
-    /// Who has a token.
-    public func device(having token: DeviceToken) async throws(StoreError) -> Device? {
+    /// Who of an app has a token.
+    public func device(having token: DeviceToken, in app: AppName) async throws(StoreError) -> Device? {
         try await readDevices { (connection, reader) throws(StoreError) in
             let rows = try SQLStatement(
                 connection,
@@ -162,7 +162,14 @@ extension SQLiteStore: DeviceStore {
             rows.bind(1, TokenHash.of(token.service.rawValue, token.value))
             rows.bind(2, token.service.rawValue)
             rows.bind(3, token.value)
-            return try rows.next() ? try reader.device(from: rows).device : nil
+            while try rows.next() {
+                let device = try reader.device(from: rows).device
+                if device.app == app {
+                    rows.reset()
+                    return device
+                }
+            }
+            return nil
         }
     }
 

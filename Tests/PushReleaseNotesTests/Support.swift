@@ -89,7 +89,7 @@ final class FakeGate: ModuleGate {
         accepted.flatMap { ($0.request["to"]?["devices"]?.arrayValue ?? []).compactMap(\.stringValue) }
     }
 
-    func devices(after cursor: DeviceCursor?, limit: Int) async throws(PushError) -> DevicePage {
+    func devices(of app: String, after cursor: DeviceCursor?, limit: Int) async throws(PushError) -> DevicePage {
         contents.withLock { contents in
             let start = Int(cursor?.rawValue ?? 0)
             let end = min(start + min(limit, 2), contents.devices.count)  // Small pages, so that there are several.

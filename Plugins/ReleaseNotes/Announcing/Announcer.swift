@@ -36,6 +36,7 @@ actor Announcer {
 
     /// What decides which notification a device gets.
     private struct Kind: Hashable {
+        var app: AppName
         var backend: String
         var since: ReleaseVersion?
     }
@@ -85,14 +86,14 @@ actor Announcer {
         var order: [Kind] = []
         var cursor: DeviceCursor?
         repeat {
-            let page = try await gate.devices(after: cursor, limit: Self.partSize)
+            let page = try await gate.devices(of: app.id, after: cursor, limit: Self.partSize)
             for device in page.devices {
                 guard let kind = kind(of: device, request, gate, &result) else { continue }
-                if served.contains(device.id) {
+                if served.contains(device.name) {
                     result.alreadyAnnounced += 1
                 } else {
                     if groups[kind] == nil { order.append(kind) }
-                    groups[kind, default: []].append(device.id)
+                    groups[kind, default: []].append(device.name)
                 }
             }
             cursor = page.next
@@ -111,7 +112,8 @@ actor Announcer {
             for start in stride(from: 0, to: devices.count, by: Self.partSize) {
                 let part = Array(devices[start..<min(start + Self.partSize, devices.count)])
                 let backend = request.backends == nil ? nil : kind.backend
-                let notification = texts.notification(to: part, since: kind.since, backend: backend)
+                var notification = texts.notification(to: part, since: kind.since, backend: backend)
+                if kind.app != .default { notification["app"] = .string(kind.app.rawValue) }
                 do throws(PushError) {
                     try await send(notification, part.count, kind.backend, name, &ledger, &result, gate)
                 } catch {
@@ -146,7 +148,7 @@ actor Announcer {
             result.unreachable += 1
             return nil
         }
-        return Kind(backend: backend, since: version)
+        return Kind(app: device.app, backend: backend, since: version)
     }
 
     private func send(

@@ -66,6 +66,7 @@ struct SendCommand: AsyncParsableCommand {
     func run() async throws {
         var base = try message.request(text: text == "-" ? Self.standardInput() : text)
         if !recipients.isEmpty { base["to"] = ["tokens": .array(try recipients.map(MessageOptions.recipient))] }
+        if let app = gateway.app { base["app"] = .string(app) }
         let outlet = try await outlet()
         let tally = SendTally()
         do {

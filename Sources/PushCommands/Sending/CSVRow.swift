@@ -49,7 +49,7 @@ enum CSVRow {
     private static let audience = ["service", "token", "to"]
     private static let content = ["title", "subtitle", "body", "image", "sound", "category", "click_url"]
     private static let options = ["priority", "collapse_id", "send_at"]
-    private static let names = audience + content + options + ["badge", "ttl", "route", "backend"]
+    private static let names = audience + content + options + ["badge", "ttl", "app", "route", "backend"]
 
     /// Refuses headings that mean nothing.
     static func check(_ headings: [String], _ file: String) throws(CommandFailure) {
@@ -85,6 +85,7 @@ enum CSVRow {
         if let recipient = try recipient(values) { request["to"] = ["tokens": [recipient]] }
         if !content.isEmpty { request["content"] = .object(content) }
         if !options.isEmpty { request["options"] = .object(options) }
+        request["app"] = values["app"].map { .string($0) }
         request["route"] = values["route"].map { .string($0) }
         request["backend"] = values["backend"].map { .string($0) }
         return request

@@ -12,6 +12,9 @@ struct GatewayAddress: ParsableArguments {
     @Option(help: "A file with the API key. Default: $CHAPAR_KEY.", completion: .file())
     var keyFile: String?
 
+    @Option(help: "The app, where several share the gateway and the key is not for one of them.")
+    var app: String?
+
     @Flag(help: "Send the API key without encryption to a gateway that is not on this machine.")
     var allowPlainHTTP = false
 
@@ -44,7 +47,7 @@ struct GatewayAddress: ParsableArguments {
                 .usage
             )
         }
-        return try GatewayClient(endpoint, key: key, trust: trust)
+        return try GatewayClient(endpoint, key: key, trust: trust, app: app)
     }
 }
 
@@ -72,6 +75,7 @@ struct GatewayClient: Sendable {
     }
 
     private let endpoint: HTTPEndpoint
+    private let app: String?
     private let pool: any HTTPPool
     private let read: HTTPCallTemplate
     private let write: HTTPCallTemplate
@@ -81,7 +85,8 @@ struct GatewayClient: Sendable {
     private let erase: HTTPCallTemplate
 
     /// Makes a client; nothing is opened before the first call.
-    init(_ endpoint: HTTPEndpoint, key: Secret?, trust: String? = nil, connections: Int = 8) throws {
+    init(_ endpoint: HTTPEndpoint, key: Secret?, trust: String? = nil, app: String? = nil, connections: Int = 8) throws {
+        self.app = app
         var configuration = HTTPPoolConfiguration(endpoint: endpoint, version: .http1)
         configuration.extraTrustPEM = trust
         configuration.maximumConnections = connections
@@ -103,30 +108,37 @@ struct GatewayClient: Sendable {
         change = HTTPCallTemplate(method: "PATCH", headers: withBody, deadline: .seconds(30))
     }
 
+    /// A path with the app in it, where it is about devices or users.
+    private func located(_ path: String) -> String {
+        guard let app, path.hasPrefix("/v1/devices") || path.hasPrefix("/v1/users/") else { return path }
+        let name = app.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? app
+        return path + (path.contains("?") ? "&" : "?") + "app=" + name
+    }
+
     func get(_ path: String) async throws(HTTPFailure) -> Answer {
-        Self.answer(try await pool.send(HTTPCall(read, path: path)))
+        Self.answer(try await pool.send(HTTPCall(read, path: located(path))))
     }
 
     func put(_ path: String, _ body: [UInt8]) async throws(HTTPFailure) -> Answer {
-        Self.answer(try await pool.send(HTTPCall(replace, path: path, body: body)))
+        Self.answer(try await pool.send(HTTPCall(replace, path: located(path), body: body)))
     }
 
     func patch(_ path: String, _ body: [UInt8]) async throws(HTTPFailure) -> Answer {
-        Self.answer(try await pool.send(HTTPCall(change, path: path, body: body)))
+        Self.answer(try await pool.send(HTTPCall(change, path: located(path), body: body)))
     }
 
     func delete(_ path: String) async throws(HTTPFailure) -> Answer {
-        Self.answer(try await pool.send(HTTPCall(remove, path: path)))
+        Self.answer(try await pool.send(HTTPCall(remove, path: located(path))))
     }
 
     /// Deletes what a look at the whole store has to find, which takes long.
     func erase(_ path: String) async throws(HTTPFailure) -> Answer {
-        Self.answer(try await pool.send(HTTPCall(erase, path: path)))
+        Self.answer(try await pool.send(HTTPCall(erase, path: located(path))))
     }
 
     func post(_ path: String, _ body: [UInt8], idempotencyKey: String) async throws(HTTPFailure) -> Answer {
         let fields = [HTTPHeader("idempotency-key", idempotencyKey, .literal)]
-        return Self.answer(try await pool.send(HTTPCall(write, path: path, headers: fields, body: body)))
+        return Self.answer(try await pool.send(HTTPCall(write, path: located(path), headers: fields, body: body)))
     }
 
     /// Posts until the gateway has answered for good: busy answers and lost connections are tried again under the same

@@ -28,6 +28,8 @@ public struct BackendRegistry: Sendable {
         public let name: String
         /// The backend.
         public let backend: any PushBackend
+        /// `app`: whose devices and users it reaches.
+        public let app: AppName
         /// The most messages on the way at a time; nil follows the backend's window.
         public let maximumInFlight: Int?
         /// How fast it is used: what the configuration says, else the platform's own quota; nil is no limit.
@@ -44,6 +46,7 @@ public struct BackendRegistry: Sendable {
         public init(
             name: String,
             backend: any PushBackend,
+            app: AppName = .default,
             maximumInFlight: Int? = nil,
             pacing: Pacing? = nil,
             breaker: Breaker.Settings? = Breaker.Settings(),
@@ -52,6 +55,7 @@ public struct BackendRegistry: Sendable {
         ) {
             self.name = name
             self.backend = backend
+            self.app = app
             self.maximumInFlight = maximumInFlight
             self.pacing = pacing ?? backend.pacing
             self.breaker = breaker
@@ -66,6 +70,7 @@ public struct BackendRegistry: Sendable {
     /// section's report afterwards; a backend with a mistake is left out.
     public func backends(
         in section: ConfigSection,
+        apps: [AppName] = [],
         context: (String) -> BackendContext
     ) -> [ConfiguredBackend] {
         section.keys.compactMap { name in
@@ -77,7 +82,7 @@ public struct BackendRegistry: Sendable {
                 section.reject(name, "is not a name", fix: "Use letters, digits, - and _, at most 64.")
                 return nil
             }
-            return make(name, own, context(name))
+            return make(name, own, apps, context(name))
         }
     }
 
@@ -94,13 +99,29 @@ public struct BackendRegistry: Sendable {
             }
     }
 
-    private func make(_ name: String, _ section: ConfigSection, _ context: BackendContext) -> ConfiguredBackend? {
+    private func app(_ section: ConfigSection, _ apps: [AppName]) -> AppName {
+        guard let word = section.string("app") else { return .default }
+        let app = AppName(rawValue: word)
+        if app != .default, !apps.contains(app) {
+            let nearest = Suggestion.nearest(to: word, among: apps.map(\.rawValue)).map { "Did you mean \"\($0)\"? " } ?? ""
+            section.reject("app", "\"\(word)\" is not among the apps", fix: nearest + "Name it in the section apps.")
+        }
+        return app
+    }
+
+    private func make(
+        _ name: String,
+        _ section: ConfigSection,
+        _ apps: [AppName],
+        _ context: BackendContext
+    ) -> ConfiguredBackend? {
         guard let kind = section.requiredString("kind", "the platform: \(words)") else { return nil }
         guard let factory = factories.first(where: { $0.kind.rawValue == kind }) else {
             section.rejectWord("kind", kind, factories.map(\.kind.rawValue))
             return nil
         }
         let before = section.report.issues.count
+        let app = self.app(section, apps)
         let maximumInFlight = section.integer("max_in_flight", in: 1...1_000_000)
         let pacing = Pacing(section, "rate_limit")
         let breaker = Breaker.Settings.read(section, "breaker")
@@ -111,6 +132,7 @@ public struct BackendRegistry: Sendable {
         return ConfiguredBackend(
             name: name,
             backend: backend,
+            app: app,
             maximumInFlight: maximumInFlight,
             pacing: pacing,
             breaker: breaker,
@@ -120,7 +142,7 @@ public struct BackendRegistry: Sendable {
     }
 
     /// The keys that say how a backend is used, not what it is.
-    private static let laneKeys: Set<String> = ["max_in_flight", "rate_limit", "breaker", "register_devices"]
+    private static let laneKeys: Set<String> = ["app", "max_in_flight", "rate_limit", "breaker", "register_devices"]
 
     private var words: String { factories.map(\.kind.rawValue).joined(separator: ", ") }
 }

@@ -268,10 +268,11 @@ final class PlanRun: Sendable {
     private func nextStep(_ job: Job, _ event: PlanEvent) -> Int? {
         var invalidation: Refusal.Invalidation?
         if case .answered(.refused(let refusal)) = event { invalidation = refusal.invalidation }
+        let later = job.addresses.indices.dropFirst(job.step + 1).filter { job.addresses[$0] != nil }
+        guard plan.steps.indices.contains(job.step) else { return later.first }
         let (here, address) = (plan.steps[job.step].backend.audience, job.addresses[job.step])
-        return job.addresses.indices.first { step in
-            guard step > job.step, let next = job.addresses[step] else { return false }
-            if invalidation?.isCertain == true, next == address { return false }
+        return later.first { step in
+            if invalidation?.isCertain == true, job.addresses[step] == address { return false }
             return invalidation != nil || !plan.steps[step].backend.audience.isOtherEnvironment(of: here)
         }
     }

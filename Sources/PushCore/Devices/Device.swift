@@ -16,9 +16,10 @@ public struct Device: Sendable, Hashable {
     /// The most bytes that attributes have as JSON.
     public static let maximumAttributeBytes = 4096
 
-    /// The id that the app or its server chose: 1 to 128 of `A–Z a–z 0–9 . _ : -`.
+    /// Its key (``AppName``): the id that the app or its server chose, 1 to 128 of `A–Z a–z 0–9 . _ : -`, with the app's name
+    /// and a slash before it unless it is of the default app.
     public var id: String
-    /// The user it belongs to, when known.
+    /// The key (``AppName``) of the user it belongs to, when known.
     ///
     /// A user may have many devices.
     public var user: String?

@@ -1,6 +1,8 @@
 /// Which devices a list is asked for; what is nil does not matter.
 public struct DeviceQuery: Sendable, Hashable {
-    /// Devices of this user.
+    /// Devices of this app.
+    public var app: AppName?
+    /// Devices of this user, by its key.
     public var user: String?
     /// Devices with this tag.
     public var tag: String?
@@ -10,7 +12,14 @@ public struct DeviceQuery: Sendable, Hashable {
     public var service: TokenService?
 
     /// Makes a query; without anything it means all devices.
-    public init(user: String? = nil, tag: String? = nil, platform: String? = nil, service: TokenService? = nil) {
+    public init(
+        app: AppName? = nil,
+        user: String? = nil,
+        tag: String? = nil,
+        platform: String? = nil,
+        service: TokenService? = nil
+    ) {
+        self.app = app
         self.user = user
         self.tag = tag
         self.platform = platform

@@ -4,8 +4,8 @@ public import Foundation
 ///
 /// What every implementation promises, checked by the conformance suite of `PushTesting`:
 /// * A call that returns has been committed and survives any crash; each call is one transaction, whole or not at all.
-/// * A token belongs to one device: registering it for another device takes it from the first, unless the first
-///   registered it at a later time. A device has at most one token of a service.
+/// * Within an app (``AppName``, which a device's key tells) a token belongs to one device: registering it for another device
+///   takes it from the first, unless the first registered it at a later time. A device has at most one token of a service.
 /// * A refusal buries a token only where it was registered at or before the time the platform gave, so a device that
 ///   registered again meanwhile stays valid. Registering a token at a later time than its tombstone's ends the tombstone.
 /// * Nothing but ``delete(_:outbox:)`` removes a device: a dead token is marked, never dropped.
@@ -53,8 +53,8 @@ public protocol DeviceStore: Sendable {
     /// Nobody who is in the list all the time is left out or given twice, whatever changes between pages.
     func list(_ query: DeviceQuery, after cursor: DeviceCursor?, limit: Int) async throws(StoreError) -> DevicePage
 
-    /// Who has a token now; nil when nobody registered it.
-    func device(having token: DeviceToken) async throws(StoreError) -> Device?
+    /// Who of an app has a token now; nil when nobody registered it.
+    func device(having token: DeviceToken, in app: AppName) async throws(StoreError) -> Device?
 
     // MARK: Refused tokens
 
@@ -130,6 +130,11 @@ extension DeviceStore {
     /// Makes held tombstones real without telling anybody.
     public func release(heldOf backend: String, limit: Int) async throws(StoreError) -> [BuriedToken] {
         try await release(heldOf: backend, limit: limit, outbox: nil)
+    }
+
+    /// Who of the default app has a token now.
+    public func device(having token: DeviceToken) async throws(StoreError) -> Device? {
+        try await device(having: token, in: .default)
     }
 
     /// The device with this id; nil when there is none.

@@ -4,6 +4,8 @@ public import Foundation
 public struct TokenRefusal: Sendable, Hashable {
     /// The token that was refused.
     public var token: DeviceToken
+    /// The app of the backend that was told: a device of another one is not meant.
+    public var app: AppName
     /// Since when it is dead (``Refusal/Invalidation/asOf``): a registration after it stays valid.
     public var asOf: Date
     /// When the gateway learned of it.
@@ -20,6 +22,7 @@ public struct TokenRefusal: Sendable, Hashable {
     /// Makes a refusal.
     public init(
         _ token: DeviceToken,
+        of app: AppName = .default,
         asOf: Date,
         at: Date,
         backend: String,
@@ -28,6 +31,7 @@ public struct TokenRefusal: Sendable, Hashable {
         alternatives: [String] = []
     ) {
         self.token = token
+        self.app = app
         self.asOf = asOf
         self.at = at
         self.backend = backend

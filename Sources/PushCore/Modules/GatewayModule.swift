@@ -121,8 +121,11 @@ public struct ModuleProblem: Error, Sendable {
 
 /// What a module may ask of the gateway it is part of.
 public protocol ModuleGate: Sendable {
-    /// A page of the device registry, in the order of registration.
-    func devices(after cursor: DeviceCursor?, limit: Int) async throws(PushError) -> DevicePage
+    /// A page of the devices of the app with this name, in the order of registration; a gateway with one app gives that one's,
+    /// whatever the name.
+    ///
+    /// - Throws: `PushError.Code.invalidRequest` when the gateway has several apps and none of this name.
+    func devices(of app: String, after cursor: DeviceCursor?, limit: Int) async throws(PushError) -> DevicePage
 
     /// The backend through which a device is reached; nil when none reaches it.
     ///
@@ -135,7 +138,7 @@ public protocol ModuleGate: Sendable {
     /// Accepts a notification as `POST /v1/notifications` does; the same key gives the first answer again.
     func accept(_ notification: JSONObject, idempotencyKey: String) async throws(PushError) -> NotificationID
 
-    /// How the devices of a notification stand, by their ids; empty when it is forgotten.
+    /// How the devices of a notification stand, by their ids within the app; empty when it is forgotten.
     func states(of notification: NotificationID) async throws(PushError) -> [String: DeliveryState]
 }
 

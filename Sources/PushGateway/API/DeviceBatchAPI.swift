@@ -20,22 +20,23 @@ struct DeviceBatchAPI: Sendable {
 
     private struct Item: Sendable {
         var change: DeviceChange
+        var app: AppName
         var issues: RequestIssues
     }
 
     /// Answers a request.
     func put(_ request: Request, _ scope: RequestScope, _ requestID: String) async throws(Problem) -> Response {
         guard !state.isDraining else { throw .draining }
-        try scope.allowParameters([])
+        try scope.allowParameters(["app"])
         try RequestBodyReader.requireJSON(scope.fields)
         let now = state.time.now
         let reader = DeviceChangeReader(tokens: scope.snapshot.tokens, now: now)
         let body = RequestBodyReader(admission: admission, scope)
         return try await body.withBody(of: request) { (bytes) throws(Problem) in
-            let items = try await longWork(bytes: bytes.count) { () throws(Problem) in try read(bytes, reader) }
+            let items = try await longWork(bytes: bytes.count) { () throws(Problem) in try read(bytes, reader, scope) }
             var devices: [Device] = []
             for item in items where item.issues.isEmpty {
-                if let id = item.change.id { devices.append(item.change.device(id, at: now)) }
+                if let id = item.change.id { devices.append(item.change.device(id, of: item.app, at: now)) }
             }
             var results: [DevicePut] = []
             do throws(StoreError) {
@@ -49,7 +50,11 @@ struct DeviceBatchAPI: Sendable {
         }
     }
 
-    private func read(_ body: [UInt8], _ reader: DeviceChangeReader) throws(Problem) -> [Item] {
+    private func read(
+        _ body: [UInt8],
+        _ reader: DeviceChangeReader,
+        _ scope: RequestScope
+    ) throws(Problem) -> [Item] {
         var whole = RequestIssues()
         var items: [Item] = []
         var listed = 0
@@ -61,7 +66,7 @@ struct DeviceBatchAPI: Sendable {
                     try scanner.elements(&issues, "#/devices") { (scanner, _, index) throws(JSONSyntaxError) in
                         count = index + 1
                         guard index < Self.maximumDevices else { return try scanner.skip() }
-                        let item = try item(&scanner, index, reader, listed)
+                        let item = try item(&scanner, index, reader, listed, scope)
                         listed += item.issues.list.count
                         items.append(item)
                     }
@@ -84,13 +89,21 @@ struct DeviceBatchAPI: Sendable {
         _ scanner: inout JSONScanner,
         _ index: Int,
         _ reader: DeviceChangeReader,
-        _ listed: Int
+        _ listed: Int,
+        _ scope: RequestScope
     ) throws(JSONSyntaxError) -> Item {
         var issues = RequestIssues(in: "devices", at: index, after: listed)
         let change = try reader.read(&scanner, &issues)
         if change.id == nil, issues.isEmpty { issues.add("#/id", "missing", "The device's id is missing.") }
         if change.id == DeviceWords.reservedID { issues.add("#/id", "bad_id", "The id is reserved.") }
-        return Item(change: change, issues: issues)
+        var app = AppName.default
+        do throws(AppChoice.Failure) {
+            let choice = AppChoice(snapshot: scope.snapshot.gateway, caller: scope.caller)
+            app = try choice.app(change.app ?? scope.parameter("app"))
+        } catch {
+            issues.add("#/app", error.code, error.detail)
+        }
+        return Item(change: change, app: app, issues: issues)
     }
 
     private func answer(

@@ -18,22 +18,23 @@ struct DevicesAPI: Sendable {
         _ path: Substring,
         _ scope: RequestScope
     ) async throws(Problem) -> Response {
-        try scope.allowParameters([])
-        let text = String(path)
-        let id = text.removingPercentEncoding ?? text
+        try scope.allowParameters(["app"])
+        let app = try scope.app()
+        let id = TellingDoor.decoded(path)
         switch method {
-        case .put: return try await put(id, request, scope)
-        case .patch: return try await patch(id, request, scope)
-        case .delete: return try await delete(id)
-        default: return try await show(id, scope)
+        case .put: return try await put(id, app, request, scope)
+        case .patch: return try await patch(id, app, request, scope)
+        case .delete: return try await delete(app.key(id))
+        default: return try await show(app.key(id), scope)
         }
     }
 
     /// A page of devices.
     func list(_ scope: RequestScope) async throws(Problem) -> Response {
-        try scope.allowParameters(["user", "tag", "platform", "service", "cursor", "limit"])
+        try scope.allowParameters(["app", "user", "tag", "platform", "service", "cursor", "limit"])
         let limit = try scope.number("limit", in: 1...Self.largestPage, default: Self.pageSize)
-        var query = DeviceQuery(user: scope.parameter("user"), tag: scope.parameter("tag"))
+        let app = try scope.app()
+        var query = DeviceQuery(app: app, user: scope.parameter("user").map(app.key), tag: scope.parameter("tag"))
         if let platform = scope.parameter("platform") {
             guard DeviceWords.platforms.contains(platform) else {
                 throw .badParameter("platform", "must be one of \(DeviceWords.platforms.joined(separator: ", ")).")
@@ -74,30 +75,43 @@ struct DevicesAPI: Sendable {
         return Response.json { device.write(to: &$0, for: scope.caller) }
     }
 
-    private func put(_ id: String, _ request: Request, _ scope: RequestScope) async throws(Problem) -> Response {
+    private func put(
+        _ id: String,
+        _ app: AppName,
+        _ request: Request,
+        _ scope: RequestScope
+    ) async throws(Problem) -> Response {
         guard Device.isID(id), id != DeviceWords.reservedID else {
             throw .badDeviceID
         }
         let now = state.time.now
-        let change = try await change(of: id, request, scope, at: now)
-        let device = change.device(id, at: now)
+        let change = try await change(of: id, app, request, scope, at: now)
+        let device = change.device(id, of: app, at: now)
         let results = try await store { (devices) throws(StoreError) in
             try await devices.put([device], outbox: state.outbox)
         }
         guard let result = results.first else { throw Problem(.failed("the store gave no answer")) }
         var response = Response.json(result.isNew ? .created : .ok) { result.device.write(to: &$0, for: scope.caller) }
-        if result.isNew { response.headers[.location] = "/v1/devices/\(id)" }
+        if result.isNew {
+            response.headers[.location] = "/v1/devices/\(id)" + (app == .default ? "" : "?app=\(app)")
+        }
         return response
     }
 
-    private func patch(_ id: String, _ request: Request, _ scope: RequestScope) async throws(Problem) -> Response {
+    private func patch(
+        _ id: String,
+        _ app: AppName,
+        _ request: Request,
+        _ scope: RequestScope
+    ) async throws(Problem) -> Response {
         let now = state.time.now
-        let change = try await change(of: id, request, scope, at: now)
-        if change.attributes.value != nil { try await requireRoom(for: change, in: id) }
+        let change = try await change(of: id, app, request, scope, at: now)
+        let key = app.key(id)
+        if change.attributes.value != nil { try await requireRoom(for: change, in: key) }
         let device = try await store { (devices) throws(StoreError) in
-            try await devices.patch(id, outbox: state.outbox) { change.apply(to: &$0, at: now) }
+            try await devices.patch(key, outbox: state.outbox) { change.apply(to: &$0, at: now) }
         }
-        guard let device else { throw .unknownDevice(id) }
+        guard let device else { throw .unknownDevice(key) }
         return Response.json { device.write(to: &$0, for: scope.caller) }
     }
 
@@ -126,6 +140,7 @@ struct DevicesAPI: Sendable {
     /// What the body says about a device.
     private func change(
         of id: String,
+        _ app: AppName,
         _ request: Request,
         _ scope: RequestScope,
         at now: Date
@@ -144,6 +159,9 @@ struct DevicesAPI: Sendable {
             var found = issues
             if let own = change.id, own != id {
                 found.add("#/id", "other_id", "The path names another device; leave the field out.")
+            }
+            if let own = change.app, own != app.rawValue {
+                found.add("#/app", "other_app", "The request is about the app \"\(app)\"; leave the field out.")
             }
             guard found.isEmpty else { throw Problem(found) }
             return change

@@ -81,16 +81,25 @@ struct ModulesAPI: Sendable {
 
         var backends: [String] { gateway.backends.map(\.name) }
 
-        func devices(after cursor: DeviceCursor?, limit: Int) async throws(PushError) -> DevicePage {
+        func devices(
+            of app: String,
+            after cursor: DeviceCursor?,
+            limit: Int
+        ) async throws(PushError) -> DevicePage {
+            let apps = gateway.apps
+            guard let own = apps.count > 1 ? apps.first(where: { $0.rawValue == app }) : apps.first ?? .default else {
+                throw PushError(.invalidRequest, "no backend is of the app \(app)", reason: "unknown_app")
+            }
             do throws(StoreError) {
-                return try await notifications.state.devices.list(DeviceQuery(), after: cursor, limit: limit)
+                let query = DeviceQuery(app: own)
+                return try await notifications.state.devices.list(query, after: cursor, limit: limit)
             } catch {
                 throw Self.failed(error)
             }
         }
 
         func backend(for device: Device, among names: [String]?) -> String? {
-            let routing = gateway.routing
+            let routing = gateway.routing(of: device.app)
             guard let names else { return try? routing.routing(for: device, .automatic).plan.backends.first }
             return names.first { (try? routing.routing(for: device, .backend($0))) != nil }
         }
@@ -134,7 +143,8 @@ struct ModulesAPI: Sendable {
                     throw Self.failed(error)
                 }
                 for delivery in page {
-                    if case .device(let id) = delivery.recipient { states[id] = delivery.state }
+                    guard case .device(let key) = delivery.recipient else { continue }
+                    states[AppName(ofDevice: key).name(key)] = delivery.state
                 }
                 guard page.count == 500, let last = page.last else { return states }
                 after = last.id

@@ -172,17 +172,19 @@ final class ReceiptsAPI: Sendable {
         at now: Date
     ) async {
         guard let desk = lanes.invalidations else { return }
+        let app = state.snapshot.backends.first { $0.name == name }?.app ?? .default
         var refusals: [TokenRefusal] = []
         var answers = 0
         for (receipt, result) in zip(receipts, results) {
             if case .repeated = result { continue }
             answers += 1
-            guard let invalidation = receipt.invalidation, let token = await token(of: receipt, result, backend) else {
+            guard let invalidation = receipt.invalidation, let token = await token(of: receipt, result, backend, app) else {
                 continue
             }
             refusals.append(
                 TokenRefusal(
                     token,
+                    of: app,
                     asOf: invalidation.asOf,
                     at: now,
                     backend: name,
@@ -212,14 +214,15 @@ final class ReceiptsAPI: Sendable {
     private func token(
         of receipt: DeliveryReceipt,
         _ result: ReceiptResult,
-        _ backend: any PushBackend
+        _ backend: any PushBackend,
+        _ app: AppName
     ) async -> DeviceToken? {
         guard let value = receipt.token else { return nil }
         if case .taken(let delivery) = result, case .token(let token) = delivery.recipient { return token }
         for service in backend.audience.services.sorted(by: { $0.rawValue < $1.rawValue }) {
             let token = DeviceToken(value, service: service)
             // A registry that does not answer is as good as one that does not know the token.
-            if (try? await state.devices.device(having: token)) ?? nil != nil { return token }
+            if (try? await state.devices.device(having: token, in: app)) ?? nil != nil { return token }
         }
         return nil
     }

@@ -24,15 +24,18 @@ struct ConfigurationReader {
         configuration.store.path = FolderFiles.resolve(configuration.store.path, in: files.folder)
         configuration.queue = queue(section("queue"))
         configuration.invalidationGuard = GatewayConfiguration.InvalidationGuard(section("invalidation_guard"))
-        let backends = backends(context)
+        let apps = apps()
+        let backends = backends(apps, context)
+        configuration.apps = Set(apps + backends.map(\.app)).sorted()
         checkTimeouts(lease: configuration.queue.lease)
         // A backend with a mistake is still one that a route may name.
         let names = root.section("backends")?.keys ?? []
         let mute = backends.filter { $0.backend.audience == BackendAudience() }.map(\.name)
-        configuration.routes = RouteReader(names: names, mute: Set(mute)).read(root.sections("routes"))
+        let appOf = Dictionary(backends.map { ($0.name, $0.app) }) { first, _ in first }
+        configuration.routes = RouteReader(names: names, apps: appOf, mute: Set(mute)).read(root.sections("routes"))
         configuration.tokenPriority = tokenPriority()
         let auth = root.section("auth")
-        configuration.apiKeys = auth.map(KeyReader(backends: names).read) ?? []
+        configuration.apiKeys = auth.map(KeyReader(backends: names, appOf: appOf, apps: configuration.apps).read) ?? []
         // Keys with a mistake are not missing: what is wrong with them is said.
         let hasKeys = !configuration.apiKeys.isEmpty || root.report.issues.contains { $0.path.hasPrefix("auth") }
         let server = section("server")
@@ -53,7 +56,23 @@ struct ConfigurationReader {
             ?? ConfigSection(ConfigNode(.null, origin: .builtIn), path: key, report: root.report, files: files)
     }
 
-    private func backends(_ context: (String) -> BackendContext) -> [BackendRegistry.ConfiguredBackend] {
+    /// The apps that the file names.
+    private func apps() -> [AppName] {
+        guard let section = root.section("apps") else { return [] }
+        for name in section.keys {
+            if !BackendRegistry.isName(name) {
+                section.reject(name, "is not a name", fix: "Use letters, digits, - and _, at most 64.")
+            }
+            section.section(name)?.finish()
+        }
+        section.finish()
+        return section.keys.map { AppName(rawValue: $0) }
+    }
+
+    private func backends(
+        _ apps: [AppName],
+        _ context: (String) -> BackendContext
+    ) -> [BackendRegistry.ConfiguredBackend] {
         let kinds = registry.factories.map(\.kind.rawValue).joined(separator: ", ")
         guard let section = root.section("backends") else {
             root.missing("backends", "a map of names, each with its kind (\(kinds)) and keys")
@@ -62,7 +81,7 @@ struct ConfigurationReader {
         if root.holdsMap("backends"), section.keys.isEmpty {
             root.reject("backends", "names no backend", fix: "Write at least one: NAME: { kind: … }, of \(kinds).")
         }
-        return registry.backends(in: section, context: context)
+        return registry.backends(in: section, apps: apps, context: context)
     }
 
     /// Refuses timeouts within which a lane would give up a backend that is still in time.

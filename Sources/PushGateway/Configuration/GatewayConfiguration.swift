@@ -17,6 +17,8 @@ public struct GatewayConfiguration: Sendable {
     public var queue = Queue()
     /// The section `invalidation_guard`.
     public var invalidationGuard = InvalidationGuard()
+    /// The section `apps` and the apps of the backends, by name.
+    public var apps: [AppName] = [.default]
     /// The section `routes`, in the order of the file.
     public var routes: [Route] = []
     /// `token_priority`: the order in which a device's tokens are preferred, where no route decides.
@@ -163,6 +165,8 @@ public struct GatewayConfiguration: Sendable {
     public struct Route: Sendable, Hashable {
         /// `name`, by which a request can ask for it.
         public var name: String?
+        /// The app of its backends, whose recipients it is for.
+        public var app: AppName
         /// `match.platform`: `ios` or `android`.
         public var platform: String?
         /// `match.service`: a token service.
@@ -175,12 +179,14 @@ public struct GatewayConfiguration: Sendable {
         /// Makes a route.
         public init(
             name: String? = nil,
+            app: AppName = .default,
             platform: String? = nil,
             service: TokenService? = nil,
             plan: DeliveryPlan,
             isFanOut: Bool = false
         ) {
             self.name = name
+            self.app = app
             self.platform = platform
             self.service = service
             self.plan = plan
@@ -198,7 +204,9 @@ public struct GatewayConfiguration: Sendable {
         public var hashes: [String]
         /// `scopes`.
         public var scopes: Set<Scope>
-        /// `backends`: the names of those that it may send through and work with; nil is all.
+        /// `app`: the app whose devices and users it is for; nil is all.
+        public var app: AppName?
+        /// `backends`: the names of those that it may send through and work with; nil is all, or all of ``app``.
         public var backends: Set<String>?
         /// `requests_per_second`: the most requests a second; nil is `limits.requests_per_second`, 0 no limit.
         public var requestsPerSecond: Int?
@@ -210,6 +218,7 @@ public struct GatewayConfiguration: Sendable {
             name: String,
             hashes: [String],
             scopes: Set<Scope>,
+            app: AppName? = nil,
             backends: Set<String>? = nil,
             requestsPerSecond: Int? = nil,
             notAfter: Date? = nil
@@ -218,6 +227,7 @@ public struct GatewayConfiguration: Sendable {
             self.name = name
             self.hashes = hashes
             self.scopes = scopes
+            self.app = app
             self.backends = backends
             self.notAfter = notAfter
         }

@@ -8,6 +8,10 @@ struct KeyReader {
 
     /// The names of the configured backends.
     let backends: [String]
+    /// The apps of those that can be used.
+    let appOf: [String: AppName]
+    /// The apps that a key may name.
+    let apps: [AppName]
 
     func read(_ auth: ConfigSection) -> [GatewayConfiguration.APIKey] {
         var keys: [GatewayConfiguration.APIKey] = []
@@ -19,7 +23,8 @@ struct KeyReader {
             }
             let hashes = hashes(section)
             let scopes = scopes(section)
-            let allowed = allowed(section)
+            let app = app(section)
+            let allowed = allowed(section, app)
             let rate = section.integer("requests_per_second", in: 0...1_000_000)
             let notAfter = notAfter(section)
             section.finish()
@@ -29,6 +34,7 @@ struct KeyReader {
                         name: name,
                         hashes: hashes,
                         scopes: scopes,
+                        app: app,
                         backends: allowed,
                         requestsPerSecond: rate,
                         notAfter: notAfter
@@ -89,7 +95,23 @@ struct KeyReader {
         )
     }
 
-    private func allowed(_ section: ConfigSection) -> Set<String>? {
+    private func app(_ section: ConfigSection) -> AppName? {
+        guard let word = section.string("app") else { return nil }
+        if !apps.contains(AppName(rawValue: word)) { section.rejectWord("app", word, apps.map(\.rawValue)) }
+        return AppName(rawValue: word)
+    }
+
+    /// The backends that a key is for: those it names, else those of its app; nil for all.
+    private func allowed(_ section: ConfigSection, _ app: AppName?) -> Set<String>? {
+        let ofApp = app.map { app in Set(backends.filter { appOf[$0] == app }) }
+        guard let named = named(section) else { return ofApp }
+        if let app, let other = named.first(where: { appOf[$0] != nil && appOf[$0] != app }) {
+            section.reject("backends", "\(other) is not of the app \"\(app)\"", fix: "Leave it out, or the key's app.")
+        }
+        return named
+    }
+
+    private func named(_ section: ConfigSection) -> Set<String>? {
         guard let words = section.strings("backends") else { return nil }
         if words.isEmpty {
             section.reject("backends", "is empty", fix: "Name backends, or leave the key out for all of them.")

@@ -7,38 +7,58 @@ struct RouteReader {
 
     /// The names of the backends in the file.
     let names: [String]
+    /// The apps of those that can be used.
+    let apps: [String: AppName]
     /// Those that can send to nobody.
     let mute: Set<String>
 
     func read(_ sections: [ConfigSection]) -> [GatewayConfiguration.Route] {
         var routes: [GatewayConfiguration.Route] = []
-        var taken: Set<String> = []
+        var taken: Set<[String]> = []
         for section in sections {
             let name = section.string("name")
-            if let name {
-                if !BackendRegistry.isName(name) {
-                    section.reject("name", "is not a name", fix: "Use letters, digits, - and _, at most 64.")
-                } else if !taken.insert(name).inserted {
-                    section.reject(
-                        "name",
-                        "another route has the name \"\(name)\"",
-                        fix: "Give each a name of its own."
-                    )
-                }
+            if let name, !BackendRegistry.isName(name) {
+                section.reject("name", "is not a name", fix: "Use letters, digits, - and _, at most 64.")
             }
-            let (platform, service) = match(section)
+            let (word, platform, service) = match(section)
             let use = use(section)
+            let app = app(of: use?.plan.backends ?? [], word, section)
+            if let name, !taken.insert([app.rawValue, name]).inserted {
+                section.reject(
+                    "name",
+                    "another route has the name \"\(name)\"",
+                    fix: "Give each route of an app a name of its own."
+                )
+            }
             section.finish()
             guard let (plan, isFanOut) = use else { continue }
             routes.append(
-                .init(name: name, platform: platform, service: service, plan: plan, isFanOut: isFanOut)
+                .init(name: name, app: app, platform: platform, service: service, plan: plan, isFanOut: isFanOut)
             )
         }
         return routes
     }
 
-    private func match(_ section: ConfigSection) -> (String?, TokenService?) {
-        guard let match = section.section("match") else { return (nil, nil) }
+    /// The app of a route's backends, which must be one, and that of its match.
+    private func app(of backends: [String], _ word: String?, _ section: ConfigSection) -> AppName {
+        let known = backends.filter { apps[$0] != nil }
+        guard let first = known.first, let app = apps[first] else { return .default }
+        if let other = known.first(where: { apps[$0] != app }) {
+            section.reject(
+                "use",
+                "names backends of two apps, \(first) and \(other)",
+                fix: "A recipient is of one app: write a route for each."
+            )
+        }
+        if let word, word != app.rawValue {
+            section.reject("match", "asks for the app \"\(word)\", but \(first) is of the app \"\(app)\"")
+        }
+        return app
+    }
+
+    private func match(_ section: ConfigSection) -> (app: String?, platform: String?, service: TokenService?) {
+        guard let match = section.section("match") else { return (nil, nil, nil) }
+        let app = match.string("app")
         var platform = match.string("platform")
         let platforms = Set(TokenService.known.map(\.platform)).sorted()
         if let word = platform, !platforms.contains(word) {
@@ -58,7 +78,7 @@ struct RouteReader {
             )
         }
         match.finish()
-        return (platform, service)
+        return (app, platform, service)
     }
 
     private func use(_ section: ConfigSection) -> (plan: DeliveryPlan, isFanOut: Bool)? {

@@ -36,6 +36,8 @@ struct DeviceChange: Sendable {
 
     /// The id, where the body has one.
     var id: String?
+    /// The app, where the body names one.
+    var app: String?
     var user = Member<String>.untouched
     var platform = Member<String>.untouched
     var tokens = Member<[(service: TokenService, token: Member<Token>)]>.untouched
@@ -50,15 +52,16 @@ struct DeviceChange: Sendable {
     var createdAt: Date?
 
     /// The device that this makes out of nothing.
-    func device(_ id: String, at now: Date) -> Device {
-        var device = Device(id: id, createdAt: createdAt ?? now, updatedAt: now)
+    func device(_ id: String, of app: AppName, at now: Date) -> Device {
+        var device = Device(id: app.key(id), createdAt: createdAt ?? now, updatedAt: now)
         apply(to: &device, at: now)
         return device
     }
 
     /// Changes a device: what the request leaves out stays, `null` removes (RFC 7396).
     func apply(to device: inout Device, at now: Date) {
-        device.user = user.applied(to: device.user)
+        if case .set(let name) = user { device.user = device.app.key(name) }
+        if case .removed = user { device.user = nil }
         device.platform = platform.applied(to: device.platform)
         device.tags = tags.applied(to: device.tags) ?? []
         device.locale = locale.applied(to: device.locale)

@@ -11,10 +11,11 @@ struct DeviceChangeReader {
     private static let maximumTokenBytes = 4096
 
     private enum Field: Int, RequestField {
-        case id, user, platform, tokens, tags, locale, appVersion, timeZone, lastSeen, createdAt, updatedAt, attributes
+        case id, app, user, platform, tokens, tags, locale, appVersion, timeZone, lastSeen, createdAt, updatedAt
+        case attributes
         static let names = [
-            "id", "user", "platform", "tokens", "tags", "locale", "app_version", "time_zone", "last_seen", "created_at",
-            "updated_at", "attributes",
+            "id", "app", "user", "platform", "tokens", "tags", "locale", "app_version", "time_zone", "last_seen",
+            "created_at", "updated_at", "attributes",
         ]
     }
 
@@ -48,6 +49,7 @@ struct DeviceChangeReader {
             let pointer = "#/\(Field.names[field.rawValue])"
             switch field {
             case .id: change.id = try id(&scanner, &issues)
+            case .app: change.app = try scanner.word(&issues, pointer, limit: 64)
             case .user: change.user = try name(&scanner, &issues, pointer)
             case .appVersion: change.appVersion = try name(&scanner, &issues, pointer)
             case .platform:

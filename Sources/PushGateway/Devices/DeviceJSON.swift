@@ -7,8 +7,10 @@ extension Device {
     /// in the place of a token that the caller may not see.
     func write(to writer: inout JSONWriter, for caller: Caller) {
         writer.name("id")
-        writer.string(id)
-        writer.member("user", user)
+        writer.string(name)
+        writer.name("app")
+        writer.string(app.rawValue)
+        writer.member("user", userName)
         writer.member("platform", platform)
         writer.name("tokens")
         writer.beginObject()

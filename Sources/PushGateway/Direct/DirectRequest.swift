@@ -30,10 +30,11 @@ public struct DirectRequest: Sendable {
         } catch {
             throw Refused(issues: [PushWarning(pointer: "#", code: "not_json", detail: error.description)])
         }
+        draft.settleApp(snapshot, .everybody, &issues)
         if draft.notification.sendAt != nil {
             issues.add("#/options/send_at", "needs_gateway", "Only a gateway can send later; give its address.")
         }
-        let assignment = PlanAssignment(draft, snapshot.routing, &issues)
+        let assignment = PlanAssignment(draft, snapshot.routing(of: draft.appName), &issues)
         var warnings: [PushWarning] = []
         if draft.isContentSound, let form = draft.recipients.first?.form {
             warnings =
@@ -51,9 +52,10 @@ public struct DirectRequest: Sendable {
             )
         }
         notification = draft.notification
+        let app = draft.appName
         recipients = (assignment.recipients ?? draft.recipients).enumerated().map { place, recipient in
             let plan = assignment.planOf.isEmpty ? 0 : Int(assignment.planOf[place])
-            return (recipient, assignment.plans[plan])
+            return (app.named(recipient), assignment.plans[plan])
         }
         self.warnings = warnings
     }

@@ -17,9 +17,13 @@ extension Lane {
     private func send(_ claims: [ClaimedDelivery]) async {
         guard !claims.isEmpty else { return }
         guard let addresses = await addresses(of: claims) else { return }
-        let batch = LaneBatch(claims, addresses: addresses, decode: around.decode, instance: around.instance) {
-            self.settle($0)
-        }
+        let batch = LaneBatch(
+            claims,
+            addresses: addresses,
+            app: settings.app,
+            decode: around.decode,
+            instance: around.instance
+        ) { self.settle($0) }
         let due = batch.select(at: around.clock.reading) {
             self.recover($0, $1, at: $2)
         } hold: {
@@ -228,7 +232,7 @@ extension Lane {
         _ batch: LaneBatch
     ) -> ReceiptAddress? {
         guard acceptance.isVerdictPending, let platformID = acceptance.platformID else { return nil }
-        let token = batch.token(of: claim)?.value ?? claim.recipient.receiptUser
+        let token = batch.token(of: claim)?.value ?? settings.app.named(claim.recipient).receiptUser
         return ReceiptAddress(backend: name, platformID: platformID, token: token)
     }
 
@@ -309,6 +313,7 @@ extension Lane {
         else { return nil }
         return TokenRefusal(
             token,
+            of: settings.app,
             asOf: invalidation.asOf,
             at: now.wall,
             backend: name,

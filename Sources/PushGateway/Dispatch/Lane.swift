@@ -43,10 +43,12 @@ final class Lane: Sendable {
     let backend: any PushBackend
     /// What a lane goes by, from the configuration.
     struct Settings: Sendable {
+        /// The app of the backend.
+        var app = AppName.default
         var queue = GatewayConfiguration.Queue()
         /// The order in which a device's tokens are preferred.
         var tokenPriority = TokenService.priority
-        /// Whom each configured backend addresses, by its name.
+        /// Whom each configured backend of the app addresses, by its name.
         var audiences: [String: BackendAudience] = [:]
         /// The shortest time that any plan bears trouble of this backend before it goes on to the next; nil when none does.
         var patience: Duration?

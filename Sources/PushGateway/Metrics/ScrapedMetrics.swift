@@ -111,15 +111,20 @@ struct ScrapedMetrics {
     private func writeBackends(to text: inout PrometheusText) {
         guard !backends.isEmpty else { return }
         let health = backends.map { ($0.name, $0.backend.kind.rawValue, $0.backend.health) }
+        let apps = backends.map(\.app)
         text.family("chapar_backend_up", .gauge, "1 in order, 0.5 degraded, 0 down, as the backend itself sees it.")
-        for (name, kind, health) in health {
+        for ((name, kind, health), app) in zip(health, apps) {
             let value =
                 switch health.status {
                 case .ok: 1.0
                 case .degraded: 0.5
                 case .down: 0.0
                 }
-            text.sample("chapar_backend_up", PrometheusText.labels([("backend", name), ("kind", kind)]), value)
+            text.sample(
+                "chapar_backend_up",
+                PrometheusText.labels([("backend", name), ("kind", kind), ("app", app.rawValue)]),
+                value
+            )
         }
         text.family("chapar_backend_connections", .gauge, "Connections that take messages.")
         for (name, _, health) in health {

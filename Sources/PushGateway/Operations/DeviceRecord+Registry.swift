@@ -6,7 +6,7 @@ extension DeviceRecord {
     ///
     /// - Parameters:
     ///   - device: The device.
-    ///   - user: Whose credentials it goes out with: the user that it belonged to when the operation was asked for.
+    ///   - user: Whose credentials it goes out with: the key of the user that it belonged to when the operation was asked for.
     ///   - priority: The order in which tokens are preferred.
     init(_ device: Device, user: String?, priority: [TokenService]) {
         let live = device.tokens.filter(\.isAlive).map(\.token)
@@ -15,8 +15,8 @@ extension DeviceRecord {
         if let version = device.appVersion { attributes["app_version"] = .string(version) }
         if let zone = device.timeZone { attributes["time_zone"] = .string(zone) }
         self.init(
-            id: device.id,
-            user: user,
+            id: device.name,
+            user: user.map(device.app.name),
             tokens: preferred + live.filter { !priority.contains($0.service) },
             language: device.locale,
             tags: device.tags,

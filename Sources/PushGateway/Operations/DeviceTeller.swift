@@ -8,6 +8,7 @@ internal import PushCore
 struct DeviceTeller: Sendable {
     private struct Listener: Sendable {
         let backend: String
+        let app: AppName
         let registrar: (any DeviceRegistrar)?
         let tags: (any TagEditor)?
     }
@@ -20,23 +21,28 @@ struct DeviceTeller: Sendable {
         listeners = backends.compactMap { configured in
             let backend = configured.backend
             guard configured.registersDevices, backend.devices != nil || backend.tags != nil else { return nil }
-            return Listener(backend: configured.name, registrar: backend.devices, tags: backend.tags)
+            return Listener(
+                backend: configured.name,
+                app: configured.app,
+                registrar: backend.devices,
+                tags: backend.tags
+            )
         }
     }
 
     /// Whether a platform wants to know of changes.
     var isNeeded: Bool { !listeners.isEmpty }
 
-    /// Whether a backend hears of devices.
-    func tells(_ backend: String) -> Bool { listeners.contains { $0.backend == backend } }
+    /// The app of whose devices a backend hears; nil when it hears of none.
+    func app(of backend: String) -> AppName? { listeners.first { $0.backend == backend }?.app }
 
     /// What platforms are to be told of a change; asks plugins, which may take long.
     func operations(for change: OutboxChange) -> [DeviceOperation] {
         switch change.content {
         case .device(let old, let new):
-            listeners.flatMap { operations($0, old, new, at: change.at) }
+            listeners.filter { $0.app == (new ?? old)?.app }.flatMap { operations($0, old, new, at: change.at) }
         case .introduction(let device, let backend):
-            listeners.filter { $0.backend == backend }.flatMap { operations($0, nil, device, at: change.at) }
+            listeners.filter { $0.backend == backend && $0.app == device.app }.flatMap { operations($0, nil, device, at: change.at) }
         case .operation(let operation): [operation]
         }
     }
@@ -52,12 +58,13 @@ struct DeviceTeller: Sendable {
         let wasThere = before.map { listener.registrar?.accepts($0) ?? true } ?? false
         let isThere = after.map { listener.registrar?.accepts($0) ?? true } ?? false
         var operations: [DeviceOperation] = []
-        func add(_ kind: DeviceOperation.Kind, _ record: DeviceRecord, _ body: JSONObject = JSONObject()) {
+        func add(_ kind: DeviceOperation.Kind, _ device: Device?, _ body: JSONObject = JSONObject()) {
+            guard let device else { return }
             operations.append(
                 DeviceOperation(
                     backend: listener.backend,
-                    device: record.id,
-                    user: record.user,
+                    device: device.id,
+                    user: device.user,
                     kind: kind,
                     body: body,
                     at: now
@@ -67,14 +74,14 @@ struct DeviceTeller: Sendable {
         if let after, isThere {
             if let registrar = listener.registrar {
                 let isNews = !wasThere || before?.withoutTags != after.withoutTags
-                if isNews || Self.isRegisteredAgain(old, new) && registrar.awaits(after) { add(.register, after) }
+                if isNews || Self.isRegisteredAgain(old, new) && registrar.awaits(after) { add(.register, new) }
             }
             let changes = Self.changes(from: wasThere ? before?.tags ?? [] : [], to: after.tags)
             if let editor = listener.tags, !changes.isEmpty, editor.issues(in: changes, of: after).isEmpty {
-                add(.tags, after, ["tags": .object(changes)])
+                add(.tags, new, ["tags": .object(changes)])
             }
         } else if let before, wasThere, listener.registrar != nil {
-            add(.remove, before, before.stored)
+            add(.remove, old, before.stored)
         }
         return operations
     }

@@ -64,7 +64,7 @@ actor Introductions {
             await save()
             logger.notice("every device is introduced to a backend", metadata: ["backend": "\(backend)"])
         }
-        guard teller.tells(backend) else { return }
+        guard let app = teller.app(of: backend) else { return }
         while !Task.isCancelled, let own = progress?[backend], own.stamp == stamp, !own.isDone {
             do throws(StoreError) {
                 guard try await store.operationDepths()[backend]?.waiting ?? 0 < Self.fullBackend,
@@ -73,7 +73,7 @@ actor Introductions {
                     try? await time.sleep(for: Self.rest)
                     continue
                 }
-                let page = try await store.list(DeviceQuery(), after: own.after, limit: Self.page)
+                let page = try await store.list(DeviceQuery(app: app), after: own.after, limit: Self.page)
                 _ = try await store.introduce(page.devices.map(\.id), to: backend, at: time.now)
                 guard progress?[backend]?.stamp == stamp else { return }
                 progress?[backend]?.after = page.next

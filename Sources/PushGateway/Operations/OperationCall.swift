@@ -44,7 +44,12 @@ struct OperationCall: Sendable {
             guard registrar.accepts(record) else { return .moot("not_accepted") }
             return .done(["platform_id": .string(try await registrar.register(record))])
         case .remove:
-            let record = DeviceRecord(id: operation.device, user: operation.user, stored: operation.body)
+            let app = AppName(ofDevice: operation.device)
+            let record = DeviceRecord(
+                id: app.name(operation.device),
+                user: operation.user.map(app.name),
+                stored: operation.body
+            )
             try await ability(backend.devices, "devices").remove(record)
             return .done(JSONObject())
         case .subscription:
@@ -62,8 +67,10 @@ struct OperationCall: Sendable {
             return .done(try await editor.edit(tags, of: record(device, operation), as: attempt))
         case .event:
             let reporter = try ability(backend.events, "events")
+            let app = AppName(ofDevice: operation.device)
             let record =
-                device.map { self.record($0, operation) } ?? DeviceRecord(id: operation.device, user: operation.user)
+                device.map { self.record($0, operation) }
+                ?? DeviceRecord(id: app.name(operation.device), user: operation.user.map(app.name))
             let event = operation.body["event"]?.stringValue.flatMap { PushEvent(rawValue: $0) } ?? .delivered
             let message = operation.body["message"]?.stringValue ?? ""
             return .done(try await reporter.report(event, platformID: message, device: record, as: attempt))

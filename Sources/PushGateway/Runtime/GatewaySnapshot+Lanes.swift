@@ -3,10 +3,12 @@ internal import PushCore
 extension GatewaySnapshot {
     /// What the lane of a backend goes by.
     func laneSettings(of name: String) -> Lane.Settings {
-        Lane.Settings(
+        let app = backends.first { $0.name == name }?.app ?? .default
+        return Lane.Settings(
+            app: app,
             queue: configuration.queue,
             tokenPriority: configuration.tokenPriority,
-            audiences: Dictionary(backends.map { ($0.name, $0.backend.audience) }) { first, _ in first },
+            audiences: Dictionary(backends(of: app).map { ($0.name, $0.backend.audience) }) { first, _ in first },
             patience: patience(of: name)
         )
     }

@@ -8,8 +8,11 @@ public final class GatewaySnapshot: Sendable {
     public let configuration: GatewayConfiguration
     /// The backends, in the order of the file.
     public let backends: [BackendRegistry.ConfiguredBackend]
-    /// Which backends a recipient goes through.
+    /// Which backends a recipient goes through, whatever app they are of.
     public let routing: RoutingTable
+    /// The apps with backends, by name.
+    let apps: [AppName]
+    private let routings: [AppName: RoutingTable]
     /// What plugins bring to the API beside platforms.
     public let modules: [any GatewayModule]
     /// Which platforms are told what about devices.
@@ -29,6 +32,27 @@ public final class GatewaySnapshot: Sendable {
             backends: backends,
             priority: configuration.tokenPriority
         )
+        apps = Set(backends.map(\.app)).sorted()
+        if apps.count == 1, let app = apps.first {
+            routings = [app: routing]
+        } else {
+            routings = Dictionary(grouping: backends, by: \.app)
+                .reduce(into: [:]) { routings, group in
+                    routings[group.key] = RoutingTable(
+                        routes: configuration.routes.filter { $0.app == group.key },
+                        backends: group.value,
+                        priority: configuration.tokenPriority
+                    )
+                }
+        }
         teller = DeviceTeller(backends, priority: configuration.tokenPriority)
     }
+
+    /// Which backends a recipient of an app goes through.
+    func routing(of app: AppName) -> RoutingTable {
+        routings[app] ?? RoutingTable(routes: [], backends: [], priority: configuration.tokenPriority)
+    }
+
+    /// The backends of an app, in the order of the file.
+    func backends(of app: AppName) -> [BackendRegistry.ConfiguredBackend] { backends.filter { $0.app == app } }
 }

@@ -6,11 +6,17 @@ import Synchronization
 ///
 /// The conformance suite runs over it too, and real stores are compared with it.
 public final class MemoryDeviceStore: DeviceStore {
+    /// A token of an app.
+    struct Ownership: Hashable {
+        var app: AppName
+        var token: DeviceToken
+    }
+
     struct Contents {
         /// The devices by their place in the order of registration.
         var devices: [Int: Device] = [:]
         var places: [String: Int] = [:]
-        var owners: [DeviceToken: Int] = [:]
+        var owners: [Ownership: Int] = [:]
         var last = 0
         var failure: StoreError?
         /// What platforms are to be told.
@@ -61,7 +67,7 @@ public final class MemoryDeviceStore: DeviceStore {
         try use(outbox) { contents in
             guard let place = contents.places.removeValue(forKey: id) else { return false }
             for token in contents.devices.removeValue(forKey: place)?.tokens ?? [] {
-                contents.owners[token.token] = nil
+                contents.owners[Ownership(app: AppName(ofDevice: id), token: token.token)] = nil
             }
             return true
         }
@@ -112,16 +118,18 @@ public final class MemoryDeviceStore: DeviceStore {
         }
     }
 
-    /// Who has a token.
-    public func device(having token: DeviceToken) async throws(StoreError) -> Device? {
-        try use { contents in contents.owners[token].flatMap { contents.devices[$0] } }
+    /// Who of an app has a token.
+    public func device(having token: DeviceToken, in app: AppName) async throws(StoreError) -> Device? {
+        try use { contents in
+            contents.owners[Ownership(app: app, token: token)].flatMap { contents.devices[$0] }
+        }
     }
 
     /// Notes refusals of single backends.
     public func refuse(_ refusals: [TokenRefusal]) async throws(StoreError) -> [TokenRefusal] {
         try use { contents in
             refusals.filter { refusal in
-                guard let owner = contents.owners[refusal.token],
+                guard let owner = contents.owners[Ownership(app: refusal.app, token: refusal.token)],
                     let token = contents.devices[owner]?.tokens.first(where: { $0.token == refusal.token })
                 else { return false }
                 switch token.effect(of: refusal) {
@@ -270,10 +278,10 @@ public final class MemoryDeviceStore: DeviceStore {
             new.tokens = new.tokens.map { token in
                 token.registered(over: old.tokens.first { $0.token == token.token })
             }
-            for token in old.tokens { contents.owners[token.token] = nil }
+            for token in old.tokens { contents.owners[Ownership(app: new.app, token: token.token)] = nil }
         }
         for token in new.tokens {
-            guard let owner = contents.owners[token.token], let other = contents.devices[owner],
+            guard let owner = contents.owners[Ownership(app: new.app, token: token.token)], let other = contents.devices[owner],
                 let taken = other.tokens.first(where: { $0.token == token.token })
             else {
                 new.setToken(token.registered(over: token))
@@ -290,7 +298,7 @@ public final class MemoryDeviceStore: DeviceStore {
         contents.last = max(contents.last, own)
         contents.places[new.id] = own
         contents.devices[own] = new
-        for token in new.tokens { contents.owners[token.token] = own }
+        for token in new.tokens { contents.owners[Ownership(app: new.app, token: token.token)] = own }
         return DevicePut(new, isNew: place == nil)
     }
 
@@ -300,7 +308,7 @@ public final class MemoryDeviceStore: DeviceStore {
         _ contents: inout Contents
     ) -> [BuriedToken] {
         refusals.compactMap { refusal in
-            guard let owner = contents.owners[refusal.token], let device = contents.devices[owner],
+            guard let owner = contents.owners[Ownership(app: refusal.app, token: refusal.token)], let device = contents.devices[owner],
                 let token = device.tokens.first(where: { $0.token == refusal.token }),
                 let dead = token.refused(refusal, isHeld: isHeld), let tombstone = dead.tombstone
             else { return nil }
@@ -340,7 +348,7 @@ extension BuriedToken {
 
 extension DeviceQuery {
     fileprivate func fits(_ device: Device) -> Bool {
-        (user == nil || device.user == user) && (tag.map(device.tags.contains) ?? true)
+        (app == nil || device.app == app) && (user == nil || device.user == user) && (tag.map(device.tags.contains) ?? true)
             && (platform == nil || device.effectivePlatform == platform)
             && (service.map { device.token(of: $0) != nil } ?? true)
     }

@@ -27,16 +27,18 @@ struct APIHarness {
 
     init(
         backends: [StubBackend] = [.ios, .android],
+        apps: [String: AppName] = [:],
         keys: [GatewayConfiguration.APIKey] = [],
         logger: Logger = quiet,
         _ change: (inout GatewayConfiguration) -> Void = { _ in }
     ) {
-        self.init(platforms: backends.map { ($0.name, $0) }, keys: keys, logger: logger, change)
+        self.init(platforms: backends.map { ($0.name, $0) }, apps: apps, keys: keys, logger: logger, change)
     }
 
     /// An API over backends of any kind.
     init(
         platforms: [(name: String, backend: any PushBackend)],
+        apps: [String: AppName] = [:],
         modules: [any GatewayModule] = [],
         keys: [GatewayConfiguration.APIKey] = [],
         logger: Logger = quiet,
@@ -49,7 +51,9 @@ struct APIHarness {
         change(&configuration)
         let snapshot = GatewaySnapshot(
             configuration: configuration,
-            backends: platforms.map { BackendRegistry.ConfiguredBackend(name: $0.name, backend: $0.backend) },
+            backends: platforms.map {
+                BackendRegistry.ConfiguredBackend(name: $0.name, backend: $0.backend, app: apps[$0.name] ?? .default)
+            },
             modules: modules
         )
         state = GatewayState(snapshot: snapshot, store: store, devices: devices, time: time)

@@ -31,7 +31,7 @@ struct APIModulesTests {
                 do throws(PushError) {
                     let id = try await gate.accept(wish, idempotencyKey: "key")
                     let states = try await gate.states(of: id)
-                    let page = try await gate.devices(after: nil, limit: 10)
+                    let page = try await gate.devices(of: "shop", after: nil, limit: 10)
                     let backend = page.devices.first.flatMap { gate.backend(for: $0, among: nil) }
                     let other = page.devices.first.flatMap { gate.backend(for: $0, among: ["android"]) }
                     text =

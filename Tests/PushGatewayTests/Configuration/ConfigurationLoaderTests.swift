@@ -9,7 +9,7 @@ struct ConfigurationLoaderTests {
 
     private static let broken = [
         "many-mistakes", "duplicate-key", "not-yaml", "interpolation", "keys", "wrong-shapes", "empty", "routes",
-        "token-priority",
+        "token-priority", "apps",
     ]
 
     @Test("Every mistake of a broken file is named, with its place and the nearest name", arguments: broken)

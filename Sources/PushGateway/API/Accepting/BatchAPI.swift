@@ -106,7 +106,9 @@ struct BatchAPI: AcceptingAPI {
                         count = index + 1
                         guard index < Self.maximumNotifications else { return try scanner.skip() }
                         var own = RequestIssues(in: "notifications", at: index, after: listed)
-                        items.append(Item(draft: try reader.read(&scanner, &own), issues: own))
+                        var draft = try reader.read(&scanner, &own)
+                        draft.settleApp(scope.snapshot.gateway, scope.caller, &own)
+                        items.append(Item(draft: draft, issues: own))
                         listed += own.list.count
                     }
                 }

@@ -16,7 +16,8 @@ struct NotificationsAPI: AcceptingAPI {
 
     func read(_ body: [UInt8], _ scope: RequestScope) throws(Problem) -> Draft {
         do throws(JSONSyntaxError) {
-            let (notification, issues) = try NotificationReader(scope.snapshot).read(body)
+            var (notification, issues) = try NotificationReader(scope.snapshot).read(body)
+            notification.settleApp(scope.snapshot.gateway, scope.caller, &issues)
             return Draft(notification: notification, issues: issues)
         } catch {
             throw .notJSON(error)

@@ -12,7 +12,8 @@ struct UserErasureAPI: Sendable {
     /// Erases the user; the answer says what was removed and what stays.
     func erase(_ step: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         guard !state.isDraining else { throw .draining }
-        try scope.allowParameters([])
+        try scope.allowParameters(["app"])
+        let app = try scope.app()
         let user = try UserSwitchAPI.user(TellingDoor.decoded(step))
         guard let user, let traces = state.traces else {
             throw .notFound("Nobody can be erased under this name, or the store keeps no such thing.")
@@ -20,7 +21,7 @@ struct UserErasureAPI: Sendable {
         let report: UserErasure.Report
         let hash: String
         do throws(StoreError) {
-            (hash, report) = try await state.erasures.erase(user, state, traces)
+            (hash, report) = try await state.erasures.erase(app.key(user), state, traces)
             logger.notice(
                 "a user was erased",
                 metadata: [

@@ -1,4 +1,5 @@
 internal import HTTPTypes
+internal import PushCore
 
 /// Who makes a request: the holder of an API key, or everybody on this machine while there are no keys.
 ///
@@ -8,6 +9,8 @@ final class Caller: Sendable {
     let name: String
     /// What it uses of the gateway; nil for whoever needs no key.
     let use: KeyUses.Use?
+    /// The app whose devices and users it is for; nil is all.
+    let app: AppName?
     /// The backends it may send through and work with; nil is all.
     let backends: Set<String>?
     private let scopes: Set<GatewayConfiguration.APIKey.Scope>
@@ -20,12 +23,14 @@ final class Caller: Sendable {
     init(
         name: String,
         scopes: Set<GatewayConfiguration.APIKey.Scope>,
+        app: AppName? = nil,
         backends: Set<String>? = nil,
         use: KeyUses.Use? = nil
     ) {
         self.name = name
         self.use = use
         self.scopes = scopes
+        self.app = app
         self.backends = backends
     }
 

@@ -22,7 +22,7 @@ struct Keyring: Sendable {
             let use = uses.use(of: key.name)
             use.limit(perSecond: key.requestsPerSecond ?? configuration.limits.requestsPerSecond, at: steady)
             return Key(
-                caller: Caller(name: key.name, scopes: key.scopes, backends: key.backends, use: use),
+                caller: Caller(name: key.name, scopes: key.scopes, app: key.app, backends: key.backends, use: use),
                 hashes: key.hashes.map { Self.bytes(hexadecimal: $0) },
                 notAfter: key.notAfter
             )

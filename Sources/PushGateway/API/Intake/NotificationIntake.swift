@@ -53,7 +53,7 @@ struct NotificationIntake {
         into accepted: inout [NewNotification]
     ) -> Accepted? {
         let times = times(of: draft.notification, &issues)
-        let assignment = PlanAssignment(draft, snapshot.gateway.routing, &issues)
+        let assignment = PlanAssignment(draft, snapshot.gateway.routing(of: draft.appName), &issues)
         var warnings: [PushWarning] = []
         if draft.isContentSound, let form = draft.payloadForm {
             warnings =

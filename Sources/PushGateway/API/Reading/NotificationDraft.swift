@@ -14,6 +14,12 @@ struct NotificationDraft: Sendable {
     var warnings: [PushWarning] = []
     /// The member of `to` that names the recipients, such as `tokens`.
     var audienceField = ""
+    /// The app that it names.
+    var app: AppName?
+    /// The app that it is of, once that is settled.
+    var appName = AppName.default
+    /// Whether ``appName`` was looked for.
+    var isAppSettled = false
     /// The route it asks for.
     var route: String?
     /// The backend it asks for.

@@ -16,8 +16,8 @@ struct NotificationReader {
     }
 
     private enum Field: Int, RequestField {
-        case to, content, options, overrides, route, backend
-        static let names = ["to", "content", "options", "overrides", "route", "backend"]
+        case to, content, options, overrides, route, backend, app
+        static let names = ["to", "content", "options", "overrides", "route", "backend", "app"]
     }
 
     /// Reads a body that is one notification.
@@ -65,6 +65,10 @@ struct NotificationReader {
             case .backend:
                 draft.backend = try scanner.word(&issues, "#/backend", limit: 64)
                 draft.isChoiceFaulty = draft.isChoiceFaulty || draft.backend == nil
+            case .app:
+                draft.app = try scanner.word(&issues, "#/app", limit: 64).map { AppName(rawValue: $0) }
+                draft.isAppSettled = draft.app == nil
+                draft.isChoiceFaulty = draft.isChoiceFaulty || draft.app == nil
             }
         }
         guard isObject else { return draft }

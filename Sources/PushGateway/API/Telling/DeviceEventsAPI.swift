@@ -35,10 +35,10 @@ final class DeviceEventsAPI: Sendable {
 
     /// Takes a report.
     func take(_ request: Request, _ id: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
-        try scope.allowParameters(["wait"])
+        try scope.allowParameters(["app", "wait"])
         let now = door.state.time.now
         let report = try await read(request, scope, at: now)
-        let device = try await door.device(TellingDoor.decoded(id))
+        let device = try await door.device(scope.device(id))
         var operations: [DeviceOperation] = []
         var addresses: [ReceiptAddress] = []
         var repeated = 0
@@ -127,7 +127,7 @@ final class DeviceEventsAPI: Sendable {
     /// The platforms whose message a payload is, with their ids of it.
     private func messages(in payload: JSONObject, _ scope: RequestScope) throws(Problem) -> [(String, String)] {
         var found: [(String, String)] = []
-        for one in scope.snapshot.gateway.backends {
+        for one in scope.snapshot.gateway.backends(of: try scope.app()) {
             guard let reporter = one.backend.events else { continue }
             do throws(PushError) {
                 if let id = try reporter.platformID(in: payload) { found.append((one.name, id)) }

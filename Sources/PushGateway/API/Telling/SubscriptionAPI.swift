@@ -29,12 +29,12 @@ struct SubscriptionAPI: Sendable {
         _ id: Substring,
         _ scope: RequestScope
     ) async throws(Problem) -> Response {
-        if method == .put { return try await set(TellingDoor.decoded(id), request, scope) }
-        return try await show(TellingDoor.decoded(id), scope)
+        if method == .put { return try await set(scope.device(id), request, scope) }
+        return try await show(scope.device(id), scope)
     }
 
     private func set(_ id: String, _ request: Request, _ scope: RequestScope) async throws(Problem) -> Response {
-        try scope.allowParameters(["wait"])
+        try scope.allowParameters(["app", "wait"])
         var status: SubscriptionStatus?
         var hasStatus = false
         var backend: String?
@@ -68,11 +68,11 @@ struct SubscriptionAPI: Sendable {
     private static let words = "Write subscribed, suspended or unsubscribed."
 
     private func show(_ id: String, _ scope: RequestScope) async throws(Problem) -> Response {
-        try scope.allowParameters(["backend", "query", "service"])
+        try scope.allowParameters(["app", "backend", "query", "service"])
         let query = try query(scope)
         let device = try await door.device(id)
         let record = door.record(device, scope)
-        let able = scope.snapshot.gateway.backends.filter { $0.backend.subscriptions != nil }
+        let able = scope.snapshot.gateway.backends(of: device.app).filter { $0.backend.subscriptions != nil }
         guard let name = scope.parameter("backend") ?? (able.count == 1 ? able.first?.name : nil) else {
             throw .badParameter("backend", "say which: \(able.map(\.name).joined(separator: ", ")).")
         }
@@ -82,7 +82,7 @@ struct SubscriptionAPI: Sendable {
         let report = try await door.ask { () throws(PushError) in try await manager.report(query, of: record) }
         return Response.json { writer in
             writer.name("device")
-            writer.string(device.id)
+            writer.string(device.name)
             writer.name("backend")
             writer.string(name)
             writer.write(report)
@@ -110,7 +110,7 @@ struct SubscriptionAPI: Sendable {
 
     /// Tells platforms about tags and profile fields; the registry's own tags stay as they are.
     func edit(_ request: Request, _ id: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
-        try scope.allowParameters(["wait"])
+        try scope.allowParameters(["app", "wait"])
         var backend: String?
         var tags: JSONObject?
         var hasTags = false
@@ -129,7 +129,7 @@ struct SubscriptionAPI: Sendable {
             }
         }
         let changes = tags ?? JSONObject()
-        let device = try await door.device(TellingDoor.decoded(id))
+        let device = try await door.device(scope.device(id))
         let record = door.record(device, scope)
         let backends = try door.backends(backend, for: record, scope, "tags") { $0.tags }
         var issues = RequestIssues()
@@ -161,11 +161,12 @@ struct SubscriptionAPI: Sendable {
 
     /// What platforms are still to be told about a device, the oldest first.
     func list(_ id: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
-        try scope.allowParameters(["limit"])
+        try scope.allowParameters(["app", "limit"])
         let limit = try scope.number("limit", in: 1...Self.largestPage, default: 100)
         // A device that was deleted may still have something waiting; a text that is no id never has.
-        let device = TellingDoor.decoded(id)
-        guard Device.isID(device) else { throw .badDeviceID }
+        let name = TellingDoor.decoded(id)
+        guard Device.isID(name) else { throw .badDeviceID }
+        let device = try scope.app().key(name)
         let waiting: [WaitingOperation]
         let unplanned: Int
         do throws(StoreError) {

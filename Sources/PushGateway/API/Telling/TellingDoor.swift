@@ -80,7 +80,7 @@ struct TellingDoor: Sendable {
         _ word: String,
         _ ability: (any PushBackend) -> Ability?
     ) throws(Problem) -> [(name: String, ability: Ability)] {
-        let configured = scope.snapshot.gateway.backends
+        let configured = scope.snapshot.gateway.backends(of: try scope.app())
         var issues = RequestIssues()
         if let name {
             guard let backend = configured.first(where: { $0.name == name })?.backend else {

@@ -33,7 +33,8 @@ struct UserSwitchAPI: Sendable {
 
     /// Gives a device to a user, and lets the platforms suspend and resume what they have.
     func change(_ request: Request, _ id: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
-        try scope.allowParameters([])
+        try scope.allowParameters(["app"])
+        let app = try scope.app()
         let user = try Self.user(TellingDoor.decoded(id))
         var name: String?
         var hasDevice = false
@@ -51,8 +52,8 @@ struct UserSwitchAPI: Sendable {
         let (state, now, chosen) = (door.state, door.state.time.now, options)
         var changed: Device?
         do throws(StoreError) {
-            changed = try await state.devices.patch(name ?? "", outbox: state.outbox) { device in
-                device.user = user
+            changed = try await state.devices.patch(app.key(name ?? ""), outbox: state.outbox) { device in
+                device.user = user.map(app.key)
                 device.updatedAt = now
             }
         } catch {
@@ -64,9 +65,10 @@ struct UserSwitchAPI: Sendable {
             throw Problem(issues)
         }
         let record = door.record(device, scope)
-        let resumptions = await resume(record, scope)
+        let resumptions = await resume(record, scope.snapshot.gateway.backends(of: app))
         let managers = Dictionary(
-            scope.snapshot.gateway.backends.compactMap { one in one.backend.subscriptions.map { (one.name, $0) } }
+            scope.snapshot.gateway.backends(of: app)
+                .compactMap { one in one.backend.subscriptions.map { (one.name, $0) } }
         ) { first, _ in first }
         let operations = resumptions.filter(\.isSubscribing).map { resumption in
             var change = SubscriptionChange(.subscribed, options: chosen)
@@ -77,7 +79,7 @@ struct UserSwitchAPI: Sendable {
             return DeviceOperation(
                 backend: resumption.backend,
                 device: device.id,
-                user: user,
+                user: device.user,
                 kind: .subscription,
                 body: change.stored,
                 at: now
@@ -92,7 +94,7 @@ struct UserSwitchAPI: Sendable {
             writer.name("user")
             if let user { writer.string(user) } else { writer.null() }
             writer.name("device")
-            writer.string(device.id)
+            writer.string(device.name)
             writer.name("backends")
             writer.beginArray()
             for resumption in resumptions { Self.write(resumption, to: &writer) }
@@ -117,8 +119,11 @@ struct UserSwitchAPI: Sendable {
     }
 
     /// Asks every platform with subscriptions, all at the same time; in the order of the configuration.
-    private func resume(_ record: DeviceRecord, _ scope: RequestScope) async -> [Resumption] {
-        let able = scope.snapshot.gateway.backends.filter { one in
+    private func resume(
+        _ record: DeviceRecord,
+        _ backends: [BackendRegistry.ConfiguredBackend]
+    ) async -> [Resumption] {
+        let able = backends.filter { one in
             one.backend.subscriptions != nil && one.backend.devices?.accepts(record) ?? true
         }
         return await withTaskGroup(of: (Int, Resumption).self) { group in
@@ -178,9 +183,10 @@ struct UserSwitchAPI: Sendable {
         let store = door.state.devices
         let isKnown = backend == nil ? try await door.waits(for: name) : true
         guard isKnown else { throw .notFound("There is no backend \(name.prefix(64)), and nothing waits for one.") }
+        let app = scope.snapshot.gateway.backends.first { $0.name == name }?.app ?? .default
         let removed: Int
         do throws(StoreError) {
-            removed = try await store.removeOperations(of: name, device: device)
+            removed = try await store.removeOperations(of: name, device: device.map(app.key))
         } catch {
             throw Problem(error)
         }

@@ -195,15 +195,16 @@ public final class InvalidationDesk: Sendable {
     // MARK: Writing
 
     private func append(_ work: Work, count: Int) {
+        waiting.wrappingAdd(count, ordering: .relaxed)  // Before it can be done and subtracted.
         let (waiter, isFinished) = queue.withLock { queue in
             if !queue.isFinished { queue.work.append(work) }
             defer { queue.waiter = nil }
             return (queue.waiter, queue.isFinished)
         }
         waiter?.resume()
-        if !isFinished {
-            waiting.wrappingAdd(count, ordering: .relaxed)
-        } else if case .settle(_, _, let continuation) = work {
+        guard isFinished else { return }
+        waiting.wrappingSubtract(count, ordering: .relaxed)
+        if case .settle(_, _, let continuation) = work {
             continuation.resume(returning: .failure(.closed))
         }
     }
@@ -266,8 +267,8 @@ public final class InvalidationDesk: Sendable {
             await insist("noting refused tokens") { [devices] () throws(StoreError) in
                 exhausted = try await devices?.refuse(refusals) ?? []
             }
-            waiting.wrappingSubtract(refusals.count, ordering: .relaxed)
             takeExhausted(exhausted, watch)
+            waiting.wrappingSubtract(refusals.count, ordering: .relaxed)
         case .hold(let backend, let refusals, let trip):
             await insist("holding invalidations") { () throws(StoreError) in
                 if let trip {

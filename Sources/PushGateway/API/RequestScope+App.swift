@@ -1,0 +1,98 @@
+internal import PushCore
+
+/// Which app a request is about.
+///
+/// What it says goes first, then what its API key is for; a gateway with one app needs neither.
+struct AppChoice {
+    /// Why no app was found.
+    struct Failure: Error {
+        var code: String
+        var detail: String
+    }
+
+    let snapshot: GatewaySnapshot
+    let caller: Caller
+
+    /// The app that a request means by `word`; nil is nothing said.
+    func app(_ word: String?) throws(Failure) -> AppName {
+        let known = snapshot.apps
+        if let word {
+            let app = AppName(rawValue: word)
+            guard known.contains(app) else {
+                let names = known.map(\.rawValue)
+                let hint = didYouMean(word, names) ?? "The apps are \(names.joined(separator: ", "))."
+                throw Failure(code: "unknown_app", detail: hint)
+            }
+            if let own = caller.app, own != app {
+                throw Failure(code: "app_not_allowed", detail: "The API key is for the app \"\(own)\" only.")
+            }
+            return app
+        }
+        if let own = caller.app { return own }
+        guard known.count > 1 else { return known.first ?? .default }
+        let names = known.map(\.rawValue).joined(separator: ", ")
+        throw Failure(code: "app_missing", detail: "Several apps share the gateway; say which: \(names).")
+    }
+}
+
+extension RequestScope {
+    /// The app that a request about devices or users means: `?app=`, else its key's, else the only one.
+    func app() throws(Problem) -> AppName { try app(parameter("app"), at: "#/app") }
+
+    /// The app that a word of a request means.
+    func app(_ word: String?, at pointer: String) throws(Problem) -> AppName {
+        do throws(AppChoice.Failure) {
+            return try AppChoice(snapshot: snapshot.gateway, caller: caller).app(word)
+        } catch {
+            var issues = RequestIssues()
+            issues.add(pointer, error.code, error.detail)
+            throw Problem(issues)
+        }
+    }
+
+    /// The key of the device that a path names.
+    func device(_ step: Substring) throws(Problem) -> String { try app().key(TellingDoor.decoded(step)) }
+}
+
+extension NotificationDraft {
+    /// Finds the app that the request means, and turns devices and users into their keys.
+    ///
+    /// A backend or a route tells it as well as the field `app`.
+    mutating func settleApp(_ snapshot: GatewaySnapshot, _ caller: Caller, _ issues: inout RequestIssues) {
+        guard !isAppSettled else { return }
+        isAppSettled = true
+        let told = app ?? (snapshot.apps.count > 1 ? impliedApp(snapshot) : nil)
+        do throws(AppChoice.Failure) {
+            appName = try AppChoice(snapshot: snapshot, caller: caller).app(told?.rawValue)
+        } catch {
+            (isChoiceFaulty, isLookedUp) = (true, true)
+            let pointer = app == nil && told != nil ? backend == nil ? "#/route" : "#/backend" : "#/app"
+            issues.add(pointer, error.code, error.detail)
+            return
+        }
+        if let backend, let other = snapshot.backends.first(where: { $0.name == backend })?.app, other != appName {
+            (isChoiceFaulty, isLookedUp) = (true, true)
+            issues.add("#/backend", "other_app", "This backend is of the app \"\(other)\".")
+        }
+        guard appName != .default || snapshot.apps.count > 1 || recipients.contains(where: \.hasSlash) else { return }
+        switch recipients.first {
+        case .device, .user: recipients = recipients.map(appName.keyed)
+        default: break
+        }
+    }
+
+    /// The app of the backend or the route that the request names.
+    private func impliedApp(_ snapshot: GatewaySnapshot) -> AppName? {
+        if let backend { return snapshot.backends.first { $0.name == backend }?.app }
+        guard let route else { return nil }
+        let apps = Set(snapshot.configuration.routes.filter { $0.name == route }.map(\.app))
+        return apps.count == 1 ? apps.first : nil
+    }
+}
+
+extension Recipient {
+    /// Whether it is a user whose name has a slash, and so a key of its own.
+    fileprivate var hasSlash: Bool {
+        if case .user(let name) = self { name.utf8.contains(UInt8(ascii: "/")) } else { false }
+    }
+}

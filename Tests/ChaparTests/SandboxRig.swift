@@ -12,10 +12,13 @@ struct SandboxRig {
     let config: String
 
     /// Runs `body` with a sandbox and a configuration that sends to it.
-    static func run(_ body: (SandboxRig) async throws -> Void) async throws {
+    static func run(
+        _ configuration: Sandbox.Configuration = Sandbox.Configuration(),
+        _ body: (SandboxRig) async throws -> Void
+    ) async throws {
         let folder = try TestFolder()
         defer { folder.remove() }
-        try await Sandbox.run { sandbox in
+        try await Sandbox.run(configuration) { sandbox in
             let files = try Plugins.program.write(sandbox, to: folder.url, gatewayPort: 0)
             try await body(SandboxRig(sandbox: sandbox, folder: folder.url, config: files.configurationFile.path))
         }

@@ -54,14 +54,13 @@ struct DeviceAddresses: Sendable {
             // A dead token is dead at every backend that takes it.
             return later.first { !(audiences[names[$0]]?.services.contains(dead.service) ?? false) }
         }
-        let isReachable = later.contains { step in
+        return later.first { step in
             guard let audience = audiences[names[step]] else { return false }
             if audience.forms.contains(.device) { return true }
             guard var device = devices[id] else { return false }
             if let dead { device.tokens.removeAll { $0.token == dead } }
             return device.token(for: audience, of: names[step], priority: priority) != nil
         }
-        return isReachable ? later.first : nil
     }
 
     /// Where a delivery goes.

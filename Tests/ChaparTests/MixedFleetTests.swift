@@ -1,0 +1,118 @@
+import Foundation
+import PushCore
+import PushSandbox
+import Testing
+
+@testable import PushCommands
+
+/// Two apps whose devices are of both environments, some of which have moved to another service, over real sockets.
+@Suite("A mixed fleet of two apps", .timeLimit(.minutes(2)), .about("apns", "fcm"))
+struct MixedFleetTests {
+    private static let apps = ["shop": Sandbox.topic, "forum": "com.example.forum"]
+    private static let devices = 100
+
+    /// Of a hundred devices thirty are development ones, and ten have moved from Apple to Firebase.
+    private static func register(_ app: String, _ topic: String, _ rig: SandboxRig, _ client: GatewayClient)
+        async throws
+    {
+        var body: [JSONValue] = []
+        var moved: [String] = []
+        for number in 0..<devices {
+            let token = SandboxRig.token(number, prefix: app == "shop" ? "aa" : "bb")
+            var tokens: JSONObject = ["ios-apns": .string(token)]
+            let isDevelopment = number < 30
+            rig.sandbox.apns.register(
+                tokens: [token],
+                topic: topic,
+                environment: isDevelopment ? .development : .production
+            )
+            if (30..<40).contains(number) {
+                moved.append(token)
+                tokens["ios-firebase"] = .string("\(app)-moved-\(number):APA91bHun4MxP5")
+            }
+            body.append(["id": .string("d\(number)"), "app": .string(app), "tokens": .object(tokens)])
+        }
+        let request: JSONValue = ["devices": .array(body)]
+        let answer = try await client.post("/v1/devices/batch", request.bytes, idempotencyKey: UUID().uuidString)
+        #expect(answer.json["created"]?.integerValue == Int64(devices), "\(answer.problem)")
+        for token in moved { rig.sandbox.apns.unregister(token: token) }
+    }
+
+    /// Sends one message to every device of every app; gives how many attempts the platforms saw.
+    private static func round(_ rig: SandboxRig, _ client: GatewayClient) async throws -> Int {
+        let before = attempts(rig)
+        for app in apps.keys.sorted() {
+            let ids = (0..<devices).map { JSONValue.string("d\($0)") }
+            let request: JSONValue = [
+                "app": .string(app), "to": ["devices": .array(ids)], "content": ["title": "Hello"],
+            ]
+            let answer = try await client.post("/v1/notifications", request.bytes, idempotencyKey: UUID().uuidString)
+            let id = try #require(answer.json["id"]?.stringValue, "\(answer.problem)")
+            let counts = try await Program.wait("the deliveries") { () -> JSONValue? in
+                let counts = try await client.get("/v1/notifications/\(id)").json["counts"]
+                let ended = (counts?.objectValue ?? JSONObject()).filter { state, _ in
+                    DeliveryState(rawValue: state)?.isFinal ?? false
+                }
+                return ended.reduce(0) { $0 + ($1.value.integerValue ?? 0) } == Int64(devices) ? counts : nil
+            }
+            #expect(counts["accepted_by_platform"]?.integerValue == Int64(devices), "\(app): \(counts.text)")
+        }
+        return attempts(rig) - before
+    }
+
+    private static func attempts(_ rig: SandboxRig) -> Int {
+        rig.sandbox.apns.counters.requests + rig.sandbox.fcm.counters.sends
+    }
+
+    @Test("All arrive; the second round knows the way, also after a restart")
+    func rounds() async throws {
+        var configuration = Sandbox.Configuration()
+        configuration.apns.rules.acceptsAnyToken = false
+        configuration.apns.rules.honoursMagicTokens = false
+        try await SandboxRig.run(configuration) { rig in
+            let old = try String(contentsOfFile: rig.config, encoding: .utf8)
+            let start = try #require(old.range(of: "backends:\n"))
+            let end = try #require(old.range(of: "  android:\n"))
+            let ios = String(old[start.upperBound..<end.lowerBound])
+            let next = try #require(old.range(of: "  huawei:\n"))
+            let android = String(old[end.lowerBound..<next.lowerBound])
+            var text = String(old[..<start.lowerBound]) + "apps: { shop: {}, forum: {} }\nbackends:\n"
+            for (app, topic) in Self.apps.sorted(by: { $0.key < $1.key }) {
+                let own = ios.replacing(Sandbox.topic, with: topic).replacing(
+                    "    kind:",
+                    with: "    app: \(app)\n    kind:"
+                )
+                text += own.replacing("  ios:", with: "  \(app)-ios:")
+                text += own.replacing("  ios:", with: "  \(app)-ios-dev:")
+                    .replacing("environment: production", with: "environment: development")
+                    .replacing(rig.sandbox.apns.url(.production), with: rig.sandbox.apns.url(.development))
+                text += android.replacing("  android:", with: "  \(app)-android:")
+                    .replacing("    kind:", with: "    app: \(app)\n    kind:")
+            }
+            try text.write(toFile: rig.config, atomically: true, encoding: .utf8)
+
+            let gateway = try await rig.serve()
+            let client = try gateway.client()
+            for (app, topic) in Self.apps { try await Self.register(app, topic, rig, client) }
+            let deliveries = Self.devices * Self.apps.count
+            let first = try await Self.round(rig, client)
+            #expect(Double(first) <= 1.40 * Double(deliveries), "\(first) attempts for \(deliveries) deliveries")
+            // What the platforms said is written a moment after the deliveries.
+            try await Task.sleep(for: .milliseconds(500))
+            let second = try await Self.round(rig, client)
+            #expect(Double(second) <= 1.01 * Double(deliveries), "\(second) attempts for \(deliveries) deliveries")
+            await client.close()
+            gateway.child.kill()
+
+            let restarted = try await rig.serve()
+            defer { restarted.child.kill() }
+            let other = try restarted.client()
+            let third = try await Self.round(rig, other)
+            #expect(Double(third) <= 1.01 * Double(deliveries), "\(third) attempts for \(deliveries) deliveries")
+            let device = try await other.get("/v1/devices/d0?app=forum").json
+            #expect(device["tokens"]?["ios-apns"]?["alive"] == true)
+            #expect(device["tokens"]?["ios-apns"]?["refused_by"]?["forum-ios"]?["reason"] == "BadDeviceToken")
+            await other.close()
+        }
+    }
+}

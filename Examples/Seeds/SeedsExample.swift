@@ -10,6 +10,7 @@ enum SeedsExample {
         try await Sandbox.run { sandbox in
             try await PushClient.run(logger: Logger(label: "seeds")) { client in
                 try await OAuth2Seed.run(client, sandbox)
+                try await AltcraftSeed.run(client, sandbox)
             }
         }
     }

@@ -260,6 +260,16 @@ let package = Package(
             path: "Examples/ComposeInCode",
             swiftSettings: strict
         ),
+        // The samples of the documents that Chapar comes from.
+        .executableTarget(
+            name: "SeedsExample",
+            dependencies: [
+                "PushCore", "PushHTTP", "PushIDPush", "PushAltcraft", "PushChabok", "PushReleaseNotes", "PushSandbox",
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            path: "Examples/Seeds",
+            swiftSettings: strict
+        ),
 
         .testTarget(
             name: "PushCoreTests",

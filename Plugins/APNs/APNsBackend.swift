@@ -56,10 +56,18 @@ public final class APNsBackend: PushBackend {
         case .certificate:
             tokens = nil
             audience = BackendAudience(services: [.iOSAPNs], environment: options.environment.ofTokens)
+        case .strategy:
+            tokens = nil
+            audience = BackendAudience(
+                services: [.iOSAPNs],
+                forms: [.platformID],
+                environment: options.environment.ofTokens
+            )
         }
+        let http = context.authorized(by: options.strategy).http
         let policy = APNsConnectionPolicy(tokens: tokens)
         func pool(_ endpoint: HTTPEndpoint) throws(HTTPPoolError) -> any HTTPPool {
-            try context.http.pool(options.pool(endpoint, policy: policy))
+            try http.pool(options.pool(endpoint, policy: policy))
         }
         self.pool = try pool(options.endpoint)
         broadcastPool = try options.broadcastEndpoint.map(pool) ?? self.pool
@@ -258,5 +266,6 @@ public final class APNsBackend: PushBackend {
         await pool.shutdown(grace: grace)
         if options.broadcastEndpoint != nil { await broadcastPool.shutdown(grace: grace) }
         await channels?.pool.shutdown(grace: grace)
+        await options.strategy?.shutdown()
     }
 }

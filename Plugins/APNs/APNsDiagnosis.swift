@@ -45,6 +45,7 @@ extension APNsBackend {
         case .key(_, let keyID, let teamID):
             return Diagnosis("key", .ok, "A P-256 key, id \(keyID), of team \(teamID).")
         case .certificate(let certificate): return certificate.validity(at: time.now)
+        case .strategy: return Diagnosis("key", .ok, "Access tokens of auth, for a relay.")
         }
     }
 

@@ -20,6 +20,8 @@ public struct APNsOptions: Sendable {
         case key(APNsAuthKey, keyID: String, teamID: String)
         /// A client certificate.
         case certificate(APNsCertificate)
+        /// Whatever a relay before Apple wants in the place of these.
+        case strategy(any AuthStrategy)
     }
 
     /// Who sends.
@@ -51,8 +53,11 @@ public struct APNsOptions: Sendable {
         managementEndpoint = Self.management(environment)
     }
 
-    /// Whether requests carry a provider token.
-    var hasProviderToken: Bool { if case .key = credential { true } else { false } }
+    /// Whether requests carry a provider token, of ours or of the relay that they go through.
+    var hasProviderToken: Bool { if case .certificate = credential { false } else { true } }
+
+    /// What a relay wants; nil for Apple's own ways.
+    var strategy: (any AuthStrategy)? { if case .strategy(let strategy) = credential { strategy } else { nil } }
 
     /// Where pushes go.
     var endpoint: HTTPEndpoint { common.baseURL ?? Self.host(environment, port) }
@@ -83,7 +88,13 @@ public struct APNsOptions: Sendable {
 
 extension APNsOptions {
     /// Reads a section; nil after reporting everything that is wrong with it.
-    public init?(_ section: ConfigSection, now: Date) {
+    ///
+    /// `auth` makes what the key `auth` asks for in the place of Apple's credentials, given what every backend takes.
+    public init?(
+        _ section: ConfigSection,
+        now: Date,
+        auth: (ConfigSection, CommonBackendOptions) -> (any AuthStrategy)? = { _, _ in nil }
+    ) {
         let before = section.report.issues.count
         let environment = Self.environment(section)
         let port = section.integer("port", in: 1...65535, default: 443)
@@ -97,7 +108,14 @@ extension APNsOptions {
         {
             if endpoint?.scheme == .http { section.reject(key, "APNs speaks TLS only", fix: "Write https://…") }
         }
-        let credential = Self.credential(section, now: now)
+        let credential = Self.credential(section, now: now) { auth(section, common) }
+        if section.has("auth"), common.baseURL == nil {
+            section.reject(
+                "auth",
+                "is for a relay: Apple takes no other access tokens than its own",
+                fix: "Set base_url."
+            )
+        }
         let topic = Self.topic(section, credential)
         if case .certificate(let certificate)? = credential, !certificate.fits(environment) {
             section.reject(
@@ -129,9 +147,20 @@ extension APNsOptions {
 
     // MARK: Credentials
 
-    private static func credential(_ section: ConfigSection, now: Date) -> Credential? {
+    private static func credential(
+        _ section: ConfigSection,
+        now: Date,
+        auth: () -> (any AuthStrategy)?
+    ) -> Credential? {
         let tokenKeys = ["key_file", "key", "key_id", "team_id"].filter(section.has)
         let certificateKeys = ["certificate_file", "certificate_key_file"].filter(section.has)
+        if section.has("auth") {
+            for key in tokenKeys + certificateKeys {
+                section.reject(key, "stands beside auth", fix: "Keep one of the two.")
+                section.allow(key)
+            }
+            return auth().map { .strategy($0) }
+        }
         // Asked for in any case: a key that is known but out of place is not an unknown one.
         let wantsCertificate = !certificateKeys.isEmpty && tokenKeys.isEmpty
         if let first = certificateKeys.first, !tokenKeys.isEmpty {

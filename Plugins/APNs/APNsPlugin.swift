@@ -7,6 +7,7 @@ extension BackendFactory {
     /// - `team_id`, `key_id` (string): The team's and the key's id, 10 characters each.
     /// - `key_file` (path) or `key` (secret, PEM): The `.p8` key.
     /// - `certificate_file`, `certificate_key_file` (path): A client certificate with its key, instead of the four above.
+    /// - `auth` (map, `kind: oauth2_refresh`): Access tokens that a relay before Apple wants, instead of all these; needs `base_url`.
     /// - `topic` (string): The app's bundle id; a certificate with one topic brings it along.
     /// - `environment` (string, default `production`): `production`, or `development` (also written `sandbox`).
     /// - `port` (integer, default 443): 443 or 2197.
@@ -16,7 +17,11 @@ extension BackendFactory {
         APNsBackend.kind,
         summary: "Apple Push Notification service"
     ) { section, context in
-        guard let options = APNsOptions(section, now: context.time.now) else { return nil }
+        let options = APNsOptions(section, now: context.time.now) { section, common in
+            let base = HTTPBaseURL(common.baseURL ?? APNsOptions.host(.production, 443))
+            return section.auth(for: AuthSite(base: base, common: common, context: context))
+        }
+        guard let options else { return nil }
         do throws(HTTPPoolError) {
             return try APNsBackend(options: options, context: context)
         } catch {

@@ -75,7 +75,7 @@ public final class AltcraftBackend: PushBackend {
 
     /// Finds what a template cannot show.
     public func check(_ notification: PushNotification, for recipient: Recipient.Form) -> PayloadCheck {
-        AltcraftCampaign.check(notification)
+        AltcraftCampaign.check(notification, for: desk.options.campaign?.call)
     }
 
     /// A launch that is repeated sends twice.

@@ -3,8 +3,9 @@ import PushCore
 
 /// Starts a trigger campaign for one profile after another: the one way in which Altcraft can be asked to send.
 ///
-/// "Accepted" says that the platform took the start, never that somebody got a push. Source: Altcraft's guide to the user API
-/// (`campaigns/triggers/import_and_start`), read 2026-08; what the answer holds besides `error` is not documented.
+/// "Accepted" says that the platform took the start, never that somebody got a push. Sources: Altcraft's developer guide,
+/// "Trigger launch (API call)", "Profile import + trigger campaign launch" and "API interaction", read 2026-11. Neither call has
+/// a time to live: `timeout` of the import delays the start, and comes from overrides only.
 final class AltcraftCampaign: Sendable {
     private let options: AltcraftCampaignOptions
     private let pool: any HTTPPool
@@ -29,14 +30,14 @@ final class AltcraftCampaign: Sendable {
         )
     }
 
-    /// What no template gets.
-    static func check(_ notification: PushNotification) -> PayloadCheck {
+    /// What no template gets, and overrides that the call does not take; nil is no campaign at all.
+    static func check(_ notification: PushNotification, for call: AltcraftCampaignOptions.Call?) -> PayloadCheck {
         let dropped: [(isUsed: Bool, field: String)] = [
             (notification.badge != nil, "badge"), (notification.sound != nil, "sound"),
             (notification.category != nil, "category"), (!notification.actions.isEmpty, "actions"),
             (notification.collapseID != nil, "collapse_id"), (notification.isSilent, "silent"),
         ]
-        return PayloadCheck(
+        var check = PayloadCheck(
             warnings: dropped.filter(\.isUsed).map { _, field in
                 PushWarning(
                     pointer: "#/content/\(field)",
@@ -45,6 +46,21 @@ final class AltcraftCampaign: Sendable {
                 )
             }
         )
+        guard let call else { return check }
+        for (name, value) in notification.overrides[AltcraftBackend.kind.rawValue] ?? JSONObject() {
+            let pointer = "#/overrides/\(AltcraftBackend.kind.rawValue)/\(name.jsonPointerStep)"
+            func fault(_ detail: String) {
+                check.faults.append(PushWarning(pointer: pointer, code: "wrong_type", detail: detail))
+            }
+            guard let kind = call.overrides[name] else {
+                let known = call.overrides.keys.sorted().joined(separator: ", ")
+                let detail = "\(call.rawValue) takes \(known); this value is dropped."
+                check.warnings.append(PushWarning(pointer: pointer, code: "not_supported", detail: detail))
+                continue
+            }
+            if !kind.takes(value) { fault("\(name) must be \(kind.rawValue).") }
+        }
+        return check
     }
 
     func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
@@ -67,30 +83,26 @@ final class AltcraftCampaign: Sendable {
         func refuse(_ reason: String, _ detail: String) -> DeliveryOutcome {
             .refused(Refusal(.message, reason: reason, detail: detail, advice: .never))
         }
-        let (matching, identifier): (String, String)
+        let (matching, identifier): (AltcraftCampaignOptions.Matching, String)
         switch addressee.recipient {
         case .user(let user): (matching, identifier) = (options.matching, user)
-        case .platformID(let id): (matching, identifier) = ("profile_id", id)
+        case .platformID(let id): (matching, identifier) = (.profileID, id)
         default:
             let detail =
                 "A campaign is started for a user or a profile id, not for a \(addressee.recipient.form.rawValue)."
             return refuse("unsupported_recipient", detail)
         }
-        var seconds: Int64?
-        switch request.expiration {
-        case .at(let end)?:
-            seconds = end.subtracting(clamping: Int64(clamping: time.now.timeIntervalSince1970))
-            if let seconds, seconds <= 0 { return refuse("expired", "Its time to live has ended.") }
-        case .immediately?: seconds = 0
-        case nil: seconds = nil
+        // Neither call has a time to live, so that it can only be kept until the start.
+        if case .at(let end)? = request.expiration, end <= Int64(clamping: time.now.timeIntervalSince1970) {
+            return refuse("expired", "Its time to live has ended.")
         }
         if request.notification.isDryRun { return .accepted(Acceptance(isDryRun: true)) }
-        let body = body(request.notification, addressee.language, matching, identifier, seconds)
+        let body = body(request.notification, addressee.language, matching, identifier)
         let headers = [
             HTTPHeader("authorization", "Bearer " + options.apiToken.reveal(), .literal),
             HTTPHeader("request-id", addressee.messageID.description, .literal),
         ]
-        let path = options.base.path("/api/v1.1/campaigns/triggers/import_and_start")
+        let path = options.base.path(options.call.path)
         do throws(HTTPFailure) {
             return Self.outcome(
                 try await pool.send(HTTPCall(template, path: path, headers: headers, body: body.bytes)),
@@ -105,9 +117,8 @@ final class AltcraftCampaign: Sendable {
     private func body(
         _ notification: PushNotification,
         _ language: String?,
-        _ matching: String,
-        _ identifier: String,
-        _ seconds: Int64?
+        _ matching: AltcraftCampaignOptions.Matching,
+        _ identifier: String
     ) -> JSONValue {
         var content = JSONObject.present([
             ("title", notification.title.map { .string($0.resolved(for: language)) }),
@@ -116,31 +127,39 @@ final class AltcraftCampaign: Sendable {
             ("image", notification.image.map { .string($0) }), ("link", notification.clickURL.map { .string($0) }),
         ])
         for (name, value) in notification.data where content[name] == nil { content[name] = value }
-        var body: JSONObject = ["trigger_id": .integer(options.triggerID), "matching": .string(matching)]
-        if let database = options.databaseID { body["db_id"] = .integer(database) }
-        let field = matching == "custom" ? options.fieldName ?? "" : AltcraftSigner.member(of: matching)
-        if matching == "custom" {
-            body["field_name"] = .string(field)
-            body["field_value"] = .string(identifier)
+        var body: JSONObject = ["matching": .string(matching.rawValue)]
+        body[options.call == .start ? "id" : "trigger_id"] = .integer(options.triggerID)
+        if let parameter = matching.parameter {
+            body[parameter] = .string(identifier)
         } else {
-            body[field] = .string(identifier)
+            body["field_name"] = .string(options.fieldName ?? "")
+            body["field_value"] = .string(identifier)
         }
-        var data = JSONObject()
-        if matching != "profile_id" { data[field] = .string(identifier) }
-        body["data"] = .object(data)
+        if let resource = options.resourceID { body["resource_id"] = .integer(resource) }
+        if options.call == .importAndStart {
+            if let database = options.databaseID { body["db_id"] = .integer(database) }
+            body["data"] = .object(profile(matching, identifier))
+        }
         body["content"] = .object(content)
-        if let seconds, seconds > 0 { body["timeout"] = .integer(seconds) }
-        if let overrides = notification.overrides[AltcraftBackend.kind.rawValue] {
-            for name in ["custom_data", "skip_triggers", "content"] {
-                guard let value = overrides[name] else { continue }
-                if name == "content", let more = value.objectValue {
-                    body[name] = .object(content.merging(more))
-                } else {
-                    body[name] = value
-                }
+        for (name, value) in notification.overrides[AltcraftBackend.kind.rawValue] ?? JSONObject() {
+            guard options.call.overrides[name] != nil else { continue }
+            if let mine = body[name]?.objectValue, let theirs = value.objectValue {
+                body[name] = .object(mine.merging(theirs))
+            } else {
+                body[name] = value
             }
         }
         return .object(body)
+    }
+
+    /// The profile fields that an import writes, by the names that they have in a database: phone numbers are a list there.
+    private func profile(_ matching: AltcraftCampaignOptions.Matching, _ identifier: String) -> JSONObject {
+        switch matching {
+        case .email, .emailProfile: ["email": .string(identifier)]
+        case .phone: ["phones": [.string(identifier)]]
+        case .profileID: [:]
+        case .custom: JSONObject(dictionaryLiteral: (options.fieldName ?? "", .string(identifier)))
+        }
     }
 
     // MARK: Outcomes
@@ -178,4 +197,57 @@ final class AltcraftCampaign: Sendable {
     var status: HTTPPoolStatus { pool.status }
 
     func shutdown(grace: Duration) async { await pool.shutdown(grace: grace) }
+}
+
+extension AltcraftCampaignOptions.Call {
+    /// What a parameter holds.
+    enum ParameterKind: String {
+        case object = "an object"
+        case list = "a list"
+        case flag = "true or false"
+        case number = "a whole number"
+        case span =
+            "{\"days\": …, \"hours\": …, \"minutes\": …}, whole numbers from 0 on, by which the start is delayed"
+
+        func takes(_ value: JSONValue) -> Bool {
+            switch self {
+            case .object: value.objectValue != nil
+            case .list: value.arrayValue != nil
+            case .flag: value.boolValue != nil
+            case .number: value.integerValue != nil
+            case .span:
+                value.objectValue.map { span in
+                    !span.isEmpty
+                        && span.allSatisfy { name, number in
+                            ["days", "hours", "minutes"].contains(name) && number.integerValue.map { $0 >= 0 } ?? false
+                        }
+                } ?? false
+            }
+        }
+    }
+
+    /// Where the call goes.
+    var path: String {
+        switch self {
+        case .start: "/api/v1.1/campaigns/triggers/start/"
+        case .importAndStart: "/api/v1.1/campaigns/triggers/import_and_start"
+        }
+    }
+
+    /// The parameters that a message may set itself.
+    var overrides: [String: ParameterKind] {
+        let both: [String: ParameterKind] = [
+            "content": .object, "custom_data": .object, "attach": .list, "resource_id": .number,
+        ]
+        let own: [String: ParameterKind] =
+            switch self {
+            case .start: ["subscription_filter": .object]
+            case .importAndStart:
+                [
+                    "data": .object, "skip_triggers": .flag, "skip_invalid_subscriptions": .flag, "detect_geo": .flag,
+                    "timeout": .span,
+                ]
+            }
+        return both.merging(own) { $1 }
+    }
 }

@@ -83,34 +83,17 @@ final class AltcraftDesk: Sendable {
     ///
     /// A token set by hand goes before the registry's. A choice that differs from the last one is told (201).
     func token(of device: DeviceRecord, _ record: AltcraftRecord) async throws(PushError) -> DeviceToken? {
-        let chain = TokenProviderChain(
-            device.tokens.map { KnownToken(known: $0) },
-            order: order,
-            tries: 1,
-            memory: try await store.memory(of: device.id),
-            announce: { [weak self] answer in
-                guard let self, let token = answer.token else { return }
-                let shown = Fingerprint.of(token.value)
-                emit(
-                    .info,
-                    "pushProviderSet()",
-                    "push provider set: \(token.service). token: \(shown)",
-                    201,
-                    ["provider": .string(token.service.rawValue), "token": .string(shown)],
-                    device: device.id
-                )
-            }
-        )
-        if let manual = record.manual { await chain.setManual(manual) }
-        return await chain.token()
-    }
-
-    /// A token that the registry has: final at once.
-    private struct KnownToken: TokenProvider {
-        let known: DeviceToken
-        var service: TokenService { known.service }
-        func token() async throws(PushError) -> DeviceToken? { known.value.isEmpty ? nil : known }
-        func validate(_ text: String) throws(InvalidToken) -> DeviceToken { DeviceToken(text, service: service) }
+        try await store.token(of: device, record, order: order) { [weak self] token in
+            let shown = Fingerprint.of(token.value)
+            self?.emit(
+                .info,
+                "pushProviderSet()",
+                "push provider set: \(token.service). token: \(shown)",
+                201,
+                ["provider": .string(token.service.rawValue), "token": .string(shown)],
+                device: device.id
+            )
+        }
     }
 
     // MARK: Requests
@@ -123,16 +106,17 @@ final class AltcraftDesk: Sendable {
         _ errand: AltcraftErrand,
         _ make: (_ mode: String) -> AltcraftRequest
     ) async throws(PushError) -> ResponseWithHttp {
-        let identity = AltcraftIdentity(errand.device)
+        let strategy = auth.strategy(for: AltcraftIdentity(errand.device), at: options.base.endpoint)
         let session: AltcraftSession
         do throws(PushError) {
-            session = try await auth.session(for: identity)
+            session = try await strategy.session()
         } catch {
             throw withoutCredential(error, errand)
         }
         var answer = await exchange(make(session.matchingMode), session, errand)
-        if case .success(let first) = answer, first.status == 401,
-            let fresh = await auth.replacement(of: session, for: identity)
+        if case .success(let first) = answer, strategy.isRefusal(first),
+            await strategy.refused(session.credential, status: first.status, reason: nil) == .retry,
+            let fresh = try? await strategy.session()
         {
             answer = await exchange(make(fresh.matchingMode), fresh, errand)
         }
@@ -187,12 +171,19 @@ final class AltcraftDesk: Sendable {
         if let text = response?.errorText { response?.errorText = redacted(text, errand) }
         let full = ResponseWithHttp(httpCode: answer.status, response: response)
         errand.heard?.answer = full
-        var value = errand.value
-        value["response_with_http_code"] = .object(full.redacted().json)
+        let value = errand.value
+        let shown = full.redacted()
         let error = response?.error ?? 0
         if (200..<300).contains(answer.status), error == 0 {
             let remark = errand.remark.map { ". Type: \($0)" } ?? ""
-            emit(errand, .info, "successful request: \(action.requestName)\(remark)", codes.success(action), value)
+            emit(
+                errand,
+                .info,
+                "successful request: \(action.requestName)\(remark)",
+                codes.success(action),
+                value,
+                shown
+            )
             return full
         }
         let remark = errand.remark.map { ", type: \($0)" } ?? ""
@@ -201,7 +192,7 @@ final class AltcraftDesk: Sendable {
             + "errorText: \(response?.errorText ?? "")\(remark)"
         if (500..<600).contains(answer.status) || options.alsoRetried.contains(answer.status) {
             let code = codes.failed(action)
-            emit(errand, .retry, sentence, code, value)
+            emit(errand, .retry, sentence, code, value, shown)
             dropIfLast(errand)
             throw PushError(
                 .unavailable,
@@ -211,7 +202,7 @@ final class AltcraftDesk: Sendable {
             )
         }
         let code = codes.refused(action)
-        emit(errand, .error, sentence, code, value)
+        emit(errand, .error, sentence, code, value, shown)
         let isAccount = auth.isShared && (answer.status == 401 || answer.status == 403)
         throw PushError(isAccount ? .credentialsRefused : .invalidRequest, sentence, reason: "\(code)")
     }
@@ -269,7 +260,8 @@ final class AltcraftDesk: Sendable {
         _ level: AltcraftEvent.Level,
         _ message: String,
         _ code: Int,
-        _ value: JSONObject? = nil
+        _ value: JSONObject? = nil,
+        _ response: ResponseWithHttp? = nil
     ) {
         var event = AltcraftEvent(
             level,
@@ -277,6 +269,7 @@ final class AltcraftDesk: Sendable {
             message: message,
             eventCode: code,
             value: value,
+            response: response,
             date: time.now,
             device: errand.device.id
         )

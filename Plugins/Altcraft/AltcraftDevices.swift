@@ -74,27 +74,44 @@ public final class AltcraftDevices: Sendable {
     /// - Returns: Whether a request was made.
     @discardableResult
     public func updateToken(of device: DeviceRecord, as attempt: OperationAttempt) async throws(PushError) -> Bool {
+        try await updateToken(of: device, as: attempt, repeatsRefused: true)
+    }
+
+    /// As ``updateToken(of:as:)``; a move that Altcraft refused before is made again only if `repeatsRefused`.
+    func updateToken(
+        of device: DeviceRecord,
+        as attempt: OperationAttempt,
+        repeatsRefused: Bool
+    ) async throws(PushError) -> Bool {
         let record = try await desk.store.load(device.id)
         guard let token = try await desk.token(of: device, record) else {
             desk.emit(.error, "tokenUpdate()", "there is no push token", 502, device: device.id)
             throw PushError(.invalidRequest, "the device has no push token that counts here", reason: "502")
         }
-        return try await update(record, to: token, device, attempt)
+        return try await update(record, to: token, device, attempt, repeatsRefused: repeatsRefused)
     }
 
     private func update(
         _ record: AltcraftRecord,
         to token: DeviceToken,
         _ device: DeviceRecord,
-        _ attempt: OperationAttempt
+        _ attempt: OperationAttempt,
+        repeatsRefused: Bool
     ) async throws(PushError) -> Bool {
         // Without a token that Altcraft confirmed there is no subscription to move: the first subscription saves one.
         guard let saved = record.saved, saved != token else { return false }
+        // A JWT finds the profile without the old token, so that a refused move is no reason to ask again and again.
+        guard repeatsRefused || desk.auth.isShared || record.refused != token else { return false }
         var errand = AltcraftErrand(action: .update, device: device, attempt: attempt)
         errand.tokens = [saved.value, token.value]
         let isSync = desk.auth.isShared
-        _ = try await desk.perform(errand) { _ in AltcraftRequest.update(from: saved, to: token, isSync: isSync) }
-        try await desk.store.edit(device.id) { $0.saved = token }
+        do throws(PushError) {
+            _ = try await desk.perform(errand) { _ in AltcraftRequest.update(from: saved, to: token, isSync: isSync) }
+        } catch {
+            if error.code == .invalidRequest { try await desk.store.edit(device.id) { $0.refused = token } }
+            throw error
+        }
+        try await desk.store.edit(device.id) { ($0.saved, $0.refused) = (token, nil) }
         return true
     }
 
@@ -126,7 +143,8 @@ public final class AltcraftDevices: Sendable {
         }
         errand.tokens = [token.value]
         do throws(PushError) {
-            _ = try await update(record, to: token, device, OperationAttempt(at: attempt.at, number: attempt.number))
+            let own = OperationAttempt(at: attempt.at, number: attempt.number)
+            _ = try await update(record, to: token, device, own, repeatsRefused: false)
         } catch {
             // With a role token the profile is found by the old token, so that nothing goes before the update.
             guard error.code == .invalidRequest, !desk.auth.isShared else { throw error }
@@ -199,7 +217,8 @@ public final class AltcraftDevices: Sendable {
     private func note(_ answer: ResponseWithHttp, _ token: DeviceToken, _ device: String) async throws(PushError) {
         let hashID = answer.response?.profile?.subscription?.hashId
         try await desk.store.edit(device) { record in
-            if record.saved == nil { record.saved = token }
+            // After a refused move the subscription that was made now is one of the new token.
+            if record.saved == nil || record.refused == token { (record.saved, record.refused) = (token, nil) }
             if let hashID { record.hashID = hashID }
         }
     }

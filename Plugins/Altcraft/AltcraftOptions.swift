@@ -90,19 +90,58 @@ public struct AltcraftOptions: Sendable {
 
 /// How messages are sent: a trigger campaign of the platform, whose template takes the message's texts.
 ///
-/// The mobile endpoints cannot send. Source: Altcraft's guide to its user API, read 2026-08.
+/// The mobile endpoints cannot send. Source: Altcraft's developer guide, "Trigger launch (API call)" and "Profile import +
+/// trigger campaign launch", read 2026-11.
 public struct AltcraftCampaignOptions: Sendable {
+    /// Which call starts the campaign.
+    public enum Call: String, Sendable, CaseIterable {
+        /// For a profile that exists; nothing is imported.
+        case start
+        /// Imports the profile first: an unknown user becomes a profile of the campaign's database.
+        case importAndStart = "import_and_start"
+    }
+
+    /// How a profile is found by the gateway's user.
+    public enum Matching: String, Sendable, CaseIterable {
+        /// By an address in the profile or its subscriptions.
+        case email
+        /// By the profile's own address.
+        case emailProfile = "email_profile"
+        /// By a phone number in the profile or its subscriptions.
+        case phone
+        /// By the profile's id.
+        case profileID = "profile_id"
+        /// By a field of the database.
+        case custom
+
+        /// The request's parameter that holds the identifier; nil for `custom`, which has two.
+        var parameter: String? {
+            switch self {
+            case .email, .emailProfile: "email"
+            case .phone: "phone"
+            case .profileID: "profile_id"
+            case .custom: nil
+            }
+        }
+    }
+
     /// Where the platform listens.
     public var base: HTTPBaseURL
     /// The API token of the account.
     public var apiToken: Secret
     /// The campaign.
     public var triggerID: Int64
+    /// Which call starts it.
+    public var call: Call
     /// How a profile is found by the gateway's user.
-    public var matching: String
-    /// The field that holds the user, for the mode `custom`.
+    public var matching: Matching
+    /// The field that holds the user, for ``Matching/custom``.
     public var fieldName: String?
-    /// The database, where the campaign does not say.
+    /// The resource whose subscriptions are searched by address or phone number; nil searches all.
+    public var resourceID: Int64?
+    /// The database that an import goes to, where the campaign does not say.
+    ///
+    /// Only ``Call/importAndStart`` sends it.
     public var databaseID: Int64?
 
     /// Makes options.
@@ -110,15 +149,19 @@ public struct AltcraftCampaignOptions: Sendable {
         base: HTTPBaseURL,
         apiToken: Secret,
         triggerID: Int64,
-        matching: String = "profile_id",
+        call: Call = .start,
+        matching: Matching = .profileID,
         fieldName: String? = nil,
+        resourceID: Int64? = nil,
         databaseID: Int64? = nil
     ) {
         self.base = base
         self.apiToken = apiToken
         self.triggerID = triggerID
+        self.call = call
         self.matching = matching
         self.fieldName = fieldName
+        self.resourceID = resourceID
         self.databaseID = databaseID
     }
 }

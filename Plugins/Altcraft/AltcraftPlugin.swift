@@ -12,13 +12,14 @@ extension BackendFactory {
     ///   - `provider: file`: `path` with `{user}` or `{device}`, `cache_seconds` (60);
     ///   - `provider: command`: `command` (a list whose arguments may hold `{user}` and `{device}`), `cache_seconds` (300);
     ///   - `provider: sign`: `alg` (`RS256`, `ES256`), `key` or `key_file`, `key_id`, `db_id`, `matching`, `field_name`,
-    ///     `ttl_seconds` (3600), `anonymous: { db_id, matching, field_name }` for devices without a user.
+    ///     `ttl_seconds` (3600), `anonymous: { db_id, matching, field_name }` for devices without a user;
+    ///   and with each `check_subject` (`false`): whether a JWT whose `sub` is another user's is refused (542).
     /// - `app_info` (map): `app_id`, `app_iid`, `app_ver`.
     /// - `provider_priority` (list of token services), `sync` (`true`), `event_codes` (`seed`, `current`).
     /// - `retry` (map): `schedule` (`sdk`, `gateway`), `max_attempts` (16), `sweep_seconds` (10800), `also` (of 408, 429).
     /// - `on_remove` (`suspend`, `unsubscribe`, `nothing`), `profile_update` (`false`).
-    /// - `campaign` (map): `url`, `api_token`, `trigger_id`, `matching` (`profile_id`), `field_name`, `db_id`; without it
-    ///   nothing can be sent.
+    /// - `campaign` (map): `url`, `api_token`, `trigger_id`, `call` (`start`, `import_and_start`), `matching` (`profile_id`,
+    ///   `email`, `email_profile`, `phone`, `custom`), `field_name`, `resource_id`, `db_id`; without it nothing can be sent.
     /// - and those of ``CommonBackendOptions`` but `base_url`.
     public static let altcraft = BackendFactory(
         AltcraftBackend.kind,
@@ -34,6 +35,9 @@ extension BackendFactory {
         guard let options, let auth, section.report.issues.count == before else { return nil }
         if options.campaign == nil {
             context.logger.warning("the backend keeps subscriptions and cannot send: it has no campaign section")
+        }
+        if let campaign = options.campaign, campaign.call == .start, campaign.databaseID != nil {
+            context.logger.warning("campaign.db_id is not used: call: start knows the campaign's own database only")
         }
         do throws(HTTPPoolError) {
             return try AltcraftBackend(options: options, auth: auth, context: context)
@@ -105,9 +109,11 @@ extension AltcraftCampaignOptions {
         }
         let trigger = section.integer("trigger_id", in: 1...Int.max)
         if trigger == nil, !section.has("trigger_id") { section.missing("trigger_id", "the campaign's number") }
-        let matching = section.string("matching", default: "profile_id")
+        let call = section.choice("call", default: Call.start)
+        let matching = section.choice("matching", default: Matching.profileID)
         let field = section.string("field_name")
-        if matching == "custom", field == nil { section.missing("field_name", "the field that holds the user") }
+        if matching == .custom, field == nil { section.missing("field_name", "the field that holds the user") }
+        let resource = section.integer("resource_id", in: 1...Int.max)
         let database = section.integer("db_id", in: 1...Int.max)
         section.finish()
         guard let base, let token, let trigger else { return nil }
@@ -115,8 +121,10 @@ extension AltcraftCampaignOptions {
             base: base,
             apiToken: token,
             triggerID: Int64(trigger),
+            call: call,
             matching: matching,
             fieldName: field,
+            resourceID: resource.map { Int64($0) },
             databaseID: database.map { Int64($0) }
         )
     }
@@ -147,7 +155,18 @@ extension AltcraftAuth {
                 own.rejectWord("provider", name, Provider.allCases.map(\.rawValue))
                 return nil
             }
-            return source(provider, own, common, context).map { AltcraftAuth(source: $0, time: context.time) }
+            let checksSubject = own.bool("check_subject", default: false)
+            return source(provider, own, common, context).map {
+                AltcraftAuth(source: $0, checksSubject: checksSubject, time: context.time)
+            }
+        case nil where word == AuthKind.oauth2Refresh.name:
+            own.reject(
+                "kind",
+                "\(word) cannot be used with Altcraft: each request's credential names a profile, a refreshed token none",
+                fix: "Write rtoken or jwt; a service that gives JWTs is asked with provider: url."
+            )
+            for key in own.keys { own.allow(key) }
+            return nil
         case nil:
             own.rejectWord("kind", word, Kind.allCases.map(\.rawValue))
             return nil

@@ -10,6 +10,8 @@ struct AltcraftRecord: Hashable {
     var manual: DeviceToken?
     /// Altcraft's other id of the subscription, which is no secret.
     var hashID: String?
+    /// The token that Altcraft refused to move the subscription to: not tried again before there is another one.
+    var refused: DeviceToken?
 
     var isEmpty: Bool { self == AltcraftRecord() }
 }
@@ -40,7 +42,8 @@ actor AltcraftStore {
         return AltcraftRecord(
             saved: Self.token(json["saved"]),
             manual: Self.token(json["manual"]),
-            hashID: json["hash_id"]?.stringValue
+            hashID: json["hash_id"]?.stringValue,
+            refused: Self.token(json["refused"])
         )
     }
 
@@ -50,6 +53,7 @@ actor AltcraftStore {
         json["saved"] = record.saved.map { .string(Recipient.token($0).storedForm) }
         json["manual"] = record.manual.map { .string(Recipient.token($0).storedForm) }
         json["hash_id"] = record.hashID.map { .string($0) }
+        json["refused"] = record.refused.map { .string(Recipient.token($0).storedForm) }
         try await set("device/\(device)", .object(json))
     }
 
@@ -71,6 +75,34 @@ actor AltcraftStore {
             try await set("epoch", .integer(next))
             epoch = next
         }
+    }
+
+    /// The token that a device's subscription is to be made of, by the order of the services; nil when it has none of them.
+    ///
+    /// A token set by hand goes before the device's own. `announce` hears a choice that differs from the last one.
+    func token(
+        of device: DeviceRecord,
+        _ record: AltcraftRecord,
+        order: [TokenService],
+        announce: @escaping @Sendable (DeviceToken) -> Void
+    ) async throws(PushError) -> DeviceToken? {
+        let chain = TokenProviderChain(
+            device.tokens.map { KnownToken(known: $0) },
+            order: order,
+            tries: 1,
+            memory: try await memory(of: device.id),
+            announce: { answer in if let token = answer.token { announce(token) } }
+        )
+        if let manual = record.manual { await chain.setManual(manual) }
+        return await chain.token()
+    }
+
+    /// A token that the device has: final at once.
+    private struct KnownToken: TokenProvider {
+        let known: DeviceToken
+        var service: TokenService { known.service }
+        func token() async throws(PushError) -> DeviceToken? { known.value.isEmpty ? nil : known }
+        func validate(_ text: String) throws(InvalidToken) -> DeviceToken { DeviceToken(text, service: service) }
     }
 
     /// What a chain of token providers keeps its last token in.

@@ -24,7 +24,12 @@ extension ChabokOptions {
             section.missing("app_id", "the app's id, which is part of the address in production")
         }
         let token = section.secret("access_token")
-        if token == nil, !section.has("access_token") {
+        if section.has("auth") {
+            if section.has("access_token") {
+                section.reject("access_token", "stands beside auth", fix: "Keep one of the two.")
+            }
+            section.allow("auth")
+        } else if token == nil, !section.has("access_token") {
             section.missing("access_token", "the token of the panel's settings, as \"${CHABOK_TOKEN}\"")
         } else if let token {
             if token.isBlank {

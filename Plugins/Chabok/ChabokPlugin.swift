@@ -5,7 +5,8 @@ extension BackendFactory {
     ///
     /// ## Configuration keys
     /// - `environment` (`sandbox` or `production`, required): a wrong guess would send to real users.
-    /// - `app_id` (a host-name label; required in production), `access_token` (secret, required).
+    /// - `app_id` (a host-name label; required in production), `access_token` (secret), unless `auth` (map, `kind:
+    ///   oauth2_refresh`) stands in its place.
     /// - `token_placement` (`header`, `query`, `both`), `default_mechanism` (`message`, `notification`, `smart`),
     ///   `default_channel` (`default`), `app_name`: the title of notifications that have none.
     /// - `fallback` (map, for `smart`): `media` (`sms` or `email`), `delay` (seconds), `content`.
@@ -15,9 +16,13 @@ extension BackendFactory {
     ///   `probe_interval` (60 s, 0 is off), `webhook_secret` (secret).
     /// - and those of ``CommonBackendOptions``, where `base_url` may have a path; `timeout` is 15 s by default.
     public static let chabok = BackendFactory(ChabokBackend.kind, summary: "Chabok") { section, context in
-        guard let options = ChabokOptions(section) else { return nil }
+        let options = ChabokOptions(section)
+        let strategy = options.flatMap { options in
+            section.auth(for: AuthSite(base: options.base, common: options.common, context: context))
+        }
+        guard let options, strategy != nil || !section.has("auth") else { return nil }
         do throws(HTTPPoolError) {
-            return try ChabokBackend(options: options, context: context)
+            return try ChabokBackend(options: options, strategy: strategy, context: context)
         } catch {
             section.reject("kind", "chabok cannot be set up: \(error)")
             return nil

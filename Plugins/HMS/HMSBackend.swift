@@ -23,7 +23,7 @@ public final class HMSBackend: PushBackend {
     /// Checks and reads delivery receipts; nil unless it is configured how they are signed.
     public let receipts: (any ReceiptReader)?
     /// How requests are signed.
-    public let auth: HMSAuth
+    public let auth: any AuthStrategy
 
     let options: HMSOptions
     let time: any TimeSource
@@ -61,6 +61,9 @@ public final class HMSBackend: PushBackend {
         case .serviceAccount(let account):
             tokenPool = nil
             auth = HMSAuth(account: account, for: [options.endpoint], time: context.time)
+        case .strategy(let strategy):
+            tokenPool = nil
+            auth = strategy
         }
         link = HMSLink(pool: pool, auth: auth, endpoint: options.endpoint, time: context.time)
         topics = options.appID.map { [link] in HMSTopics(appID: $0, link: link) }
@@ -230,6 +233,6 @@ public final class HMSBackend: PushBackend {
         guard isFirst else { return }
         await pool.shutdown(grace: grace)
         await tokenPool?.shutdown(grace: grace)
-        await auth.settle()
+        await auth.shutdown()
     }
 }

@@ -48,6 +48,7 @@ extension HMSBackend {
         switch options.credential {
         case .client(let id, _): "Huawei's token endpoint takes the credentials of client \(id)."
         case .serviceAccount(let account): "The key \(account.keyID) of account \(account.subAccount) signs."
+        case .strategy: "There is an access token of auth."
         }
     }
 

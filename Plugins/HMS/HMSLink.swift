@@ -6,7 +6,7 @@ import PushCore
 /// A call refused for its credential is sent once more with a fresh one.
 struct HMSLink: Sendable {
     let pool: any HTTPPool
-    let auth: HMSAuth
+    let auth: any AuthStrategy
     let endpoint: HTTPEndpoint
     let time: any TimeSource
 

@@ -5,14 +5,19 @@ extension HMSOptions {
     private enum Generation: String, CaseIterable { case v1, v2 }
 
     /// Reads a section; nil after reporting everything that is wrong with it.
-    public init?(_ section: ConfigSection) {
+    ///
+    /// `auth` makes what the key `auth` asks for in the place of Huawei's credentials, given what every backend takes.
+    public init?(
+        _ section: ConfigSection,
+        auth: (ConfigSection, CommonBackendOptions) -> (any AuthStrategy)? = { _, _ in nil }
+    ) {
         let before = section.report.issues.count
+        let common = CommonBackendOptions(section, connections: 8, timeout: .seconds(15))
         let appID = Self.digits(section, "app_id", "the app's id: digits, from AppGallery Connect")
-        let credential = Self.credential(section, appID: appID)
+        let credential = Self.credential(section, appID: appID) { auth(section, common) }
         var projectID = Self.digits(section, "project_id", "the project's id: digits, from AppGallery Connect")
         if projectID == nil, case .serviceAccount(let account)? = credential { projectID = account.projectID }
         let api = Self.api(section, appID: appID, projectID: projectID)
-        let common = CommonBackendOptions(section, connections: 8, timeout: .seconds(15))
         let tokenEndpoint = section.endpoint("token_url")
         if common.baseURL != nil, !section.has("token_url"), case .client? = credential {
             section.missing(
@@ -66,7 +71,18 @@ extension HMSOptions {
         }
     }
 
-    private static func credential(_ section: ConfigSection, appID: String?) -> Credential? {
+    private static func credential(
+        _ section: ConfigSection,
+        appID: String?,
+        auth: () -> (any AuthStrategy)?
+    ) -> Credential? {
+        if section.has("auth") {
+            for key in ["client_secret", "client_id", "service_account_file"] where section.has(key) {
+                section.reject(key, "stands beside auth", fix: "Keep one of the ways to sign in.")
+                section.allow(key)
+            }
+            return auth().map { .strategy($0) }
+        }
         let secret = section.secret("client_secret")
         let clientID = digits(section, "client_id", "the OAuth client's id, usually the app's")
         let file = section.file("service_account_file")

@@ -18,6 +18,8 @@ public struct HMSOptions: Sendable {
         case client(id: String, secret: Secret)
         /// A service account, whose key signs a JWT that is itself the bearer.
         case serviceAccount(HMSServiceAccount)
+        /// Any other way to authenticate.
+        case strategy(any AuthStrategy)
     }
 
     /// What Huawei tells Apple's devices about the message's user, in the `apns` block.

@@ -7,6 +7,7 @@ extension BackendFactory {
     /// - `app_id` (string): The app's id: digits, as AppGallery Connect shows it.
     /// - `client_secret` (secret): The app's secret, for OAuth 2.0 client credentials; `client_id` (default `app_id`).
     /// - `service_account_file` (path): A service account's key file, instead of the two above; it signs a JWT.
+    /// - `auth` (map, `kind: oauth2_refresh`): Any other access tokens that are refreshed instead.
     /// - `project_id` (string): The project's id; with it, or a service account, the v2 API is used.
     /// - `api` (string): `v1` or `v2`, when the choice above is not the wanted one.
     /// - `token_url` (address): Where access tokens are fetched, if not at Huawei's; required beside `base_url`.
@@ -21,7 +22,11 @@ extension BackendFactory {
         HMSBackend.kind,
         summary: "Huawei Push Kit"
     ) { section, context in
-        guard let options = HMSOptions(section) else { return nil }
+        let options = HMSOptions(section) { section, common in
+            let base = HTTPBaseURL(common.baseURL ?? HMSOptions.pushEndpoint)
+            return section.auth(for: AuthSite(base: base, common: common, context: context))
+        }
+        guard let options else { return nil }
         do throws(HTTPPoolError) {
             return try HMSBackend(options: options, context: context)
         } catch {

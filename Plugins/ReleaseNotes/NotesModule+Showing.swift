@@ -7,7 +7,8 @@ extension NotesModule {
     private struct Wish {
         var language: String
         var current: ReleaseVersion
-        var isCurrentGuessed = false
+        /// What is wrong with the version that the reader gave.
+        var problem: ReleaseNotesProblem?
         var shape: ReleaseNotes.Shape
         var direction = NotesView.Direction.auto
         var theme = NotesView.Theme.auto
@@ -51,7 +52,9 @@ extension NotesModule {
             headers.append(HTTPHeader("content-type", "application/json; charset=utf-8"))
             body = shelf.notes.json(wish.shape).text
         }
-        if wish.isCurrentGuessed { headers.append(HTTPHeader("x-release-notes-problem", "NK105")) }
+        if let problem = wish.problem {
+            headers.append(HTTPHeader("x-release-notes-problem", Self.headerText(problem.description)))
+        }
         return Self.cached(Array(body.utf8), headers, changedAt: shelf.changedAt, request)
     }
 
@@ -70,6 +73,11 @@ extension NotesModule {
     }
 
     // MARK: Reading the request
+
+    /// A text that a header field can hold: printable ASCII, with `?` for everything else.
+    private static func headerText(_ text: String) -> String {
+        String(text.unicodeScalars.map { (0x20...0x7E).contains($0.value) ? Character($0) : "?" })
+    }
 
     private static func badParameter(_ name: String, _ detail: String) -> ModuleProblem {
         ModuleProblem(400, "invalid_parameter", "A parameter is wrong", detail: "\(name): \(detail)")
@@ -94,10 +102,11 @@ extension NotesModule {
         wish.direction = try Self.choice(request, "dir", .auto)
         wish.theme = try Self.choice(request, "theme", .auto)
         if let text = request.query["current"] {
-            if let current = ReleaseVersion(text) {
+            let isLenient = request.query["lenient"] == "1"
+            if let current = ReleaseVersion(text, allowsSigns: isLenient) {
                 wish.current = current
-            } else if request.query["lenient"] == "1" {
-                (wish.current, wish.isCurrentGuessed) = (ReleaseVersion(major: 0), true)
+            } else if isLenient {
+                (wish.current, wish.problem) = (ReleaseVersion(major: 0), .badCurrent(text))
             } else {
                 throw Self.badParameter("current", "must be a version, such as 1.4.0.")
             }

@@ -1,4 +1,5 @@
 public import Foundation
+import PushCore
 
 /// Which property list holds the versions: the client library's way to name it.
 public struct PlistFileConfiguration: Sendable, Hashable {
@@ -13,8 +14,54 @@ public struct PlistFileConfiguration: Sendable, Hashable {
         self.fileName = fileName
     }
 
+    /// Makes one for a file of a bundle.
+    public init(bundle: Bundle, fileName: String = "Versions") {
+        self.init(folder: bundle.resourceURL ?? bundle.bundleURL, fileName: fileName)
+    }
+
+    /// The library's default: `Versions.plist` of the main bundle, which for a program on a server is the folder that it is in.
+    public static var `default`: PlistFileConfiguration { PlistFileConfiguration(bundle: .main) }
+
     /// The file.
     public var file: URL { folder.appendingPathComponent(fileName).appendingPathExtension("plist") }
+}
+
+/// What the client library calls ``ReleaseNotes``.
+public typealias NKVersionsData = ReleaseNotes
+
+extension ReleaseNotes {
+    /// Reads a property list as the client library does; nil when there is no usable one.
+    ///
+    /// - Parameters:
+    ///   - plistFileConfiguration: The file.
+    ///   - tell: Gets everything that is wrong or was skipped; by default it is written to standard error, as the library's
+    ///     page promises.
+    public init?(
+        plistFileConfiguration: PlistFileConfiguration,
+        tell: (ReleaseNotesProblem) -> Void = { FileHandle.standardError.write(Data("\($0)\n".utf8)) }
+    ) {
+        do throws(ReleaseNotesReader.Failure) {
+            let reading = try ReleaseNotesReader.read(plistFileConfiguration)
+            reading.warnings.forEach(tell)
+            self = reading.notes
+        } catch {
+            error.problems.forEach(tell)
+            return nil
+        }
+    }
+}
+
+extension ReleaseNotes: Decodable {
+    /// Reads the list of an answer, in either JSON form; one bad item makes it bad.
+    public init(from decoder: any Decoder) throws {
+        let json = try JSONValue(from: decoder)
+        do throws(ReleaseNotesReader.Failure) {
+            self = try ReleaseNotesReader.read(json.bytes, name: "answer", mode: .strict).notes
+        } catch {
+            let context = DecodingError.Context(codingPath: decoder.codingPath, debugDescription: error.description)
+            throw DecodingError.dataCorrupted(context)
+        }
+    }
 }
 
 extension ReleaseNotesReader {

@@ -100,6 +100,11 @@ public struct ReleaseNotesProblem: Sendable, Hashable, Error, CustomStringConver
         self.detail = detail
     }
 
+    /// What is told when a reader's own version is none, and 0.0.0 is assumed as the client library does (NK105).
+    public static func badCurrent(_ text: String) -> ReleaseNotesProblem {
+        ReleaseNotesProblem(.badCurrent, "current version \"\(text.prefix(64))\" is not a version")
+    }
+
     /// The message as the client library promises it.
     public var description: String { "\(code.rawValue) release notes: \(detail)" }
 }

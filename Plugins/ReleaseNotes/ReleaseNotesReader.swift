@@ -7,7 +7,7 @@ public enum ReleaseNotesReader {
     public enum Mode: Sendable {
         /// Property lists skip them, JSON does not.
         case automatic
-        /// They are skipped, with a warning each.
+        /// They are skipped, with a warning each; a version may have signs, which the client library takes by accident.
         case lenient
         /// They make the document bad; all of them are told.
         case strict
@@ -52,6 +52,7 @@ public enum ReleaseNotesReader {
         let text = bytes.starts(with: [0xEF, 0xBB, 0xBF]) ? Array(bytes.dropFirst(3)) : bytes
         let first = text.first { ![0x20, 0x09, 0x0A, 0x0D].contains($0) }
         let isJSON = first == UInt8(ascii: "{") || first == UInt8(ascii: "[")
+        let isStrict = mode == .strict || mode == .automatic && isJSON
         let items: [Item]
         if isJSON {
             let json: JSONValue
@@ -63,14 +64,16 @@ public enum ReleaseNotesReader {
             guard let list = json.arrayValue ?? json["items"]?.arrayValue else {
                 throw fail(.badRoot, "unexpected root in \"\(name)\"")
             }
-            items = list.map(Item.init)
+            items = list.map { Item($0, allowsSigns: !isStrict) }
         } else {
             guard let root = try? PropertyListSerialization.propertyList(from: Data(text), options: [], format: nil)
             else { throw fail(.unreadable, "\"\(name)\" cannot be read: neither a property list nor JSON") }
-            guard let list = root as? [Any] else { throw fail(.badRoot, "unexpected root in \"\(name)\"") }
-            items = list.map { Item(plist: $0) }
+            // As the client library: a list with anything else than dictionaries in it is none.
+            guard let list = root as? [[String: Any]] else {
+                throw fail(.badRoot, "unexpected root in \"\(name)\": it must be an array of dictionaries")
+            }
+            items = list.map { Item(plist: $0, allowsSigns: !isStrict) }
         }
-        let isStrict = mode == .strict || mode == .automatic && isJSON
         var entries: [ReleaseNotes.Entry] = []
         var problems: [ReleaseNotesProblem] = []
         for (place, item) in items.enumerated() {
@@ -89,18 +92,22 @@ public enum ReleaseNotesReader {
     private struct Item {
         var entry: Result<ReleaseNotes.Entry, Reason>
 
-        init(_ json: JSONValue) {
+        init(_ json: JSONValue, allowsSigns: Bool) {
             entry = Result { () throws(Reason) in
                 guard json.objectValue != nil else { throw Reason(text: "it is no object") }
-                return ReleaseNotes.Entry(try Self.number(json["number"]), try Self.changes(json["changes"]))
+                return ReleaseNotes.Entry(
+                    try Self.number(json["number"], allowsSigns),
+                    try Self.changes(json["changes"])
+                )
             }
         }
 
-        init(plist: Any) {
+        init(plist item: [String: Any], allowsSigns: Bool) {
             entry = Result { () throws(Reason) in
-                guard let item = plist as? [String: Any] else { throw Reason(text: "it is no dictionary") }
                 guard let text = item["number"] as? String else { throw Reason(text: "number is no text") }
-                guard let number = ReleaseVersion(text) else { throw Reason(text: "number is no version") }
+                guard let number = ReleaseVersion(text, allowsSigns: allowsSigns) else {
+                    throw Reason(text: "number is no version")
+                }
                 guard let changes = item["changes"] as? [String] else {
                     throw Reason(text: "changes is no list of texts")
                 }
@@ -109,10 +116,12 @@ public enum ReleaseNotesReader {
         }
 
         /// A text, or the three parts of the shape that the shipped decoder takes.
-        private static func number(_ json: JSONValue?) throws(Reason) -> ReleaseVersion {
+        private static func number(_ json: JSONValue?, _ allowsSigns: Bool) throws(Reason) -> ReleaseVersion {
             switch json {
             case .string(let text)?:
-                guard let number = ReleaseVersion(text) else { throw Reason(text: "number is no version") }
+                guard let number = ReleaseVersion(text, allowsSigns: allowsSigns) else {
+                    throw Reason(text: "number is no version")
+                }
                 return number
             case .object(let parts)?:
                 var numbers: [UInt] = []

@@ -42,7 +42,6 @@ struct AltcraftAuthTests {
         (jwt(["matching": ["db_id": 1, "matching": "email"]]), 542, "contain: matching_identifier"),
         (jwt(["matching": ["db_id": "x", "matching": "email", "email": "a"]]), 542, "contain: db_id"),
         (jwt(["x": .string(String(repeating: "y", count: 17_000))]), 541, "payload"),
-        (jwt(["sub": "bob", "matching": ["db_id": 1, "matching": "email", "email": "a"]]), 542, "another user's"),
     ]
 
     @Test("A JWT that cannot be used has its code and says what is missing, never the JWT", arguments: bad)
@@ -51,6 +50,18 @@ struct AltcraftAuthTests {
         let error = await failure { () async throws(PushError) in _ = try await auth.session(for: Self.ada) }
         #expect(error?.reason == "\(code)" && error?.code == .unavailable)
         #expect(error?.message.contains(words) == true && error?.message.contains(text) == false)
+    }
+
+    @Test("A JWT with another sub is the user's all the same, unless it is said otherwise (542)")
+    func subject() async throws {
+        let jwt = Self.jwt(["sub": "bob", "matching": ["db_id": 1, "matching": "email", "email": "ada@example.com"]])
+        let source = AltcraftClosureTokens { _ in jwt }
+        #expect(try await AltcraftAuth(source: source).session(for: Self.ada).matchingMode == "email")
+        let strict = AltcraftAuth(source: source, checksSubject: true)
+        let error = await failure { () async throws(PushError) in _ = try await strict.session(for: Self.ada) }
+        #expect(error?.reason == "542" && error?.message.contains("another user's") == true)
+        let bob = AltcraftIdentity(user: "bob", device: "d-1")
+        #expect(try await strict.session(for: bob).matchingMode == "email")
     }
 
     @Test(

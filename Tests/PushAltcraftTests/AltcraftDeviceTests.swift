@@ -1,5 +1,6 @@
 import Foundation
 import PushCore
+import PushHTTP
 import PushSandbox
 import PushTesting
 import Synchronization
@@ -277,6 +278,50 @@ struct AltcraftDeviceTests {
         #expect(http.calls.map(\.path) == ["/event/push/open?matching_mode=push_sub"])
     }
 
+    @Test("A move that Altcraft refused is not asked for again with every subscription, until there is another token")
+    func refusedMove() async throws {
+        try await Harness.run { harness in
+            try await harness.change(.subscribed)
+            let moved = DeviceRecord.sample(tokens: [DeviceToken(fcmToken, service: .iOSFirebase)])
+            func updates() -> Int { harness.codes.filter { $0 == 231 || $0 == 431 }.count }
+            harness.simulator.add([
+                FaultRule(
+                    match: FaultMatch(pathPrefix: "/subscription/push/update", count: 1),
+                    .answer(FaultAnswer(400))
+                )
+            ])
+            // The subscription itself goes on: a JWT finds the profile without the old token.
+            harness.simulator.add([FaultRule(match: FaultMatch(count: 1), .answer(FaultAnswer(503)))])
+            _ = await failure { () async throws(PushError) in _ = try await harness.change(.suspended, [:], moved) }
+            #expect(updates() == 1)
+            try await harness.change(.suspended, [:], moved)
+            try await harness.change(.subscribed, [:], moved)
+            #expect(updates() == 1, "nor after the subscription is one of the new token")
+            #expect(harness.ada()?.subscriptions.map(\.token) == [apnsToken, fcmToken])
+            let third = DeviceRecord.sample(tokens: [DeviceToken(apnsToken + "ff", service: .iOSAPNs)])
+            try await harness.change(.subscribed, [:], third)
+            #expect(updates() == 2 && harness.codes.contains(231))
+        }
+    }
+
+    @Test("A registration asks for a refused move again")
+    func registersAgain() async throws {
+        try await Harness.run { harness in
+            try await harness.change(.subscribed)
+            let moved = DeviceRecord.sample(tokens: [DeviceToken(fcmToken, service: .iOSFirebase)])
+            harness.simulator.add([
+                FaultRule(
+                    match: FaultMatch(pathPrefix: "/subscription/push/update", count: 1),
+                    .answer(FaultAnswer(400))
+                )
+            ])
+            let error = await failure { () async throws(PushError) in _ = try await harness.mobile.register(moved) }
+            #expect(error?.reason == "431")
+            _ = try await harness.mobile.register(moved)
+            #expect(harness.ada()?.subscriptions.map(\.token) == [fcmToken])
+        }
+    }
+
     // MARK: Sending
 
     private func campaign(_ simulator: AltcraftSimulator) -> AltcraftCampaignOptions? {
@@ -285,16 +330,21 @@ struct AltcraftDeviceTests {
                 base: $0,
                 apiToken: Secret("sandbox-api-token"),
                 triggerID: 13,
-                matching: "custom",
+                matching: .custom,
                 fieldName: "crm_id"
             )
         }
     }
 
-    private func withCampaign(_ body: (Harness, AltcraftBackend) async throws -> Void) async throws {
+    private func withCampaign(
+        adjust: (inout AltcraftCampaignOptions) -> Void = { _ in },
+        _ body: (Harness, AltcraftBackend) async throws -> Void
+    ) async throws {
         try await Harness.run { harness in
             var options = AltcraftOptions.sample(harness.simulator)
-            options.campaign = campaign(harness.simulator)
+            var own = try #require(campaign(harness.simulator))
+            adjust(&own)
+            options.campaign = own
             let context = BackendContext(name: "crm", http: harness.transport, time: harness.time, logger: quiet)
             let backend = try AltcraftBackend(
                 options: options,
@@ -303,6 +353,108 @@ struct AltcraftDeviceTests {
             )
             try await body(harness, backend)
             await backend.shutdown(grace: .zero)
+        }
+    }
+
+    @Test("A start imports nothing, has no time to live, and is as the vendor's table has it")
+    func startsOnly() async throws {
+        try await withCampaign { harness, backend in
+            try await harness.change(.subscribed)
+            let message = PushNotification(title: "Hi", timeToLive: .seconds(3600))
+            let outcomes = await backend.send(message, to: [.user("ada"), .user("nobody")])
+            for outcome in outcomes {
+                guard case .accepted = outcome else { throw PushError(.badAnswer, "\(outcome)") }
+            }
+            #expect(harness.simulator.profiles.map(\.key) == ["custom crm_id/ada"], "nobody became a profile")
+            let request = try #require(harness.simulator.launches.first?.request)
+            #expect(
+                request == [
+                    "id": 13, "matching": "custom", "field_name": "crm_id",
+                    "field_value": request["field_value"] ?? .null, "content": ["title": "Hi"],
+                ]
+            )
+        }
+    }
+
+    static let imports: [(AltcraftCampaignOptions.Matching, String, JSONObject, String)] = [
+        (.phone, "+79000000000", ["phones": ["+79000000000"]], "phone +79000000000"),
+        (.email, "ada@example.com", ["email": "ada@example.com"], "email ada@example.com"),
+        (.emailProfile, "ada@example.com", ["email": "ada@example.com"], "email_profile ada@example.com"),
+        (.custom, "ada", ["crm_id": "ada"], "custom crm_id/ada"),
+    ]
+
+    @Test("An import makes the profile of somebody unknown, with the field that it is found by", arguments: imports)
+    func importsFirst(
+        matching: AltcraftCampaignOptions.Matching,
+        user: String,
+        fields: JSONObject,
+        key: String
+    ) async throws {
+        try await withCampaign {
+            ($0.call, $0.matching) = (.importAndStart, matching)
+        } _: { harness, backend in
+            var message = PushNotification(title: "Hi", timeToLive: .seconds(90))
+            message.overrides["altcraft"] = ["data": ["city": "Kazan"], "skip_triggers": true]
+            let outcome = await backend.send(message, to: .user(user))
+            guard case .accepted = outcome else { throw PushError(.badAnswer, "\(outcome)") }
+            let profile = try #require(harness.simulator.profile(key, in: 12))
+            #expect(profile.fields == fields.merging(["city": "Kazan"]))
+            let request = try #require(harness.simulator.launches.first?.request)
+            #expect(request["trigger_id"] == 13 && request["timeout"] == nil && request["skip_triggers"] == true)
+            #expect(request["phone"]?.stringValue == (matching == .phone ? user : nil))
+        }
+    }
+
+    @Test("timeout delays the start of an import, and nothing else takes it or any other form of it")
+    func delays() async throws {
+        try await withCampaign {
+            $0.call = .importAndStart
+        } _: { harness, backend in
+            try await harness.change(.subscribed)
+            var message = PushNotification(title: "Hi")
+            message.overrides["altcraft"] = ["timeout": ["hours": 1, "minutes": 30]]
+            #expect(backend.check(message, for: .user) == PayloadCheck())
+            _ = await backend.send(message, to: .user("ada"))
+            #expect(harness.simulator.launches.map(\.delay) == [5400] && harness.ada()?.subscriptions[0].received == [])
+            for wrong: JSONValue in [5400, ["seconds": 1], ["minutes": -1], ["minutes": "5"], [:], nil] {
+                message.overrides["altcraft"] = ["timeout": wrong]
+                #expect(
+                    backend.check(message, for: .user).faults.map(\.pointer) == ["#/overrides/altcraft/timeout"]
+                )
+            }
+        }
+        try await withCampaign { _, backend in
+            var message = PushNotification(title: "Hi")
+            message.overrides["altcraft"] = ["timeout": ["minutes": 5], "content": ["a": 1]]
+            let check = backend.check(message, for: .user)
+            #expect(check.faults.isEmpty && check.warnings.map(\.pointer) == ["#/overrides/altcraft/timeout"])
+        }
+    }
+
+    static let wrongStarts: [(String, JSONObject, String)] = [
+        ("start/", ["trigger_id": 13], "trigger_id"), ("start/", ["id": 14], "no such trigger"),
+        ("start", ["id": 13, "timeout": ["minutes": 1]], "timeout"), ("start/", ["id": 13, "data": [:]], "data"),
+        ("start/", ["id": 13, "matching": "push_sub"], "push_sub"), ("start/", ["id": 13], "identifier"),
+        ("start/", ["id": 13, "matching": "phone", "phones": "+7"], "phones"),
+        ("import_and_start", ["trigger_id": 13, "email": "a"], "data is missing"),
+        ("import_and_start", ["trigger_id": 13, "email": "a", "data": [:], "timeout": 60], "timeout"),
+        ("import_and_start", ["trigger_id": 13, "email": "a", "data": ["colour": "red"]], "Incorrect field"),
+    ]
+
+    @Test("The simulator holds the two calls to the vendor's tables", arguments: wrongStarts)
+    func simulatedTables(path: String, body: JSONObject, words: String) async throws {
+        try await Harness.run { harness in
+            let endpoint = try #require(HTTPBaseURL(url: harness.simulator.url)?.endpoint)
+            var configuration = HTTPPoolConfiguration(endpoint: endpoint, version: .http1)
+            configuration.extraTrustPEM = harness.simulator.certificatePEM
+            let pool = try harness.transport.pool(configuration)
+            let body = body.merging(["token": "sandbox-api-token"])
+            let template = HTTPCallTemplate(method: "POST", headers: [HTTPHeader("content-type", "application/json")])
+            let target = "/api/v1.1/campaigns/triggers/" + path
+            let answer = try await pool.send(HTTPCall(template, path: target, body: JSONValue.object(body).bytes))
+            #expect(answer.status == 400 && Response(answer.body)?.errorText?.contains(words) == true)
+            #expect(harness.simulator.launches.isEmpty && harness.simulator.profiles.isEmpty)
+            await pool.shutdown(grace: .zero)
         }
     }
 

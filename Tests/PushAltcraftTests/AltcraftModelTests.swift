@@ -30,6 +30,46 @@ struct AltcraftModelTests {
         #expect(Response(Array("{}".utf8)) == Response())
     }
 
+    @Test("The SDK's values go through a coder and come back; answers have Altcraft's own names")
+    func codable() throws {
+        let category = CategoryData(name: "sport", title: "Sport", steady: true, active: false)
+        let subscription = SubscriptionData(
+            subscriptionId: "t",
+            hashId: "h",
+            provider: "ios-apns",
+            status: "subscribed",
+            fields: ["_ad_track": false, "level": 3],
+            cats: [category]
+        )
+        let profile = ProfileData(id: "p", status: "subscribed", isTest: false, subscription: subscription)
+        let answer = ResponseWithHttp(httpCode: 200, response: Response(error: 0, errorText: "", profile: profile))
+        let bytes = try JSONEncoder().encode(answer)
+        #expect(try JSONDecoder().decode(ResponseWithHttp.self, from: bytes) == answer)
+        let json = try JSONValue(parsing: Array(bytes))
+        #expect(json["http_code"] == 200 && json["response"]?["profile"]?["subscription"]?["hash_id"] == "h")
+        let info = AppInfo(appID: "a", appIID: "i", appVer: "1")
+        #expect(try JSONDecoder().decode(AppInfo.self, from: JSONEncoder().encode(info)) == info)
+        let token = TokenData(provider: "ios-apns", token: "t")
+        #expect(try JSONDecoder().decode(TokenData.self, from: JSONEncoder().encode(token)) == token)
+    }
+
+    @Test("A category without active leaves that to Altcraft")
+    func categories() {
+        var issues: [PushWarning] = []
+        let list: JSONValue = [["name": "sport"], ["name": "news", "active": false]]
+        let change = AltcraftChange(["cats": list], sync: true, issues: &issues)
+        let request = AltcraftRequest.subscription(
+            .subscribed,
+            token: DeviceToken("t", service: .iOSAPNs),
+            mode: "email",
+            at: 1,
+            options: change,
+            fields: [:]
+        )
+        #expect(issues.isEmpty && request.body?["subscription"]?["cats"] == list)
+        #expect(CategoryData(name: "sport").active == nil)
+    }
+
     static let codes: [(AltcraftAction, seed: [Int], current: [Int])] = [
         (.subscribe, [230, 430, 530], [230, 430, 530]), (.suspend, [230, 430, 530], [231, 431, 531]),
         (.unsubscribe, [230, 430, 530], [232, 432, 532]), (.update, [231, 431, 531], [233, 433, 533]),

@@ -44,7 +44,16 @@ struct AltcraftPluginTests {
             "campaign": ["url": "https://acme.altcraft.com", "api_token": "t", "trigger_id": 13],
         ]),
         least.overlaid(with: [
-            "auth": ["kind": "jwt", "provider": "url", "url": "https://id.example.com/jwt", "secret": "s"]
+            "campaign": [
+                "url": "https://acme.altcraft.com", "api_token": "t", "trigger_id": 13, "call": "import_and_start",
+                "matching": "phone", "resource_id": 24, "db_id": 12,
+            ]
+        ]),
+        least.overlaid(with: [
+            "auth": [
+                "kind": "jwt", "provider": "url", "url": "https://id.example.com/jwt", "secret": "s",
+                "check_subject": true,
+            ]
         ]),
         least.overlaid(with: ["auth": ["kind": "jwt", "provider": "file", "path": "/run/{user}.jwt"]]),
         least.overlaid(with: ["auth": ["kind": "jwt", "provider": "command", "command": ["/bin/echo", "{user}"]]]),
@@ -83,6 +92,18 @@ struct AltcraftPluginTests {
             ["backends.crm.auth.url"]
         ),
         (least.overlaid(with: ["auth": ["kind": "basic"]]), ["backends.crm.auth.kind"]),
+        (
+            least.overlaid(with: ["auth": ["kind": "oauth2_refresh", "client_id": "c", "refresh_token": "r"]]),
+            ["backends.crm.auth.kind"]
+        ),
+        (
+            least.overlaid(with: [
+                "campaign": [
+                    "url": "https://a.test", "api_token": "t", "trigger_id": 13, "matching": "push_sub", "call": "stop",
+                ]
+            ]),
+            ["backends.crm.campaign.call", "backends.crm.campaign.matching"]
+        ),
         (least.overlaid(with: ["auth": ["kind": "jwt", "provider": "magic"]]), ["backends.crm.auth.provider"]),
         (least.overlaid(with: ["auth": ["kind": "jwt", "provider": "file", "path": "x"]]), ["backends.crm.auth.path"]),
         (

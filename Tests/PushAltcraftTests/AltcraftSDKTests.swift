@@ -41,7 +41,7 @@ struct AltcraftSDKTests {
         let simulator: AltcraftSimulator
         let transport: NIOTransport
         let state: MemoryState
-        let events: Recorder<AltcraftEvent>
+        let events: Recorder<Event>
         let app: App
         let sdk: AltcraftSDK
         var codes: [Int] { events.all.compactMap(\.eventCode) }
@@ -109,9 +109,7 @@ struct AltcraftSDKTests {
             let made = try #require(rig.configuration("", ["IOS-FIREBASE"]))
             #expect(made.getRToken() == nil && made.getProviderPriorityList() == ["ios-firebase"])
             #expect(made.getApiUrl() == rig.simulator.url && made.getAppInfo()?.appVer == "1")
-            #expect(
-                rig.configuration()?.getProviderPriorityList().prefix(3) == ["ios-apns", "ios-firebase", "ios-huawei"]
-            )
+            #expect(rig.configuration()?.getProviderPriorityList() == nil, "none was set")
             #expect(await rig.sdk.initialization(configuration: nil) == false)
             #expect(await rig.sdk.initialization(configuration: builder.setApiUrl("ftp://x").build()) == false)
             await rig.sdk.setAppGroup(groupName: "")
@@ -299,7 +297,7 @@ struct AltcraftSDKTests {
     @Test("One callback hears the events: a new one replaces it, and what happens while it is off is lost")
     func stream() async throws {
         try await run { rig in
-            let second = Recorder<AltcraftEvent>()
+            let second = Recorder<Event>()
             let before = rig.codes
             rig.sdk.eventSDKFunctions.subscribe { second.add($0) }
             await rig.sdk.pushSubscriptionFunctions.pushSubscribe()
@@ -307,7 +305,9 @@ struct AltcraftSDKTests {
             rig.sdk.eventSDKFunctions.unsubscribe()
             await rig.sdk.pushSubscriptionFunctions.pushSuspend()
             #expect(second.all.filter { $0.eventCode == 230 }.count == 1)
-            #expect(second.all.last?.level == .info && second.all.last?.value?["response_with_http_code"] != nil)
+            #expect(!(second.all.last is ErrorEvent))
+            let answer = second.all.last?.value?["response_with_http_code"] as? ResponseWithHttp
+            #expect(answer?.httpCode == 200 && answer?.response?.profile?.subscription?.status == "subscribed")
         }
     }
 
@@ -337,6 +337,141 @@ struct AltcraftSDKTests {
             #expect(await functions.getPushToken() == TokenData(provider: "ios-huawei", token: "ab"))
             await functions.setPushToken(provider: "amazon", pushToken: "x")
             #expect(rig.codes.last == 473)
+        }
+    }
+
+    @Test("A token may be set and asked for before the initialization; an unknown provider is 473 there too")
+    func tokensFirst() async throws {
+        try await run(isInitialized: false) { rig in
+            let functions = rig.sdk.pushTokenFunction
+            #expect(await functions.getPushToken() == TokenData(provider: "ios-apns", token: apnsToken))
+            await functions.setPushToken(provider: "amazon", pushToken: "x")
+            #expect(rig.codes == [201, 473])
+            await functions.setPushToken(provider: Constants.ProviderName.firebase, pushToken: fcmToken)
+            #expect(await functions.getPushToken() == TokenData(provider: "ios-firebase", token: fcmToken))
+            await functions.setPushToken(provider: Constants.ProviderName.apns, pushToken: Data([0xAB, 0x01]))
+            #expect(await functions.getPushToken() == TokenData(provider: "ios-apns", token: "ab01"))
+            #expect(await rig.sdk.initialization(configuration: rig.configuration()))
+            #expect(await functions.getPushToken()?.token == "ab01", "the same token afterwards")
+            await rig.sdk.pushSubscriptionFunctions.pushSubscribe()
+            #expect(rig.simulator.profiles.first?.subscriptions.first?.token == "ab01")
+        }
+    }
+
+    @Test("A changed order of providers is kept over a restart, until a configuration names another")
+    func keptOrder() async throws {
+        try await run { rig in
+            let list = [Constants.ProviderName.huawei, Constants.ProviderName.apns]
+            await rig.sdk.pushTokenFunction.setHMSTokenProvider(rig.app)
+            #expect(await rig.sdk.pushTokenFunction.getPushToken()?.provider == "ios-apns")
+            await rig.sdk.pushTokenFunction.changePushProviderPriorityList(list)
+            #expect(await rig.sdk.pushTokenFunction.getPushToken()?.provider == "ios-huawei")
+            let next = await rig.restarted()
+            await next.pushTokenFunction.setHMSTokenProvider(rig.app)
+            #expect(await next.initialization(configuration: rig.configuration()))
+            #expect(await next.pushTokenFunction.getPushToken()?.provider == "ios-huawei")
+            #expect(await next.initialization(configuration: rig.configuration(nil, ["ios-apns", "ios-huawei"])))
+            #expect(await next.pushTokenFunction.getPushToken()?.provider == "ios-apns")
+            #expect(await next.initialization(configuration: rig.configuration()))
+            #expect(await next.pushTokenFunction.getPushToken()?.provider == "ios-apns", "the kept one is gone")
+            await next.shutdown(grace: .zero)
+        }
+    }
+
+    @Test("Providers come and go: nil removes one, and the next in order gives the token")
+    func providersGo() async throws {
+        try await run { rig in
+            let functions = rig.sdk.pushTokenFunction
+            await functions.setHMSTokenProvider(rig.app)
+            await functions.setFCMTokenProvider(rig.app)
+            await functions.setAPNSTokenProvider(nil)
+            #expect(await functions.getPushToken()?.provider == "ios-firebase")
+            await functions.setFCMTokenProvider(nil)
+            #expect(await functions.getPushToken() == TokenData(provider: "ios-huawei", token: apnsToken))
+            #expect(await functions.deleteDeviceToken(provider: "ios-huawei") && rig.app.deletions.withLock { $0 } == 1)
+            await functions.setHMSTokenProvider(nil)
+            #expect(await functions.getPushToken() == nil)
+            await functions.forcedTokenUpdate()
+            #expect(rig.codes.last == 502)
+        }
+    }
+
+    @Test("A forced update of a token set by hand deletes it at its provider and goes on")
+    func forcedByHand() async throws {
+        try await run { rig in
+            let functions = rig.sdk.pushTokenFunction
+            await functions.setFCMTokenProvider(rig.app)
+            await functions.setPushToken(provider: "ios-firebase", pushToken: "by-hand")
+            await functions.forcedTokenUpdate()
+            #expect(rig.app.deletions.withLock { $0 } == 1 && !rig.codes.contains(502))
+            await functions.setPushToken(provider: "ios-apns", pushToken: "by-hand")
+            await functions.forcedTokenUpdate()
+            #expect(rig.codes.last == 406)
+        }
+    }
+
+    @Test("A refused move is not asked for again with every subscription, but by a forced update")
+    func refusedMove() async throws {
+        try await run { rig in
+            await rig.sdk.pushSubscriptionFunctions.pushSubscribe()
+            rig.simulator.add([
+                FaultRule(
+                    match: FaultMatch(pathPrefix: "/subscription/push/update", count: 1),
+                    .answer(FaultAnswer(400))
+                )
+            ])
+            rig.app.token.withLock { $0 = apnsToken + "ff" }
+            rig.simulator.add([
+                FaultRule(
+                    match: FaultMatch(pathPrefix: "/subscription/push/subscribe", count: 1),
+                    .answer(FaultAnswer(400))
+                )
+            ])
+            await rig.sdk.pushSubscriptionFunctions.pushSuspend()
+            await rig.sdk.pushSubscriptionFunctions.pushSuspend(cats: [CategoryData(name: "golf", active: true)])
+            #expect(rig.codes.filter { $0 == 431 }.count == 1)
+            await rig.sdk.pushTokenFunction.forcedTokenUpdate()
+            #expect(rig.codes.suffix(2) == [406, 231])
+        }
+    }
+
+    @Test("The shared SDK has the seed's names: it wants connections, then it does what the samples do")
+    func shared() async throws {
+        try await run(isInitialized: false) { rig in
+            let events = Recorder<Event>()
+            AltcraftSDK.shared.eventSDKFunctions.subscribe { events.add($0) }
+            #expect(AltcraftConfiguration.Builder().build() == nil && events.all.last?.eventCode == 471)
+            let config = AltcraftConfiguration.Builder()
+                .setApiUrl(rig.simulator.url)
+                .setProviderPriorityList([Constants.ProviderName.apns, Constants.ProviderName.firebase])
+                .build()
+            #expect(await AltcraftSDK.shared.initialization(configuration: config) == false)
+            #expect(events.all.last is ErrorEvent && events.all.last?.message?.contains("connect(") == true)
+            var common = CommonBackendOptions(timeout: .seconds(10))
+            common.trustPEM = rig.simulator.certificatePEM
+            await AltcraftSDK.shared.connect(http: rig.transport, common: common, logger: quiet)
+            AltcraftSDK.shared.setJWTProvider(provider: rig.app)
+            await AltcraftSDK.shared.pushTokenFunction.setAPNSTokenProvider(rig.app)
+            await AltcraftSDK.shared.backgroundTasks.registerBackgroundTask()
+            #expect(await AltcraftSDK.shared.initialization(configuration: config))
+            await AltcraftSDK.shared.pushSubscriptionFunctions.pushSubscribe(
+                profileFields: AltcraftSDK.shared.pushSubscriptionFunctions.actionField(key: "_fname").set(value: "Ada")
+            )
+            let event = try #require(events.all.last { $0.eventCode == 230 })
+            let answer = event.value?["response_with_http_code"] as? ResponseWithHttp
+            #expect(answer?.response?.profile?.subscription?.fields?["_os"]?.stringValue == "IOS")
+            rig.simulator.add([FaultRule(.answer(FaultAnswer(503)))])
+            await AltcraftSDK.shared.pushSubscriptionFunctions.pushSuspend()
+            #expect(events.all.last is RetryEvent && events.all.last?.value?["type"] == nil)
+            let receiver = AltcraftPushReceiver()
+            #expect(receiver.isAltcraftPush(AltcraftModelTests.apple) && !receiver.isAltcraftPush([:]))
+            #expect(await receiver.didReceive(.object(AltcraftModelTests.apple))?.uid == "m-7f31c0")
+            let retry = try #require(events.all.last { $0.eventCode == 532 })
+            #expect(retry is RetryEvent && retry.value?["uid"] as? String == "m-7f31c0")
+            await AltcraftSDK.shared.clear()
+            await AltcraftSDK.shared.shutdown(grace: .zero)
+            #expect(events.all.contains { $0.eventCode == 206 } && events.all.last?.eventCode == 570)
+            AltcraftSDK.shared.eventSDKFunctions.unsubscribe()
         }
     }
 

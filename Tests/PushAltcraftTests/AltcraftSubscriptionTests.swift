@@ -219,6 +219,27 @@ struct AltcraftSubscriptionTests {
         ] {
             #expect(path.sameHost(other) == nil)
         }
+        for (location, isFollowed) in [("/moved/here?x=1", true), ("https://pxl.test/moved/here?x=1", true)]
+            + ["https://other.test/x", "//other.test/x", "http://pxl.test/x"].map({ ($0, false) })
+        {
+            let http = ScriptedTransport { sent in
+                guard !sent.path.hasPrefix("/moved/") else { return .success(HTTPAnswer(status: 200)) }
+                return .success(HTTPAnswer(status: 307, headers: [HTTPHeader("location", location)]))
+            }
+            let backend = try AltcraftBackend(
+                options: AltcraftOptions(base: HTTPBaseURL(HTTPEndpoint(host: "pxl.test"))),
+                auth: AltcraftAuth(rToken: Secret("role")),
+                context: BackendContext(name: "crm", http: http, logger: quiet)
+            )
+            let error = await failure { () async throws(PushError) in
+                _ = try await backend.mobile.tell(.opened, uid: "m", of: .sample(), as: OperationAttempt(at: Date()))
+            }
+            #expect((error == nil) == isFollowed && http.calls.count == (isFollowed ? 2 : 1), "\(location)")
+            #expect(Set(http.calls.map { "\($0.method) \($0.endpoint.host) \($0.text)" }).count == 1)
+            #expect(http.calls.allSatisfy { $0.header("authorization") == "Bearer rtoken@role" })
+            #expect(Set(http.calls.map { $0.header("request-id") }).count == 1)
+            if isFollowed { #expect(http.calls.last?.path == "/moved/here?x=1") }
+        }
     }
 
     // MARK: Credentials

@@ -30,6 +30,14 @@ struct AnnouncementTests {
         #expect(harness.gate.reached.sorted() == ["d0", "d3", "d4"])
     }
 
+    @Test("A device that does not allow notifications is left out, and counts nowhere")
+    func allowed() async throws {
+        let harness = Harness(versions: ["1.0", "1.0"])
+        harness.gate.contents.withLock { $0.devices[0].attributes["notifications_allowed"] = false }
+        let answer = try await Self.announce(harness)
+        #expect(answer["eligible"] == 1 && harness.gate.reached == ["d1"])
+    }
+
     @Test("The message is in every language, says what is new, and where to read it")
     func message() async throws {
         let harness = Harness(versions: ["1.3.2"]) { app in

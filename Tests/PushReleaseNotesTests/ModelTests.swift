@@ -156,12 +156,71 @@ struct ModelTests {
         #expect(failure?.problems.first?.description == "NK004 release notes: item 1 ignored: number is no version")
         let lenient = try ReleaseNotesReader.read(Array(Self.bad.utf8), name: "x", mode: .lenient)
         #expect(lenient.notes.entries.count == 1 && lenient.warnings.count == 6)
-        let items: [Any] = [Self.items[0], ["number": 1, "changes": ["x"]], ["number": "1"], "text"]
+        let items: [Any] = [
+            Self.items[0], ["number": 1, "changes": ["x"]], ["number": "1"], ["number": "x", "changes": []],
+        ]
         let data = try PropertyListSerialization.data(fromPropertyList: items, format: .binary, options: 0)
         let plist = try ReleaseNotesReader.read(Array(data), name: "x")
         #expect(plist.notes.entries.count == 1 && plist.warnings.count == 3)
         #expect(throws: ReleaseNotesReader.Failure.self) {
             try ReleaseNotesReader.read(Array(data), name: "x", mode: .strict)
+        }
+    }
+
+    @Test("A property list with anything else than dictionaries in it is none, as in the library; an empty one is one")
+    func roots() throws {
+        for items: [Any] in [[Self.items[0], "text"], ["text"], [[["number": "1"]]]] {
+            let data = try PropertyListSerialization.data(fromPropertyList: items, format: .xml, options: 0)
+            let failure = #expect(throws: ReleaseNotesReader.Failure.self) {
+                try ReleaseNotesReader.read(Array(data), name: "Versions.plist")
+            }
+            let sentence =
+                "NK003 release notes: unexpected root in \"Versions.plist\": it must be an array of dictionaries"
+            #expect(failure?.description == sentence)
+        }
+        let empty = try PropertyListSerialization.data(fromPropertyList: [Any](), format: .xml, options: 0)
+        #expect(try ReleaseNotesReader.read(Array(empty), name: "x").notes.entries.isEmpty)
+    }
+
+    @Test("The library's accident with signs counts where leniency is wanted, as in its own property lists")
+    func signsInDocuments() throws {
+        let items: [[String: Any]] = [["number": "+1.2", "changes": ["a"]], ["number": "-0.1", "changes": ["b"]]]
+        let data = try PropertyListSerialization.data(fromPropertyList: items, format: .xml, options: 0)
+        let numbers = try ReleaseNotesReader.read(Array(data), name: "x").notes.entries.map(\.number.description)
+        #expect(numbers == ["1.2.0", "0.1.0"])
+        let json = Array(#"[{"number":"+1.2","changes":[]}]"#.utf8)
+        #expect(try ReleaseNotesReader.read(json, name: "x", mode: .lenient).notes.entries.count == 1)
+        #expect(throws: ReleaseNotesReader.Failure.self) { try ReleaseNotesReader.read(json, name: "x") }
+    }
+
+    @Test("The library's own names: the default file, the failable reading that says why, the decoding")
+    func names() throws {
+        let usual = PlistFileConfiguration.default
+        #expect(usual.fileName == "Versions" && usual.file.lastPathComponent == "Versions.plist")
+        #expect(usual.folder == Bundle.main.resourceURL ?? Bundle.main.bundleURL)
+        var told: [String] = []
+        #expect(NKVersionsData(plistFileConfiguration: .default) { told.append($0.description) } == nil)
+        #expect(told == ["NK001 release notes: file \"Versions.plist\" not found"])
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("notes-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let data = try PropertyListSerialization.data(
+            fromPropertyList: Self.items + [["number": "x", "changes": []]],
+            format: .xml,
+            options: 0
+        )
+        try data.write(to: folder.appendingPathComponent("Versions-EN.plist"))
+        let bundle = try #require(Bundle(path: folder.path))
+        let english = PlistFileConfiguration(bundle: bundle, fileName: "Versions-EN")
+        told = []
+        #expect(NKVersionsData(plistFileConfiguration: english) { told.append($0.code.rawValue) } == .sample)
+        #expect(told == ["NK004"])
+        for shape in ReleaseNotes.Shape.allCases {
+            let answer = Data(ReleaseNotes.sample.json(shape).bytes)
+            #expect(try JSONDecoder().decode(NKVersionsData.self, from: answer) == .sample)
+        }
+        #expect(throws: DecodingError.self) {
+            try JSONDecoder().decode(NKVersionsData.self, from: Data(#"{"items":[{"number":"x"}]}"#.utf8))
         }
     }
 

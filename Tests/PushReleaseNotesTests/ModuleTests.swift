@@ -81,7 +81,18 @@ struct ModuleTests {
         let text = try await harness.get("shop/versions.txt", ["width": "20", "color": "always"])
         #expect(text.header("content-type") == "text/plain; charset=utf-8" && text.text.contains("\u{1B}[0;"))
         let guessed = try await harness.get("shop/versions.html", ["current": "latest", "lenient": "1"])
-        #expect(guessed.header("x-release-notes-problem") == "NK105" && !guessed.text.contains("class=\"current\""))
+        #expect(
+            guessed.header("x-release-notes-problem")
+                == "NK105 release notes: current version \"latest\" is not a version"
+        )
+        #expect(!guessed.text.contains("class=\"current\""))
+        let odd = try await harness.get("shop/versions.html", ["current": "۱.۴\r\nx: y", "lenient": "1"])
+        #expect(
+            odd.header("x-release-notes-problem")
+                == "NK105 release notes: current version \"?.???x: y\" is not a version"
+        )
+        let signed = try await harness.get("shop/versions.html", ["current": "+1.4", "lenient": "1"])
+        #expect(signed.header("x-release-notes-problem") == nil && signed.text.contains("class=\"current\""))
     }
 
     static let wrong: [(String, [String: String], Int)] = [

@@ -12,6 +12,7 @@ public final class AltcraftAuth: Sendable {
 
     private let rToken: Secret?
     private let source: (any AltcraftTokenSource)?
+    private let checksSubject: Bool
     private let time: any TimeSource
     private let caches = Mutex(Caches())
 
@@ -25,10 +26,18 @@ public final class AltcraftAuth: Sendable {
     /// - Parameters:
     ///   - rToken: The role token; blank counts as none.
     ///   - source: Where JWTs come from.
+    ///   - checksSubject: Whether a JWT whose `sub` is another user's than it was asked for is refused (542). Altcraft knows no
+    ///     such rule: the claim `matching` alone names the profile.
     ///   - time: The clock.
-    public init(rToken: Secret? = nil, source: (any AltcraftTokenSource)? = nil, time: any TimeSource = SystemTime()) {
+    public init(
+        rToken: Secret? = nil,
+        source: (any AltcraftTokenSource)? = nil,
+        checksSubject: Bool = false,
+        time: any TimeSource = SystemTime()
+    ) {
         self.rToken = rToken.flatMap { $0.isBlank ? nil : $0 }
         self.source = source
+        self.checksSubject = checksSubject
         self.time = time
     }
 
@@ -61,18 +70,16 @@ public final class AltcraftAuth: Sendable {
         }
     }
 
-    /// After Altcraft refused a session: another one, if there is another.
+    /// After Altcraft refused a credential: whether there is another one.
     ///
-    /// Nil for a role token, and when the source gives the same JWT again.
-    func replacement(of session: AltcraftSession, for identity: AltcraftIdentity) async -> AltcraftSession? {
-        guard !isShared, source != nil else { return nil }
+    /// There is none for a role token, and when the source gives the same JWT again.
+    func hasReplacement(of credential: AuthCredential, for identity: AltcraftIdentity) async -> Bool {
+        guard !isShared, source != nil else { return false }
         let cache = caches.withLock { $0.byIdentity[identity]?.cache }
-        await cache?.invalidate(generation: session.generation)
-        // No new one is no news: the refusal stands.
-        guard let fresh = try? await self.session(for: identity), fresh.authorization != session.authorization else {
-            return nil
-        }
-        return fresh
+        await cache?.invalidate(generation: credential.generation)
+        // Without a new one the refusal stands.
+        guard let fresh = try? await session(for: identity) else { return false }
+        return fresh.credential.headers != credential.headers
     }
 
     /// The strategy of one identity, for any backend that speaks HTTP; requests to no other than `address` carry it.
@@ -136,7 +143,7 @@ public final class AltcraftAuth: Sendable {
         let trimmed = Secret(jwt.reveal().trimmingCharacters(in: .whitespacesAndNewlines))
         do throws(AltcraftFault) {
             let matching = try AltcraftMatching(jwt: trimmed)
-            if let user = identity.user, let subject = matching.subject, subject != user {
+            if checksSubject, let user = identity.user, let subject = matching.subject, subject != user {
                 throw AltcraftFault(542, "the JWT is another user's: its sub is not the user it was asked for")
             }
             return (trimmed, matching)
@@ -146,7 +153,7 @@ public final class AltcraftAuth: Sendable {
     }
 }
 
-/// The credential of one identity, as any HTTP backend can use it.
+/// The credential of one identity, as any HTTP backend can use it; Altcraft's own takes its matching mode along.
 public struct AltcraftIdentityAuth: AuthStrategy {
     let auth: AltcraftAuth
     let identity: AltcraftIdentity
@@ -160,25 +167,16 @@ public struct AltcraftIdentityAuth: AuthStrategy {
         guard destination == address else {
             throw PushError(.unsupported, "Altcraft's credential is not for \(destination)")
         }
-        let session = try await auth.session(for: identity)
-        return AuthCredential(
-            headers: [.init("authorization", session.authorization)],
-            generation: session.generation
-        )
+        return try await session().credential
     }
+
+    /// The credential with what a request to Altcraft has to say about it.
+    public func session() async throws(PushError) -> AltcraftSession { try await auth.session(for: identity) }
 
     /// A JWT is fetched again, once; a role token stays what it is.
     public func refused(_ credential: AuthCredential, status: Int, reason: String?) async -> AuthDecision {
-        guard status == 401, let value = credential.headers.first?.value else {
-            return .giveUp("Altcraft refused the credential (HTTP \(status)).")
-        }
-        let session = AltcraftSession(
-            authorization: value,
-            matchingMode: "",
-            tag: "",
-            generation: credential.generation
-        )
-        guard await auth.replacement(of: session, for: identity) != nil else {
+        guard status == 401 else { return .giveUp("Altcraft refused the credential (HTTP \(status)).") }
+        guard await auth.hasReplacement(of: credential, for: identity) else {
             return .giveUp(auth.isShared ? "Check rtoken." : "Check who signs the JWT, and its key at the resource.")
         }
         return .retry

@@ -31,6 +31,11 @@ public struct AltcraftSession: Sendable, Hashable {
     public let tag: String
     /// Rises with each new credential of an identity.
     public let generation: UInt64
+
+    /// The header field that carries it.
+    public var credential: AuthCredential {
+        AuthCredential(headers: [.init("authorization", authorization)], generation: generation)
+    }
 }
 
 /// What a JWT says about the profile it is for.

@@ -1,11 +1,16 @@
 public import PushCore
 
 /// What Altcraft answered: the HTTP status and the body, when that could be read.
-public struct ResponseWithHttp: Sendable, Hashable {
+public struct ResponseWithHttp: Sendable, Hashable, Codable {
     /// The HTTP status.
     public var httpCode: Int?
     /// The body; nil when it was empty or no JSON object.
     public var response: Response?
+
+    private enum CodingKeys: String, CodingKey {
+        case httpCode = "http_code"
+        case response
+    }
 
     /// Makes an answer.
     public init(httpCode: Int?, response: Response?) {
@@ -20,13 +25,19 @@ public struct ResponseWithHttp: Sendable, Hashable {
 }
 
 /// The body of an answer.
-public struct Response: Sendable, Hashable {
+public struct Response: Sendable, Hashable, Codable {
     /// Altcraft's own code, 0 for success.
     public var error: Int?
     /// What is wrong, in Altcraft's words.
     public var errorText: String?
     /// The profile; nil after an asynchronous request, or when there is none.
     public var profile: ProfileData?
+
+    private enum CodingKeys: String, CodingKey {
+        case error
+        case errorText = "error_text"
+        case profile
+    }
 
     /// Makes a body.
     public init(error: Int? = nil, errorText: String? = nil, profile: ProfileData? = nil) {
@@ -61,7 +72,7 @@ public struct Response: Sendable, Hashable {
 }
 
 /// A profile as Altcraft tells of it.
-public struct ProfileData: Sendable, Hashable {
+public struct ProfileData: Sendable, Hashable, Codable {
     /// Its id.
     public var id: String?
     /// Its status.
@@ -70,6 +81,13 @@ public struct ProfileData: Sendable, Hashable {
     public var isTest: Bool?
     /// Its push subscription that the request was about; nil when it has none.
     public var subscription: SubscriptionData?
+
+    private enum CodingKeys: String, CodingKey {
+        case id
+        case status
+        case isTest = "is_test"
+        case subscription
+    }
 
     /// Makes a profile.
     public init(id: String? = nil, status: String? = nil, isTest: Bool? = nil, subscription: SubscriptionData? = nil) {
@@ -100,7 +118,7 @@ public struct ProfileData: Sendable, Hashable {
 }
 
 /// A push subscription: one token of one provider in one profile.
-public struct SubscriptionData: Sendable, Hashable {
+public struct SubscriptionData: Sendable, Hashable, Codable {
     /// Its id, which is the push token itself.
     public var subscriptionId: String?
     /// Another id, that is no secret.
@@ -113,6 +131,15 @@ public struct SubscriptionData: Sendable, Hashable {
     public var fields: [String: JSONValue]?
     /// Its categories.
     public var cats: [CategoryData]?
+
+    private enum CodingKeys: String, CodingKey {
+        case subscriptionId = "subscription_id"
+        case hashId = "hash_id"
+        case provider
+        case status
+        case fields
+        case cats
+    }
 
     /// Makes a subscription.
     public init(
@@ -162,18 +189,18 @@ public struct SubscriptionData: Sendable, Hashable {
 }
 
 /// A category of a resource, as a subscription has it.
-public struct CategoryData: Sendable, Hashable {
+public struct CategoryData: Sendable, Hashable, Codable {
     /// Its name; with `active` all that counts in a request.
     public var name: String?
     /// Its title; only in answers.
     public var title: String?
     /// Whether it is locked against change; only in answers.
     public var steady: Bool?
-    /// Whether the subscription takes part in it.
+    /// Whether the subscription takes part in it; a request without it leaves that to Altcraft.
     public var active: Bool?
 
     /// Makes a category.
-    public init(name: String?, title: String? = nil, steady: Bool? = nil, active: Bool? = true) {
+    public init(name: String?, title: String? = nil, steady: Bool? = nil, active: Bool? = nil) {
         self.name = name
         self.title = title
         self.steady = steady

@@ -29,8 +29,12 @@ public struct AltcraftEvent: Sendable, Identifiable {
     public let message: String?
     /// The number; see ``AltcraftEventCodes``.
     public let eventCode: Int?
-    /// The rest, such as `response_with_http_code`, `uid`, `type`, `provider`; nil without any.
+    /// The rest, such as `uid`, `type`, `provider`; nil without any.
+    ///
+    /// A ``response`` is in it as `response_with_http_code`.
     public let value: JSONObject?
+    /// Altcraft's answer, with its push token as a fingerprint; nil when there was none.
+    public let response: ResponseWithHttp?
     /// When it happened.
     public let date: Date
     /// The gateway's id of the device it is about.
@@ -45,6 +49,7 @@ public struct AltcraftEvent: Sendable, Identifiable {
         message: String? = nil,
         eventCode: Int? = nil,
         value: JSONObject? = nil,
+        response: ResponseWithHttp? = nil,
         date: Date,
         device: String? = nil,
         requestID: UUID? = nil
@@ -57,7 +62,9 @@ public struct AltcraftEvent: Sendable, Identifiable {
         self.eventCode = eventCode
         var kept = JSONObject()
         for (name, member) in value ?? JSONObject() where member != .null { kept[name] = member }
+        if let response { kept["response_with_http_code"] = .object(response.json) }
         self.value = kept.isEmpty ? nil : kept
+        self.response = response
         self.date = date
         self.device = device
         self.requestID = requestID

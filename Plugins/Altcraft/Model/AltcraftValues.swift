@@ -1,7 +1,7 @@
 public import PushCore
 
 /// A push token with the service that gave it, as Altcraft's SDK names them.
-public struct TokenData: Sendable, Hashable {
+public struct TokenData: Sendable, Hashable, Codable {
     /// The service, such as `ios-apns`.
     public var provider: String
     /// The token.
@@ -15,7 +15,7 @@ public struct TokenData: Sendable, Hashable {
 }
 
 /// What a subscription says about the app, in three fields of their own.
-public struct AppInfo: Sendable, Hashable {
+public struct AppInfo: Sendable, Hashable, Codable {
     /// `_app_id`: the app, as Firebase numbers it.
     public var appID: String
     /// `_app_iid`: its installation.

@@ -5,9 +5,10 @@ public struct AltcraftConfiguration: Sendable, Hashable {
     private let apiUrl: String
     private let rToken: Secret?
     private let appInfo: AppInfo?
-    fileprivate let priority: [TokenService]
+    /// The order of the token services; nil when none was set.
+    let priority: [TokenService]?
 
-    fileprivate init(_ apiUrl: String, _ rToken: Secret?, _ appInfo: AppInfo?, _ priority: [TokenService]) {
+    fileprivate init(_ apiUrl: String, _ rToken: Secret?, _ appInfo: AppInfo?, _ priority: [TokenService]?) {
         self.apiUrl = apiUrl
         self.rToken = rToken
         self.appInfo = appInfo
@@ -20,8 +21,9 @@ public struct AltcraftConfiguration: Sendable, Hashable {
     public func getRToken() -> Secret? { rToken.flatMap { $0.isBlank ? nil : $0 } }
     /// What subscriptions say about the app.
     public func getAppInfo() -> AppInfo? { appInfo }
-    /// The order of the token services, by their names.
-    public func getProviderPriorityList() -> [String] { priority.map(\.rawValue) }
+    /// The order of the token services, by their names; nil when none was set, which means the usual one, or the one that
+    /// ``AltcraftTokenFunctions/changePushProviderPriorityList(_:)`` was last given.
+    public func getProviderPriorityList() -> [String]? { priority?.map(\.rawValue) }
 
     /// Collects the parts of a configuration and checks them.
     public struct Builder: Sendable {
@@ -29,10 +31,10 @@ public struct AltcraftConfiguration: Sendable, Hashable {
         private var rToken: Secret?
         private var appInfo: AppInfo?
         private var providers: [String] = []
-        private let events: EventSDKFunctions?
+        private let events: EventSDKFunctions
 
-        /// Begins; what is wrong at the end is told to `events`.
-        public init(events: EventSDKFunctions? = nil) { self.events = events }
+        /// Begins; what is wrong at the end is told to `events`, by default those of ``AltcraftSDK/shared``.
+        public init(events: EventSDKFunctions = AltcraftSDK.shared.eventSDKFunctions) { self.events = events }
 
         /// Sets the address of the resource.
         public func setApiUrl(_ url: String?) -> Builder { with { $0.apiUrl = url } }
@@ -46,13 +48,14 @@ public struct AltcraftConfiguration: Sendable, Hashable {
         /// The configuration; nil without an address (event 471) or with an unknown provider (event 473).
         public func build() -> AltcraftConfiguration? {
             guard let apiUrl, !apiUrl.allSatisfy(\.isWhitespace) else {
-                events?.emit(.error, "build()", "apiUrl is empty", 471)
+                events.emit(.error, "build()", "apiUrl is empty", 471)
                 return nil
             }
             do throws(AltcraftFault) {
-                return AltcraftConfiguration(apiUrl, rToken, appInfo, try AltcraftProviders.order(providers))
+                let order = providers.isEmpty ? nil : try AltcraftProviders.order(providers)
+                return AltcraftConfiguration(apiUrl, rToken, appInfo, order)
             } catch {
-                events?.emit(.error, "build()", error.message, error.code, error.value)
+                events.emit(.error, "build()", error.message, error.code, error.value)
                 return nil
             }
         }
@@ -69,9 +72,12 @@ extension AltcraftConfiguration {
     /// The options of a backend; nil when the address is none.
     func options(_ common: CommonBackendOptions) -> AltcraftOptions? {
         HTTPBaseURL(url: apiUrl).map {
-            AltcraftOptions(base: $0, common: common, appInfo: appInfo, providerPriority: priority)
+            AltcraftOptions(
+                base: $0,
+                common: common,
+                appInfo: appInfo,
+                providerPriority: priority ?? AltcraftProviders.defaultOrder
+            )
         }
     }
-
-    var order: [TokenService] { priority }
 }

@@ -1,4 +1,4 @@
-internal import Foundation
+public import Foundation
 public import PushCore
 
 /// Subscriptions, in the SDK's words.
@@ -134,26 +134,30 @@ public struct AltcraftTokenFunctions: Sendable {
         }
     }
 
-    /// The present token: one set by hand, else that of the first provider in order that has one.
-    public func getPushToken() async -> TokenData? {
-        guard let backend = await core.ready("getPushToken()") else { return nil }
-        return try? await backend.mobile.pushToken(of: core.record())  // A store that fails has no token.
-    }
+    /// The present token: one set by hand, else that of the first provider in order that has one; also before the
+    /// initialization.
+    public func getPushToken() async -> TokenData? { await core.pushToken() }
 
-    /// Sets a token that goes before all providers, until the data is cleared; an unknown provider is event 473.
+    /// Sets a token that goes before all providers, until the data is cleared; also before the initialization.
+    ///
+    /// An unknown provider is event 473; nil and an empty token change nothing.
     public func setPushToken(provider: String, pushToken: String?) async {
-        guard let backend = await core.ready("setPushToken()"), let pushToken else { return }
-        // What is wrong has been told as an event.
-        try? await backend.mobile.setPushToken(pushToken, provider: provider, of: core.record().id)
+        await core.setPushToken(pushToken ?? "", provider: provider)
     }
 
     /// As the other, of bytes, which become lower-case hexadecimal digits.
     public func setPushToken(provider: String, pushToken: [UInt8]) async {
-        guard let backend = await core.ready("setPushToken()") else { return }
-        try? await backend.mobile.setPushToken(pushToken, provider: provider, of: core.record().id)
+        await core.setPushToken(pushToken.hexadecimal, provider: provider)
+    }
+
+    /// As the other, of the bytes that Apple hands to an app.
+    public func setPushToken(provider: String, pushToken: Data) async {
+        await core.setPushToken(Array(pushToken).hexadecimal, provider: provider)
     }
 
     /// Changes the order of the services and moves the subscription; an unknown name changes nothing (event 473).
+    ///
+    /// The order is kept, also over a restart, until a configuration names another or the data is cleared.
     public func changePushProviderPriorityList(_ list: [String]) async {
         guard let backend = await core.ready("changePushProviderPriorityList()") else { return }
         do throws(PushError) {
@@ -161,6 +165,11 @@ public struct AltcraftTokenFunctions: Sendable {
             try await core.setOrder(backend.mobile.providerPriority)
         } catch {
             return  // Told as an event.
+        }
+        do throws(StoreError) {
+            try await core.keepOrder(backend.mobile.providerPriority)
+        } catch {
+            core.events.emit(.error, "changePushProviderPriorityList()", "the order cannot be kept: \(error)", 403)
         }
         await core.sweep()
     }
@@ -194,14 +203,24 @@ public struct AltcraftTokenFunctions: Sendable {
     /// No token is event 502; an APNs token is event 406, after which the ordinary update goes on.
     public func forcedTokenUpdate() async {
         guard await core.ready("forcedTokenUpdate()") != nil else { return }
-        let renewal = await core.chain.forceUpdate()
-        if renewal.deletion == .unsupported {
-            core.events.emit(.error, "forcedTokenUpdate()", "an APNs token cannot be deleted", 406)
+        func nothing() { core.events.emit(.error, "forcedTokenUpdate()", "there is no push token", 502) }
+        guard let current = await getPushToken() else { return nothing() }
+        do throws(PushError) {
+            try await core.chain.delete(TokenService(rawValue: current.provider))
+        } catch {
+            let code = error.code == .unsupported || current.provider == Constants.ProviderName.apns ? 406 : 400
+            core.events.emit(.error, "forcedTokenUpdate()", error.message, code)
         }
-        guard renewal.answer.token != nil else {
-            return core.events.emit(.error, "forcedTokenUpdate()", "there is no push token", 502)
-        }
-        await core.sweep()
+        guard await getPushToken() != nil else { return nothing() }
+        await core.sweepAnew()
+    }
+}
+
+extension [UInt8] {
+    /// Lower-case digits, two for each byte.
+    fileprivate var hexadecimal: String {
+        let digits = Array("0123456789abcdef".utf8)
+        return String(decoding: flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
     }
 }
 
@@ -276,6 +295,9 @@ public struct AltcraftNotifications: Sendable {
 public struct AltcraftBackgroundTasks: Sendable {
     let core: AltcraftSDKCore
 
+    /// Begins ``run()`` in the background and returns at once; it goes on until ``AltcraftSDK/shutdown(grace:)``.
+    public func registerBackgroundTask() async { await core.runInBackground { await run() } }
+
     /// Repeats what waits, until the task is cancelled: soon after a failure, and every three hours anyway.
     public func run() async {
         core.events.emit(.info, "registerBackgroundTask()", "the background task is registered", 206)
@@ -285,4 +307,18 @@ public struct AltcraftBackgroundTasks: Sendable {
         }
         core.events.emit(.error, "backgroundTask()", "the background task was ended", 570)
     }
+}
+
+/// The SDK's class for the notification service extension, as far as it needs no screen: reads a payload and tells its delivery.
+public struct AltcraftPushReceiver: Sendable {
+    private let notifications: AltcraftNotifications
+
+    /// Makes a receiver that tells deliveries through an SDK, by default ``AltcraftSDK/shared``.
+    public init(_ sdk: AltcraftSDK = .shared) { notifications = sdk.notificationManager }
+
+    /// Whether a payload is Altcraft's.
+    public func isAltcraftPush(_ payload: JSONObject) -> Bool { notifications.isAltcraftPush(payload) }
+
+    /// Reads a payload that arrived and tells its delivery; nil when it is not Altcraft's.
+    public func didReceive(_ payload: JSONValue) async -> AltcraftPayload? { await notifications.didReceive(payload) }
 }

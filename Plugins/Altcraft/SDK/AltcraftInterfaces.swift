@@ -35,7 +35,7 @@ public protocol HMSInterface: Sendable {
 /// What happens while it is off is lost, not kept.
 public final class EventSDKFunctions: Sendable {
     private struct Slot {
-        var callback: (@Sendable (AltcraftEvent) -> Void)?
+        var callback: (@Sendable (Event) -> Void)?
         var isOn = false
     }
 
@@ -47,7 +47,7 @@ public final class EventSDKFunctions: Sendable {
     /// Puts a callback in the place of the last one, and switches delivery on.
     ///
     /// It runs where the event happens, and must not block.
-    public func subscribe(callback: @escaping @Sendable (AltcraftEvent) -> Void) {
+    public func subscribe(callback: @escaping @Sendable (Event) -> Void) {
         slot.withLock { $0 = Slot(callback: callback, isOn: true) }
     }
 
@@ -56,7 +56,7 @@ public final class EventSDKFunctions: Sendable {
 
     func deliver(_ event: AltcraftEvent) {
         let callback = slot.withLock { $0.isOn ? $0.callback : nil }
-        callback?(event)
+        callback?(Event.make(event))
     }
 
     func emit(

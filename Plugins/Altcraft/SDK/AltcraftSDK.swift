@@ -24,6 +24,39 @@ public final class AltcraftSDK: Sendable {
 
     let core: AltcraftSDKCore
 
+    /// The SDK's own entry point: one for the process.
+    ///
+    /// It has no connections before ``connect(http:state:device:common:logger:)``, and no initialization succeeds before that.
+    public static let shared = AltcraftSDK(
+        http: Unconnected(),
+        logger: Logger(label: "altcraft") { _ in SwiftLogNoOpLogHandler() }
+    )
+
+    /// Refuses to connect, and says what is to be done.
+    private struct Unconnected: HTTPTransport {
+        func pool(_ configuration: HTTPPoolConfiguration) throws(HTTPPoolError) -> any HTTPPool {
+            throw HTTPPoolError("the SDK has no connections: call AltcraftSDK.shared.connect(http:logger:) first")
+        }
+    }
+
+    /// Gives the SDK what a phone has of itself; call it before ``initialization(configuration:)``.
+    ///
+    /// - Parameters:
+    ///   - http: What it sends through.
+    ///   - state: Where requests wait, and the device's tokens are kept; nil keeps both in memory.
+    ///   - device: What the app knows of the device; its tokens come from the providers.
+    ///   - common: Trust, proxy and deadline of requests.
+    ///   - logger: The log.
+    public func connect(
+        http: any HTTPTransport,
+        state: (any StateStore)? = nil,
+        device: DeviceRecord = DeviceRecord(id: "this"),
+        common: CommonBackendOptions = CommonBackendOptions(timeout: .seconds(60)),
+        logger: Logger
+    ) async {
+        await core.connect(http, state ?? MemoryStateStore(limit: 10_000), device, common, logger)
+    }
+
     /// Makes an SDK for one device.
     ///
     /// - Parameters:

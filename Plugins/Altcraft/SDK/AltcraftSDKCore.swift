@@ -5,11 +5,11 @@ import Synchronization
 
 /// The SDK's state: configuration, backend, providers, what waits.
 actor AltcraftSDKCore {
-    private let http: any HTTPTransport
-    private let state: any StateStore
+    private var http: any HTTPTransport
+    private var state: any StateStore
     private var device: DeviceRecord
-    private let common: CommonBackendOptions
-    private let logger: Logger
+    private var common: CommonBackendOptions
+    private var logger: Logger
     let time: any TimeSource
     let events: EventSDKFunctions
     /// What gives JWTs; outside the actor, since it may be set at any time.
@@ -25,6 +25,10 @@ actor AltcraftSDKCore {
     /// How many repeats the local chain has made since the last success.
     private var repeats = 0
     private var needsRepeat = false
+    /// Whether the next pass makes a move again that Altcraft refused.
+    private var repeatsRefused = false
+    /// The loop of ``AltcraftBackgroundTasks/registerBackgroundTask()``.
+    private var background: Task<Void, Never>?
     /// Rung when a call left something to be repeated.
     private let failures = AltcraftBell()
 
@@ -49,12 +53,27 @@ actor AltcraftSDKCore {
 
     // MARK: Setting up
 
+    /// Takes what the SDK works with from the next initialization on.
+    func connect(
+        _ http: any HTTPTransport,
+        _ state: any StateStore,
+        _ device: DeviceRecord,
+        _ common: CommonBackendOptions,
+        _ logger: Logger
+    ) {
+        self.http = http
+        self.state = state
+        self.device = device
+        self.common = common
+        self.logger = logger
+    }
+
     func initialize(_ configuration: AltcraftConfiguration?) async -> Bool {
         guard let configuration else {
             events.emit(.error, "initialization()", "the configuration is not given", 401)
             return false
         }
-        guard let options = configuration.options(common) else {
+        guard var options = configuration.options(common) else {
             let value: JSONObject = ["url": .string(String(configuration.getApiUrl().prefix(200)))]
             events.emit(.error, "initialization()", "the address is none", 571, value)
             return false
@@ -62,6 +81,8 @@ actor AltcraftSDKCore {
         let queue = queueOfGroup
         do {
             try await noteRole(configuration.getRToken(), queue)
+            options.providerPriority = try await order(of: configuration)
+            let order = options.providerPriority
             let events = events
             let made = try AltcraftBackend(
                 options: options,
@@ -71,7 +92,7 @@ actor AltcraftSDKCore {
             await backend?.shutdown(grace: .zero)
             backend = made
             self.queue = queue
-            try await setOrder(configuration.order)
+            try await setOrder(order)
         } catch {
             events.emit(.error, "initialization()", "the configuration cannot be kept or used: \(error)", 403)
             return false
@@ -79,6 +100,7 @@ actor AltcraftSDKCore {
         events.emit(.info, "initialization()", "the configuration is installed", 200)
         repeats = 0
         if await hasTokenSource() {
+            repeatsRefused = true
             await sweep()
             if needsRepeat { failures.ring() }
         }
@@ -89,6 +111,24 @@ actor AltcraftSDKCore {
 
     private var context: BackendContext {
         BackendContext(name: "sdk-\(group)", http: http, time: time, state: state, logger: logger)
+    }
+
+    /// The configuration's order of services; one that names none leaves the order that was changed last in force.
+    private func order(of configuration: AltcraftConfiguration) async throws -> [TokenService] {
+        if let own = configuration.priority {
+            try await state.saveState(priorityName, nil)
+            return own
+        }
+        let kept = try await state.loadState(priorityName).map { String(decoding: $0, as: UTF8.self) } ?? ""
+        return (try? AltcraftProviders.order(kept.split(separator: ",").map(String.init)))
+            ?? AltcraftProviders.defaultOrder
+    }
+
+    private var priorityName: String { "altcraft-sdk/\(group)/priority" }
+
+    /// Keeps an order until a configuration names another.
+    func keepOrder(_ order: [TokenService]) async throws(StoreError) {
+        try await state.saveState(priorityName, Array(order.map(\.rawValue).joined(separator: ",").utf8))
     }
 
     /// Another role's changes must not go out under this one.
@@ -135,6 +175,7 @@ actor AltcraftSDKCore {
         do {
             try await (queue ?? queueOfGroup).clear()
             try await state.saveState("altcraft-sdk/\(group)/role", nil)
+            try await state.saveState(priorityName, nil)
             if let backend {
                 try await backend.forget(device: device.id)
             } else {
@@ -148,7 +189,16 @@ actor AltcraftSDKCore {
         (backend, queue, repeats, needsRepeat) = (nil, nil, 0, false)
     }
 
+    /// Runs a loop until ``shutdown(_:)``; one that runs already goes on.
+    func runInBackground(_ body: @escaping @Sendable () async -> Void) {
+        // Unstructured, since the SDK's call returns at once; the end is awaited in `shutdown`.
+        if background == nil { background = Task { await body() } }
+    }
+
     func shutdown(_ grace: Duration) async {
+        background?.cancel()
+        await background?.value
+        background = nil
         await chain.shutdown(grace: grace)
         await backend?.shutdown(grace: grace)
     }
@@ -170,8 +220,52 @@ actor AltcraftSDKCore {
 
     private func hasTokenSource() async -> Bool {
         if !providers.isEmpty { return true }
-        guard let backend else { return false }
-        return (try? await backend.mobile.pushToken(of: device)) != nil
+        return await pushToken() != nil
+    }
+
+    // MARK: Tokens
+
+    /// The present token, also before the initialization.
+    func pushToken() async -> TokenData? {
+        let record = await record()
+        if let backend { return try? await backend.mobile.pushToken(of: record) }  // A store that fails has no token.
+        let store = AltcraftStore(context)
+        let events = events
+        guard let kept = try? await store.load(device.id) else { return nil }
+        let token = try? await store.token(of: record, kept, order: chain.order) { token in
+            let shown = Fingerprint.of(token.value)
+            let sentence = "push provider set: \(token.service). token: \(shown)"
+            let value: JSONObject = ["provider": .string(token.service.rawValue), "token": .string(shown)]
+            events.emit(.info, "pushProviderSet()", sentence, 201, value)
+        }
+        return token.flatMap { $0 }.map { TokenData(provider: $0.service.rawValue, token: $0.value) }
+    }
+
+    /// Sets a token by hand, also before the initialization; what is wrong is told as an event.
+    func setPushToken(_ token: String, provider: String) async {
+        guard !token.isEmpty else { return }
+        do throws(AltcraftFault) {
+            let service = try AltcraftProviders.service(provider)
+            do throws(PushError) {
+                if let backend {
+                    try await backend.mobile.setPushToken(token, provider: provider, of: device.id)
+                } else {
+                    try await AltcraftStore(context).edit(device.id) {
+                        $0.manual = DeviceToken(token, service: service)
+                    }
+                }
+            } catch {
+                events.emit(.error, "setPushToken()", error.message, 403)
+            }
+        } catch {
+            events.emit(.error, "setPushToken()", error.message, error.code, error.value)
+        }
+    }
+
+    /// As the next pass, with a move that Altcraft refused before.
+    func sweepAnew() async {
+        repeatsRefused = true
+        await sweep()
     }
 
     // MARK: What waits
@@ -233,8 +327,11 @@ actor AltcraftSDKCore {
             return  // Rows stay; the event has been told.
         }
         if record.token != nil {
+            let isAnew = repeatsRefused
+            repeatsRefused = false
             do throws(PushError) {
-                try await backend.mobile.updateToken(of: record, as: OperationAttempt(at: time.now))
+                let attempt = OperationAttempt(at: time.now)
+                _ = try await backend.mobile.updateToken(of: record, as: attempt, repeatsRefused: isAnew)
             } catch {
                 if error.code != .invalidRequest { needsRepeat = true }
             }

@@ -92,7 +92,7 @@ struct AltcraftChange: Hashable {
                 wrong("\(place)/\(other.jsonPointerStep)", "A category has name and active.")
                 continue
             }
-            categories.append(CategoryData(name: name, active: object["active"]?.boolValue ?? true))
+            categories.append(CategoryData(name: name, active: object["active"]?.boolValue))
         }
     }
 }

@@ -23,9 +23,7 @@ struct AltcraftRequest {
         let subscription: JSONObject = [
             "subscription_id": .string(token.value), "provider": .string(token.service.rawValue),
             "status": .string(status.rawValue), "fields": .object(fields),
-            "cats": .array(
-                options.categories.map { ["name": .string($0.name ?? ""), "active": .bool($0.active ?? true)] }
-            ),
+            "cats": .array(options.categories.map(\.json)),
         ]
         var body: JSONObject = [
             "time": .integer(max(1, time)), "subscription_id": .string(token.value),

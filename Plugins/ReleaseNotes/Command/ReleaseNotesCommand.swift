@@ -44,6 +44,8 @@ struct ReleaseNotesShowCommand: AsyncParsableCommand {
     var lang: String?
     @Option(help: "The version that the reader has. Default: the published one, with --file the newest.")
     var current: String?
+    @Flag(help: "Take a --current that is no version for 0.0.0, as the client library does, and say so.")
+    var lenient = false
     @Flag(help: "From right to left.")
     var rtl = false
     @Flag(help: "From left to right.")
@@ -61,7 +63,7 @@ struct ReleaseNotesShowCommand: AsyncParsableCommand {
         if rtl, ltr { throw ValidationError("Give --rtl or --ltr, not both.") }
         if file != nil, app != nil { throw ValidationError("Give --file or --app, not both.") }
         if let width, width < 20 { throw ValidationError("--width is at least 20.") }
-        if let current, ReleaseVersion(current) == nil {
+        if let current, !lenient, ReleaseVersion(current) == nil {
             throw ValidationError("--current: \"\(current)\" is no version. Write one to three numbers, such as 1.4.0.")
         }
         if NotesView.Theme(rawValue: theme) == nil { throw ValidationError("--theme is light or dark.") }
@@ -69,8 +71,12 @@ struct ReleaseNotesShowCommand: AsyncParsableCommand {
 
     func run() async throws {
         var (view, problems) = try await found()
+        if let current {
+            let version = version(current)
+            if version == nil { problems.append(.badCurrent(current)) }
+            view.current = version ?? ReleaseVersion(major: 0)
+        }
         for problem in problems { Shell.complain("\(problem)") }
-        if let current = current.flatMap({ ReleaseVersion($0) }) { view.current = current }
         view.direction = rtl ? .rtl : ltr ? .ltr : .auto
         view.theme = NotesView.Theme(rawValue: theme) ?? .light
         let hasColor =
@@ -82,6 +88,8 @@ struct ReleaseNotesShowCommand: AsyncParsableCommand {
         let options = NotesText.Options(width: width ?? Shell.columns ?? 80, hasColor: hasColor, isPlain: plain)
         Shell.print(String(NotesText.render(view, options).dropLast()))
     }
+
+    private func version(_ text: String) -> ReleaseVersion? { ReleaseVersion(text, allowsSigns: lenient) }
 
     private func found() async throws -> (NotesView, [ReleaseNotesProblem]) {
         if let file { return try read(file) }
@@ -109,7 +117,7 @@ struct ReleaseNotesShowCommand: AsyncParsableCommand {
             throw CommandFailure(error.description)
         }
         let language = lang ?? "en"
-        let newest = current.flatMap { ReleaseVersion($0) } ?? reading.notes.entries.first?.number
+        let newest = current.flatMap { version($0) } ?? reading.notes.entries.first?.number
         let current = newest ?? ReleaseVersion(major: 0)
         let view = NotesView(reading.notes, current: current, language: language, appName: file)
         return (view, reading.warnings + reading.notes.problems(for: current))

@@ -16,7 +16,9 @@ public final class AltcraftSimulator: Sendable {
         /// The public keys that JWTs may be signed with, PEM; empty checks no signature.
         public var publicKeysPEM: [String] = []
         /// The databases' own profile fields; those with an underscore, `email` and `phones` exist always.
-        public var profileFields: Set<String> = ["bonus", "plan", "city", "address", "interests"]
+        public var profileFields: Set<String> = [
+            "bonus", "plan", "city", "address", "interests", "crm_id", "user_id",
+        ]
         /// The resource's own subscription fields; those with an underscore exist always.
         public var subscriptionFields: Set<String> = ["plan", "vip", "level"]
         /// The resource's categories.
@@ -29,6 +31,8 @@ public final class AltcraftSimulator: Sendable {
         public var apiToken = "sandbox-api-token"
         /// The campaigns that exist.
         public var triggers: Set<Int64> = [13]
+        /// The database that the campaigns belong to: where their profiles are found, and imported into.
+        public var campaignDatabase: Int64 = 12
 
         /// Makes the defaults.
         public init() {}
@@ -106,7 +110,13 @@ public final class AltcraftSimulator: Sendable {
     /// The deliveries and openings that were told.
     public var events: [AltcraftEventRecord] { world { $0.events } }
     /// The campaigns that were started.
-    public var launches: [AltcraftLaunch] { world { $0.launches } }
+    public var launches: [AltcraftLaunch] {
+        let now = host.state.now
+        return world { world in
+            world.settle(at: now)
+            return world.launches
+        }
+    }
     /// How often each `Request-ID` came.
     public var requestIDs: [String: Int] { world { $0.requestIDs } }
 

@@ -50,7 +50,7 @@ struct AltcraftSite: SandboxSite {
 
     private func route(_ request: SandboxRequest, _ now: Date) throws(Refusal) -> SandboxAnswer {
         simulator.world { $0.settle(at: now) }
-        if request.path.hasPrefix("/api/v1.1/") { return try AltcraftCampaignDesk(simulator).answer(request) }
+        if request.path.hasPrefix("/api/v1.1/") { return try AltcraftCampaignDesk(simulator).answer(request, now) }
         guard request.header("content-type")?.lowercased().hasPrefix("application/json") ?? false else {
             throw Self.refuse(400, "Content-Type must be application/json")
         }

@@ -51,9 +51,13 @@ public struct AltcraftEventRecord: Sendable, Hashable {
 
 /// A start of a campaign.
 public struct AltcraftLaunch: Sendable, Hashable {
+    /// Tells it from others.
+    public var number: Int
     /// The request.
     public var request: JSONObject
-    /// How many subscriptions it reached.
+    /// How long the start was to be delayed, in seconds.
+    public var delay: Int64 = 0
+    /// How many subscriptions it reached; 0 before its start.
     public var reached: Int
 }
 
@@ -65,6 +69,9 @@ struct AltcraftWorld {
     var events: [AltcraftEventRecord] = []
     var launches: [AltcraftLaunch] = []
     var requestIDs: [String: Int] = [:]
+    /// Campaigns that are to start.
+    var starts: [AltcraftStart] = []
+    var launchCount = 0
     /// Changes that were acknowledged and take effect later.
     var pending: [(due: Date, change: AltcraftSubscriptionChange)] = []
 
@@ -126,6 +133,7 @@ struct AltcraftWorld {
         let due = pending.filter { $0.due <= now }
         pending.removeAll { $0.due <= now }
         for entry in due { _ = apply(entry.change) }
+        startDue(at: now)
     }
 
     /// A log-in or log-out: the other profiles' subscriptions with the token sleep, this profile's wake up.

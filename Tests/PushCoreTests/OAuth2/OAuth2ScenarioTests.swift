@@ -421,6 +421,110 @@ struct OAuth2ScenarioTests {
         }
     }
 
+    /// A delegate that overrides what the original's can: where tokens are refreshed, and which requests carry them, and how.
+    private struct OwnWays: OAuth2Hooks {
+        let server: HTTPBaseURL
+        let asked: Recorder<String>
+
+        func refreshRequest(
+            for credential: OAuthCredential,
+            settings: OAuth2Settings
+        ) throws(OAuth2Error) -> OAuth2TokenRequest {
+            var request = OAuth2TokenRequest(endpoint: server.endpoint, path: OAuth2Simulator.tokenPath)
+            asked.add(settings.clientID)
+            request.headers = [HTTPHeader("content-type", "application/json")]
+            let body: JSONValue = [
+                "grant_type": "refresh_token", "client_id": .string(OAuth2Simulator.clientID),
+                "refresh_token": .string(credential.refreshToken?.reveal() ?? ""),
+                "access_token": .string(credential.accessToken.reveal()),
+            ]
+            request.body = body.bytes
+            return request
+        }
+
+        func bases(for settings: OAuth2Settings) -> [HTTPBaseURL] { [settings.base, server] }
+
+        func authorization(for credential: OAuthCredential) -> [AuthCredential.Header] {
+            [
+                AuthCredential.Header("authorization", Secret("Bearer \(credential.accessToken.reveal())")),
+                AuthCredential.Header("x-client", Secret("ours")),
+            ]
+        }
+    }
+
+    @Test("An overridden RefreshTokenEndpoint and AdaptURLRequest decide where tokens come from and where they go")
+    func ownWays() async throws {
+        try await OAuth2Harness.run { harness in
+            let server = try #require(HTTPBaseURL(url: harness.server.baseURL))
+            let nowhere = HTTPBaseURL(HTTPEndpoint(host: "127.0.0.1", port: 1), path: "/api/")
+            var settings = OAuth2Settings(base: nowhere, clientID: "another")
+            settings.trustPEM = harness.server.certificatePEM
+            let hooks = OwnWays(server: server, asked: Recorder())
+            let strategy = try OAuth2RefreshToken(
+                settings,
+                store: MemoryCredentialStore(harness.server.issue(at: harness.clock.now)),
+                hooks: hooks,
+                http: harness.transport,
+                time: harness.clock,
+                now: { [clock = harness.clock] in clock.instant }
+            )
+            #expect(
+                strategy.covers(server.endpoint, path: "/v1/push") && !strategy.covers(server.endpoint, path: "/v2/x")
+            )
+            #expect(strategy.covers(nowhere.endpoint, path: "/api/x"))
+            let fields = try await strategy.credential(for: server.endpoint).headers
+            #expect(fields.map(\.name) == ["authorization", "x-client"])
+            let elsewhere = HTTPEndpoint(host: "elsewhere.test")
+            #expect(try await strategy.credential(for: elsewhere).headers.isEmpty)
+            for round in 1...2 {
+                harness.server.revokeAccessTokens()
+                #expect(await harness.status(strategy) == "200")
+                #expect(hooks.asked.all.count == round && harness.server.counters.tokenRequests == round)
+            }
+            await strategy.shutdown()
+        }
+    }
+
+    static let fields: [(String, String?)] = [
+        (#"Bearer error="invalid_token""#, "invalid_token"), ("Bearer error=invalid_token", "invalid_token"),
+        ("Bearer realm=api, ERROR = invalid_token, error_description=x", "invalid_token"),
+        (#"Basic realm="error=\"invalid_token\"", Bearer error=insufficient_scope"#, "insufficient_scope"),
+        (#"Bearer realm="a error=invalid_token""#, nil), ("Bearer", nil), ("Basic YTpi==", nil), ("", nil),
+        ("Bearer error_uri=x", nil), (#"Bearer error="invalid_token"#, "invalid_token"), ("error", nil), ("=,\"=", nil),
+    ]
+
+    @Test(
+        "The error of WWW-Authenticate is read with and without quotation marks, and never out of a quoted text",
+        arguments: fields
+    )
+    func bearerError(field: String, error: String?) async throws {
+        let answer = HTTPAnswer(status: 403, headers: [HTTPHeader("www-authenticate", field)])
+        let strategy = try OAuth2RefreshToken(
+            OAuth2Settings(base: HTTPBaseURL(HTTPEndpoint(host: "api.test")), clientID: "c"),
+            store: MemoryCredentialStore(),
+            http: ScriptedTransport()
+        )
+        #expect(strategy.isRefusal(answer) == (error == "invalid_token"))
+        await strategy.shutdown()
+    }
+
+    @Test("A known scope stays in force when the answer has none, and a told one replaces it")
+    func scope() throws {
+        let old = OAuthCredential(
+            accessToken: Secret("a"),
+            refreshToken: Secret("r"),
+            expiresIn: 60,
+            createdAt: Date(timeIntervalSince1970: 0),
+            scope: "read send"
+        )
+        let now = Date(timeIntervalSince1970: 60)
+        let plain = try OAuthCredential(json: ["access_token": "b"], createdAt: now, replacing: old)
+        #expect(plain.scope == "read send" && plain.refreshToken == old.refreshToken)
+        let told = try OAuthCredential(json: ["access_token": "b", "scope": "read"], createdAt: now, replacing: old)
+        #expect(told.scope == "read")
+        #expect(try OAuthCredential(json: ["access_token": "b"], createdAt: now).scope == nil)
+    }
+
     @Test("A hook may send a request through the same strategy")
     func reentrantHook() async throws {
         let hooks = RecordingHooks()

@@ -28,15 +28,20 @@ public struct OAuth2TokenRequest: Sendable {
 /// | the original's `idMoyaOAuth…` | here |
 /// | --- | --- |
 /// | `Hanlder_RefreshTokenEndpoint` | ``refreshRequest(for:settings:)`` |
-/// | `Handler_AdaptURLRequest` | ``authorization(for:)`` |
+/// | `Handler_AdaptURLRequest` | ``bases(for:)``: which requests carry the token; ``authorization(for:)``: in which fields |
 /// | `Handler_DidSuccessfullyRefreshed` | ``didRefresh(_:)`` |
 /// | `Handler_DidFailedToRefresh` | ``didFailToRefresh(_:answer:)`` |
 /// | `Handler_ShouldLogoutCurrentUser` | ``shouldDropCredential(_:)`` |
 /// | `Handler_StoredOAuthObject`, `_StoreNewOAuthObject`, `_RemoveCurrentOAuthObject` | ``CredentialStore`` |
 public protocol OAuth2Hooks: Sendable {
-    /// The request that refreshes `credential`. The endpoint of the settings is the one it may go to.
+    /// The request that refreshes `credential`; it may go to another endpoint than that of the settings, and never carries the token
+    /// in a header field unless it is written into the request here.
     func refreshRequest(for credential: OAuthCredential, settings: OAuth2Settings) throws(OAuth2Error)
         -> OAuth2TokenRequest
+    /// Where requests carry the token: under these addresses and nowhere else.
+    ///
+    /// Must give the same each time.
+    func bases(for settings: OAuth2Settings) -> [HTTPBaseURL]
     /// The header fields of a request that carries the token.
     func authorization(for credential: OAuthCredential) -> [AuthCredential.Header]
     /// A new credential is stored and in force.
@@ -85,6 +90,9 @@ extension OAuth2Hooks {
         }
         return request
     }
+
+    /// The base of the settings.
+    public func bases(for settings: OAuth2Settings) -> [HTTPBaseURL] { [settings.base] }
 
     /// `Authorization: Bearer …`.
     public func authorization(for credential: OAuthCredential) -> [AuthCredential.Header] {

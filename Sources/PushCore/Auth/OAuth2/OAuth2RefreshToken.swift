@@ -47,8 +47,11 @@ public actor OAuth2RefreshToken: AuthStrategy {
 
     nonisolated private let settings: OAuth2Settings
     private let store: any CredentialStore
-    private let hooks: any OAuth2Hooks
+    nonisolated private let hooks: any OAuth2Hooks
+    private let http: any HTTPTransport
     private let pool: any HTTPPool
+    /// The connection to the endpoint that the hooks asked at last, when that is not the settings'.
+    private var other: (endpoint: HTTPEndpoint, pool: any HTTPPool)?
     private let time: any TimeSource
     private let now: @Sendable () -> ContinuousClock.Instant
     private let observe: @Sendable (OAuth2Event) -> Void
@@ -94,17 +97,22 @@ public actor OAuth2RefreshToken: AuthStrategy {
         self.time = time
         self.now = now
         self.observe = observe
-        var configuration = HTTPPoolConfiguration(endpoint: settings.tokenAddress.endpoint, version: .http1)
+        self.http = http
+        pool = try http.pool(Self.configuration(settings, settings.tokenAddress.endpoint))
+    }
+
+    private static func configuration(_ settings: OAuth2Settings, _ endpoint: HTTPEndpoint) -> HTTPPoolConfiguration {
+        var configuration = HTTPPoolConfiguration(endpoint: endpoint, version: .http1)
         configuration.extraTrustPEM = settings.trustPEM
         configuration.proxy = settings.proxy
         configuration.maximumConnections = 1
         configuration.requestTimeout = settings.refreshTimeout
-        pool = try http.pool(configuration)
+        return configuration
     }
 
     // MARK: The strategy
 
-    /// Only calls under the base carry the token; the token endpoint's own never do.
+    /// Only calls under the hooks' bases carry the token; the token endpoint's own never do.
     nonisolated public func covers(_ endpoint: HTTPEndpoint, path: String) -> Bool {
         let token = settings.tokenAddress
         if endpoint == token.endpoint,
@@ -112,7 +120,7 @@ public actor OAuth2RefreshToken: AuthStrategy {
         {
             return false
         }
-        return settings.base.covers(endpoint, path: path)
+        return hooks.bases(for: settings).contains { $0.covers(endpoint, path: path) }
     }
 
     /// One of the settings' statuses, or `invalid_token` in `WWW-Authenticate` (RFC 6750 section 3.1).
@@ -126,7 +134,9 @@ public actor OAuth2RefreshToken: AuthStrategy {
     ///
     /// Nothing for another origin.
     public func credential(for destination: HTTPEndpoint) async throws(PushError) -> AuthCredential {
-        guard destination == settings.base.endpoint else { return AuthCredential(headers: [], generation: 0) }
+        guard hooks.bases(for: settings).contains(where: { $0.endpoint == destination }) else {
+            return AuthCredential(headers: [], generation: 0)
+        }
         do throws(OAuth2Error) {
             return try await authorization()
         } catch {
@@ -223,6 +233,7 @@ public actor OAuth2RefreshToken: AuthStrategy {
         await saveAgain()
         await notices?.value
         await pool.shutdown(grace: .seconds(1))
+        await other?.pool.shutdown(grace: .seconds(1))
     }
 
     // MARK: The credential in force
@@ -433,10 +444,11 @@ public actor OAuth2RefreshToken: AuthStrategy {
         let answer: HTTPAnswer
         let asked = time.now
         do {
-            let call = try tokenCall(for: held.credential)
+            let request = try hooks.refreshRequest(for: held.credential, settings: settings)
+            let pool = try await pool(to: request.endpoint)
             history.append(now())
             counters.requests += 1
-            answer = try await pool.send(call)
+            answer = try await pool.send(request.call(within: settings.refreshTimeout))
         } catch let error as OAuth2Error {
             return .terminal(error, nil)
         } catch {
@@ -452,17 +464,20 @@ public actor OAuth2RefreshToken: AuthStrategy {
         }
     }
 
-    private func tokenCall(for credential: OAuthCredential) throws(OAuth2Error) -> HTTPCall {
-        let request = try hooks.refreshRequest(for: credential, settings: settings)
-        guard request.endpoint == settings.tokenAddress.endpoint else {
-            throw .misconfigured(status: 0, error: "the hooks ask at another endpoint")
+    /// The connection to a token endpoint: the settings', or the one that the hooks ask at instead.
+    private func pool(to endpoint: HTTPEndpoint) async throws(OAuth2Error) -> any HTTPPool {
+        if endpoint == settings.tokenAddress.endpoint { return pool }
+        if let other, other.endpoint == endpoint { return other.pool }
+        let made: any HTTPPool
+        do throws(HTTPPoolError) {
+            made = try http.pool(Self.configuration(settings, endpoint))
+        } catch {
+            throw .misconfigured(status: 0, error: "the hooks' endpoint cannot be asked")
         }
-        let template = HTTPCallTemplate(
-            method: request.method,
-            headers: request.headers,
-            deadline: settings.refreshTimeout
-        )
-        return HTTPCall(template, path: request.path, body: request.body)
+        let old = other
+        other = (endpoint, made)
+        await old?.pool.shutdown(grace: .zero)
+        return made
     }
 
     /// Stores a new credential.
@@ -519,11 +534,53 @@ extension Result where Success == Void {
     fileprivate func ignored() {}
 }
 
+extension OAuth2TokenRequest {
+    fileprivate func call(within deadline: Duration) -> HTTPCall {
+        HTTPCall(HTTPCallTemplate(method: method, headers: headers, deadline: deadline), path: path, body: body)
+    }
+}
+
 extension HTTPAnswer {
-    /// The `error` of a `WWW-Authenticate: Bearer` field.
+    /// The `error` of a `WWW-Authenticate` field, as a quoted string or a token (RFC 9110 section 11.2); at most 64 characters.
+    ///
+    /// What stands within quotation marks is no parameter.
     var bearerError: String? {
-        guard let field = header("www-authenticate"), let start = field.firstRange(of: "error=\"") else { return nil }
-        let rest = field[start.upperBound...]
-        return String(rest.prefix { $0 != "\"" }.prefix(64))
+        guard let field = header("www-authenticate") else { return nil }
+        var rest = field[...]
+        while !rest.isEmpty {
+            let name = rest.prefix { $0 != "=" && $0 != "\"" && $0 != "," && $0 != " " && $0 != "\t" }
+            rest = rest.dropFirst(name.count)
+            rest = rest.drop { $0 == " " || $0 == "\t" }
+            guard rest.first == "=" else {
+                // A scheme or a separator; a quotation mark out of place begins a text all the same.
+                if rest.first == "\"" { _ = Self.quoted(&rest) } else if rest.first == "," { rest = rest.dropFirst() }
+                continue
+            }
+            rest = rest.dropFirst().drop { $0 == " " || $0 == "\t" }
+            let value: String
+            if rest.first == "\"" {
+                value = Self.quoted(&rest)
+            } else {
+                let token = rest.prefix { $0 != "," && $0 != " " && $0 != "\t" }
+                rest = rest.dropFirst(token.count)
+                value = String(token)
+            }
+            if name.lowercased() == "error" { return String(value.prefix(64)) }
+        }
+        return nil
+    }
+
+    /// Takes a quoted string off the beginning.
+    private static func quoted(_ rest: inout Substring) -> String {
+        var value = ""
+        rest = rest.dropFirst()
+        while let character = rest.popFirst(), character != "\"" {
+            if character == "\\", let escaped = rest.popFirst() {
+                value.append(escaped)
+            } else {
+                value.append(character)
+            }
+        }
+        return value
     }
 }

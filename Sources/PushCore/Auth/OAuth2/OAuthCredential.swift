@@ -47,7 +47,8 @@ extension OAuthCredential {
     /// - Parameters:
     ///   - json: `access_token`, `expires_in`, `refresh_token`, `token_type`, `scope`, `created_at`.
     ///   - createdAt: When it was asked for. A `created_at` inside counts only for what is no live answer: give nil then.
-    ///   - previous: The credential it replaces; its refresh token stays in force when the answer has none (RFC 6749 section 6).
+    ///   - previous: The credential it replaces; its refresh token and its scope stay in force when the answer has none (RFC 6749
+    ///     sections 6 and 5.1).
     /// - Throws: ``OAuth2Error/malformedResponse(key:)`` that names the key, or ``OAuth2Error/unsupportedTokenType``.
     public init(
         json: JSONValue,
@@ -76,7 +77,7 @@ extension OAuthCredential {
             refreshToken: refresh,
             expiresIn: try Self.seconds(object["expires_in"]),
             createdAt: created,
-            scope: object["scope"]?.stringValue
+            scope: object["scope"]?.stringValue ?? previous?.scope
         )
     }
 

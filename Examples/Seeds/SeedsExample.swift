@@ -1,0 +1,17 @@
+// The samples of the documents that Chapar comes from, as they read here: one file for each document. Comments name what
+// differs from the original and why. Simulators take the platforms' places: `swift run SeedsExample`.
+import Logging
+import PushHTTP
+import PushSandbox
+
+@main
+enum SeedsExample {
+    static func main() async throws {
+        try await Sandbox.run { sandbox in
+            try await PushClient.run(logger: Logger(label: "seeds")) { client in
+                try await OAuth2Seed.run(client, sandbox)
+                try await AltcraftSeed.run(client, sandbox)
+            }
+        }
+    }
+}

@@ -1,0 +1,111 @@
+public import Foundation
+public import PushCore
+
+/// The SDK's public constants.
+public enum Constants {
+    /// The names of the token services in ``AltcraftConfiguration/Builder/setProviderPriorityList(_:)``.
+    public enum ProviderName {
+        /// Firebase.
+        public static let firebase = "ios-firebase"
+        /// APNs.
+        public static let apns = "ios-apns"
+        /// HMS.
+        public static let huawei = "ios-huawei"
+    }
+}
+
+/// What the SDK calls ``EventSDKFunctions``.
+public typealias SDKEvents = EventSDKFunctions
+/// What the SDK calls ``AltcraftSubscriptionFunctions``.
+public typealias PublicPushSubscriptionFunctions = AltcraftSubscriptionFunctions
+/// What the SDK calls ``AltcraftTokenFunctions``.
+public typealias PublicPushTokenFunctions = AltcraftTokenFunctions
+/// What the SDK calls ``AltcraftEventFunctions``.
+public typealias PublicPushEventFunctions = AltcraftEventFunctions
+/// What the SDK calls ``AltcraftBackgroundTasks``.
+public typealias BackgroundTasks = AltcraftBackgroundTasks
+/// What the SDK calls ``AltcraftNotifications``.
+public typealias NotificationManager = AltcraftNotifications
+/// What the SDK calls ``ActionField``.
+public typealias ActionFieldBuilder = ActionField
+
+extension ActionField {
+    /// As ``set(_:)``.
+    public func set(value: JSONValue) -> JSONObject { set(value) }
+    /// As ``unset(_:)``.
+    public func unset(value: JSONValue) -> JSONObject { unset(value) }
+    /// As ``incr(_:)``.
+    public func incr(value: JSONValue) -> JSONObject { incr(value) }
+    /// As ``add(_:submatch:)``.
+    public func add(value: JSONValue) -> JSONObject { add(value) }
+    /// As ``delete(_:submatch:)``.
+    public func delete(value: JSONValue) -> JSONObject { delete(value) }
+    /// As ``upsert(_:submatch:)``.
+    public func upsert(value: JSONValue) -> JSONObject { upsert(value) }
+}
+
+// Unchecked because the class is not final: every property is immutable and of a Sendable type, the two subclasses below add
+// none, and no other module can inherit from a class that is not open.
+
+/// Something that happened, as the SDK tells it to its subscriber: information, unless it is an ``ErrorEvent``.
+///
+/// Two events are equal when their ids are. Push tokens are in them as fingerprints only.
+public class Event: Hashable, @unchecked Sendable {
+    /// Its id.
+    public let id: UUID
+    /// What was done; informative only.
+    public let function: String
+    /// A sentence for people.
+    public let message: String?
+    /// The number; see ``AltcraftEventCodes``.
+    public let eventCode: Int?
+    /// The rest: ``ResponseWithHttp`` as `response_with_http_code`, texts as `uid`, `type`, `provider`; nil without any.
+    public let value: [String: (any Sendable)?]?
+    /// When it happened.
+    public let date: Date
+
+    fileprivate init(_ event: AltcraftEvent) {
+        id = event.id
+        function = event.function
+        message = event.message
+        eventCode = event.eventCode
+        date = event.date
+        var values: [String: (any Sendable)?] = [:]
+        for (name, value) in event.value ?? JSONObject() { values[name] = .some(value.plain) }
+        if let response = event.response { values["response_with_http_code"] = .some(response) }
+        value = values.isEmpty ? nil : values
+    }
+
+    /// The class that the event's level stands for.
+    static func make(_ event: AltcraftEvent) -> Event {
+        switch event.level {
+        case .info: Event(event)
+        case .error: ErrorEvent(event)
+        case .retry: RetryEvent(event)
+        }
+    }
+
+    /// Equal ids.
+    public static func == (left: Event, right: Event) -> Bool { left.id == right.id }
+    /// Hashes the id.
+    public func hash(into hasher: inout Hasher) { hasher.combine(id) }
+}
+
+/// Something failed, and nobody repeats it.
+public class ErrorEvent: Event, @unchecked Sendable {}
+
+/// Something failed in a way that is worth another try; the SDK repeats it where the operation has a retry policy.
+public final class RetryEvent: ErrorEvent, @unchecked Sendable {}
+
+extension JSONValue {
+    /// The value as Swift's own type; a list or an object stays what it is.
+    fileprivate var plain: any Sendable {
+        switch self {
+        case .string(let text): text
+        case .integer(let number): Int(clamping: number)
+        case .double(let number): number
+        case .bool(let flag): flag
+        case .null, .array, .object: self
+        }
+    }
+}

@@ -1,3 +1,5 @@
+public import Foundation
+
 /// A kind of backend: the word after `kind:` in a configuration file, such as `apns`.
 public struct BackendKind: RawRepresentable, Hashable, Sendable, ExpressibleByStringLiteral, CustomStringConvertible {
     /// The word.
@@ -195,18 +197,24 @@ public struct Addressee: Sendable, Hashable {
     public var isReplay: Bool
     /// The device's language tag, for localized texts.
     public var language: String?
+    /// When the app was known to hold its token last; nil when nobody told.
+    ///
+    /// See ``Device/lastSeen(with:)``.
+    public var lastSeen: Date?
 
     /// Makes an addressee; the id is random unless given.
     public init(
         _ recipient: Recipient,
         messageID: MessageID = .random(),
         isReplay: Bool = false,
-        language: String? = nil
+        language: String? = nil,
+        lastSeen: Date? = nil
     ) {
         self.recipient = recipient
         self.messageID = messageID
         self.isReplay = isReplay
         self.language = language
+        self.lastSeen = lastSeen
     }
 }
 

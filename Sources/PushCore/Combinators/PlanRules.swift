@@ -65,7 +65,7 @@ public struct PlanRules: Sendable, Hashable {
         case .never:
             return next(position, at: now) ?? refused(position)
         case .retry(let after):
-            return again(position, floor: after, at: now, random: random)
+            return again(position, floor: after, at: now, random: random, limit: refusal.retryLimit)
         case .slowRecipient(let after):
             var verdict = again(position, floor: after, at: now, random: random)
             if case .retry(let time) = verdict.move { verdict.recipientPause = time }
@@ -134,13 +134,16 @@ public struct PlanRules: Sendable, Hashable {
         floor: Duration?,
         at now: Date,
         random: Double,
-        isCounted: Bool = true
+        isCounted: Bool = true,
+        limit: Refusal.RetryLimit? = nil
     ) -> PlanVerdict {
         let attempt = position.attempts + 1
-        if isCounted, attempt >= retry.maximumAttempts {
+        let time = retry.time(after: attempt, floor: floor, at: now, random: random)
+        let isExhausted = isCounted && attempt >= min(retry.maximumAttempts, limit?.attempts ?? .max)
+        let isTooLate = limit.map { time > position.startedAt.addingTimeInterval($0.span.inSeconds) } ?? false
+        if isExhausted || isTooLate {
             return next(position, at: now) ?? PlanVerdict(.end(position.mayHaveBeenSent ? .unknown : .failed))
         }
-        let time = retry.time(after: attempt, floor: floor, at: now, random: random)
         if let expiresAt = position.expiresAt, time >= expiresAt {
             return next(position, at: now) ?? PlanVerdict(.end(position.mayHaveBeenSent ? .unknown : .expired))
         }

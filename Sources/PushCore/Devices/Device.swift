@@ -23,7 +23,7 @@ public struct Device: Sendable, Hashable {
     ///
     /// A user may have many devices.
     public var user: String?
-    /// `ios`, `android` or `web`, when the caller said so; see ``effectivePlatform``.
+    /// `ios`, `android`, `harmony` or `web`, when the caller said so; see ``effectivePlatform``.
     public var platform: String?
     /// Its tokens, at most one of each service, in the order of the services' names.
     public var tokens: [RegisteredToken]
@@ -123,6 +123,13 @@ public struct Device: Sendable, Hashable {
         return tokens.first(where: fits)
     }
 
+    /// When the app was known to hold a token last: when it was seen, or registered the token after that.
+    ///
+    /// Nil when nobody told when the app was seen: a registration alone may be old without the app being gone.
+    public func lastSeen(with token: DeviceToken) -> Date? {
+        lastSeen.map { max($0, self.token(of: token.service)?.registeredAt ?? $0) }
+    }
+
     /// Puts a token in the place of the one that its service had.
     public mutating func setToken(_ token: RegisteredToken) {
         let name = token.token.service.rawValue
@@ -141,7 +148,7 @@ public struct Device: Sendable, Hashable {
 extension TokenService {
     /// The order in which a device's tokens are preferred unless the configuration says otherwise (`token_priority`).
     public static let priority: [TokenService] = [
-        .iOSAPNs, .iOSFirebase, .iOSHuawei, .androidFirebase, .androidHuawei,
+        .iOSAPNs, .iOSFirebase, .iOSHuawei, .androidFirebase, .androidHuawei, .harmonyHuawei, .webFirebase,
     ]
 }
 

@@ -98,6 +98,20 @@ public struct Refusal: Sendable, Hashable {
         }
     }
 
+    /// How long a platform wants to be tried again after a refusal, where that is less than usual.
+    public struct RetryLimit: Sendable, Hashable {
+        /// The most attempts of the delivery, those before and at other backends included.
+        public var attempts: Int
+        /// The longest time since the delivery was first due.
+        public var span: Duration
+
+        /// Makes a limit.
+        public init(attempts: Int, span: Duration) {
+            self.attempts = attempts
+            self.span = span
+        }
+    }
+
     /// Whose fault it is.
     public var kind: Kind
     /// The platform's own word (`Unregistered`), or Chapar's when the platform did not speak (`connect_failed`).
@@ -114,6 +128,8 @@ public struct Refusal: Sendable, Hashable {
     public var advice: Advice
     /// Set when the device token is dead.
     public var invalidation: Invalidation?
+    /// How long ``Advice/retry(after:)`` holds; nil for as long as the rules and the time to live allow.
+    public var retryLimit: RetryLimit?
 
     /// Makes a refusal.
     public init(
@@ -122,7 +138,8 @@ public struct Refusal: Sendable, Hashable {
         detail: String? = nil,
         status: Int? = nil,
         advice: Advice,
-        invalidation: Invalidation? = nil
+        invalidation: Invalidation? = nil,
+        retryLimit: RetryLimit? = nil
     ) {
         self.kind = kind
         self.reason = reason
@@ -130,6 +147,7 @@ public struct Refusal: Sendable, Hashable {
         self.status = status
         self.advice = advice
         self.invalidation = invalidation
+        self.retryLimit = retryLimit
     }
 }
 

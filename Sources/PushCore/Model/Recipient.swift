@@ -19,8 +19,15 @@ public struct TokenService: RawRepresentable, Hashable, Sendable, CustomStringCo
     /// Huawei tokens on Android.
     public static let androidHuawei = TokenService(rawValue: "android-huawei")
 
+    /// Huawei tokens on HarmonyOS 5 and later, which the older generations of Huawei's API cannot reach.
+    public static let harmonyHuawei = TokenService(rawValue: "harmony-huawei")
+    /// Firebase tokens of browsers.
+    public static let webFirebase = TokenService(rawValue: "web-firebase")
+
     /// Every service that has a name of its own.
-    public static let known: [TokenService] = [.iOSAPNs, .iOSFirebase, .iOSHuawei, .androidFirebase, .androidHuawei]
+    public static let known: [TokenService] = [
+        .iOSAPNs, .iOSFirebase, .iOSHuawei, .androidFirebase, .androidHuawei, .harmonyHuawei, .webFirebase,
+    ]
 
     /// The service of a name that the API accepts: a known one, or one of a platform that Chapar does not know, whose name is
     /// `x-` and 1 to 30 lower-case letters, digits or `-`.
@@ -35,7 +42,7 @@ public struct TokenService: RawRepresentable, Hashable, Sendable, CustomStringCo
         return isOwn ? TokenService(rawValue: name) : nil
     }
 
-    /// The platform the service's devices run: `ios` or `android`; `x` for a service without a name of its own.
+    /// The platform the service's devices run: `ios`, `android`, `harmony` or `web`; `x` for a service without a name of its own.
     public var platform: String { String(rawValue.prefix { $0 != "-" }) }
 
     /// The name.

@@ -4,7 +4,7 @@ internal import PushCore
 /// The words that members of a device may be, and the sentences about those that they may not.
 enum DeviceWords {
     /// The platforms.
-    static let platforms = ["ios", "android", "web"]
+    static let platforms = ["ios", "android", "harmony", "web"]
     /// What an id looks like.
     static let formOfID = "An id has 1 to \(Device.maximumIDBytes) of the characters A-Z a-z 0-9 . _ : -."
     /// The path of many devices, and so no id.

@@ -8,8 +8,8 @@ struct DeviceAddresses: Sendable {
     enum Address {
         /// To its recipient as it stands.
         case asItIs
-        /// To a token of the device, which speaks this language.
-        case token(DeviceToken, language: String?)
+        /// To a token of this device.
+        case token(DeviceToken, Device)
         /// To another backend of the plan, for the reason given: the device has no live token that this one takes, or one of
         /// the other environment.
         case elsewhere(reason: String)
@@ -72,7 +72,7 @@ struct DeviceAddresses: Sendable {
         if token.environment.conflicts(with: audience.environment), hasBetterStep(claim, device, token) {
             return .elsewhere(reason: OwnReason.otherEnvironment)
         }
-        return .token(token.token, language: device.locale)
+        return .token(token.token, device)
     }
 
     /// Whether a later backend of the plan is of the environment that the app told of its token.

@@ -88,9 +88,10 @@ final class LaneBatch: Sendable {
             var addressee = addressee(claim)
             switch addresses.address(of: claim) {
             case .asItIs: break
-            case .token(let token, let language):
+            case .token(let token, let device):
                 addressee.recipient = .token(token)
-                addressee.language = language
+                addressee.language = device.locale
+                addressee.lastSeen = device.lastSeen(with: token)
                 open.tokens[claim.id] = token
             case .elsewhere(let reason):
                 settle(skip(claim, reason, now), index)

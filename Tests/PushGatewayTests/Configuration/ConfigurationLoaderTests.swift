@@ -124,7 +124,9 @@ struct ConfigurationLoaderTests {
         #expect(configuration.routes.last?.service == .iOSAPNs)
         #expect(configuration.apiKeys == [.init(name: "shop", hashes: [hash], scopes: [.send, .read])])
         #expect(
-            configuration.tokenPriority == [.iOSHuawei, .androidHuawei, .iOSAPNs, .iOSFirebase, .androidFirebase]
+            configuration.tokenPriority == [
+                .iOSHuawei, .androidHuawei, .iOSAPNs, .iOSFirebase, .androidFirebase, .harmonyHuawei, .webFirebase,
+            ]
         )
         #expect(configuration.log.level == "debug")
         #expect(configuration.log.format == .json)

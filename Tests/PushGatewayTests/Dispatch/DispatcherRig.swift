@@ -201,12 +201,16 @@ final class DispatcherRig: Sendable {
     }
 
     /// Registers a device with tokens, now or earlier.
-    func register(_ id: String, _ tokens: [(String, TokenService)], locale: String? = nil, ago: TimeInterval = 0)
-        async throws
-    {
+    func register(
+        _ id: String,
+        _ tokens: [(String, TokenService)],
+        locale: String? = nil,
+        ago: TimeInterval = 0,
+        lastSeen: Date? = nil
+    ) async throws {
         let at = time.now.addingTimeInterval(-ago)
         let registered = tokens.map { RegisteredToken(DeviceToken($0.0, service: $0.1), registeredAt: at) }
-        _ = try await store.put([Device(id: id, tokens: registered, locale: locale, createdAt: at)])
+        _ = try await store.put([Device(id: id, tokens: registered, locale: locale, createdAt: at, lastSeen: lastSeen)])
     }
 
     /// The types of the events so far.

@@ -55,6 +55,31 @@ struct PlanDispatchTests {
         }
     }
 
+    @Test("tells a backend when the app was seen last: told, or registered since")
+    func lastSeen() async throws {
+        let backend = ScriptedBackend([.androidFirebase]) { _, _ in Self.accepted }
+        try await DispatcherRig.run(["a": backend]) { rig in
+            let now = rig.time.now
+            let year: TimeInterval = 365 * 86_400
+            try await rig.register("untold", [("u", .androidFirebase)], ago: year)
+            try await rig.register(
+                "away",
+                [("w", .androidFirebase)],
+                ago: year,
+                lastSeen: now.addingTimeInterval(-year / 2)
+            )
+            try await rig.register("back", [("b", .androidFirebase)], lastSeen: now.addingTimeInterval(-year))
+            for (id, token, expected) in [
+                ("untold", "u", nil), ("away", "w", now.addingTimeInterval(-year / 2)), ("back", "b", now),
+            ] as [(String, String, Date?)] {
+                let notification = try await rig.accept([.device(id)], plan: DeliveryPlan(["a"]))
+                try await rig.expect(notification, [.acceptedByPlatform: 1])
+                let attempt = try #require(backend.attempts(.token(token, service: .androidFirebase)).first)
+                #expect(attempt.lastSeen == expected)
+            }
+        }
+    }
+
     @Test("ends at once, with the reason, for a device that nobody can reach")
     func nobody() async throws {
         let backend = ScriptedBackend { _, _ in Self.accepted }

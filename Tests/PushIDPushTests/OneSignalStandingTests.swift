@@ -85,6 +85,121 @@ struct OneSignalStandingTests {
         }
     }
 
+    @Test("Who is sent to alone is left out as well, once the app id is known to be right")
+    func declinedAlone() async throws {
+        try await run(.users) { harness, backend in
+            let devices = try #require(backend.devices)
+            for number in 0..<2 { _ = try await devices.register(.sample("d-\(number)", token: token(number))) }
+            let id = try #require(try await harness.oneSignal.players.load(device: "d-1")?.platformID)
+            harness.simulator.setSubscribed(false, id)
+            func standing() async throws -> PlayerRecord.Subscription? {
+                try await harness.oneSignal.players.load(device: "d-1")?.subscription
+            }
+            _ = await backend.send(.sample, to: [.device("d-1")])
+            #expect(try await standing() == .unknown, "a wrong app id looks the same")
+            #expect(await backend.send(.sample, to: [.device("d-0")])[0].acceptance != nil)
+            _ = await backend.send(.sample, to: [.device("d-1")])
+            #expect(try await standing() == .declined)
+            let before = harness.simulator.counters.createRequests
+            #expect(await backend.send(.sample, to: [.device("d-1")])[0].word == "token unsubscribed")
+            #expect(harness.simulator.counters.createRequests == before)
+        }
+    }
+
+    @Test("Where over half of a chunk declined and a message was made, each of them is left out")
+    func declinedInNumbers() async throws {
+        try await run(.users) { harness, backend in
+            let devices = try #require(backend.devices)
+            for number in 0..<4 { _ = try await devices.register(.sample("d-\(number)", token: token(number))) }
+            for number in 1..<4 {
+                let id = try #require(try await harness.oneSignal.players.load(device: "d-\(number)")?.platformID)
+                harness.simulator.setSubscribed(false, id)
+            }
+            let everybody = (0..<4).map { Recipient.device("d-\($0)") }
+            #expect(
+                await backend.send(.sample, to: everybody).map { $0.acceptance != nil } == [true, false, false, false]
+            )
+            #expect(harness.notices.all.contains { $0.name == "mass_refusal" }, "worth a look all the same")
+            for number in 1..<4 {
+                let record = try await harness.oneSignal.players.load(device: "d-\(number)")
+                #expect(record?.subscription == .declined)
+            }
+        }
+    }
+
+    @Test(
+        "A language goes out by OneSignal's code: two letters, Chinese by its script",
+        arguments: [
+            ("zh-TW", "zh-Hant"), ("zh-Hant-HK", "zh-Hant"), ("zh", "zh-Hans"), ("zh_CN", "zh-Hans"), ("fa-IR", "fa"),
+        ]
+    )
+    func languages(tag: String, code: String) async throws {
+        var device = DeviceRecord.sample()
+        device.language = tag
+        #expect(try DeviceFields(device).language == code)
+    }
+
+    @Test("An opt-out that was made in the app's SDK outlives whatever the gateway tells", arguments: Way.allCases)
+    func optOutInTheSDK(way: Way) async throws {
+        try await run(way) { harness, backend in
+            let (devices, tags) = (try #require(backend.devices), try #require(backend.tags))
+            var device = DeviceRecord.sample(user: "ali")
+            let id = try await devices.register(device)
+            #expect(harness.simulator.player(id)?.isSubscribed == true, "what is new is subscribed")
+            harness.simulator.setSubscribed(false, id)
+            device.attributes["app_version"] = "3.5"
+            #expect(try await devices.register(device) == id)
+            device.user = "sara"
+            #expect(try await devices.register(device) == id)
+            device.user = nil
+            #expect(try await devices.register(device) == id)
+            try await tags.setTags(["city": "tehran"], of: device)
+            #expect(harness.simulator.player(id)?.isSubscribed == false)
+            try await backend.subscriptions?.setStatus(.subscribed, of: device)
+            #expect(harness.simulator.player(id)?.isSubscribed == true, "an explicit subscribe is consent")
+            harness.simulator.setSubscribed(false, id)
+            device.attributes["app_version"] = "3.6"
+            #expect(try await devices.register(device) == id)
+            #expect(harness.simulator.player(id)?.isSubscribed == false, "consent is not repeated")
+        }
+    }
+
+    @Test(
+        "A gateway that never saw the device finds an opt-out, and keeps it",
+        arguments: [Way.users, .players]
+    )
+    func optOutBeforeTheGateway(way: Way) async throws {
+        try await run(way) { harness, backend in
+            let devices = try #require(backend.devices)
+            let id = try await devices.register(.sample(user: "ali"))
+            harness.simulator.setSubscribed(false, id)
+            try await backend.forget(device: nil)
+            #expect(try await devices.register(.sample(user: "ali")) == id)
+            #expect(harness.simulator.player(id)?.isSubscribed == false)
+            #expect(await backend.send(.sample, to: [.device("d-1")])[0].acceptance == nil)
+        }
+    }
+
+    @Test("Somebody who opted out stays out when IDPush has to add the device again")
+    func addedAgain() async throws {
+        try await run(.idPush) { harness, backend in
+            let devices = try #require(backend.devices)
+            for number in 0..<3 { _ = try await devices.register(.sample("d-\(number)", token: token(number))) }
+            let id = try #require(try await harness.oneSignal.players.load(device: "d-1")?.platformID)
+            harness.simulator.setSubscribed(false, id)
+            _ = await backend.send(.sample, to: (0..<3).map { .device("d-\($0)") })
+            #expect(try await harness.oneSignal.players.load(device: "d-1")?.subscription == .declined)
+            harness.simulator.add([
+                FaultRule(
+                    match: FaultMatch(listener: "idpush", pathPrefix: "/api/v1/device/edit", count: 1),
+                    .answer(FaultAnswer(404))
+                )
+            ])
+            try await backend.tags?.setTags(["city": "tehran"], of: .sample("d-1", token: token(1)))
+            #expect(harness.simulator.player(id)?.isSubscribed == false)
+        }
+    }
+
     @Test("A log-out leaves the device to nobody, a log-in moves it", arguments: Way.allCases)
     func switchesUser(way: Way) async throws {
         try await run(way) { harness, backend in

@@ -79,8 +79,8 @@ struct DeviceFields {
         timeZone.flatMap { TimeZone(identifier: $0) }?.secondsFromGMT(for: now)
     }
 
-    /// The two letters of its language, the only form that OneSignal takes.
-    var language: String? { record.language.map { String($0.prefix { $0 != "-" && $0 != "_" }) } }
+    /// OneSignal's code of its language: two letters, but Chinese by its script.
+    var language: String? { record.language.map(OneSignalText.code) }
 
     func environment(default fallback: Environment) -> Environment {
         text("environment").flatMap(Environment.init) ?? fallback

@@ -63,6 +63,19 @@ public struct PlayerRecord: Sendable, Hashable {
     }
 }
 
+extension PlayerRecord? {
+    /// How a device stands once it is registered again, without any consent in the request.
+    ///
+    /// A new device is `unknown`: it may have opted out in the app's own SDK before.
+    var standingAfterRegistration: PlayerRecord.Subscription {
+        switch self?.subscription {
+        case .subscribed?: .subscribed
+        case .unsubscribed?: .unsubscribed
+        case .declined?, .unknown?, nil: .unknown
+        }
+    }
+}
+
 /// Keeps the records of devices.
 ///
 /// The one thing a plugin needs of a gateway's store; memory serves in code.

@@ -43,7 +43,10 @@ struct IDPushRegistrar: DeviceRegistrar, SubscriptionManager, TagEditor {
         }
     }
 
-    /// Registers, and tells what the action itself has no room for; somebody who has opted out stays out, as one operation.
+    /// Registers, and tells what the action itself has no room for.
+    ///
+    /// IDPush's own action carries consent (`notification_types=1`); somebody who is known to have opted out is taken out
+    /// again, as one operation.
     private func add(_ fields: DeviceFields, _ known: PlayerRecord?) async throws(PushError) -> PlayerRecord {
         let action = IDPushAction.addDevice(token: fields.token)
         let reply = try await exchange(action, playerID: nil, facts: facts(fields.record))
@@ -57,8 +60,8 @@ struct IDPushRegistrar: DeviceRegistrar, SubscriptionManager, TagEditor {
             renewedAt: known?.renewedAt
         )
         var parameters = parameters(fields)
-        if known?.subscription == .unsubscribed {
-            (record.subscription, record.reason) = (.unsubscribed, -2)
+        if let known, known.subscription == .unsubscribed || known.subscription == .declined {
+            (record.subscription, record.reason) = (Optional(known).standingAfterRegistration, -2)
             parameters["notification_types"] = -2
         } else {
             // What follows may fail; then it is tried again alone.
@@ -128,13 +131,9 @@ struct IDPushRegistrar: DeviceRegistrar, SubscriptionManager, TagEditor {
         let requests = try OneSignalTags.requests(tags)
         for request in requests {
             try await turns.run(device.id) { () async throws(PushError) in
-                let state = try await players.load(device: device.id)?.subscription ?? .subscribed
+                let state = try await players.load(device: device.id)?.subscription
                 var parameters: JSONObject = ["tags": .string(JSONValue.object(request).text)]
-                switch state {
-                case .subscribed: parameters["notification_types"] = 1
-                case .unsubscribed: parameters["notification_types"] = -2
-                case .declined, .unknown: break
-                }
+                if state == .unsubscribed { parameters["notification_types"] = -2 }
                 _ = try await edit(device, .editDevice(parameters: parameters)) { _ in }
             }
         }

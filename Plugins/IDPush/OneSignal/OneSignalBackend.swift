@@ -30,6 +30,8 @@ public final class OneSignalBackend: PushBackend {
     private let chunkSize: Mutex<Int>
     private let reconciler: OneSignalReconciler?
     private let alert = Mutex<String?>(nil)
+    /// When OneSignal last made a message for ids of ours: since then the app id is known to be right.
+    private let lastMade = Mutex<Date>(.distantPast)
     private let logger: Logger
     private let announce: @Sendable (BackendNotice) -> Void
 
@@ -236,19 +238,23 @@ public final class OneSignalBackend: PushBackend {
         announce(BackendNotice(level, name, message: sentence))
     }
 
-    /// Writes down who has unsubscribed, unless so many have that a wrong app id is the likelier reason.
+    /// Writes down who has unsubscribed, unless a wrong app id may be the reason: then nobody is named.
     private func noteUnsubscribed(_ answer: OneSignalAnswer, _ chunk: OneSignalChunk, since started: Date) async {
         guard chunk.form == .subscriptions else { return }
         let ids = Set(answer.entries("invalid_player_ids") + answer.entries("invalid_subscription_ids"))
         let count = chunk.targets.count
+        let wasRight = lastMade.withLock { lastMade in
+            defer { if answer.id != nil { lastMade = started } }
+            return started.timeIntervalSince(lastMade) < 86_400
+        }
         guard !ids.isEmpty || answer.status == 200 && answer.id == nil else { return }
-        guard answer.id != nil, ids.count * 2 <= count else {
-            guard count > 1 else { return }
+        if count > 1, answer.id == nil || ids.count * 2 > count {
             let found = ids.isEmpty ? count : ids.count
             warn("mass_refusal", "OneSignal calls \(found) of \(count) ids unsubscribed: is app_id right?")
-            return
         }
-        for id in ids {
+        // Where a message was made, the ids that are named are the app's own. Where none was, a wrong app id looks the same.
+        let named = answer.id == nil ? count == 1 && wasRight ? Set(chunk.targets) : [] : ids
+        for id in named {
             // A store that fails costs one more refusal next time.
             guard let device = try? await players.device(platformID: id.lowercased()),
                 var record = try? await players.load(device: device), record.subscription != .unsubscribed,

@@ -30,14 +30,9 @@ struct OneSignalPlayers: OneSignalDevices {
 
     private func add(_ fields: DeviceFields, _ known: PlayerRecord?) async throws(PushError) -> PlayerRecord {
         var request = body(fields)
-        var standing = PlayerRecord.Subscription.subscribed
-        switch known?.subscription {
-        case .subscribed?, nil: request["notification_types"] = 1
-        case .unsubscribed?:
-            standing = .unsubscribed
-            request["notification_types"] = -2
-        case .declined?, .unknown?: standing = .unknown  // As it stands there: nobody is opted in.
-        }
+        // Nothing but ``setStatus(_:of:)`` opts anybody in: what exists keeps its state, what is new is subscribed at OneSignal.
+        let standing = known.standingAfterRegistration
+        if standing == .unsubscribed { request["notification_types"] = -2 }
         let answer = try await api.call("POST", "/players", .object(request), quota: .writes)
         guard let id = answer.id, answer.body?["success"] != false else {
             throw PushError(.badAnswer, "OneSignal's answer has no player id", reason: "bad_answer")

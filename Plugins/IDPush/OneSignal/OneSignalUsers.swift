@@ -38,14 +38,9 @@ struct OneSignalUsers: OneSignalDevices {
         }
         if !properties.isEmpty { request["properties"] = .object(properties) }
         var subscription = self.subscription(fields)
-        var standing = PlayerRecord.Subscription.subscribed
-        switch known?.subscription {
-        case .subscribed?, nil: (subscription["enabled"], subscription["notification_types"]) = (true, 1)
-        case .unsubscribed?:
-            standing = .unsubscribed
-            (subscription["enabled"], subscription["notification_types"]) = (false, -31)
-        case .declined?, .unknown?: standing = .unknown  // As it stands there: nobody is opted in.
-        }
+        // Nothing but ``setStatus(_:of:)`` opts anybody in: what exists keeps its state, what is new is subscribed at OneSignal.
+        let standing = known.standingAfterRegistration
+        if standing == .unsubscribed { (subscription["enabled"], subscription["notification_types"]) = (false, -31) }
         request["subscriptions"] = [.object(subscription)]
         let answer = try await post(request, for: fields.record.user)
         let identity = answer.body?["identity"]?["onesignal_id"]?.stringValue

@@ -165,24 +165,85 @@ struct IDPushFacadeTests {
         }
     }
 
-    @Test("The seed's spellings reach a shared instance")
+    @Test("The seed's spellings reach a shared instance; a set-up before it counts")
     func spellings() async throws {
         try await Harness.run { harness in
             let told = Recorder<IDPushActionError?>()
             IDPush.Perform(action: .subscribe) { error, _ in told.add(error) }
             #expect(told.all == [.isNotConfigured])
-            IDPush.shared = try harness.facade()
+            IDPush.Setup(projectID: "  ")
+            IDPush.Perform(action: .subscribe) { error, _ in told.add(error) }
+            #expect(told.all.last == .isNotConfigured, "a blank id sets nothing up")
+            IDPush.Setup(projectID: " \(harness.simulator.rules.projectID)\n")
+            IDPush.Perform(action: .subscribe) { error, data in
+                #expect(data == nil)
+                told.add(error)
+            }
+            guard case .custom(let message)?? = told.all.last else {
+                Issue.record("not told that there is no instance: \(told.all)")
+                return
+            }
+            #expect(message.contains("IDPush.shared"))
+            #expect(IDPush.GetPlayerID() == nil)
+            let own = try harness.facade()
+            IDPush.shared = own
             defer { IDPush.shared = nil }
-            IDPush.Setup(projectID: harness.simulator.rules.projectID)
-            await withCheckedContinuation { continuation in
+            #expect(own.projectID == harness.simulator.rules.projectID, "the set-up came before the instance")
+            // As code written for the pod has it.
+            let answer: String? = await withCheckedContinuation { continuation in
                 IDPush.Perform(action: .addDevice(token: apnsToken)) { (error: IDPushActionError?, data: Any?) in
                     told.add(error)
-                    continuation.resume()
+                    continuation.resume(returning: (data as? [String: Any])?["player_id"] as? String)
                 }
             }
-            #expect(told.all == [.isNotConfigured, nil])
-            #expect(IDPush.GetPlayerID() == harness.simulator.players[0].id)
+            #expect(told.all.last == .some(nil))
+            #expect(answer == harness.simulator.players[0].id)
+            #expect(IDPush.GetPlayerID() == answer)
         }
+    }
+
+    @Test("Dictionaries of anything are taken, and answers of the server given, in Swift's own types")
+    func anything() async throws {
+        let nothing: String? = nil
+        let tags: [String: Any] = [
+            "city": "تهران", "level": 7, "rate": 1.5, "vip": true, "shelf": ["tea", 2], "deep": ["a": NSNull()],
+            "none": nothing as Any, "some": Optional("x") as Any, "part": "abc".dropFirst(), "far": UInt64.max,
+        ]
+        let expected: JSONObject = [
+            "city": "تهران", "level": 7, "rate": 1.5, "vip": true, "shelf": ["tea", 2], "deep": ["a": nil],
+            "none": nil, "some": "x", "part": "bc", "far": "18446744073709551615",
+        ]
+        #expect(IDPushAction.setTags(tags: tags) == .setTags(tags: expected))
+        #expect(IDPushAction.editDevice(parameters: tags) == .editDevice(parameters: expected))
+        let plain = try #require(JSONValue.object(expected).plain as? [String: Any])
+        #expect(plain["city"] as? String == "تهران" && plain["level"] as? Int == 7 && plain["vip"] as? Bool == true)
+        #expect(plain["rate"] as? Double == 1.5 && (plain["shelf"] as? [Any])?.count == 2)
+        #expect((plain["deep"] as? [String: Any])?["a"] is NSNull)
+        try await Harness.run { harness in
+            let idPush = try harness.facade()
+            idPush.setup(projectID: harness.simulator.rules.projectID)
+            _ = await idPush.perform(.addDevice(token: apnsToken))
+            let own: [String: Any] = ["city": "Yazd", "level": 3]
+            #expect(await idPush.perform(.setTags(tags: own)).error == nil)
+            #expect(harness.simulator.tags(of: harness.simulator.players[0].id) == ["city": "Yazd", "level": "3"])
+        }
+    }
+
+    @Test("Address, routes and key are the seed's")
+    func literals() throws {
+        #expect(playerIDKey == "IDPush_PreviousPlayerID")
+        let base = IDPushClient.address
+        let (add, edit) = (
+            try IDPushRequest(.addDevice(token: "t"), projectID: "p", playerID: nil, facts: .phone),
+            try IDPushRequest(.subscribe, projectID: "p", playerID: "42", facts: .phone)
+        )
+        #expect("\(base.endpoint)\(base.path(add.path))" == "https://idpush.top/api/v1/device/add")
+        #expect("\(base.endpoint)\(base.path(edit.path))" == "https://idpush.top/api/v1/device/edit/42")
+        let path = FileManager.default.temporaryDirectory.appending(path: "idpush-\(UUID())/id.json").path
+        defer { try? FileManager.default.removeItem(atPath: path) }
+        try FilePlayerIDStore(path).write("42")
+        let kept = try JSONValue(parsing: Array(Data(contentsOf: URL(filePath: path))))
+        #expect(kept == ["IDPush_PreviousPlayerID": "42"])
     }
 
     @Test("Many actions at once are each answered once")

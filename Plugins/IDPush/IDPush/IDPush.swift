@@ -34,13 +34,13 @@ public final class IDPush: Sendable {
     ///   - store: Where the player id is kept over restarts.
     ///   - acceptsAny2xx: Whether any 2xx is as good as 200.
     ///   - device: The facts of this device, asked for at each action.
-    ///   - print: Takes the sentences for the developer.
+    ///   - print: Takes the sentences for the developer; by default they go to the standard output, as the seed has it.
     public init(
         client: IDPushClient,
         store: any PlayerIDStore = MemoryPlayerIDStore(),
         acceptsAny2xx: Bool = false,
         device: @escaping @Sendable () -> DeviceFacts = { DeviceFacts() },
-        print: @escaping @Sendable (String) -> Void = { _ in }
+        print: @escaping @Sendable (String) -> Void = { Swift.print($0) }
     ) {
         self.client = client
         self.store = store
@@ -152,17 +152,28 @@ public final class IDPush: Sendable {
 
 /// The seed's spellings, over one shared instance, so that code written for the pod compiles.
 extension IDPush {
-    private static let box = Mutex<IDPush?>(nil)
+    private static let box = Mutex<(instance: IDPush?, projectID: String?)>((nil, nil))
 
     /// The instance behind the static spellings; nil until a program sets it.
+    ///
+    /// A project id that was set up before counts for it, unless it has one already.
     public static var shared: IDPush? {
-        get { box.withLock { $0 } }
-        set { box.withLock { $0 = newValue } }
+        get { box.withLock { $0.instance } }
+        set {
+            let projectID = box.withLock { box in
+                box.instance = newValue
+                return box.projectID
+            }
+            if let newValue, let projectID, !newValue.isConfigured { newValue.setup(projectID: projectID) }
+        }
     }
 
-    /// As ``setup(projectID:)`` of the shared instance.
+    /// As ``setup(projectID:)`` of the shared instance; without one the project id is kept until there is one.
     public static func Setup(projectID: String) {  // swift-format-ignore: AlwaysUseLowerCamelCase
-        shared?.setup(projectID: projectID)
+        if let shared { return shared.setup(projectID: projectID) }
+        let trimmed = projectID.trimmed
+        guard !trimmed.isEmpty else { return print(IDPushConfigureError.missingProjectID.description) }
+        box.withLock { $0.projectID = trimmed }
     }
 
     /// As ``playerID`` of the shared instance.
@@ -170,13 +181,21 @@ extension IDPush {
         shared?.playerID
     }
 
-    /// As ``perform(_:then:)`` of the shared instance; without one it is not configured.
+    /// As ``perform(_:then:)`` of the shared instance, with the server's answer in Swift's own types: `[String: Any]` and so on.
+    ///
+    /// Without an instance nothing can be sent: that is printed and called back like any other mistake.
     public static func Perform(  // swift-format-ignore: AlwaysUseLowerCamelCase
         action: IDPushAction,
         then callback: @escaping @Sendable (IDPushActionError?, Any?) -> Void
     ) {
-        guard let shared else { return callback(.isNotConfigured, nil) }
-        shared.perform(action) { error, data in callback(error, data) }
+        guard let shared else {
+            let isSetUp = box.withLock { $0.projectID != nil }
+            let error: IDPushActionError =
+                isSetUp ? .custom(message: "set IDPush.shared first: it says how requests are sent") : .isNotConfigured
+            print(error.description)
+            return callback(error, nil)
+        }
+        shared.perform(action) { error, data in callback(error, data?.plain) }
     }
 }
 

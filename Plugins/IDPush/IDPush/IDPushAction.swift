@@ -13,6 +13,20 @@ public enum IDPushAction: Sendable, Hashable {
     /// Edits anything; a parameter takes the place of a shared one of the same name.
     case editDevice(parameters: JSONObject)
 
+    /// ``setTags(tags:)`` for a dictionary of anything, as the seed has it.
+    ///
+    /// What has no form in JSON goes as the text that describes it.
+    @_disfavoredOverload
+    public static func setTags(tags: [String: Any]) -> IDPushAction { .setTags(tags: JSONObject(plain: tags)) }
+
+    /// ``editDevice(parameters:)`` for a dictionary of anything, as the seed has it.
+    ///
+    /// What has no form in JSON goes as the text that describes it.
+    @_disfavoredOverload
+    public static func editDevice(parameters: [String: Any]) -> IDPushAction {
+        .editDevice(parameters: JSONObject(plain: parameters))
+    }
+
     /// Whether it needs no player id.
     var isAddition: Bool { if case .addDevice = self { true } else { false } }
 }

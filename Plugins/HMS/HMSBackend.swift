@@ -16,8 +16,9 @@ public final class HMSBackend: PushBackend {
 
     /// `hms`.
     public var kind: BackendKind { Self.kind }
-    /// Huawei's device tokens of Android and iOS, and topics, also as conditions such as `'news' in topics && 'fa' in topics`.
-    public let audience = BackendAudience(services: [.androidHuawei, .iOSHuawei], forms: [.topic])
+    /// Huawei's device tokens of Android and iOS, and topics, also as conditions such as `'news' in topics && 'fa' in topics`;
+    /// with v3 the tokens of HarmonyOS 5 and later, and nothing else.
+    public let audience: BackendAudience
     /// The topics of the app; nil when its id is not known.
     public let topics: HMSTopics?
     /// Checks and reads delivery receipts; nil unless it is configured how they are signed.
@@ -33,6 +34,7 @@ public final class HMSBackend: PushBackend {
     private let logger: Logger
     private let flow = HMSFlow()
     private let canaries = HMSCanaries()
+    private let pauses = HMSPauses()
     /// Until when urgent messages are sent with normal urgency, since Huawei said that the app has no right to them.
     private let demotedUntil = Mutex<Date>(.distantPast)
     private let unknownCodes = Mutex<Set<String>>([])
@@ -44,6 +46,10 @@ public final class HMSBackend: PushBackend {
     /// Throws when a certificate or proxy of the options cannot work; the options' own rules are checked before.
     public init(options: HMSOptions, context: BackendContext) throws(HTTPPoolError) {
         self.options = options
+        audience =
+            options.isHarmony
+            ? BackendAudience(services: [.harmonyHuawei])
+            : BackendAudience(services: [.androidHuawei, .iOSHuawei], forms: [.topic])
         time = context.time
         logger = context.logger
         pool = try context.http.pool(options.pool(options.endpoint))
@@ -66,8 +72,8 @@ public final class HMSBackend: PushBackend {
             auth = strategy
         }
         link = HMSLink(pool: pool, auth: auth, endpoint: options.endpoint, time: context.time)
-        topics = options.appID.map { [link] in HMSTopics(appID: $0, link: link) }
-        receipts = options.receipts.map { HMSReceipts($0) }
+        topics = options.isHarmony ? nil : options.appID.map { [link] in HMSTopics(appID: $0, link: link) }
+        receipts = options.receipts.map { [pauses] in HMSReceipts($0, pauses: pauses) }
     }
 
     // MARK: Sending
@@ -78,12 +84,19 @@ public final class HMSBackend: PushBackend {
         var batch = HMSBatch(
             started: started,
             options: options,
+            pauses: pauses,
             isDemoted: options.demotesWithoutRight && started < demotedUntil.withLock { $0 }
         )
         for index in requests.indices { batch.add(requests[index], at: index) }
         if !batch.refused.isEmpty { report(batch.refused) }
-        // Each further round has what Huawei surely did not take: fewer recipients, less urgency, or a fresh credential.
         var waiting = batch.chunks
+        if options.isHarmony {
+            // Nor has it dry runs: what was checked here is as much as can be told.
+            let dry = waiting.filter(\.isDryRun)
+            waiting.removeAll(where: \.isDryRun)
+            if !dry.isEmpty { report(dry.flatMap { $0.reports(.accepted(Acceptance(isDryRun: true))) }) }
+        }
+        // Each further round has what Huawei surely did not take: fewer recipients, less urgency, or a fresh credential.
         while !waiting.isEmpty {
             waiting = await round(waiting, started: started, report: report)
         }
@@ -110,7 +123,10 @@ public final class HMSBackend: PushBackend {
             return []
         }
         let headers = credential.httpHeaders.map { HTTPHeader($0.name, $0.value, .indexed) }
-        let calls = chunks.map { HTTPCall(HMSLink.template, path: options.sendPath, headers: headers, body: $0.body) }
+        let calls = chunks.map { chunk in
+            let scene = chunk.message.pushType.map { [HTTPHeader("push-type", String($0), .indexed)] } ?? []
+            return HTTPCall(HMSLink.template, path: options.sendPath, headers: headers + scene, body: chunk.body)
+        }
         let rest = Mutex(Rest())
         await pool.send(calls) { replies in
             var reports: [DeliveryReport] = []
@@ -164,7 +180,8 @@ public final class HMSBackend: PushBackend {
 
     /// Whether Huawei still takes a token that it took within the last day; nil when nobody can tell.
     private func askCanary(_ credential: AuthCredential, at now: Date) async -> Bool? {
-        guard let token = canaries.token(at: now) else { return nil }
+        // v3 has no message that is checked and not sent.
+        guard !options.isHarmony, let token = canaries.token(at: now) else { return nil }
         let call = HTTPCall(
             HMSLink.template,
             path: options.sendPath,
@@ -191,7 +208,12 @@ public final class HMSBackend: PushBackend {
             if !chunk.isDryRun, case .tokens(let tokens) = chunk.target, let first = tokens.first {
                 canaries.note(first, at: now)
             }
-        case "80100000": flow.accepted()
+        case "80100000":
+            flow.accepted()
+            pause(answer, at: now)
+        case "80300007":
+            // Where nothing was taken of late, a wrong project is as likely as a token without right.
+            if canaries.token(at: now) != nil { pause(answer, at: now) }
         case "80300011": demotedUntil.withLock { $0 = now.addingTimeInterval(600) }
         case "80200005" where chunk.isReauthorized:
             alert.withLock { $0 = HMSCodes.rule(for: code)?.detail }
@@ -199,6 +221,13 @@ public final class HMSBackend: PushBackend {
             guard !HMSCodes.isKnown(code) else { return }
             let isNew = unknownCodes.withLock { $0.count < 100 && $0.insert(code).inserted }
             if isNew { logger.debug("Huawei gave an unknown code", metadata: ["code": "\(code)"]) }
+        }
+    }
+
+    /// Leaves the tokens alone that an answer names with such a reason.
+    private func pause(_ answer: HMSAnswer, at now: Date) {
+        for (token, reason) in answer.partial?.refused ?? [] {
+            if let reason { pauses.note(reason, of: token, at: now) }
         }
     }
 

@@ -49,11 +49,13 @@ struct HMSBatch {
     private var order: [Group] = []
     private var audiences: [HMSChunk] = []
     private let options: HMSOptions
+    private let pauses: HMSPauses
     private let isDemoted: Bool
 
-    init(started: Date, options: HMSOptions, isDemoted: Bool) {
+    init(started: Date, options: HMSOptions, pauses: HMSPauses, isDemoted: Bool) {
         self.started = started
         self.options = options
+        self.pauses = pauses
         self.isDemoted = isDemoted
     }
 
@@ -87,8 +89,8 @@ struct HMSBatch {
             )
             let language = isLocalized ? addressee.language : nil
             switch addressee.recipient {
-            case .token(let token) where token.service == .androidHuawei || token.service == .iOSHuawei:
-                let form: HMSMessage.Form = token.service == .iOSHuawei ? .apple : .android
+            case .token(let token) where form(of: token.service) != nil:
+                let form = form(of: token.service) ?? .android
                 let group: Group
                 if let last, last.form == form, last.language == language {
                     group = last.group
@@ -96,18 +98,29 @@ struct HMSBatch {
                     group = self.group(request, form, language)
                     last = (form, language, group)
                 }
-                add(token.value, slot, to: group)
-            case .topic(let name):
+                add(token.value, slot, to: group, isSilent: request.notification.isSilent)
+            case .topic(let name) where !options.isHarmony:
                 addAudience(name, slot, request, language)
             default:
-                refuse(slot, Self.unsupported(addressee.recipient))
+                refuse(slot, unsupported(addressee.recipient))
             }
         }
     }
 
-    private mutating func add(_ token: String, _ slot: HMSChunk.Slot, to group: Group) {
+    /// How a message to a token of a service is written; nil when this generation of the API does not take it.
+    private func form(of service: TokenService) -> HMSMessage.Form? {
+        switch service {
+        case .androidHuawei: options.isHarmony ? nil : .android
+        case .iOSHuawei: options.isHarmony ? nil : .apple
+        case .harmonyHuawei: options.isHarmony ? .harmony : nil
+        default: nil
+        }
+    }
+
+    private mutating func add(_ token: String, _ slot: HMSChunk.Slot, to group: Group, isSilent: Bool) {
         if case .failure(let fault) = group.message { return refuse(slot, fault.refusal) }
         guard HMSToken.problem(in: token) == nil else { return refuse(slot, malformed) }
+        if let refusal = pauses.refusal(of: token, isSilent: isSilent, at: started) { return refuse(slot, refusal) }
         var slot = slot
         let next = Int32(clamping: group.tokens.count)
         // A token that is there already gets the message once; everybody who has it gets the one outcome.
@@ -182,11 +195,12 @@ struct HMSBatch {
         advice: .never
     )
 
-    private static func unsupported(_ recipient: Recipient) -> Refusal {
-        Refusal(
+    private func unsupported(_ recipient: Recipient) -> Refusal {
+        let taken = options.isHarmony ? "harmony-huawei" : "android-huawei and ios-huawei, and topics"
+        return Refusal(
             .message,
             reason: "unsupported_recipient",
-            detail: "Huawei takes tokens of android-huawei and ios-huawei, and topics: not \(recipient.form.rawValue)"
+            detail: "Huawei takes tokens of \(taken): not \(recipient.form.rawValue)"
                 + (recipient.form == .token ? " of another service." : "."),
             advice: .never
         )

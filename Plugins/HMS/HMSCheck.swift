@@ -5,16 +5,22 @@ import PushCore
 enum HMSCheck {
     /// The largest message, in bytes, without the list of recipients.
     static let limit = 4096
-    private static let parts = ["notification", "android", "apns", "webpush", "data"]
+    private static let parts = ["notification", "android", "apns", "webpush", "data", HMSScene.overrides]
 
     /// Faults and warnings of a notification for recipients of a form.
     static func examine(_ notification: PushNotification, for form: Recipient.Form, options: HMSOptions) -> PayloadCheck
     {
+        if options.isHarmony { return examineScene(notification, options: options) }
         let overrides = notification.overrides[HMSBackend.kind.rawValue]
         let request = PushRequest(notification, to: [])
         // A token may be of a phone or of an Apple device; the sizes of both must do.
         let forms: [HMSMessage.Form] = form == .topic ? [.audience] : [.android, .apple]
         var check = PayloadCheck(warnings: warnings(notification, form: forms[0]))
+        let ownClass = overrides?["android"]?["notification"]?["badge"]?["class"]
+        if notification.badge != nil, !notification.isSilent, options.badgeClass == nil, ownClass == nil {
+            let detail = "Huawei finds the icon by the class of the app's first screen: set badge_class."
+            check.warnings.append(PushWarning(pointer: "#/content/badge", code: "badge_class_missing", detail: detail))
+        }
         for (place, form) in forms.enumerated() {
             for language in notification.languages {
                 var tree = HMSMessageTree.make(request, form: form, language: language, options: options, now: Date())
@@ -26,6 +32,22 @@ enum HMSCheck {
                     check.faults.append(fault)
                     return check
                 }
+            }
+        }
+        return check
+    }
+
+    /// The same for messages to HarmonyOS 5 and later.
+    private static func examineScene(_ notification: PushNotification, options: HMSOptions) -> PayloadCheck {
+        let request = PushRequest(notification, to: [])
+        var check = PayloadCheck(warnings: warnings(notification, form: .harmony))
+        for language in notification.languages {
+            let tag = HMSMessageTree.tag(request, language)
+            let (pushType, tree) = HMSScene.make(request, language: language, tag: tag, options: options, now: Date())
+            if language == nil { check.faults = HMSScene.faults(notification, pushType, tree) }
+            if let fault = tooLarge(JSONValue.object(tree).bytes.count) {
+                check.faults.append(fault)
+                return check
             }
         }
         return check
@@ -133,6 +155,13 @@ enum HMSCheck {
                 warn("content/\(field)", "dropped_when_silent", "A silent push shows nothing: \(field) is left out.")
             }
         } else {
+            if form == .harmony {
+                if notification.subtitle != nil { warn("content/subtitle", "dropped", "HarmonyOS shows no subtitle.") }
+                if !notification.actions.isEmpty {
+                    warn("content/actions", "dropped", "Huawei documents no buttons for HarmonyOS 5.")
+                }
+                return warnings
+            }
             if notification.subtitle != nil {
                 warn("content/subtitle", "dropped", "Huawei's phones show no subtitle; Apple's devices do.")
             }

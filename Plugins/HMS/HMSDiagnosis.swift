@@ -15,8 +15,17 @@ extension HMSBackend {
             return findings
         }
         do throws(PushError) {
-            let probe = (try? JSONValue(parsing: HMSLink.probe(token: Self.nobody))) ?? .null
-            let (answer, _) = try await link.call(options.sendPath, probe)
+            let answer: HMSAnswer
+            if options.isHarmony {
+                let probe: JSONValue = [
+                    "payload": ["extraData": ""], "pushOptions": ["testMessage": true, "ttl": 1],
+                    "target": ["token": [.string(Self.nobody)]],
+                ]
+                answer = try await link.call(options.sendPath, probe, pushType: 6).answer
+            } else {
+                let probe = (try? JSONValue(parsing: HMSLink.probe(token: Self.nobody))) ?? .null
+                answer = try await link.call(options.sendPath, probe).answer
+            }
             findings.append(Diagnosis("reachability", .ok, "\(options.endpoint) answers over TLS."))
             findings.append(answerFinding(answer))
         } catch {
@@ -41,6 +50,8 @@ extension HMSBackend {
         switch options.api {
         case .v1(let appID): Diagnosis("app", .ok, "The v1 API, app \(appID).")
         case .v2(let projectID): Diagnosis("project", .ok, "The v2 API, project \(projectID).")
+        case .v3(let projectID):
+            Diagnosis("project", .ok, "The v3 API, project \(projectID): HarmonyOS 5 and later.")
         }
     }
 

@@ -18,14 +18,19 @@ struct HMSLink: Sendable {
     )
 
     /// Sends a call and gives the body of its answer with Huawei's code, whatever the code.
-    func call(_ path: String, _ body: JSONValue) async throws(PushError) -> (answer: HMSAnswer, body: JSONValue) {
+    func call(
+        _ path: String,
+        _ body: JSONValue,
+        pushType: Int? = nil
+    ) async throws(PushError) -> (answer: HMSAnswer, body: JSONValue) {
+        let scene = pushType.map { [HTTPHeader("push-type", String($0))] } ?? []
         var isSecond = false
         while true {
             let credential = try await auth.credential(for: endpoint)
             let raw: HTTPAnswer
             do throws(HTTPFailure) {
                 raw = try await pool.send(
-                    HTTPCall(Self.template, path: path, headers: credential.httpHeaders, body: body.bytes)
+                    HTTPCall(Self.template, path: path, headers: credential.httpHeaders + scene, body: body.bytes)
                 )
             } catch {
                 throw PushError(.unavailable, error.detail, reason: error.cause.reason)

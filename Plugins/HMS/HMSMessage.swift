@@ -12,10 +12,13 @@ struct HMSMessage: Sendable {
         case apple
         /// A topic, which Android apps alone can join.
         case audience
+        /// HarmonyOS 5 and later, which v3 alone reaches.
+        case harmony
 
         /// What such recipients can make use of: a caller's block for one kind of device says nothing to another.
         func blocks(of overrides: JSONObject) -> JSONObject {
             var blocks = overrides
+            blocks[HMSScene.overrides] = nil
             blocks[self == .apple ? "android" : "apns"] = nil
             return blocks
         }
@@ -27,8 +30,17 @@ struct HMSMessage: Sendable {
     /// Whether a second copy takes the first one's place on the screen.
     let isRepeatHarmless: Bool
     private let normal: [UInt8]?
+    /// The value of the header `push-type`; nil but for v3.
+    let pushType: Int64?
 
-    private init(head: [UInt8], isDryRun: Bool, isRepeatHarmless: Bool, normal: [UInt8]?) {
+    private init(
+        head: [UInt8],
+        isDryRun: Bool,
+        isRepeatHarmless: Bool,
+        normal: [UInt8]? = nil,
+        pushType: Int64? = nil
+    ) {
+        self.pushType = pushType
         self.head = head
         self.isDryRun = isDryRun
         self.isRepeatHarmless = isRepeatHarmless
@@ -44,6 +56,7 @@ struct HMSMessage: Sendable {
         now: Date,
         isDemoted: Bool
     ) -> Result<HMSMessage, HMSFault> {
+        if form == .harmony { return scene(request, language: language, options: options, now: now) }
         let overrides = request.notification.overrides[HMSBackend.kind.rawValue]
         var tree = HMSMessageTree.make(request, form: form, language: language, options: options, now: now)
         if let overrides { tree = tree.merging(form.blocks(of: overrides)) }
@@ -64,9 +77,32 @@ struct HMSMessage: Sendable {
         )
     }
 
+    /// Makes the message of a request to HarmonyOS 5 and later.
+    private static func scene(
+        _ request: PushRequest,
+        language: String?,
+        options: HMSOptions,
+        now: Date
+    ) -> Result<HMSMessage, HMSFault> {
+        let notification = request.notification
+        let tag = HMSMessageTree.tag(request, language)
+        let (pushType, tree) = HMSScene.make(request, language: language, tag: tag, options: options, now: now)
+        if let fault = HMSScene.faults(notification, pushType, tree).first { return .failure(HMSFault(fault)) }
+        let bytes = JSONValue.object(tree).bytes
+        if let fault = HMSCheck.tooLarge(bytes.count) { return .failure(HMSFault(fault)) }
+        return .success(
+            HMSMessage(
+                head: Array(bytes.dropLast()),
+                isDryRun: notification.isDryRun,
+                isRepeatHarmless: tree["payload"]?["notification"]?["notifyId"] != nil,
+                pushType: pushType
+            )
+        )
+    }
+
     /// The same with normal urgency; nil when it has none higher.
     var demoted: HMSMessage? {
-        normal.map { HMSMessage(head: $0, isDryRun: isDryRun, isRepeatHarmless: isRepeatHarmless, normal: nil) }
+        normal.map { HMSMessage(head: $0, isDryRun: isDryRun, isRepeatHarmless: isRepeatHarmless) }
     }
 
     /// The body of a request to somebody.
@@ -75,6 +111,13 @@ struct HMSMessage: Sendable {
         if case .tokens(let tokens) = target { room += tokens.reduce(0) { $0 + $1.utf8.count + 3 } }
         var bytes: [UInt8] = []
         bytes.reserveCapacity(room)
+        if pushType != nil {
+            bytes += head
+            bytes += #","target":{"token":["#.utf8
+            if case .tokens(let tokens) = target { Self.list(tokens, into: &bytes) }
+            bytes += "]}}".utf8
+            return bytes
+        }
         bytes +=
             isDryRun ?? self.isDryRun
             ? #"{"validate_only":true,"message":"#.utf8 : #"{"validate_only":false,"message":"#.utf8
@@ -83,15 +126,19 @@ struct HMSMessage: Sendable {
         switch target {
         case .tokens(let tokens):
             bytes += #""token":["#.utf8
-            for (place, token) in tokens.enumerated() {
-                if place > 0 { bytes.append(UInt8(ascii: ",")) }
-                Self.quote(token, into: &bytes)
-            }
+            Self.list(tokens, into: &bytes)
             bytes += "]}}".utf8
         case .topic(let name): bytes += #""topic":\#(JSONValue.string(name).text)}}"#.utf8
         case .condition(let text): bytes += #""condition":\#(JSONValue.string(text).text)}}"#.utf8
         }
         return bytes
+    }
+
+    private static func list(_ tokens: [String], into bytes: inout [UInt8]) {
+        for (place, token) in tokens.enumerated() {
+            if place > 0 { bytes.append(UInt8(ascii: ",")) }
+            quote(token, into: &bytes)
+        }
     }
 
     /// A token in quotes.
@@ -109,7 +156,4 @@ struct HMSMessage: Sendable {
         }
         bytes.append(UInt8(ascii: "\""))
     }
-
-    // MARK: Languages
-
 }

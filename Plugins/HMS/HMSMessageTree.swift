@@ -36,9 +36,10 @@ enum HMSMessageTree {
         if form != .apple, notification.isSilent || !notification.data.isEmpty {
             message["data"] = .string(JSONValue.object(notification.data).text)
         }
-        let tag = notification.collapseID ?? tag(request, language)
+        let tag = tag(request, language)
         switch form {
         case .android, .audience: message["android"] = .object(android(request, tag: tag, options: options, now: now))
+        case .harmony: break  // ``HMSScene`` has its own tree.
         case .apple:
             message["apns"] = .object(
                 HMSAppleBlock.make(
@@ -65,11 +66,11 @@ enum HMSMessageTree {
             android["bi_tag"] = .string(String(decoding: tag.utf8.prefix(64), as: UTF8.self))
             android["receipt_id"] = receipts.id.map { .string($0) }
         }
-        if !notification.isSilent { android["notification"] = .object(shown(notification, tag: tag)) }
+        if !notification.isSilent { android["notification"] = .object(shown(notification, tag: tag, options)) }
         return android
     }
 
-    private static func shown(_ notification: PushNotification, tag: String) -> JSONObject {
+    private static func shown(_ notification: PushNotification, tag: String, _ options: HMSOptions) -> JSONObject {
         var shown: JSONObject = ["click_action": clickAction(notification.clickURL), "tag": .string(tag)]
         switch notification.sound {
         case nil: break
@@ -78,7 +79,11 @@ enum HMSMessageTree {
             shown["default_sound"] = false
             shown["sound"] = .string(name)
         }
-        if let badge = notification.badge { shown["badge"] = ["set_num": .integer(Int64(badge))] }
+        if let badge = notification.badge {
+            var number: JSONObject = ["set_num": .integer(Int64(badge))]
+            number["class"] = options.badgeClass.map { .string($0) }
+            shown["badge"] = .object(number)
+        }
         if let category = notification.category, !categories.contains(category.uppercased()) {
             shown["channel_id"] = .string(category)
         }
@@ -127,9 +132,10 @@ enum HMSMessageTree {
         return min(longestLife, max(1, seconds))
     }
 
-    /// What makes a second copy take the first one's place.
-    private static func tag(_ request: PushRequest, _ language: String?) -> String {
+    /// What makes a second copy take the first one's place: the collapse id, else a hash of the content.
+    static func tag(_ request: PushRequest, _ language: String?) -> String {
         let notification = request.notification
+        if let id = notification.collapseID { return id }
         var writer = JSONWriter(capacity: 512)
         writer.beginArray()
         for text in [notification.title, notification.subtitle, notification.body] {

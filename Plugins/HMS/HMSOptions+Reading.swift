@@ -2,7 +2,7 @@ import Foundation
 public import PushCore
 
 extension HMSOptions {
-    private enum Generation: String, CaseIterable { case v1, v2 }
+    private enum Generation: String, CaseIterable { case v1, v2, v3 }
 
     /// Reads a section; nil after reporting everything that is wrong with it.
     ///
@@ -32,6 +32,17 @@ extension HMSOptions {
         let batchSize = section.integer("batch_size", in: 1...1000, default: 500)
         let demotes = section.bool("demote_without_right", default: true)
         let userType = section.choice("ios_target_user_type", default: TargetUserType.formal)
+        let badgeClass = section.string("badge_class")
+        let category = section.string("default_category") ?? "MARKETING"
+        if !HMSScene.categories.contains(category) {
+            let known = HMSScene.categories.sorted()
+            let nearest = Suggestion.nearest(to: category, among: known).map { "Did you mean \"\($0)\"? " } ?? ""
+            section.reject(
+                "default_category",
+                "\"\(category)\" is not one of Huawei's",
+                fix: "\(nearest)Allowed: \(known.joined(separator: ", "))."
+            )
+        }
         let receipts = section.section("receipts").flatMap { HMSReceiptOptions($0) }
         guard let credential, let api, section.report.issues.count == before else { return nil }
         self.init(credential: credential, api: api, appID: appID)
@@ -40,18 +51,12 @@ extension HMSOptions {
         self.batchSize = batchSize
         demotesWithoutRight = demotes
         targetUserType = userType
+        defaultCategory = category
+        self.badgeClass = badgeClass
         self.receipts = receipts
     }
 
     private static func api(_ section: ConfigSection, appID: String?, projectID: String?) -> API? {
-        if section.string("api") == "v3" {
-            section.reject(
-                "api",
-                "v3 reaches HarmonyOS 5 and later only, with other tokens, and is not supported",
-                fix: "Write v1 or v2, which reach Android, HarmonyOS up to 4, iOS and web."
-            )
-            return nil
-        }
         let usual = projectID == nil ? Generation.v1 : .v2
         switch section.choice("api", default: usual) {
         case .v1:
@@ -60,15 +65,25 @@ extension HMSOptions {
                 return nil
             }
             return .v1(appID: appID)
-        case .v2:
-            guard let projectID else {
-                if !section.has("project_id") {
-                    section.missing("project_id", "the project's id: digits, from AppGallery Connect")
-                }
+        case .v2: return project(section, projectID).map { .v2(projectID: $0) }
+        case .v3:
+            if section.has("client_secret") {
+                section.reject(
+                    "client_secret",
+                    "is of no use to v3, which reaches HarmonyOS 5 and later",
+                    fix: "Write service_account_file: the key file of a service account."
+                )
                 return nil
             }
-            return .v2(projectID: projectID)
+            return project(section, projectID).map { .v3(projectID: $0) }
         }
+    }
+
+    private static func project(_ section: ConfigSection, _ projectID: String?) -> String? {
+        if projectID == nil, !section.has("project_id") {
+            section.missing("project_id", "the project's id: digits, from AppGallery Connect")
+        }
+        return projectID
     }
 
     private static func credential(

@@ -3,13 +3,15 @@ public import PushCore
 /// Everything an ``HMSBackend`` needs to know, read from its section of a configuration file or set in code.
 public struct HMSOptions: Sendable {
     /// Which generation of the send API, and what it identifies.
-    ///
-    /// v3 reaches HarmonyOS 5 and later only, with a message and tokens of its own, and is not spoken here.
     public enum API: Sendable, Hashable {
         /// One app, by its id.
         case v1(appID: String)
         /// A project, by its id.
         case v2(projectID: String)
+        /// A project, by its id: HarmonyOS 5 and later, which the others do not reach, and nothing else.
+        ///
+        /// Its tokens are of ``TokenService/harmonyHuawei``; it takes a service account only.
+        case v3(projectID: String)
     }
 
     /// Who sends.
@@ -49,6 +51,10 @@ public struct HMSOptions: Sendable {
     public var batchSize = 500
     /// Whether a message that the app has no right to send urgently is sent again with normal urgency.
     public var demotesWithoutRight = true
+    /// The class of the app's first screen on Android, by which Huawei finds the icon that a badge goes on.
+    public var badgeClass: String?
+    /// The category of a message to HarmonyOS 5 that names none of Huawei's own.
+    public var defaultCategory = "MARKETING"
     /// What Apple's devices are told about the user.
     public var targetUserType = TargetUserType.formal
     /// How delivery receipts are signed; nil when none are expected.
@@ -71,8 +77,12 @@ public struct HMSOptions: Sendable {
         switch api {
         case .v1(let appID): "/v1/\(appID)/messages:send"
         case .v2(let projectID): "/v2/\(projectID)/messages:send"
+        case .v3(let projectID): "/v3/\(projectID)/messages:send"
         }
     }
+
+    /// Whether messages go to HarmonyOS 5 and later.
+    var isHarmony: Bool { if case .v3 = api { true } else { false } }
 
     /// The pool for one of the endpoints: HTTP/1.1, as every client of Huawei's own has it.
     ///

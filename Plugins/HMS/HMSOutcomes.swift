@@ -42,6 +42,7 @@ struct HMSOutcomes {
         case .configuration: return all(refused(.account, .parkBackend))
         case .deadTokens:
             if chunk.target.isAudience { return all(refused(.message, .never)) }
+            if let reports = reasoned(answer) { return .reports(reports) }
             return chunk.count > 1 ? .suspicious : all(dead(code, rule.detail, status))
         case .demote:
             // Only this message is concerned, so the lane goes on.
@@ -130,6 +131,15 @@ struct HMSOutcomes {
             guard let reason = reasons[tokens[token]] else { return others }
             return refusal(reason, answer)
         })
+    }
+
+    /// The outcomes where Huawei names the reason of every token that it refused; nil where it does not.
+    private func reasoned(_ answer: HMSAnswer) -> [DeliveryReport]? {
+        guard case .tokens(let tokens) = chunk.target else { return nil }
+        var reasons: [String: String] = [:]
+        for (token, reason) in answer.partial?.refused ?? [] { reasons[token] = reason }
+        guard tokens.allSatisfy({ reasons[$0] != nil }) else { return nil }
+        return chunk.reports(byToken: { refusal(reasons[tokens[$0]], answer) })
     }
 
     private func refusal(_ reason: String?, _ answer: HMSAnswer) -> DeliveryOutcome {

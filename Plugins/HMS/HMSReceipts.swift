@@ -19,10 +19,15 @@ public struct HMSReceipts: ReceiptReader {
     private let options: HMSReceiptOptions
     private let key: SymmetricKey
     private let memory = HMSNonces(life: 2 * Self.tolerance)
+    private let pauses: HMSPauses?
 
     /// Makes a reader.
-    public init(_ options: HMSReceiptOptions) {
+    public init(_ options: HMSReceiptOptions) { self.init(options, pauses: nil) }
+
+    /// Makes a reader that takes note of the tokens that Huawei wants left alone.
+    init(_ options: HMSReceiptOptions, pauses: HMSPauses?) {
         self.options = options
+        self.pauses = pauses
         let secret = options.secret.reveal()
         switch options.encoding {
         case .raw: key = SymmetricKey(data: Data(secret.utf8))
@@ -51,7 +56,19 @@ public struct HMSReceipts: ReceiptReader {
             throw .malformed("the body has no statuses")
         }
         guard statuses.count <= Self.limit else { throw .malformed("more than \(Self.limit) statuses in one callback") }
-        return statuses.compactMap { Self.receipt($0, receivedAt: callback.receivedAt) }
+        let receipts = statuses.compactMap { Self.receipt($0, receivedAt: callback.receivedAt) }
+        for receipt in receipts { look(at: receipt, receivedAt: callback.receivedAt) }
+        return receipts
+    }
+
+    /// A receipt of the future is taken for one of now: nobody is left alone for longer than a rule says.
+    private func look(at receipt: DeliveryReceipt, receivedAt: Date) {
+        guard let pauses, let token = receipt.token else { return }
+        if receipt.event == .delivered {
+            pauses.end(token)
+        } else {
+            pauses.note(receipt.reason, of: token, at: min(receipt.at, receivedAt))
+        }
     }
 
     /// Checks the signature and gives the text that it signs.
@@ -121,6 +138,9 @@ enum HMSReceiptStatus {
     static func meaning(of status: Int) -> Meaning {
         known[status] ?? Meaning(event: .note, reason: "other_status", detail: "Huawei reports the status \(status).")
     }
+
+    /// The sentence of a status by its word.
+    static func detail(of reason: String) -> String? { known.values.first { $0.reason == reason }?.detail }
 
     /// Source: Huawei, "Message receipt", statuses, read 2026-08.
     static let known: [Int: Meaning] = [

@@ -110,6 +110,9 @@ extension HMSBackend {
 
     /// Asks Huawei about a token with a message that is checked and not sent.
     public func verify(_ token: DeviceToken) async throws(PushError) -> TokenVerdict {
+        guard !options.isHarmony else {
+            throw PushError(.unsupported, "v3 has no message that is checked and not sent: tokens cannot be looked up")
+        }
         guard audience.contains(.token(token)), HMSToken.problem(in: token.value) == nil else { return .dead }
         let probe = (try? JSONValue(parsing: HMSLink.probe(token: token.value))) ?? .null
         let (answer, _) = try await link.call(options.sendPath, probe)

@@ -33,7 +33,8 @@ struct HMSAnswer: Sendable {
         code = body?["code"].flatMap(Self.code)
         requestID = body?["requestId"].flatMap { $0.stringValue ?? $0.integerValue.map(String.init) }
             .flatMap { (1...128).contains($0.utf8.count) ? $0 : nil }
-        partial = code == "80100000" ? Self.partial(body?["msg"]) : nil
+        // With v3 the refusal of all tokens may name their reasons as well.
+        partial = code == "80100000" || code == "80300007" ? Self.partial(body?["msg"]) : nil
     }
 
     private static func code(_ value: JSONValue) -> String? {

@@ -172,7 +172,8 @@ struct HMSAuthTests {
                     method: "POST",
                     headers: [HTTPHeader("authorization", bearer)] + headers
                 )
-                let body = #"{"payload":{"notification":{}},"target":{"token":["sim-v3-1","sim-dead-1"]}}"#
+                let alert = #"{"category":"IM","title":"T","body":"B","clickAction":{"actionType":0}}"#
+                let body = #"{"payload":{"notification":\#(alert)},"target":{"token":["sim-v3-1","sim-dead-1"]}}"#
                 let path = "/v3/\(harness.simulator.app.projectID)/messages:send"
                 let answer = try await pool.send(HTTPCall(template, path: path, body: Array(body.utf8)))
                 return HMSAnswer(answer, now: .now)

@@ -150,6 +150,21 @@ struct HMSMessageTests {
         #expect(message["android"]?["notification"]?["click_action"] == ["type": 3])
     }
 
+    @Test("A badge goes with the class of the app's first screen; where that is not known a warning says so")
+    func badgeClass() async throws {
+        for name in ["com.example.Main", nil] {
+            try await Harness.run(change: { options, _ in options.badgeClass = name }) { harness in
+                let notification = PushNotification(title: "T", badge: 3)
+                #expect(await harness.backend.send(notification, to: harness.register(0..<1))[0].acceptance != nil)
+                let message = try JSONValue(parsing: Array(#require(harness.simulator.inbox().last).message.utf8))
+                let badge = message["android"]?["notification"]?["badge"]
+                #expect(badge == (name.map { ["set_num": 3, "class": .string($0)] } ?? ["set_num": 3]))
+                let codes = harness.backend.check(notification, for: .token).warnings.map(\.code)
+                #expect(codes.contains("badge_class_missing") == (name == nil))
+            }
+        }
+    }
+
     @Test("With receipts each message carries its tag for them")
     func receiptTag() async throws {
         let message = try await Self.message(PushNotification(title: "t", body: "b", collapseID: "order-42")) {

@@ -83,7 +83,11 @@ struct HMSPluginTests {
     static let mistakes: [Mistake] = [
         Mistake(values: [], words: ["client_secret: is missing", "app_id: is missing"]),
         Mistake(values: [("app_id", .scalar("com.example"))], words: ["app_id", "is not a number"]),
-        Mistake(values: plain + [("api", .scalar("v3"))], words: ["api", "HarmonyOS 5"]),
+        Mistake(values: plain + [("api", .scalar("v3"))], words: ["client_secret", "v3", "service_account_file"]),
+        Mistake(
+            values: plain + [("default_category", .scalar("EXPRES"))],
+            words: ["default_category", "Did you mean \"EXPRESS\"?"]
+        ),
         Mistake(values: plain + [("api", .scalar("v2"))], words: ["project_id: is missing"]),
         Mistake(values: plain + [("base_url", .scalar("https://localhost:1"))], words: ["token_url: is missing"]),
         Mistake(

@@ -68,6 +68,23 @@ enum HMSAnswers {
         return partial(message: JSONValue.object(inner).text, requestID: requestID)
     }
 
+    /// The refusal of all tokens with v3, whose message names the reasons in the form of a partial success.
+    ///
+    /// Huawei's page says that the message tells the reasons and shows no sample: the form is our reading.
+    static func allBad(_ refused: [(token: String, reason: String)], status: Int, requestID: String) -> SandboxAnswer {
+        var reasons = JSONObject()
+        for (token, reason) in refused {
+            reasons[reason] = .array((reasons[reason]?.arrayValue ?? []) + [.string(token)])
+        }
+        let inner: JSONValue = [
+            "success": 0, "failure": .integer(Int64(refused.count)), "illegalTokens": .object(reasons),
+        ]
+        return json(
+            status,
+            ["code": "80300007", "msg": .string(inner.text), "requestId": .string(requestID)]
+        )
+    }
+
     static func partial(message: String, requestID: String) -> SandboxAnswer {
         json(200, ["code": "80100000", "msg": .string(message), "requestId": .string(requestID)])
     }

@@ -110,6 +110,7 @@ struct HMSSendDesk {
     ) -> String? {
         if let device = world.devices[token] {
             if case .refused(let reason) = device.state { return reason }
+            guard device.isHarmony == (version == 3) else { return "noRight" }
             return (device.appID ?? settings.apps.first?.appID) == app.appID ? nil : "noRight"
         }
         if settings.honoursMagicTokens, let magic = HMSMagicToken(token) {
@@ -207,21 +208,23 @@ struct HMSSendDesk {
         _ app: HMSSimulatorConfiguration.App,
         _ world: inout HMSWorld
     ) throws(HMSCode) -> SandboxAnswer {
-        guard let type = request.header("push-type").flatMap({ Int($0) }), [0, 1, 2, 6, 7, 10].contains(type) else {
-            throw .parameter("push-type")
-        }
-        guard let root = (try? JSONValue(parsing: request.body))?.objectValue, root["payload"]?.objectValue != nil
-        else {
-            throw .structure("payload")
-        }
-        guard let list = root["target"]?["token"]?.arrayValue else { throw .structure("target.token") }
-        let tokens = list.compactMap(\.stringValue)
-        guard (1...1000).contains(tokens.count), tokens.count == list.count else { throw .tokenCount }
+        let (tokens, body) = try HMSSceneRules.read(request)
+        if let flow = flow(tokens, &world) { return flow }
+        try magic(tokens, &world)
         var refused: [(token: String, reason: String)] = []
+        var good: [String] = []
         for token in tokens {
-            if let reason = refusal(of: token, app, version: 3, world) { refused.append((token, reason)) }
+            if let reason = refusal(of: token, app, version: 3, world) {
+                refused.append((token, reason))
+            } else {
+                good.append(token)
+            }
         }
-        guard refused.count < tokens.count else { throw .allTokensBad }
+        for token in good { record(token, topic: "", body, batch: tokens.count, &world) }
+        guard !good.isEmpty else {
+            world.counters.answers[HMSCode.allTokensBad.code, default: 0] += 1
+            return HMSAnswers.allBad(refused, status: settings.refusalStatus, requestID: requestID)
+        }
         return finish(refused, of: tokens.count, form: .reasons, &world)
     }
 

@@ -118,9 +118,12 @@ public struct HMSDevice: Sendable, Hashable {
     public var state: State
     /// Whether it runs Apple's system, and so cannot join topics.
     public var isApple: Bool
+    /// Whether it runs HarmonyOS 5 or later: then v3 reaches it and nothing else, and v3 reaches no other.
+    public var isHarmony: Bool
 
     /// Makes a device.
-    public init(appID: String? = nil, state: State = .alive, isApple: Bool = false) {
+    public init(appID: String? = nil, state: State = .alive, isApple: Bool = false, isHarmony: Bool = false) {
+        self.isHarmony = isHarmony
         self.appID = appID
         self.state = state
         self.isApple = isApple

@@ -7,8 +7,8 @@ import Synchronization
 ///
 /// The dispatcher, or a caller's own code, sends through it; access tokens, message blocks, limits and the meaning of refusals
 /// are its business. It does not queue and does not retry, with one exception: a message whose access token was refused is
-/// sent once more with a fresh one within the same `send`. Recipients are tokens of `android-firebase` and `ios-firebase`
-/// (a text that begins with `fid:` is an installation ID), topics, and conditions, which are topics whose text holds
+/// sent once more with a fresh one within the same `send`. Recipients are tokens of `android-firebase`, `ios-firebase` and
+/// `web-firebase` (a text that begins with `fid:` is an installation ID), topics, and conditions, which are topics whose text holds
 /// quotation marks. Source of all rules: Firebase, "FCM HTTP v1 API" and the pages around it, read 2026-08.
 public final class FCMBackend: PushBackend {
     /// The word after `kind:` in configuration files.
@@ -16,8 +16,8 @@ public final class FCMBackend: PushBackend {
 
     /// `fcm`.
     public var kind: BackendKind { Self.kind }
-    /// Firebase tokens of both platforms, topics and conditions.
-    public let audience = BackendAudience(services: [.androidFirebase, .iOSFirebase], forms: [.topic])
+    /// Firebase tokens of Android and Apple devices and of browsers, topics and conditions.
+    public let audience = BackendAudience(services: [.androidFirebase, .iOSFirebase, .webFirebase], forms: [.topic])
     /// Token look-up, topics and import of APNs tokens; nil when their address is not known.
     public let instanceIDs: FCMInstanceIDs?
     /// What signs the requests.
@@ -87,6 +87,7 @@ public final class FCMBackend: PushBackend {
             path: options.sendPath,
             label: options.analyticsLabel,
             holds: holds,
+            staleAfter: options.staleAfter,
             steady: time.steady
         )
         for index in requests.indices { batch.add(requests[index], at: index) }
@@ -235,8 +236,20 @@ public final class FCMBackend: PushBackend {
         notification.overrides[Self.kind.rawValue].map { FCMOverrides($0).isRepeatHarmful } ?? false
     }
 
-    /// The sum of the stream limits that Google grants now; 100 before it has told.
-    public var window: Int? { max(100, pool.status.streamLimit) }
+    /// The sum of the stream limits that Google grants now, 100 before it has told; a quarter of it around quarter hours.
+    ///
+    /// Google asks large senders to keep away from two minutes before and after :00, :15, :30 and :45. What is urgent goes
+    /// before what is not, so that a large send waits for it and not the other way round.
+    public var window: Int? {
+        let granted = max(100, pool.status.streamLimit)
+        return options.spreadsQuarterHours && Self.isNearQuarterHour(time.now) ? max(25, granted / 4) : granted
+    }
+
+    /// Whether a moment is less than two minutes from a quarter of an hour.
+    static func isNearQuarterHour(_ moment: Date) -> Bool {
+        let second = moment.timeIntervalSince1970.truncatingRemainder(dividingBy: 900)
+        return second < 120 || second > 780
+    }
 
     /// Google's default quota of a project, reached over a minute as Google asks.
     public var pacing: Pacing? { .perMinute(600_000, rampUp: .seconds(60)) }

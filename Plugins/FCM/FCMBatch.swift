@@ -27,6 +27,8 @@ struct FCMBatch {
     private let path: String
     private let label: String?
     private let holds: FCMHolds
+    /// How long after it was last seen an Android device is left out; nil for never.
+    private let staleAfter: Duration?
     /// When it began, by the clock that pauses go by.
     private let steady: Date
 
@@ -37,6 +39,7 @@ struct FCMBatch {
         path: String,
         label: String?,
         holds: FCMHolds,
+        staleAfter: Duration?,
         steady: Date
     ) {
         self.started = started
@@ -44,6 +47,7 @@ struct FCMBatch {
         self.path = path
         self.label = label
         self.holds = holds
+        self.staleAfter = staleAfter
         self.steady = steady
         calls.reserveCapacity(room)
         slots.reserveCapacity(room)
@@ -84,6 +88,7 @@ struct FCMBatch {
         _ bodies: inout BodyCache
     ) {
         if let refusal = holds.refusal(of: target.kind, at: steady) { return refuse(index, place, refusal) }
+        if target.kind == .android, let refusal = stale(addressee.lastSeen) { return refuse(index, place, refusal) }
         switch bodies.body(for: target.kind, language: addressee.language) {
         case .failure(let fault): refuse(index, place, fault.refusal)
         case .success(let body):
@@ -104,6 +109,21 @@ struct FCMBatch {
 
     private mutating func refuse(_ index: Int, _ place: Int, _ refusal: Refusal) {
         refused.append(DeliveryReport(request: index, recipient: place, outcome: .refused(refusal)))
+    }
+
+    /// Why an Android device that was not seen for long gets nothing; nil for any other.
+    private func stale(_ lastSeen: Date?) -> Refusal? {
+        guard let staleAfter, let lastSeen, started.timeIntervalSince(lastSeen) > staleAfter.inSeconds else {
+            return nil
+        }
+        return Refusal(
+            .token,
+            reason: "stale_token",
+            detail:
+                "The app was last seen on \(RFC3339.string(lastSeen)): FCM drops tokens of Android devices that it has "
+                + "not seen for 270 days.",
+            advice: .never
+        )
     }
 
     private static func refusal(_ mistake: FCMTarget.Mistake, _ recipient: Recipient, _ started: Date) -> Refusal {
@@ -129,7 +149,7 @@ struct FCMBatch {
         case .unsupported:
             return message(
                 "unsupported_recipient",
-                "FCM takes tokens of the services android-firebase and ios-firebase, topics and conditions: not "
+                "FCM takes tokens of android-firebase, ios-firebase and web-firebase, topics and conditions: not "
                     + recipient.form.rawValue + (recipient.form == .token ? " of another service." : ".")
             )
         }

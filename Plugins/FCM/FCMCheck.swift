@@ -10,7 +10,7 @@ enum FCMCheck {
         let notification = payload.notification
         var check = PayloadCheck(faults: faults(notification, overrides: payload.overrides))
         check.warnings = warnings(payload, form: form)
-        let kinds: [FCMTarget.Class] = form == .topic ? [.topic] : [.android, .iOS]
+        let kinds: [FCMTarget.Class] = form == .topic ? [.topic] : [.android, .iOS, .web]
         let room = kinds.map(\.payloadLimit).min() ?? 0
         guard check.faults.isEmpty, upperBound(notification, payload.overrides) > room else { return check }
         for language in notification.languages {
@@ -48,7 +48,7 @@ enum FCMCheck {
 
     /// What a kind of recipient cannot take, beside the faults of the notification itself.
     static func faults(_ notification: PushNotification, for kind: FCMTarget.Class) -> [PushWarning] {
-        guard kind != .android, let collapseID = notification.collapseID,
+        guard kind.includes(.iOS), let collapseID = notification.collapseID,
             collapseID.utf8.count > maximumAppleCollapseID
         else { return [] }
         return [longCollapseID(collapseID)]

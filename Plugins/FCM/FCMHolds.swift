@@ -11,6 +11,8 @@ final class FCMHolds: Sendable {
     enum Part: Hashable, Sendable {
         /// Tokens of Apple devices.
         case iOS
+        /// Tokens of browsers.
+        case web
         /// Topics and conditions.
         case topics
     }

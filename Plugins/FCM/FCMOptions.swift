@@ -22,6 +22,13 @@ public struct FCMOptions: Sendable {
     public var instanceIDEndpoint: HTTPEndpoint?
     /// The label that all messages carry in Firebase's analytics; nil for none.
     public var analyticsLabel: String?
+    /// How long after the app was last seen a token of an Android device is left out; nil for never.
+    ///
+    /// FCM drops tokens of Android devices after 270 days without contact. It counts only where the registry knows
+    /// ``Device/lastSeen``.
+    public var staleAfter: Duration? = Self.documentedLife
+    /// Whether large sends go slower around quarter hours; nil for yes at Google and no at any other `base_url`.
+    public var avoidsQuarterHours: Bool?
     /// What every backend takes: address, trust, deadline, proxy, connections.
     ///
     /// Google asks for a deadline of at least ten seconds: shorter ones make duplicates.
@@ -38,6 +45,11 @@ public struct FCMOptions: Sendable {
     public init(serviceAccount: GoogleServiceAccount) {
         self.init(credential: .serviceAccount(serviceAccount), projectID: serviceAccount.projectID)
     }
+
+    /// 270 days: Firebase, "Best practices for FCM registration management", read 2026-11.
+    public static let documentedLife = Duration.seconds(270 * 86_400)
+
+    var spreadsQuarterHours: Bool { avoidsQuarterHours ?? (common.baseURL == nil) }
 
     static let sendHost = HTTPEndpoint(host: "fcm.googleapis.com")
     static let instanceIDHost = HTTPEndpoint(host: "iid.googleapis.com")
@@ -81,6 +93,9 @@ extension FCMOptions {
         if let label, !FCMSchema.isLabel(label) {
             section.reject("analytics_label", "\"\(label)\" is no label", fix: "1 to 50 of a-z, A-Z, 0-9, - _ . ~ %.")
         }
+        let staleAfter = section.seconds("stale_after", in: 0...3_153_600_000, default: Self.documentedLife)
+        let avoidsQuarterHours =
+            section.has("avoid_quarter_hours") ? section.bool("avoid_quarter_hours", default: true) : nil
         Self.rejectLegacy(section)
         let credential = Self.credential(section) { auth(section, common) }
         let project = Self.project(section, credential)
@@ -88,6 +103,8 @@ extension FCMOptions {
         self.init(credential: credential, projectID: project)
         self.common = common
         analyticsLabel = label
+        self.staleAfter = staleAfter > .zero ? staleAfter : nil
+        self.avoidsQuarterHours = avoidsQuarterHours
         // A simulator's user must not change topics at Google by accident, and a strategy is for the backend's own address.
         let isGoogles = common.baseURL == nil && !section.has("auth")
         instanceIDEndpoint = instanceID ?? (isGoogles ? Self.instanceIDHost : nil)

@@ -64,9 +64,8 @@ struct FCMOverrides: Sendable {
     /// The blocks that a kind of recipient can make use of.
     func blocks(for kind: FCMTarget.Class) -> JSONObject {
         var blocks = object
-        if kind == .android { blocks["apns"] = nil }
-        if kind == .iOS { blocks["android"] = nil }
-        if kind.isToken { blocks["webpush"] = nil }
+        for (name, device) in [("android", FCMTarget.Class.android), ("apns", .iOS), ("webpush", .web)]
+        where !kind.includes(device) { blocks[name] = nil }
         return blocks
     }
 

@@ -83,8 +83,8 @@ struct FCMFault: Error {
 
 /// Turns the neutral notification into FCM's `message`.
 ///
-/// A token of an Android device gets the common part and the `android` block, one of an Apple device the `apns` block; topics
-/// and conditions get all. What FCM has no field for (tap address, buttons) is in `data`, under `chapar`, as JSON text.
+/// A token of an Android device gets the common part and the `android` block, one of an Apple device the `apns` block, one of
+/// a browser the `webpush` block; topics and conditions get all. What FCM has no field for (tap address, buttons) is in `data`, under `chapar`, as JSON text.
 /// A message that shows something always has a collapse key, a tag and an `apns-collapse-id`, by default the delivery's id:
 /// should it go out twice, the second copy takes the place of the first. One that shows nothing has
 /// the id in `data`, under `chapar_id`.
@@ -170,9 +170,9 @@ struct FCMPayload {
         writer.beginObject()
         if showsSomething { common(language, &writer) }
         data(&writer)
-        if kind != .iOS { android(&writer) }
-        if kind != .android { apple(language, &writer) }
-        if !kind.isToken { web(&writer) }
+        if kind.includes(.android) { android(&writer) }
+        if kind.includes(.iOS) { apple(language, &writer) }
+        if kind.includes(.web) { web(&writer, isToken: kind.isToken) }
         if let label {
             writer.name("fcm_options")
             writer.beginObject()
@@ -355,16 +355,25 @@ struct FCMPayload {
         }
     }
 
-    private func web(_ writer: inout JSONWriter) {
-        let link = notification.clickURL.flatMap { $0.hasPrefix("https://") ? $0 : nil }
-        guard life.seconds != nil || link != nil, !notification.isSilent else { return }
+    private func web(_ writer: inout JSONWriter, isToken: Bool) {
+        let link = notification.isSilent ? nil : notification.clickURL.flatMap { $0.hasPrefix("https://") ? $0 : nil }
+        let hasTag = isToken && showsSomething
+        let hasLife = life.seconds != nil && (isToken || !notification.isSilent)
+        guard hasLife || link != nil || hasTag else { return }
         writer.name("webpush")
         writer.beginObject()
-        if let seconds = life.seconds {
+        if let seconds = life.seconds, hasLife {
             writer.name("headers")
             writer.beginObject()
             writer.name("TTL")
             writer.string("\(seconds)")
+            writer.endObject()
+        }
+        if hasTag {
+            writer.name("notification")
+            writer.beginObject()
+            writer.name("tag")
+            identity(&writer)
             writer.endObject()
         }
         if let link {

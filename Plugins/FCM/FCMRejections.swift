@@ -16,6 +16,9 @@ enum FCMRejections {
         var isSecondTry: Bool
     }
 
+    /// How long an error without a name is tried again: nobody knows whether it will ever end.
+    static let unspecifiedLimit = Refusal.RetryLimit(attempts: 3, span: .seconds(3600))
+
     /// What an answer that is not a success means.
     enum Verdict {
         case final(DeliveryOutcome)
@@ -83,7 +86,10 @@ enum FCMRejections {
             return quota(body, wait, refused)
         case FCMErrorCode.unavailable?: return .final(retry("FCM is not available."))
         case FCMErrorCode.internal?: return .final(retry("FCM has a problem."))
-        case FCMErrorCode.unspecified?: return .final(retry("FCM gave an error without saying which."))
+        case FCMErrorCode.unspecified?:
+            guard case .refused(var refusal) = retry("FCM gave an error without saying which.") else { break }
+            refusal.retryLimit = unspecifiedLimit
+            return .final(.refused(refusal))
         default: break
         }
         switch answer.status {
@@ -141,7 +147,11 @@ enum FCMRejections {
             )
         )
         // Whatever this was addressed to, tokens of Android devices go on.
-        return context.target == .iOS ? .hold(.iOS, FCMHolds.span, outcome) : .final(outcome)
+        switch context.target {
+        case .iOS: return .hold(.iOS, FCMHolds.span, outcome)
+        case .web: return .hold(.web, FCMHolds.span, outcome)
+        case .android, .topic, .condition: return .final(outcome)
+        }
     }
 
     private static func quota(

@@ -10,15 +10,20 @@ struct FCMTarget: Sendable {
     enum Class: Sendable, Hashable {
         case android
         case iOS
+        case web
         case topic
         case condition
 
-        var isToken: Bool { self == .android || self == .iOS }
+        var isToken: Bool { self != .topic && self != .condition }
+
+        /// Whether a recipient can make use of what is meant for devices of a kind; members of topics are of any.
+        func includes(_ device: Class) -> Bool { self == device || !isToken }
 
         var part: FCMHolds.Part? {
             switch self {
             case .android: nil
             case .iOS: .iOS
+            case .web: .web
             case .topic, .condition: .topics
             }
         }
@@ -46,6 +51,7 @@ struct FCMTarget: Sendable {
         switch recipient {
         case .token(let token) where token.service == .androidFirebase: self = try Self.token(token.value, .android)
         case .token(let token) where token.service == .iOSFirebase: self = try Self.token(token.value, .iOS)
+        case .token(let token) where token.service == .webFirebase: self = try Self.token(token.value, .web)
         case .topic(let text) where text.utf8.contains(UInt8(ascii: "'")) || text.utf8.contains(UInt8(ascii: "\"")):
             guard FCMTopic.isCondition(text) else { throw .malformedCondition }
             self.init(kind: .condition, opening: #""condition":""#, value: Self.escaped(text))

@@ -42,6 +42,21 @@ struct FCMOptionsTests {
         #expect(simulator.options?.instanceIDEndpoint == nil, "topics must not be changed at Google by accident")
     }
 
+    @Test("Old devices are left out and quarter hours avoided at Google, unless told otherwise")
+    func advice() throws {
+        let key = ("service_account_file", "firebase.json")
+        let plain = try #require(Self.read([key]).options)
+        #expect(plain.staleAfter == .seconds(270 * 86_400) && plain.spreadsQuarterHours)
+        let simulator = try #require(Self.read([key, ("base_url", "https://127.0.0.1:9443")]).options)
+        #expect(!simulator.spreadsQuarterHours)
+        let own = try #require(
+            Self.read([key, ("stale_after", "2592000"), ("avoid_quarter_hours", "false")]).options
+        )
+        #expect(own.staleAfter == .seconds(2_592_000) && !own.spreadsQuarterHours)
+        #expect(Self.read([key, ("stale_after", "0")]).options?.staleAfter == nil)
+        #expect(Self.read([key, ("stale_after", "-1")]).issues.count == 1)
+    }
+
     struct Mistake: Sendable, CustomTestStringConvertible {
         var values: [(String, String)]
         var issue: String
@@ -110,7 +125,8 @@ struct FCMOptionsTests {
         let context = BackendContext(name: "android", http: transport, logger: quiet)
         let backend = try #require(BackendFactory.fcm.make(section, context))
         #expect(backend.kind == "fcm")
-        #expect(backend.audience == BackendAudience(services: [.androidFirebase, .iOSFirebase], forms: [.topic]))
+        let services: Set<TokenService> = [.androidFirebase, .iOSFirebase, .webFirebase]
+        #expect(backend.audience == BackendAudience(services: services, forms: [.topic]))
         #expect(backend.pacing == .perMinute(600_000, rampUp: .seconds(60)))
         #expect(transport.calls.isEmpty)
         #expect(

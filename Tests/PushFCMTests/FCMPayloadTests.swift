@@ -37,6 +37,7 @@ struct FCMPayloadTests {
     }
 
     static let iOS = recipient("iOS:1", .iOSFirebase)
+    static let browser = recipient("web:1", .webFirebase)
     static let cases: [Case] = [
         Case(
             name: "a text to Android",
@@ -122,6 +123,36 @@ struct FCMPayloadTests {
             recipient: .topic("news"),
             expected:
                 #"{"notification":{"title":"A"},"data":{"chapar":"{\"click_url\":\"https://e.com/o\"}"},"android":{"priority":"HIGH","collapse_key":"<id>","ttl":"60s","notification":{"tag":"<id>"}},"apns":{"headers":{"apns-push-type":"alert","apns-priority":"10","apns-expiration":"1767225660","apns-collapse-id":"<id>"},"payload":{"aps":{}}},"webpush":{"headers":{"TTL":"60"},"fcm_options":{"link":"https://e.com/o"}},"topic":"news"}"#
+        ),
+        Case(
+            name: "a browser gets the web's block",
+            notification: PushNotification(title: "A", clickURL: "https://e.com/o", timeToLive: .seconds(60)),
+            recipient: browser,
+            expected:
+                #"{"notification":{"title":"A"},"data":{"chapar":"{\"click_url\":\"https://e.com/o\"}"},"webpush":{"headers":{"TTL":"60"},"notification":{"tag":"<id>"},"fcm_options":{"link":"https://e.com/o"}},"token":"web:1"}"#
+        ),
+        Case(
+            name: "a browser keeps the webpush of overrides",
+            notification: PushNotification(
+                title: "A",
+                collapseID: "c",
+                overrides: [
+                    "fcm": [
+                        "android": ["priority": "NORMAL"],
+                        "webpush": ["headers": ["Urgency": "high"], "notification": ["icon": "https://e.com/i.png"]],
+                    ]
+                ]
+            ),
+            recipient: browser,
+            expected:
+                #"{"notification":{"title":"A"},"webpush":{"notification":{"tag":"c","icon":"https://e.com/i.png"},"headers":{"Urgency":"high"}},"token":"web:1"}"#
+        ),
+        Case(
+            name: "a silent one to a browser",
+            notification: PushNotification(data: ["k": "v"], timeToLive: .seconds(60), isSilent: true),
+            recipient: browser,
+            expected:
+                #"{"data":{"k":"v","chapar_id":"<id>"},"webpush":{"headers":{"TTL":"60"}},"token":"web:1"}"#
         ),
         Case(
             name: "overrides are laid over, blocks of other platforms are left out",

@@ -20,12 +20,19 @@ struct FCMRejectionsTests {
         var isDead: Bool?
         var retryAfter: Int?
         var isDate = false
+        var retryLimit: Refusal.RetryLimit?
 
         var testDescription: String { "\(status) \(word ?? "-")" + (retryAfter.map { " after \($0)" } ?? "") }
     }
 
     static let rows: [Row] = [
-        Row(status: 500, word: "UNSPECIFIED_ERROR", kind: .platform, advice: .retry(after: .seconds(10))),
+        Row(
+            status: 500,
+            word: "UNSPECIFIED_ERROR",
+            kind: .platform,
+            advice: .retry(after: .seconds(10)),
+            retryLimit: Refusal.RetryLimit(attempts: 3, span: .seconds(3600))
+        ),
         Row(
             status: 400,
             word: "INVALID_ARGUMENT:token",
@@ -109,6 +116,7 @@ struct FCMRejectionsTests {
             #expect(refusal.advice == row.advice)
             #expect(refusal.reason == row.reason ?? row.word)
             #expect(refusal.status == row.status)
+            #expect(refusal.retryLimit == row.retryLimit)
             #expect(refusal.detail?.isEmpty == false)
             #expect(refusal.invalidation?.isCertain == row.isDead)
             if let asOf = refusal.invalidation?.asOf { #expect(asOf >= before.addingTimeInterval(-1)) }

@@ -21,7 +21,9 @@ struct FCMSocketTests {
             var subject = BackendConformance.Subject(
                 backend: harness.backend,
                 recipient: { recipient(deviceToken($0)) },
-                others: [recipient(deviceToken(0), .iOSFirebase), .topic("news")],
+                others: [
+                    recipient(deviceToken(0), .iOSFirebase), recipient(deviceToken(0), .webFirebase), .topic("news"),
+                ],
                 deadRecipient: recipient("d3ad:APA91b"),
                 foreignRecipient: .token(DeviceToken(String(repeating: "9f", count: 32), service: .iOSAPNs)),
                 taken: { simulator.counters.accepted },
@@ -204,6 +206,22 @@ struct FCMSocketTests {
             harness.simulator.register(tokens: ["iOS:1"], platform: "IOS")
             #expect(await harness.send("iOS:1", .iOSFirebase).acceptance != nil, "tried again after the pause")
             #expect(harness.backend.health.status == .ok)
+        }
+    }
+
+    @Test("A broken web push key stops browsers alone")
+    func brokenWebKey() async throws {
+        let time = ManualTime(Date())
+        try await SocketHarness.run(time: time) { harness in
+            await harness.warmUp()
+            harness.simulator.setDevice(FCMDevice(state: .brokenAppleKey, platform: "WEB"), token: "web:1")
+            #expect(await harness.send("web:1", .webFirebase).refusal?.reason == "THIRD_PARTY_AUTH_ERROR")
+            let sends = harness.simulator.counters.sends
+            #expect(await harness.send("web:2", .webFirebase).refusal?.reason == "THIRD_PARTY_AUTH_ERROR")
+            #expect(harness.simulator.counters.sends == sends, "what is held never leaves")
+            harness.simulator.register(tokens: ["iOS:1"], platform: "IOS")
+            #expect(await harness.send("iOS:1", .iOSFirebase).acceptance != nil)
+            #expect(await harness.send().acceptance != nil)
         }
     }
 

@@ -1,8 +1,8 @@
 public import PushCore
 
-/// What only browsers get of a message that goes through Google: members of a topic, or of topics by a condition.
+/// What only browsers get of a message that goes through Google: tokens of `web-firebase`, and members of topics.
 ///
-/// A message to a single token goes without it, since Chapar's tokens of Google's are those of Android and of Apple's devices.
+/// A message to a token of an Android or Apple device goes without it.
 /// Source: Firebase, REST resource `projects.messages`, `WebpushConfig`, read 2026-08.
 public struct FCMWeb: PlatformPayload, Hashable {
     /// `fcm`.

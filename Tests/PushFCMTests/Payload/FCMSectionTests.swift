@@ -128,13 +128,16 @@ struct FCMSectionTests {
     @Test("Google takes each of them, and a device gets its own part only")
     func sent() async throws {
         try await SocketHarness.run { harness in
-            harness.simulator.register(tokens: [goodToken, deviceToken(1)])
+            harness.simulator.register(tokens: [goodToken, deviceToken(1), deviceToken(2)])
             let notification = try PushNotification(title: "Parcel", body: "is near").with(
                 Self.everything,
                 FCMWeb(link: "https://example.com/o/42"),
                 FCMApple(payload: ["aps": ["thread-id": "42"]])
             )
-            let recipients = [recipient(), recipient(deviceToken(1), .iOSFirebase), .topic("news")]
+            let recipients = [
+                recipient(), recipient(deviceToken(1), .iOSFirebase), recipient(deviceToken(2), .webFirebase),
+                .topic("news"),
+            ]
             for outcome in await harness.backend.send(notification, to: recipients) {
                 #expect(outcome.acceptance != nil, "\(outcome)")
             }
@@ -147,7 +150,10 @@ struct FCMSectionTests {
             let apple = try #require(messages["\(FCMDelivery.Target.token(deviceToken(1)))"])
             #expect(apple["notification"]?["title"] == "Parcel")
             #expect(apple["apns"]?["payload"]?["aps"]?["thread-id"] == "42")
-            #expect(apple["android"] == nil)
+            #expect(apple["android"] == nil && apple["webpush"] == nil)
+            let web = try #require(messages["\(FCMDelivery.Target.token(deviceToken(2)))"])
+            #expect(web["webpush"]?["fcm_options"]?["link"] == "https://example.com/o/42")
+            #expect(web["android"] == nil && web["apns"] == nil)
             let topic = try #require(messages["\(FCMDelivery.Target.topic("news"))"])
             #expect(topic["webpush"]?["fcm_options"]?["link"] == "https://example.com/o/42")
             #expect(topic["notification"]?["title"] == "Parcel")

@@ -36,11 +36,13 @@ public final class ChabokBackend: PushBackend {
     /// - Parameters:
     ///   - options: The app and how it is used.
     ///   - strategy: What authorizes requests in the place of the access token.
+    ///   - display: What the app's devices show of a message; by default what the client library does.
     ///   - context: Its surroundings.
     /// - Throws: When a certificate or proxy of the options cannot work.
     public init(
         options: ChabokOptions,
         strategy: (any AuthStrategy)? = nil,
+        display: ChabokDisplayPolicy = ChabokDisplayPolicy(),
         context: BackendContext
     ) throws(HTTPPoolError) {
         let stream = ChabokEventStream(announce: context.announce)
@@ -49,7 +51,7 @@ public final class ChabokBackend: PushBackend {
         let records = ChabokRecords(context.state, backend: context.name)
         installations = ChabokInstallations(api: api, records: records, stream: stream)
         users = ChabokUsers(api: api)
-        tracker = ChabokTracker(api: api, records: records, stream: stream)
+        tracker = ChabokTracker(api: api, records: records, stream: stream, display: display)
         messages = ChabokMessages(api: api)
         reader = options.webhookSecret.map { ChabokReceipts($0, events: stream) }
     }

@@ -189,6 +189,16 @@ struct ChabokPayloadTests {
         for message in hidden { #expect(policy.plan(message, for: knowing) == nil, "\(message)") }
         knowing.isSilent = true
         #expect(policy.plan(["content": "C"], for: knowing) == nil)
+        var wishing = client
+        wishing.channels = ["ads": .init(alert: false), "quiet": .init(sound: ""), "news": .init(sound: "bell.caf")]
+        func sound(_ channel: String) -> JSONValue? {
+            policy.plan(
+                ["content": "C", "channel": .string(channel), "notification": ["sound": "own.caf"]],
+                for: wishing
+            )
+            .map { $0.rest["sound"] ?? .null }
+        }
+        #expect([sound("ads"), sound("quiet"), sound("news"), sound("other")] == [nil, .null, "bell.caf", "own.caf"])
         let override = ChabokDisplayPolicy { $0["content"] == "mine" ? ChabokDisplayPlan(body: "own") : nil }
         #expect(override.plan(["content": "mine", "silent": true], for: client)?.body == "own")
         #expect(override.plan(["content": "other"], for: client) == nil, "nothing falls back to the default")

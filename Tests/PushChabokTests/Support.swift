@@ -21,6 +21,7 @@ struct Harness: Sendable {
         _ rules: ChabokSimulator.Rules = .init(),
         world: SandboxListener = ChabokSimulator.sandbox,
         state: (any StateStore)? = nil,
+        display: ChabokDisplayPolicy = ChabokDisplayPolicy(),
         adjust: (inout ChabokOptions) -> Void = { _ in },
         logger: Logger = quiet,
         _ body: (Harness) async throws -> Void
@@ -45,7 +46,7 @@ struct Harness: Sendable {
             options.common.timeout = .seconds(10)
             options.requestsPerSecond = 10_000
             adjust(&options)
-            let backend = try ChabokBackend(options: options, context: context)
+            let backend = try ChabokBackend(options: options, display: display, context: context)
             let harness = Harness(simulator: simulator, backend: backend, time: time, notices: notices)
             try await finally({ try await body(harness) }) { await harness.end(transport) }
         }

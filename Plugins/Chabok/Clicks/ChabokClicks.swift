@@ -7,7 +7,8 @@ extension ChabokTracker: ClickReader {
     ///
     /// `context` may hold `origin` (`local`, `remote`, `launch_local`, `launch_remote`, `response`), `os_major` and
     /// `app_state` (`foreground`, `background`, `terminated`): then the finding says whether the arrival is a click and where
-    /// to navigate. An arrival that is no click counts as shown.
+    /// to navigate. An arrival that is no click counts as shown. For a Chabok message the finding holds what a device shows of it
+    /// (`display`), unless that is nothing.
     public func take(_ click: ReportedClick) async throws(PushError) -> TakenClick {
         let verdict = try Self.verdict(click.context)
         let known = try await click.device.asyncMap { id throws(PushError) in try await records.load(id) } ?? nil
@@ -19,6 +20,7 @@ extension ChabokTracker: ClickReader {
         let receipt = notification.receipt(of: click.user ?? known?.user, at: click.at)
         var taken = TakenClick(receipt: receipt, notification: notification.json)
         if let verdict { taken.notification["arrival"] = verdict.json }
+        if let plan = display.plan(of: notification, at: click.at) { taken.notification["display"] = plan.json }
         guard api.options.forwardsClicks, let id = notification.messageID else { return taken }
         guard let installation = click.installation ?? known?.installation else {
             let problem = PushError(.invalidRequest, "the installation is not known", reason: "installation_missing")

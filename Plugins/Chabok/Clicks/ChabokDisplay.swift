@@ -13,6 +13,12 @@ public struct ChabokDisplayPlan: Sendable, Hashable {
     public var image: String?
     /// The number on the icon; 0 removes it.
     public var badge: Int64?
+    /// The name of the time zone that times are shown in; nil for the device's.
+    public var timeZone: String?
+    /// The word on the button of an alert; nil for the system's.
+    public var action: String?
+    /// What the app gets back when the notification is tapped; empty for the message itself.
+    public var userInfo: JSONObject
     /// The rest, as the message has it, such as `icon`, `sound`, `dir`, `actions` and `clickUrl`.
     public var rest: JSONObject
 
@@ -23,14 +29,47 @@ public struct ChabokDisplayPlan: Sendable, Hashable {
         group: String? = nil,
         image: String? = nil,
         badge: Int64? = nil,
+        timeZone: String? = nil,
+        action: String? = nil,
+        userInfo: JSONObject = JSONObject(),
         rest: JSONObject = JSONObject()
     ) {
+        self.timeZone = timeZone
+        self.action = action
+        self.userInfo = userInfo
         self.title = title
         self.body = body
         self.group = group
         self.image = image
         self.badge = badge
         self.rest = rest
+    }
+}
+
+/// How a user wants the messages of one channel.
+public struct ChabokChannelSettings: Sendable, Hashable {
+    /// The file that sounds; empty for silence, nil for what the message says.
+    public var sound: String?
+    /// Whether anything is shown.
+    public var alert: Bool
+
+    /// Makes settings.
+    public init(sound: String? = nil, alert: Bool = true) {
+        self.sound = sound
+        self.alert = alert
+    }
+
+    /// Reads settings; anything but an object is none.
+    init?(_ json: JSONValue) {
+        guard let object = json.objectValue else { return nil }
+        let alert = object["alert"]
+        self.init(sound: object["sound"]?.stringValue, alert: alert != .bool(false) && alert != .integer(0))
+    }
+
+    var json: JSONValue {
+        var object: JSONObject = ["alert": .bool(alert)]
+        if let sound { object["sound"] = .string(sound) }
+        return .object(object)
     }
 }
 
@@ -44,6 +83,8 @@ public struct ChabokDisplayPolicy: Sendable {
         public var isSilent = false
         /// Ids of messages that it has seen.
         public var seen: Set<String> = []
+        /// The user's wishes by channel, as ``ChabokInstallations/Installation/channels`` has them.
+        public var channels: [String: ChabokChannelSettings] = [:]
         /// Its time.
         public var now: Date
 
@@ -70,6 +111,8 @@ public struct ChabokDisplayPolicy: Sendable {
         {
             return nil
         }
+        let settings = ChabokAnswer.text(message["channel"]).flatMap { client.channels[$0] }
+        guard settings?.alert ?? true else { return nil }
         func text(_ values: JSONValue?...) -> String? {
             values.lazy.compactMap { ChabokAnswer.text($0) }.first
         }
@@ -77,6 +120,7 @@ public struct ChabokDisplayPolicy: Sendable {
         for name in ["icon", "sound", "dir", "vibrate", "clickUrl", "renotify", "requireInteraction"] {
             if let value = notification[name] { rest[name] = value }
         }
+        if let sound = settings?.sound { rest["sound"] = sound.isEmpty ? nil : .string(sound) }
         if let actions = notification["actions"]?.arrayValue {
             rest["actions"] = .array(actions.map(Self.withAlias))
         }
@@ -90,9 +134,34 @@ public struct ChabokDisplayPolicy: Sendable {
         )
     }
 
+    /// What a device shows of a payload that reached it; nil for nothing, and where the system itself shows it.
+    func plan(of notification: ChabokNotification, at now: Date) -> ChabokDisplayPlan? {
+        guard notification.source == .chabokMessage, let message = notification.raw["message"]?.objectValue else {
+            return nil
+        }
+        return plan(message, for: Client(now: now))
+    }
+
     private static func withAlias(_ action: JSONValue) -> JSONValue {
         guard var object = action.objectValue, object["action"] == nil, let id = object["id"] else { return action }
         object["action"] = id
         return .object(object)
+    }
+}
+
+extension ChabokDisplayPlan {
+    /// The plan as a gateway's answer shows it.
+    var json: JSONValue {
+        var json = rest
+        func set(_ name: String, _ text: String?) { if let text { json[name] = .string(text) } }
+        set("title", title)
+        set("body", body)
+        set("group", group)
+        set("image", image)
+        set("time_zone", timeZone)
+        set("action", action)
+        if let badge { json["badge"] = .integer(badge) }
+        if !userInfo.isEmpty { json["user_info"] = .object(userInfo) }
+        return .object(json)
     }
 }

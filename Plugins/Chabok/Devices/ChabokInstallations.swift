@@ -17,6 +17,8 @@ public struct ChabokInstallations: DeviceRegistrar {
         public var clientVersion: String?
         /// Its tags.
         public var tags: [String]
+        /// Its user's wishes by channel.
+        public var channels: [String: ChabokChannelSettings]
         /// When it was made.
         public var created: Date?
         /// All of it.
@@ -35,6 +37,10 @@ public struct ChabokInstallations: DeviceRegistrar {
             clientVersion = raw["clientVersion"]?.stringValue
             tags = (raw["tags"]?.arrayValue ?? []).compactMap(\.stringValue)
             created = ChabokTime.read(raw["created"])
+            channels = [:]
+            for (name, value) in raw["notificationSettings"]?.objectValue ?? JSONObject() {
+                channels[name] = ChabokChannelSettings(value)
+            }
         }
     }
 
@@ -137,6 +143,25 @@ public struct ChabokInstallations: DeviceRegistrar {
         let path = try ChabokAPI.path("installations", known.installation)
         _ = try await api.call("DELETE", path, accepting: [404])
         try await records.save(nil, of: device.id)
+    }
+
+    /// Tells Chabok how the user of an installation wants the messages of channels; channels that are not named keep theirs.
+    ///
+    /// The member `notificationSettings` is the client library's; that it holds `sound` and `alert` by channel is our reading.
+    public func setChannels(
+        _ channels: [String: ChabokChannelSettings],
+        of installation: String
+    ) async throws(PushError) {
+        guard let known = try await fetch(installation) else {
+            throw PushError(.invalidRequest, "Chabok knows no such installation", reason: "unknown_installation")
+        }
+        var settings = JSONObject()
+        for (name, value) in known.channels.merging(channels, uniquingKeysWith: { $1 }).sorted(by: { $0.key < $1.key })
+        {
+            settings[name] = value.json
+        }
+        let path = try ChabokAPI.path("installations", installation)
+        _ = try await api.call("PUT", path, ["notificationSettings": .object(settings)])
     }
 
     // MARK: Looking

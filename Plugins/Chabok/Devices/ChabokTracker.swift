@@ -39,6 +39,7 @@ public struct ChabokTracker: EventReporter {
     let api: ChabokAPI
     let records: ChabokRecords
     let stream: ChabokEventStream
+    let display: ChabokDisplayPolicy
 
     // MARK: Behaviour
 
@@ -92,8 +93,7 @@ public struct ChabokTracker: EventReporter {
         guard revenue.isFinite else {
             throw PushError(.invalidRequest, "revenue is a number", reason: "bad_revenue")
         }
-        body["revenue"] =
-            revenue == revenue.rounded() && abs(revenue) < 1e15 ? .integer(Int64(clamping: revenue)) : .double(revenue)
+        body["revenue"] = .number(revenue)
         if let currency { body["currency"] = .string(currency) }
     }
 

@@ -1,3 +1,4 @@
+public import Foundation
 public import PushCore
 
 /// Tags and attributes, by user: what is set counts on all devices of the user.
@@ -61,6 +62,59 @@ public struct ChabokUsers: TagEditor {
         var body: JSONObject = ["attributes": .object(attributes)]
         body[name] = value
         _ = try await api.call("POST", "/installations/attributes", .object(body))
+    }
+
+    /// What becomes of an attribute of one installation.
+    public enum AttributeChange: Sendable, Hashable {
+        /// A number, a text, a truth value or a list of texts.
+        case set(JSONValue)
+        /// A time.
+        case setDate(Date)
+        /// The attribute goes.
+        case unset
+        /// Texts join a list.
+        case add([String])
+        /// Texts leave a list.
+        case remove([String])
+    }
+
+    /// Changes attributes of one installation without naming the others.
+    public func update(_ changes: [String: AttributeChange], of installation: String) async throws(PushError) {
+        var data = JSONObject()
+        var keys = JSONObject()
+        for (name, change) in changes.sorted(by: { $0.key < $1.key }) {
+            switch change {
+            case .set(let value):
+                if let problem = Self.problem([name: value], "#/attributes").first {
+                    throw PushError(.invalidRequest, problem.detail, reason: problem.code)
+                }
+                data[name] = value
+            case .setDate(let date):
+                data[name] = .string(RFC3339.string(date))
+                keys[name] = ["type": "date"]
+            case .unset: keys[name] = ["operation": "unset"]
+            case .add(let texts), .remove(let texts):
+                let isAddition = if case .add = change { true } else { false }
+                keys[name] = [
+                    "type": "array", "operation": isAddition ? "addToArray" : "removeFromArray",
+                    "value": .array(texts.map { .string($0) }),
+                ]
+            }
+        }
+        var body: JSONObject = ["installationId": .string(installation), "data": .object(data)]
+        if !keys.isEmpty { body["__meta"] = ["keys": .object(keys)] }
+        _ = try await api.call("PUT", "/installations/userInfo", .object(body))
+    }
+
+    /// Adds to numbers among the attributes of one installation; a negative number takes away.
+    ///
+    /// Doing it twice adds twice: a call whose answer was lost is not repeated.
+    public func increment(_ amounts: [String: Double], of installation: String) async throws(PushError) {
+        let list = amounts.sorted { $0.key < $1.key }.map { name, amount -> JSONValue in
+            ["attribute": .string(name), "value": .number(amount)]
+        }
+        let body: JSONValue = ["installationId": .string(installation), "attributes": .array(list)]
+        _ = try await api.call("POST", "/installations/incrementAttribute", body, isRepeatable: false)
     }
 
     private func body(_ user: String, _ tags: [String]) -> JSONValue {
@@ -151,5 +205,12 @@ public struct ChabokUsers: TagEditor {
                 return PushWarning(pointer: "\(pointer)/\(name)", code: "wrong_type", detail: detail)
             }
         }
+    }
+}
+
+extension JSONValue {
+    /// A number, whole where it can be.
+    static func number(_ value: Double) -> JSONValue {
+        value == value.rounded() && abs(value) < 1e15 ? .integer(Int64(clamping: value)) : .double(value)
     }
 }

@@ -19,14 +19,7 @@ public enum ChabokEvent: Sendable, Hashable {
 
     /// The name of the client notification that it stands for; nil for kinds that the clients do not post.
     public var clientName: String? {
-        switch self {
-        case .registrationFailed: "PushClientDidFailRegisterUserNotification"
-        case .messageReceived: "PushClientDidReceivedMessageNotification"
-        case .registered: "PushClientDidRegisterUserNotification"
-        case .connectionStateChanged: "PushClientDidChangeServerConnectionStateNotification"
-        case .reachabilityChanged: "PushClientDidChangeServerReachabilityNotification"
-        case .reported: nil
-        }
+        clientNotification?.name.rawValue
     }
 }
 
@@ -161,9 +154,10 @@ public final class ChabokEventStream: Sendable {
     /// How many events were lost since nobody read them in time.
     public var droppedCount: Int { dropped.withLock { $0 } }
 
-    func send(_ event: ChabokEvent) {
+    /// Gives an event to the reader, and announces it unless somebody else does.
+    func send(_ event: ChabokEvent, isAnnounced: Bool = true) {
         if case .dropped = continuation.yield(event) { dropped.withLock { $0 += 1 } }
-        if let notice = event.notice { announce(notice) }
+        if isAnnounced, let notice = event.notice { announce(notice) }
     }
 
     func finish() { continuation.finish() }

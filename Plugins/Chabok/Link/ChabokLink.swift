@@ -68,6 +68,16 @@ public enum ChabokNetworkType: Hashable, Sendable {
     /// Any other, such as a server's.
     case other
 
+    /// The number that Chabok's clients report; 3 for networks that they do not know.
+    public var rawValue: Int {
+        switch self {
+        case .none: 0
+        case .cellular: 1
+        case .wifi: 2
+        case .other: 3
+        }
+    }
+
     /// Reads a number that a client reports.
     public init(rawValue: Int) {
         self =

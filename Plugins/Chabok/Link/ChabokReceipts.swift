@@ -47,7 +47,13 @@ public struct ChabokReceipts: ReceiptReader {
         guard elements.count <= Self.limit else { throw .malformed("more than \(Self.limit) reports in one callback") }
         let reports = elements.compactMap { $0.objectValue.map(Self.report) }
         guard reports.count == elements.count else { throw .malformed("a report is not an object") }
-        for report in reports { events.send(.reported(report)) }
+        for report in reports {
+            events.send(.reported(report))
+            guard case .delivered = report.kind else { continue }
+            // The delivery's own receipt tells the gateway; this is for observers of the stream.
+            let message = ChabokPayloadParser.parse(report.raw, action: .shown, isTolerant: true)
+            events.send(.messageReceived(message), isAnnounced: false)
+        }
         return reports.compactMap { $0.receipt(receivedAt: callback.receivedAt) }
     }
 

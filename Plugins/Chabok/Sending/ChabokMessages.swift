@@ -114,6 +114,24 @@ public struct ChabokMessages: MessageTracker {
         }
     }
 
+    /// Sends a notification alone to one user, in the call that takes nothing else: no data, no time to live.
+    public func notify(_ notification: PushNotification, user: String) async throws(PushError) -> Sent {
+        if let problem = ChabokUserID.problem(user, minimum: api.options.minimumUserIDLength) {
+            throw PushError(.invalidRequest, problem, reason: "bad_user")
+        }
+        let message = ChabokMessage(
+            notification,
+            language: nil,
+            remaining: nil,
+            mechanism: .notification,
+            options: api.options
+        )
+        guard case .object(let bare)? = message.body([:])["notification"], bare["title"] != nil else {
+            throw PushError(.invalidRequest, "A notification alone needs a title", reason: "title_missing")
+        }
+        return try await post(ChabokAPI.path("push", "notifyUser", user), bare)
+    }
+
     private static func problems(
         _ audience: ChabokAudience,
         _ way: ChabokOptions.Mechanism,

@@ -12,7 +12,7 @@ extension ChabokSite {
         case ("GET installations/addTag", 4): return tag(call.path[2], [call.path[3]: ""])
         case ("GET installations/removeTag", 4): return tag(call.path[2], [call.path[3]: nil])
         case ("GET installations/v1", 6) where call.path[2...3] == ["uninstall", "report"]: return try report(call)
-        case ("PUT installations/userInfo", 2): return Self.json(200, [:])
+        case ("PUT installations/userInfo", 2): return try updateUserInfo(try object(call))
         case ("PUT " + call.path.joined(separator: "/"), 2): return try update(call)
         case ("DELETE " + call.path.joined(separator: "/"), 2): return try delete(call.path[1])
         case (let route, 2) where route.hasPrefix("POST "): return try post(call.path[1], call)
@@ -106,7 +106,12 @@ extension ChabokSite {
             guard fields["attributes"]?.objectValue != nil, user != nil || fields["installationId"] != nil else {
                 throw Refusal(status: 400, message: "attributes and an owner are required")
             }
+            setAttributes(fields["attributes"]?.objectValue ?? JSONObject()) { id, installation in
+                id == fields["installationId"]?.stringValue
+                    || user != nil && installation["userId"]?.stringValue == user
+            }
             return Self.json(200, [:])
+        case "incrementAttribute": return try increment(fields)
         case "track", "trackPurchase", "trackRevenue":
             try checkEvent(fields, name)
             return Self.json(200, ["queued": true])
@@ -120,6 +125,54 @@ extension ChabokSite {
             return Self.json(200, [:])
         default: throw Refusal(status: 404, message: "There is no method to handle \(call.route)")
         }
+    }
+
+    /// Lays attributes over those of installations.
+    private func setAttributes(_ attributes: JSONObject, where isMeant: (String, JSONObject) -> Bool) {
+        for (id, installation) in simulator.installations(listener) where isMeant(id, installation) {
+            let info = (installation["userInfo"]?.objectValue ?? JSONObject()).merging(attributes)
+            simulator.world { $0.spaces[listener]?.installations[id]?["userInfo"] = .object(info) }
+        }
+    }
+
+    private func userInfo(_ fields: JSONObject) throws(Refusal) -> (id: String, info: JSONObject) {
+        let id = fields["installationId"]?.stringValue ?? ""
+        guard let found = simulator.installations(listener)[id] else { throw Self.unknownInstallation(id) }
+        return (id, found["userInfo"]?.objectValue ?? JSONObject())
+    }
+
+    private func updateUserInfo(_ fields: JSONObject) throws(Refusal) -> SandboxAnswer {
+        var (id, info) = try userInfo(fields)
+        guard let data = fields["data"]?.objectValue else { throw Refusal(status: 400, message: "data is required") }
+        info = info.merging(data)
+        for (name, key) in fields["__meta"]?["keys"]?.objectValue ?? JSONObject() {
+            let values = key["value"]?.arrayValue ?? []
+            let list = info[name]?.arrayValue ?? []
+            switch key["operation"]?.stringValue {
+            case "unset"?: info[name] = nil
+            case "addToArray"?: info[name] = .array(list + values.filter { !list.contains($0) })
+            case "removeFromArray"?: info[name] = .array(list.filter { !values.contains($0) })
+            case nil where key["type"] == "date": break
+            default: throw Refusal(status: 400, message: "operation of \(name)")
+            }
+        }
+        simulator.world { [info] in $0.spaces[listener]?.installations[id]?["userInfo"] = .object(info) }
+        return Self.json(200, [:])
+    }
+
+    private func increment(_ fields: JSONObject) throws(Refusal) -> SandboxAnswer {
+        var (id, info) = try userInfo(fields)
+        guard let list = fields["attributes"]?.arrayValue, !list.isEmpty else {
+            throw Refusal(status: 400, message: "attributes is required")
+        }
+        for entry in list {
+            guard let name = entry["attribute"]?.stringValue, let amount = entry["value"]?.integerValue else {
+                throw Refusal(status: 400, message: "attribute and value are required")
+            }
+            info[name] = .integer((info[name]?.integerValue ?? 0) &+ amount)
+        }
+        simulator.world { [info] in $0.spaces[listener]?.installations[id]?["userInfo"] = .object(info) }
+        return Self.json(200, [:])
     }
 
     /// Sets tags, or removes those without a value; the count is of devices.

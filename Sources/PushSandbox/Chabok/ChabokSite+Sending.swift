@@ -16,6 +16,7 @@ extension ChabokSite {
     ]
 
     func send(_ call: Call) throws(Refusal) -> SandboxAnswer {
+        if call.route == "POST push/notifyUser", call.path.count == 3 { return try notifyUser(call) }
         let name = call.path.count == 2 ? call.path[1] : ""
         guard call.method == "POST", Self.fields[name] != nil else {
             throw Refusal(status: 404, message: "There is no method to handle \(call.route)")
@@ -32,6 +33,18 @@ extension ChabokSite {
             return (sent, world.rules.shape)
         }
         return Self.json(200, Self.answer(sent, shape, isList: isList))
+    }
+
+    /// A notification alone: the body is the object that other calls have under `notification`.
+    private func notifyUser(_ call: Call) throws(Refusal) -> SandboxAnswer {
+        try check(call.body, isSilent: false)
+        for name in ["content", "data", "ttl", "notification", "user"] where call.body[name] != nil {
+            throw Refusal(status: 400, message: "\(name) is not defined for notifyUser")
+        }
+        let body: JSONObject = ["user": .string(call.path[2]), "notification": call.body]
+        try checkAudience(body, "notifyUser")
+        let (sent, shape) = simulator.world { world in ([world.take(body, at: call.now, listener)], world.rules.shape) }
+        return Self.json(200, Self.answer(sent, shape, isList: false))
     }
 
     private func check(_ value: JSONValue, _ call: String, isInList: Bool) throws(Refusal) -> JSONObject {

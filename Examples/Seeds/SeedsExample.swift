@@ -11,6 +11,8 @@ enum SeedsExample {
             try await PushClient.run(logger: Logger(label: "seeds")) { client in
                 try await OAuth2Seed.run(client, sandbox)
                 try await AltcraftSeed.run(client, sandbox)
+                try await IDPushSeed.run(client, sandbox)
+                try await ChabokSeed.run(client, sandbox)
             }
         }
     }

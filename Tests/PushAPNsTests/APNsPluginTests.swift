@@ -44,7 +44,9 @@ struct APNsPluginTests {
         #expect(issues.isEmpty)
         let backend = try #require(backends["ios"])
         #expect(backend.kind == "apns")
-        #expect(backend.audience == BackendAudience(services: [.iOSAPNs], forms: [.platformID]))
+        #expect(
+            backend.audience == BackendAudience(services: [.iOSAPNs], forms: [.platformID], environment: .production)
+        )
         #expect(transport.calls.isEmpty)
     }
 

@@ -25,7 +25,7 @@ public struct FCMOptions: Sendable {
     /// How long after the app was last seen a token of an Android device is left out; nil for never.
     ///
     /// FCM drops tokens of Android devices after 270 days without contact. It counts only where the registry knows
-    /// ``Device/lastSeen``.
+    /// `Device/lastSeen`.
     public var staleAfter: Duration? = Self.documentedLife
     /// Whether large sends go slower around quarter hours; nil for yes at Google and no at any other `base_url`.
     public var avoidsQuarterHours: Bool?

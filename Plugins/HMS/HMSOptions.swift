@@ -10,7 +10,7 @@ public struct HMSOptions: Sendable {
         case v2(projectID: String)
         /// A project, by its id: HarmonyOS 5 and later, which the others do not reach, and nothing else.
         ///
-        /// Its tokens are of ``TokenService/harmonyHuawei``; it takes a service account only.
+        /// Its tokens are of `TokenService/harmonyHuawei`; it takes a service account only.
         case v3(projectID: String)
     }
 

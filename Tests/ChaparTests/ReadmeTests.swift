@@ -66,7 +66,7 @@ struct ReadmeTests {
     @Test("Every configuration is good")
     func configurations() async throws {
         let blocks = try Block.all(in: Self.root.appending(path: "README.md")).filter { $0.info == "yaml check" }
-        #expect(blocks.count == 2)
+        #expect(blocks.count == 3)
         try await check(blocks)
     }
 

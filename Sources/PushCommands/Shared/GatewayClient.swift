@@ -85,7 +85,8 @@ struct GatewayClient: Sendable {
     private let erase: HTTPCallTemplate
 
     /// Makes a client; nothing is opened before the first call.
-    init(_ endpoint: HTTPEndpoint, key: Secret?, trust: String? = nil, app: String? = nil, connections: Int = 8) throws {
+    init(_ endpoint: HTTPEndpoint, key: Secret?, trust: String? = nil, app: String? = nil, connections: Int = 8) throws
+    {
         self.app = app
         var configuration = HTTPPoolConfiguration(endpoint: endpoint, version: .http1)
         configuration.extraTrustPEM = trust

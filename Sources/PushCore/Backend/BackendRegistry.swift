@@ -103,7 +103,8 @@ public struct BackendRegistry: Sendable {
         guard let word = section.string("app") else { return .default }
         let app = AppName(rawValue: word)
         if app != .default, !apps.contains(app) {
-            let nearest = Suggestion.nearest(to: word, among: apps.map(\.rawValue)).map { "Did you mean \"\($0)\"? " } ?? ""
+            let nearest =
+                Suggestion.nearest(to: word, among: apps.map(\.rawValue)).map { "Did you mean \"\($0)\"? " } ?? ""
             section.reject("app", "\"\(word)\" is not among the apps", fix: nearest + "Name it in the section apps.")
         }
         return app

@@ -178,7 +178,8 @@ final class ReceiptsAPI: Sendable {
         for (receipt, result) in zip(receipts, results) {
             if case .repeated = result { continue }
             answers += 1
-            guard let invalidation = receipt.invalidation, let token = await token(of: receipt, result, backend, app) else {
+            guard let invalidation = receipt.invalidation, let token = await token(of: receipt, result, backend, app)
+            else {
                 continue
             }
             refusals.append(

@@ -42,7 +42,9 @@ struct DeviceTeller: Sendable {
         case .device(let old, let new):
             listeners.filter { $0.app == (new ?? old)?.app }.flatMap { operations($0, old, new, at: change.at) }
         case .introduction(let device, let backend):
-            listeners.filter { $0.backend == backend && $0.app == device.app }.flatMap { operations($0, nil, device, at: change.at) }
+            listeners.filter { $0.backend == backend && $0.app == device.app }.flatMap {
+                operations($0, nil, device, at: change.at)
+            }
         case .operation(let operation): [operation]
         }
     }

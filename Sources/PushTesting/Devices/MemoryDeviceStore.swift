@@ -281,7 +281,8 @@ public final class MemoryDeviceStore: DeviceStore {
             for token in old.tokens { contents.owners[Ownership(app: new.app, token: token.token)] = nil }
         }
         for token in new.tokens {
-            guard let owner = contents.owners[Ownership(app: new.app, token: token.token)], let other = contents.devices[owner],
+            guard let owner = contents.owners[Ownership(app: new.app, token: token.token)],
+                let other = contents.devices[owner],
                 let taken = other.tokens.first(where: { $0.token == token.token })
             else {
                 new.setToken(token.registered(over: token))
@@ -308,7 +309,8 @@ public final class MemoryDeviceStore: DeviceStore {
         _ contents: inout Contents
     ) -> [BuriedToken] {
         refusals.compactMap { refusal in
-            guard let owner = contents.owners[Ownership(app: refusal.app, token: refusal.token)], let device = contents.devices[owner],
+            guard let owner = contents.owners[Ownership(app: refusal.app, token: refusal.token)],
+                let device = contents.devices[owner],
                 let token = device.tokens.first(where: { $0.token == refusal.token }),
                 let dead = token.refused(refusal, isHeld: isHeld), let tombstone = dead.tombstone
             else { return nil }
@@ -348,7 +350,8 @@ extension BuriedToken {
 
 extension DeviceQuery {
     fileprivate func fits(_ device: Device) -> Bool {
-        (app == nil || device.app == app) && (user == nil || device.user == user) && (tag.map(device.tags.contains) ?? true)
+        (app == nil || device.app == app) && (user == nil || device.user == user)
+            && (tag.map(device.tags.contains) ?? true)
             && (platform == nil || device.effectivePlatform == platform)
             && (service.map { device.token(of: $0) != nil } ?? true)
     }

@@ -116,7 +116,8 @@ struct APIAppsTests {
 
     @Test("are told apart item by item in batches")
     func batches() async throws {
-        let body = #"{"devices":[{"id":"a","app":"shop"},{"id":"a","app":"forum","tokens":{"ios-apns":"t"}},{"id":"b"},{"id":"c","app":"x"}]}"#
+        let body =
+            #"{"devices":[{"id":"a","app":"shop"},{"id":"a","app":"forum","tokens":{"ios-apns":"t"}},{"id":"b"},{"id":"c","app":"x"}]}"#
         let reply = try await send(.post, "/v1/devices/batch", body)
         #expect(reply.json["created"] == 2)
         let items = reply.json["devices"]?.arrayValue ?? []

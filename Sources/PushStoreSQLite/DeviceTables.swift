@@ -18,6 +18,7 @@ final class DeviceTables {
     private let holdSince: SQLStatement
     private let held: SQLStatement
     private let setHeld: SQLStatement
+    private let forgetRefusals: SQLStatement
 
     init(_ connection: OpaquePointer) throws(StoreError) {
         func statement(_ sql: String) throws(StoreError) -> SQLStatement { try SQLStatement(connection, sql) }
@@ -63,6 +64,12 @@ final class DeviceTables {
             SELECT \(DeviceReader.tokenColumns), device, d.id, d.user
             FROM device_tokens INDEXED BY tombstones CROSS JOIN devices d ON d.number = device
             WHERE backend = ?1 AND held = 1 LIMIT ?2
+            """
+        )
+        forgetRefusals = try statement(
+            """
+            UPDATE device_tokens SET refusals = NULL WHERE (device, service) IN
+            (SELECT device, service FROM device_tokens INDEXED BY token_refusals WHERE refusals IS NOT NULL LIMIT ?1)
             """
         )
         setHeld = try statement("UPDATE device_tokens SET held = 0 WHERE device = ?1 AND service = ?2")
@@ -300,7 +307,10 @@ final class DeviceTables {
     func refuse(_ refusals: [TokenRefusal]) throws(StoreError) -> [TokenRefusal] {
         var exhausted: [TokenRefusal] = []
         for refusal in refusals {
-            guard let owner = try self.owner(of: refusal.token, in: refusal.app) else { continue }
+            guard let owner = try self.owner(of: refusal.token, in: refusal.app) else {
+                if refusal.isLast { exhausted.append(refusal) }
+                continue
+            }
             switch owner.token.effect(of: refusal) {
             case .none: break
             case .refused(let token): try save(token, of: owner.number)
@@ -308,6 +318,12 @@ final class DeviceTables {
             }
         }
         return exhausted
+    }
+
+    /// Forgets the refusals of up to `limit` tokens.
+    func forgetRefusals(limit: Int) throws(StoreError) -> Int {
+        forgetRefusals.bind(1, limit)
+        return try forgetRefusals.run()
     }
 
     /// Puts tombstones on tokens, held back or not; returns those that are new.

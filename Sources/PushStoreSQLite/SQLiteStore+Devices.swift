@@ -47,6 +47,11 @@ extension SQLiteStore: DeviceStore {
         return try await change(rows: refusals.count) { (tables) throws(StoreError) in try tables.refuse(refusals) }
     }
 
+    /// Forgets refusals of single backends.
+    public func forgetRefusals(limit: Int) async throws(StoreError) -> Int {
+        try await change(rows: limit) { (tables) throws(StoreError) in try tables.forgetRefusals(limit: limit) }
+    }
+
     /// Puts tombstones.
     public func bury(_ refusals: [TokenRefusal], outbox: Date?) async throws(StoreError) -> [BuriedToken] {
         guard !refusals.isEmpty else { return [] }

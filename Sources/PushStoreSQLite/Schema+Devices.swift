@@ -28,10 +28,13 @@ extension Schema {
     /// What is known of single tokens.
     ///
     /// * `environment`: a ``TokenEnvironment``, null for `unknown`.
+    /// * `devices.user` is a key (`AppName`) from now on: names with a slash have one more before them.
     /// * `refusals`: the backends that refused the token (``BackendRefusal/stored(_:)``), null without any.
     static let refusals = """
         ALTER TABLE device_tokens ADD COLUMN environment TEXT;
         ALTER TABLE device_tokens ADD COLUMN refusals TEXT;
+        CREATE INDEX token_refusals ON device_tokens (device) WHERE refusals IS NOT NULL;
+        UPDATE devices SET user = '/' || user WHERE instr(user, '/') > 0;
         """
 }
 

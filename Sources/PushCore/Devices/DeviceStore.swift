@@ -60,8 +60,15 @@ public protocol DeviceStore: Sendable {
 
     /// Notes refusals that may hold for their backends only (``RegisteredToken/refusals``).
     ///
-    /// Returns those of tokens that all alternatives have refused before; nothing is noted of these.
+    /// Returns those of tokens that all alternatives have refused before, and the last ones (``TokenRefusal/isLast``) of tokens
+    /// that nobody registered; nothing is noted of these.
     func refuse(_ refusals: [TokenRefusal]) async throws(StoreError) -> [TokenRefusal]
+
+    /// Forgets what single backends refused, of up to `limit` tokens.
+    ///
+    /// For operators whose configuration was wrong.
+    /// - Returns: How many tokens there were; call again until there are none.
+    func forgetRefusals(limit: Int) async throws(StoreError) -> Int
 
     // MARK: Dead tokens
 

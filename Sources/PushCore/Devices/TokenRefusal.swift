@@ -18,6 +18,10 @@ public struct TokenRefusal: Sendable, Hashable {
     public var isCertain: Bool
     /// Other backends that may take the token all the same; empty when the refusal holds everywhere.
     public var alternatives: [String]
+    /// Whether the message that was refused goes to no other backend.
+    ///
+    /// Then a token that nobody registered counts as dead: nothing else is known of it.
+    public var isLast: Bool
 
     /// Makes a refusal.
     public init(
@@ -28,7 +32,8 @@ public struct TokenRefusal: Sendable, Hashable {
         backend: String,
         reason: String,
         isCertain: Bool = true,
-        alternatives: [String] = []
+        alternatives: [String] = [],
+        isLast: Bool = true
     ) {
         self.token = token
         self.app = app
@@ -38,6 +43,7 @@ public struct TokenRefusal: Sendable, Hashable {
         self.reason = reason
         self.isCertain = isCertain
         self.alternatives = alternatives
+        self.isLast = isLast
     }
 }
 

@@ -5,19 +5,16 @@ extension RegisteredToken {
     /// What is kept of this registration, when the same token had been registered before as `old`.
     ///
     /// A tombstone stays unless the registration is younger than it; one that comes with the registration, as from an
-    /// export, goes before the old one. The refusals of single backends stay, since a token's app and environment never
-    /// change; they go with a tombstone that ends. An environment stays unless another one is told.
+    /// export, goes before the old one. A refusal of a single backend likewise: whoever was configured wrongly gets another try
+    /// when the app has started again. An environment stays unless another one is told.
     public func registered(over old: RegisteredToken?) -> RegisteredToken {
         var new = self
         new.registeredAt = registeredAt.toMillisecond
         new.tombstone = (tombstone ?? old?.tombstone).map(\.toMillisecond)
         if new.environment == .unknown, let old { new.environment = old.environment }
         if new.refusals.isEmpty, let old { new.refusals = old.refusals }
-        new.refusals = new.refusals.map(\.toMillisecond)
-        if let known = new.tombstone, known.asOf < new.registeredAt {
-            new.tombstone = nil
-            new.refusals = []
-        }
+        new.refusals = new.refusals.map(\.toMillisecond).filter { $0.asOf >= new.registeredAt }
+        if let known = new.tombstone, known.asOf < new.registeredAt { new.tombstone = nil }
         return new
     }
 

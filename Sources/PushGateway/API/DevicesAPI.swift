@@ -111,7 +111,7 @@ struct DevicesAPI: Sendable {
         let device = try await store { (devices) throws(StoreError) in
             try await devices.patch(key, outbox: state.outbox) { change.apply(to: &$0, at: now) }
         }
-        guard let device else { throw .unknownDevice(key) }
+        guard let device else { throw .unknownDevice(id) }
         return Response.json { device.write(to: &$0, for: scope.caller) }
     }
 

@@ -34,7 +34,7 @@ struct InvalidationsAPI: Sendable {
         } catch {
             throw Problem(error)
         }
-        let names = Set(doubts.map(\.backend)).union(held.map(\.backend)).sorted()
+        let names = Set(doubts.map(\.backend)).union(held.map(\.backend)).filter(scope.caller.mayUse).sorted()
         return Response.json { writer in
             writer.name("backends")
             writer.beginArray()
@@ -93,6 +93,7 @@ struct InvalidationsAPI: Sendable {
 
     private func list(_ scope: RequestScope) async throws(Problem) -> Response {
         try scope.allowParameters(["backend", "cursor", "limit"])
+        try scope.caller.require(backend: scope.parameter("backend") ?? "")
         let limit = try scope.number("limit", in: 1...Self.largestPage, default: Self.pageSize)
         var cursor: DeviceCursor?
         if let text = scope.parameter("cursor") {

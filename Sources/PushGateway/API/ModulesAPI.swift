@@ -90,6 +90,13 @@ struct ModulesAPI: Sendable {
             guard let own = apps.count > 1 ? apps.first(where: { $0.rawValue == app }) : apps.first ?? .default else {
                 throw PushError(.invalidRequest, "no backend is of the app \(app)", reason: "unknown_app")
             }
+            if let allowed = scope.caller.app, allowed != own {
+                throw PushError(
+                    .invalidRequest,
+                    "the API key is for the app \(allowed) only",
+                    reason: "app_not_allowed"
+                )
+            }
             do throws(StoreError) {
                 let query = DeviceQuery(app: own)
                 return try await notifications.state.devices.list(query, after: cursor, limit: limit)

@@ -18,8 +18,9 @@ struct AppChoice {
         let known = snapshot.apps
         if let word {
             let app = AppName(rawValue: word)
-            guard known.contains(app) else {
-                let names = known.map(\.rawValue)
+            // What is registered under an app without backends, such as the one before apps were named, can still be reached.
+            guard known.contains(app) || snapshot.configuration.apps.contains(app) || app == .default else {
+                let names = Set(known + snapshot.configuration.apps).sorted().map(\.rawValue)
                 let hint = didYouMean(word, names) ?? "The apps are \(names.joined(separator: ", "))."
                 throw Failure(code: "unknown_app", detail: hint)
             }

@@ -24,6 +24,9 @@ struct KeyReader {
             let hashes = hashes(section)
             let scopes = scopes(section)
             let app = app(section)
+            if app != nil, scopes.contains(.admin) {
+                section.reject("scopes", "admin is for the whole gateway", fix: "Leave out admin, or the key's app.")
+            }
             let allowed = allowed(section, app)
             let rate = section.integer("requests_per_second", in: 0...1_000_000)
             let notAfter = notAfter(section)

@@ -25,6 +25,8 @@ struct DeviceAddresses: Sendable {
     /// Whom each configured backend addresses, by its name.
     let audiences: [String: BackendAudience]
     let priority: [TokenService]
+    /// The app of the lane's backend: a device of another one, which a move of what waits can bring here, has no address.
+    var app = AppName.default
 
     /// Whether a batch has a device, which has to be looked up unless the backend takes devices themselves.
     static func areNeeded(for claims: [ClaimedDelivery]) -> Bool { claims.contains { $0.recipient.isDevice } }
@@ -66,7 +68,7 @@ struct DeviceAddresses: Sendable {
     /// Where a delivery goes.
     func address(of claim: ClaimedDelivery) -> Address {
         guard let devices, case .device(let id) = claim.recipient else { return .asItIs }
-        guard let audience = audiences[backend], let device = devices[id],
+        guard AppName(ofDevice: id) == app, let audience = audiences[backend], let device = devices[id],
             let token = device.token(for: audience, of: backend, priority: priority)
         else { return .elsewhere(reason: OwnReason.noToken) }
         if token.environment.conflicts(with: audience.environment), hasBetterStep(claim, device, token) {

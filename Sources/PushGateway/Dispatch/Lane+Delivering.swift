@@ -72,7 +72,8 @@ extension Lane {
                 devices: nil,
                 backend: name,
                 audiences: settings.audiences,
-                priority: settings.tokenPriority
+                priority: settings.tokenPriority,
+                app: settings.app
             )
         }
         var devices: [String: Device] = [:]
@@ -88,7 +89,8 @@ extension Lane {
             devices: devices,
             backend: name,
             audiences: settings.audiences,
-            priority: settings.tokenPriority
+            priority: settings.tokenPriority,
+            app: settings.app
         )
     }
 
@@ -319,7 +321,9 @@ extension Lane {
             backend: name,
             reason: refusal.reason,
             isCertain: invalidation.isCertain,
-            alternatives: invalidation.isCertain ? [] : settings.alternatives(to: name, for: token.service)
+            alternatives: invalidation.isCertain ? [] : settings.alternatives(to: name, for: token.service),
+            isLast: !claim.laterSteps(settings.audiences, after: name, isTokenRefused: true)
+                .contains { settings.audiences[claim.plan.backends[$0]]?.services.contains(token.service) ?? false }
         )
     }
 

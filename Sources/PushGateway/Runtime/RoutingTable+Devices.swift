@@ -41,8 +41,7 @@ extension RoutingTable {
         return order.first { $0.backend.audience.forms.contains(.device) }.map { [$0.name] } ?? []
     }
 
-    /// The backends for a token, as long as they have not refused it: the first of its environment, and where that is not
-    /// known the first of each.
+    /// The backends for a token, as long as they have not refused it: the first of each environment, that of the token first.
     private func backends(for token: RegisteredToken) -> [String] {
         var found: [(name: String, environment: TokenEnvironment)] = []
         for (name, backend) in order where token.isUsable(by: name) {
@@ -53,8 +52,9 @@ extension RoutingTable {
             }
         }
         guard token.environment != .unknown else { return found.map(\.name) }
+        // The others stay behind them: what the app told may be wrong.
         let fitting = found.filter { !token.environment.conflicts(with: $0.environment) }
-        return (fitting.isEmpty ? found : fitting).map(\.name)
+        return (fitting + found.filter { token.environment.conflicts(with: $0.environment) }).map(\.name)
     }
 
     private func reaches(_ name: String, _ backend: any PushBackend, _ device: Device) -> Bool {

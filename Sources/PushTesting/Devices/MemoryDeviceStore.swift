@@ -131,7 +131,7 @@ public final class MemoryDeviceStore: DeviceStore {
             refusals.filter { refusal in
                 guard let owner = contents.owners[Ownership(app: refusal.app, token: refusal.token)],
                     let token = contents.devices[owner]?.tokens.first(where: { $0.token == refusal.token })
-                else { return false }
+                else { return refusal.isLast }
                 switch token.effect(of: refusal) {
                 case .none: return false
                 case .refused(let new):
@@ -140,6 +140,22 @@ public final class MemoryDeviceStore: DeviceStore {
                 case .exhausted: return true
                 }
             }
+        }
+    }
+
+    /// Forgets refusals of single backends.
+    public func forgetRefusals(limit: Int) async throws(StoreError) -> Int {
+        try use { contents in
+            var count = 0
+            for place in contents.devices.keys.sorted() {
+                for token in contents.devices[place]?.tokens ?? [] where !token.refusals.isEmpty && count < limit {
+                    var new = token
+                    new.refusals = []
+                    contents.devices[place]?.setToken(new)
+                    count += 1
+                }
+            }
+            return count
         }
     }
 

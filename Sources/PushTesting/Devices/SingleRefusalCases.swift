@@ -5,9 +5,7 @@ extension DeviceStoreConformance {
     static let singleRefusals: [DeviceStoreConformanceCase] = [
         DeviceStoreConformanceCase("A refusal with alternatives leaves out its backend and no other") { store in
             try await store.put(.sample("a", tokens: [.sample("t", at: 1)]))
-            let exhausted = try await store.refuse([
-                .doubt("t", by: "ios", asOf: 5), .doubt("unknown", by: "ios", asOf: 5),
-            ])
+            let exhausted = try await store.refuse([.doubt("t", by: "ios", asOf: 5)])
             try expect(exhausted, is: [], "tokens without a backend")
             let token = try await store.registration("t")
             try expect(token?.isAlive, is: true, "alive")
@@ -36,14 +34,19 @@ extension DeviceStoreConformance {
             let three = TokenRefusal.doubt("t", by: "ios-dev", asOf: 6, others: ["ios", "ios-beta"])
             try expect(try await store.refuse([three]), is: [], "exhausted with a third one")
         },
-        DeviceStoreConformanceCase("Refusals outlive registrations of the same token, and end with its tombstone") {
+        DeviceStoreConformanceCase(
+            "Refusals end when the token is registered later, like tombstones, also at another device"
+        ) {
             store in
             try await store.put(.sample("a", tokens: [.sample("t", at: 1)]))
             _ = try await store.refuse([.doubt("t", by: "ios", asOf: 5)])
-            try await store.put(.sample("a", tokens: [.sample("t", at: 9)]))
-            try expect(try await store.registration("t")?.refusals.count, is: 1, "after a registration")
-            try await store.put(.sample("b", tokens: [.sample("t", at: 10)]))
+            try await store.put(.sample("a", tokens: [.sample("t", at: 5)]))
+            try expect(try await store.registration("t")?.refusals.count, is: 1, "after one of the same time")
+            try await store.put(.sample("b", tokens: [.sample("t", at: 5)]))
             try expect(try await store.registration("t")?.refusals.count, is: 1, "at another device")
+            try await store.put(.sample("b", tokens: [.sample("t", at: 9)]))
+            try expect(try await store.registration("t"), is: .sample("t", at: 9), "after a later registration")
+            _ = try await store.refuse([.doubt("t", by: "ios", asOf: 10)])
             _ = try await store.bury([.sample("t", asOf: 11, backend: "ios-dev")])
             try expect(try await store.registration("t")?.refusals.count, is: 1, "with a tombstone")
             try await store.put(.sample("b", tokens: [.sample("t", at: 12)]))
@@ -60,6 +63,22 @@ extension DeviceStoreConformance {
             }
             try expect(try await store.discard(heldOf: "ios-dev", limit: 9), is: 1, "discarded")
             try expect(try await store.registration("t"), is: .sample("t", at: 1), "afterwards")
+        },
+        DeviceStoreConformanceCase("The refusals of all tokens can be forgotten, some at a time") { store in
+            for name in ["a", "b", "c"] {
+                try await store.put(.sample(name, tokens: [.sample(name, at: 1)]))
+                _ = try await store.refuse([.doubt(name, by: "ios", asOf: 5)])
+            }
+            try expect(try await store.forgetRefusals(limit: 2), is: 2, "the first time")
+            try expect(try await store.forgetRefusals(limit: 2), is: 1, "the second time")
+            try expect(try await store.forgetRefusals(limit: 2), is: 0, "the third time")
+            try expect(try await store.registration("a")?.refusals, is: [], "afterwards")
+        },
+        DeviceStoreConformanceCase("The last refusal of a token that nobody registered is told of") { store in
+            var refusal = TokenRefusal.doubt("nobody", by: "ios", asOf: 5)
+            try expect(try await store.refuse([refusal]), is: [refusal], "the last one")
+            refusal.isLast = false
+            try expect(try await store.refuse([refusal]), is: [], "one that is not the last")
         },
         DeviceStoreConformanceCase("A token's environment stays unless another one is told") { store in
             var token = RegisteredToken.sample("t", at: 1)

@@ -136,6 +136,22 @@ struct APIAppsTests {
         #expect(sent.json["refused"] == 1)
     }
 
+    @Test("A key for one of two backends sends through that one, where the request names none")
+    func oneOfTwo() async throws {
+        var (production, development) = (StubBackend.ios, StubBackend.ios)
+        production.audience.environment = .production
+        (development.name, development.audience.environment) = ("ios-dev", .development)
+        let harness = APIHarness(
+            backends: [production, development],
+            keys: [APIHarness.key("apple", [.send, .devices], backends: ["ios"]), APIHarness.key("all", [.send])]
+        )
+        for (key, backends) in [("apple", ["ios"]), ("all", ["ios", "ios-dev"])] {
+            let reply = try await harness.post(APIHarness.sample(), headers: APIHarness.bearer(key))
+            #expect(reply.status == 202, "\(reply.text)")
+            #expect(harness.store.accepted.last?.plan.backends == backends)
+        }
+    }
+
     @Test("lose no user of one by an erasure of the same user of the other")
     func erasure() async throws {
         try await register()

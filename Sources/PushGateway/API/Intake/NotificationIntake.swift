@@ -53,7 +53,7 @@ struct NotificationIntake {
         into accepted: inout [NewNotification]
     ) -> Accepted? {
         let times = times(of: draft.notification, &issues)
-        let assignment = PlanAssignment(draft, snapshot.gateway.routing(of: draft.appName), &issues)
+        var assignment = PlanAssignment(draft, snapshot.gateway.routing(of: draft.appName), &issues)
         var warnings: [PushWarning] = []
         if draft.isContentSound, let form = draft.payloadForm {
             warnings =
@@ -65,7 +65,10 @@ struct NotificationIntake {
                     issues: &issues
                 ).warnings
         }
-        if caller.backends != nil { checkBackends(of: assignment.plans, &issues) }
+        if caller.backends != nil {
+            if draft.choice == .automatic { keepAllowed(&assignment.plans) }
+            checkBackends(of: assignment.plans, &issues)
+        }
         let recipients = assignment.recipients ?? draft.recipients
         if recipients.count > Self.maximumDeliveries {
             issues.add(
@@ -122,6 +125,14 @@ struct NotificationIntake {
             warnings: warnings,
             routeLabel: draft.routeLabel
         )
+    }
+
+    /// Leaves out the backends that the API key is not for, where the request names none and some are left.
+    private func keepAllowed(_ plans: inout [DeliveryPlan]) {
+        for place in plans.indices {
+            let allowed = plans[place].backends.filter { caller.mayUse(backend: $0) }
+            if !allowed.isEmpty, allowed.count < plans[place].backends.count { plans[place].backends = allowed }
+        }
     }
 
     /// Reports a backend that the API key is not for.

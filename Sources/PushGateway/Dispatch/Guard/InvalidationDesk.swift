@@ -130,10 +130,14 @@ public final class InvalidationDesk: Sendable {
         _ watch: InvalidationWatch,
         at now: TimeReading
     ) -> Bool {
-        let refusals = all.filter(\.alternatives.isEmpty)
-        if refusals.count < all.count, devices != nil {
+        var refusals = all.filter(\.alternatives.isEmpty)
+        if refusals.count < all.count {
             let single = all.filter { !$0.alternatives.isEmpty }
-            append(.refuse(single, watch), count: single.count)
+            if devices == nil {
+                refusals += single.filter(\.isLast)
+            } else {
+                append(.refuse(single, watch), count: single.count)
+            }
         }
         let certain = refusals.count(where: \.isCertain)
         let doubtful = refusals.count - certain
@@ -323,6 +327,10 @@ public final class InvalidationDesk: Sendable {
             }
             total += found
         } while found > 0
+        if action == .discard, let devices {
+            // What led to the tombstones was wrong, and so may be what single backends refused before.
+            while try await devices.forgetRefusals(limit: Self.batch) > 0 {}
+        }
         try await state.saveState(Self.key(backend), nil)
         let watch = watches.withLock { $0[backend] }
         if watch?.trip != nil || total > 0 {

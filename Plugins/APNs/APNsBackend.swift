@@ -48,22 +48,13 @@ public final class APNsBackend: PushBackend {
                 store: context.credentials,
                 logger: context.logger
             )
-            audience = BackendAudience(
-                services: [.iOSAPNs],
-                forms: [.platformID],
-                environment: options.environment.ofTokens
-            )
-        case .certificate:
-            tokens = nil
-            audience = BackendAudience(services: [.iOSAPNs], environment: options.environment.ofTokens)
-        case .strategy:
-            tokens = nil
-            audience = BackendAudience(
-                services: [.iOSAPNs],
-                forms: [.platformID],
-                environment: options.environment.ofTokens
-            )
+        case .certificate, .strategy: tokens = nil
         }
+        audience = BackendAudience(
+            services: [.iOSAPNs],
+            forms: options.hasProviderToken ? [.platformID] : [],
+            environment: options.environment.ofTokens
+        )
         let http = context.authorized(by: options.strategy).http
         let policy = APNsConnectionPolicy(tokens: tokens)
         func pool(_ endpoint: HTTPEndpoint) throws(HTTPPoolError) -> any HTTPPool {

@@ -98,8 +98,7 @@ struct DeviceBatchAPI: Sendable {
         if change.id == DeviceWords.reservedID { issues.add("#/id", "bad_id", "The id is reserved.") }
         var app = AppName.default
         do throws(AppChoice.Failure) {
-            let choice = AppChoice(snapshot: scope.snapshot.gateway, caller: scope.caller)
-            app = try choice.app(change.app ?? scope.parameter("app"))
+            app = try scope.apps.app(change.app ?? scope.parameter("app"))
         } catch {
             issues.add("#/app", error.code, error.detail)
         }

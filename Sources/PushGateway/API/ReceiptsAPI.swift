@@ -172,7 +172,7 @@ final class ReceiptsAPI: Sendable {
         at now: Date
     ) async {
         guard let desk = lanes.invalidations else { return }
-        let app = state.snapshot.backends.first { $0.name == name }?.app ?? .default
+        let app = state.snapshot.app(ofBackend: name) ?? .default
         var refusals: [TokenRefusal] = []
         var answers = 0
         for (receipt, result) in zip(receipts, results) {

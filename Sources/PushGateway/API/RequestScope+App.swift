@@ -37,16 +37,16 @@ struct AppChoice {
 }
 
 extension RequestScope {
-    /// The app that a request about devices or users means: `?app=`, else its key's, else the only one.
-    func app() throws(Problem) -> AppName { try app(parameter("app"), at: "#/app") }
+    /// Chooses among the apps that the caller may mean.
+    var apps: AppChoice { AppChoice(snapshot: snapshot.gateway, caller: caller) }
 
-    /// The app that a word of a request means.
-    func app(_ word: String?, at pointer: String) throws(Problem) -> AppName {
+    /// The app that a request about devices or users means: `?app=`, else its key's, else the only one.
+    func app() throws(Problem) -> AppName {
         do throws(AppChoice.Failure) {
-            return try AppChoice(snapshot: snapshot.gateway, caller: caller).app(word)
+            return try apps.app(parameter("app"))
         } catch {
             var issues = RequestIssues()
-            issues.add(pointer, error.code, error.detail)
+            issues.add("#/app", error.code, error.detail)
             throw Problem(issues)
         }
     }
@@ -60,8 +60,7 @@ extension NotificationDraft {
     ///
     /// A backend or a route tells it as well as the field `app`.
     mutating func settleApp(_ snapshot: GatewaySnapshot, _ caller: Caller, _ issues: inout RequestIssues) {
-        guard !isAppSettled else { return }
-        isAppSettled = true
+        guard !isAppFaulty else { return }
         let told = app ?? (snapshot.apps.count > 1 ? impliedApp(snapshot) : nil)
         do throws(AppChoice.Failure) {
             appName = try AppChoice(snapshot: snapshot, caller: caller).app(told?.rawValue)
@@ -71,11 +70,10 @@ extension NotificationDraft {
             issues.add(pointer, error.code, error.detail)
             return
         }
-        if let backend, let other = snapshot.backends.first(where: { $0.name == backend })?.app, other != appName {
+        if let backend, let other = snapshot.app(ofBackend: backend), other != appName {
             (isChoiceFaulty, isLookedUp) = (true, true)
             issues.add("#/backend", "other_app", "This backend is of the app \"\(other)\".")
         }
-        guard appName != .default || snapshot.apps.count > 1 || recipients.contains(where: \.hasSlash) else { return }
         switch recipients.first {
         case .device, .user: recipients = recipients.map(appName.keyed)
         default: break
@@ -84,16 +82,9 @@ extension NotificationDraft {
 
     /// The app of the backend or the route that the request names.
     private func impliedApp(_ snapshot: GatewaySnapshot) -> AppName? {
-        if let backend { return snapshot.backends.first { $0.name == backend }?.app }
+        if let backend { return snapshot.app(ofBackend: backend) }
         guard let route else { return nil }
         let apps = Set(snapshot.configuration.routes.filter { $0.name == route }.map(\.app))
         return apps.count == 1 ? apps.first : nil
-    }
-}
-
-extension Recipient {
-    /// Whether it is a user whose name has a slash, and so a key of its own.
-    fileprivate var hasSlash: Bool {
-        if case .user(let name) = self { name.utf8.contains(UInt8(ascii: "/")) } else { false }
     }
 }

@@ -60,8 +60,7 @@ struct DeviceChange: Sendable {
 
     /// Changes a device: what the request leaves out stays, `null` removes (RFC 7396).
     func apply(to device: inout Device, at now: Date) {
-        if case .set(let name) = user { device.user = device.app.key(name) }
-        if case .removed = user { device.user = nil }
+        device.user = user.applied(to: device.userName).map(device.app.key)
         device.platform = platform.applied(to: device.platform)
         device.tags = tags.applied(to: device.tags) ?? []
         device.locale = locale.applied(to: device.locale)

@@ -17,13 +17,9 @@ extension Lane {
     private func send(_ claims: [ClaimedDelivery]) async {
         guard !claims.isEmpty else { return }
         guard let addresses = await addresses(of: claims) else { return }
-        let batch = LaneBatch(
-            claims,
-            addresses: addresses,
-            app: settings.app,
-            decode: around.decode,
-            instance: around.instance
-        ) { self.settle($0) }
+        let batch = LaneBatch(claims, addresses: addresses, decode: around.decode, instance: around.instance) {
+            self.settle($0)
+        }
         let due = batch.select(at: around.clock.reading) {
             self.recover($0, $1, at: $2)
         } hold: {
@@ -67,18 +63,11 @@ extension Lane {
 
     /// The tokens of the devices in a batch, in one read; nil when they could not be read and the batch waits.
     private func addresses(of claims: [ClaimedDelivery]) async -> DeviceAddresses? {
-        guard !takesDevices, DeviceAddresses.areNeeded(for: claims) else {
-            return DeviceAddresses(
-                devices: nil,
-                backend: name,
-                audiences: settings.audiences,
-                priority: settings.tokenPriority,
-                app: settings.app
-            )
-        }
-        var devices: [String: Device] = [:]
+        var devices: [String: Device]?
         do throws(StoreError) {
-            devices = try await around.devices?.devices(DeviceAddresses.ids(in: claims)) ?? [:]
+            if !takesDevices, DeviceAddresses.areNeeded(for: claims) {
+                devices = try await around.devices?.devices(DeviceAddresses.ids(in: claims)) ?? [:]
+            }
         } catch {
             around.logger.error("reading devices failed", metadata: ["backend": "\(name)", "error": "\(error)"])
             let later = around.time.steady.addingTimeInterval(1)

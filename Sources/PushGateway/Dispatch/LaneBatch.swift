@@ -9,8 +9,6 @@ final class LaneBatch: Sendable {
     private let decode: @Sendable ([UInt8]) throws -> PushNotification
     private let instance: UInt64
     let addresses: DeviceAddresses
-    /// The app of the lane's backend.
-    private let app: AppName
     private let settle: @Sendable ([Resolution]) -> Void
     /// Which claims became requests, and which of them have been reported.
     private struct Open {
@@ -37,7 +35,6 @@ final class LaneBatch: Sendable {
     init(
         _ claims: [ClaimedDelivery],
         addresses: DeviceAddresses = .none,
-        app: AppName = .default,
         decode: @escaping @Sendable ([UInt8]) throws -> PushNotification,
         instance: UInt64,
         settle: @escaping @Sendable ([Resolution]) -> Void
@@ -46,7 +43,6 @@ final class LaneBatch: Sendable {
         self.decode = decode
         self.instance = instance
         self.addresses = addresses
-        self.app = app
         self.settle = settle
     }
 
@@ -185,7 +181,7 @@ final class LaneBatch: Sendable {
 
     private func addressee(_ claim: ClaimedDelivery) -> Addressee {
         let id = MessageID(instance: instance, delivery: claim.id)
-        return Addressee(app.named(claim.recipient), messageID: id, isReplay: claim.isReplay)
+        return Addressee(addresses.app.named(claim.recipient), messageID: id, isReplay: claim.isReplay)
     }
 
     private func expiration(_ notification: PushNotification, _ claim: ClaimedDelivery, at now: TimeReading)

@@ -44,12 +44,7 @@ struct OperationCall: Sendable {
             guard registrar.accepts(record) else { return .moot("not_accepted") }
             return .done(["platform_id": .string(try await registrar.register(record))])
         case .remove:
-            let app = AppName(ofDevice: operation.device)
-            let record = DeviceRecord(
-                id: app.name(operation.device),
-                user: operation.user.map(app.name),
-                stored: operation.body
-            )
+            let record = Self.record(operation, stored: operation.body)
             try await ability(backend.devices, "devices").remove(record)
             return .done(JSONObject())
         case .subscription:
@@ -67,10 +62,7 @@ struct OperationCall: Sendable {
             return .done(try await editor.edit(tags, of: record(device, operation), as: attempt))
         case .event:
             let reporter = try ability(backend.events, "events")
-            let app = AppName(ofDevice: operation.device)
-            let record =
-                device.map { self.record($0, operation) }
-                ?? DeviceRecord(id: app.name(operation.device), user: operation.user.map(app.name))
+            let record = device.map { self.record($0, operation) } ?? Self.record(operation, stored: JSONObject())
             let event = operation.body["event"]?.stringValue.flatMap { PushEvent(rawValue: $0) } ?? .delivered
             let message = operation.body["message"]?.stringValue ?? ""
             return .done(try await reporter.report(event, platformID: message, device: record, as: attempt))
@@ -81,6 +73,12 @@ struct OperationCall: Sendable {
         var record = DeviceRecord(device, user: operation.user, priority: priority)
         record.hasNewUser = device.user != operation.user
         return record
+    }
+
+    /// A device that is gone, with what was kept of it.
+    private static func record(_ operation: DeviceOperation, stored: JSONObject) -> DeviceRecord {
+        let app = AppName(ofDevice: operation.device)
+        return DeviceRecord(id: app.name(operation.device), user: operation.user.map(app.name), stored: stored)
     }
 
     /// An ability that the backend had when the operation was asked for.

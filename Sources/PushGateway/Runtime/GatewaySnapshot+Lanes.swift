@@ -3,7 +3,7 @@ internal import PushCore
 extension GatewaySnapshot {
     /// What the lane of a backend goes by.
     func laneSettings(of name: String) -> Lane.Settings {
-        let app = backends.first { $0.name == name }?.app ?? .default
+        let app = app(ofBackend: name) ?? .default
         return Lane.Settings(
             app: app,
             queue: configuration.queue,

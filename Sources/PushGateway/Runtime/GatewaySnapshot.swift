@@ -33,18 +33,18 @@ public final class GatewaySnapshot: Sendable {
             priority: configuration.tokenPriority
         )
         apps = Set(backends.map(\.app)).sorted()
-        if apps.count == 1, let app = apps.first {
-            routings = [app: routing]
-        } else {
-            routings = Dictionary(grouping: backends, by: \.app)
-                .reduce(into: [:]) { routings, group in
-                    routings[group.key] = RoutingTable(
-                        routes: configuration.routes.filter { $0.app == group.key },
-                        backends: group.value,
-                        priority: configuration.tokenPriority
-                    )
-                }
+        var routings: [AppName: RoutingTable] = [:]
+        for app in apps {
+            routings[app] =
+                apps.count == 1
+                ? routing
+                : RoutingTable(
+                    routes: configuration.routes.filter { $0.app == app },
+                    backends: backends.filter { $0.app == app },
+                    priority: configuration.tokenPriority
+                )
         }
+        self.routings = routings
         teller = DeviceTeller(backends, priority: configuration.tokenPriority)
     }
 
@@ -52,6 +52,9 @@ public final class GatewaySnapshot: Sendable {
     func routing(of app: AppName) -> RoutingTable {
         routings[app] ?? RoutingTable(routes: [], backends: [], priority: configuration.tokenPriority)
     }
+
+    /// The app of a backend; nil when there is none of this name.
+    func app(ofBackend name: String) -> AppName? { backends.first { $0.name == name }?.app }
 
     /// The backends of an app, in the order of the file.
     func backends(of app: AppName) -> [BackendRegistry.ConfiguredBackend] { backends.filter { $0.app == app } }

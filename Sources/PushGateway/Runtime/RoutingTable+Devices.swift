@@ -51,7 +51,6 @@ extension RoutingTable {
                 found.append((name, audience.environment))
             }
         }
-        guard token.environment != .unknown else { return found.map(\.name) }
         // The others stay behind them: what the app told may be wrong.
         let fitting = found.filter { !token.environment.conflicts(with: $0.environment) }
         return (fitting + found.filter { token.environment.conflicts(with: $0.environment) }).map(\.name)

@@ -18,8 +18,8 @@ struct NotificationDraft: Sendable {
     var app: AppName?
     /// The app that it is of, once that is settled.
     var appName = AppName.default
-    /// Whether ``appName`` was looked for.
-    var isAppSettled = false
+    /// Whether it names something that is no app.
+    var isAppFaulty = false
     /// The route it asks for.
     var route: String?
     /// The backend it asks for.

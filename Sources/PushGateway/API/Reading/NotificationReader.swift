@@ -67,8 +67,8 @@ struct NotificationReader {
                 draft.isChoiceFaulty = draft.isChoiceFaulty || draft.backend == nil
             case .app:
                 draft.app = try scanner.word(&issues, "#/app", limit: 64).map { AppName(rawValue: $0) }
-                draft.isAppSettled = draft.app == nil
-                draft.isChoiceFaulty = draft.isChoiceFaulty || draft.app == nil
+                draft.isAppFaulty = draft.app == nil
+                draft.isChoiceFaulty = draft.isChoiceFaulty || draft.isAppFaulty
             }
         }
         guard isObject else { return draft }

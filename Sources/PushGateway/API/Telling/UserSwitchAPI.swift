@@ -65,10 +65,10 @@ struct UserSwitchAPI: Sendable {
             throw Problem(issues)
         }
         let record = door.record(device, scope)
-        let resumptions = await resume(record, scope.snapshot.gateway.backends(of: app))
+        let backends = scope.snapshot.gateway.backends(of: app)
+        let resumptions = await resume(record, backends)
         let managers = Dictionary(
-            scope.snapshot.gateway.backends(of: app)
-                .compactMap { one in one.backend.subscriptions.map { (one.name, $0) } }
+            backends.compactMap { one in one.backend.subscriptions.map { (one.name, $0) } }
         ) { first, _ in first }
         let operations = resumptions.filter(\.isSubscribing).map { resumption in
             var change = SubscriptionChange(.subscribed, options: chosen)
@@ -183,7 +183,7 @@ struct UserSwitchAPI: Sendable {
         let store = door.state.devices
         let isKnown = backend == nil ? try await door.waits(for: name) : true
         guard isKnown else { throw .notFound("There is no backend \(name.prefix(64)), and nothing waits for one.") }
-        let app = scope.snapshot.gateway.backends.first { $0.name == name }?.app ?? .default
+        let app = scope.snapshot.gateway.app(ofBackend: name) ?? .default
         let removed: Int
         do throws(StoreError) {
             removed = try await store.removeOperations(of: name, device: device.map(app.key))

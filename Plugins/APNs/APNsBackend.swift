@@ -219,6 +219,15 @@ public final class APNsBackend: PushBackend {
         return APNsCheck.examine(notification, headers: headers, overrides: overrides, form: recipient)
     }
 
+    /// The token of the push type's kind: for the start of a Live Activity that of its attributes type, for what follows that
+    /// of the activity.
+    public func tokenUse(of notification: PushNotification) -> TokenUse? {
+        guard let overrides = notification.overrides[Self.kind.rawValue] else {
+            return notification.activity == nil ? TokenUse(.device) : nil
+        }
+        return APNsOverrides(overrides).tokenUse(activity: notification.activity)
+    }
+
     /// True for calls, Push-to-Talk and the start of a Live Activity.
     public func isRepeatHarmful(_ notification: PushNotification) -> Bool {
         guard let overrides = notification.overrides[Self.kind.rawValue].map({ APNsOverrides($0) }) else {

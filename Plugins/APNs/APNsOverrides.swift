@@ -38,6 +38,18 @@ struct APNsOverrides {
         return pushType.isRepeatHarmful || pushType == .liveactivity && payload?["aps"]?["event"] == "start"
     }
 
+    /// Which of a device's tokens take it, with the Live Activity that it is sent to; nil when none does.
+    func tokenUse(activity: String?) -> TokenUse? {
+        guard pushType == .liveactivity else { return activity == nil ? TokenUse(pushType?.tokenKind ?? .device) : nil }
+        let aps = payload?["aps"]
+        let event = aps?["event"]?.stringValue
+        if event == "start" {
+            guard activity == nil, let type = aps?["attributes-type"]?.stringValue else { return nil }
+            return TokenUse(.liveActivityStart(attributesType: type))
+        }
+        return activity.map { TokenUse(.liveActivityUpdate(activity: $0), isLast: event == "end") }
+    }
+
     private mutating func read(_ headers: JSONObject) {
         for (name, value) in headers {
             let place = "headers/\(name)"

@@ -1,3 +1,5 @@
+import PushCore
+
 /// What a push is for: the values of `apns-push-type`, with the rules Apple ties to each.
 ///
 /// Source: Apple, "Sending notification requests to APNs", read 2026-08.
@@ -39,6 +41,20 @@ enum APNsPushType: String, Sendable, CaseIterable {
         case .pushtotalk: ".voip-ptt"
         case .voip: ".voip"
         case .widgets: ".push-type.widgets"
+        }
+    }
+
+    /// What the tokens are for that take it; those of Live Activities have a name besides.
+    var tokenKind: TokenKind {
+        switch self {
+        case .alert, .background, .mdm, .liveactivity: .device
+        case .controls: .controls
+        case .complication: .complication
+        case .fileprovider: .fileProvider
+        case .location: .location
+        case .pushtotalk: .pushToTalk
+        case .voip: .voip
+        case .widgets: .widgets
         }
     }
 

@@ -60,8 +60,11 @@ final class DeviceReader {
 
     /// The token in the row at hand of a statement that selects ``tokenColumns`` from a column on.
     static func token(from row: SQLStatement, at column: Int32 = 0) -> RegisteredToken {
-        RegisteredToken(
-            DeviceToken(row.text(column + 1), service: TokenService(rawValue: row.text(column))),
+        let text = row.text(column)
+        let slot = TokenSlot(text) ?? TokenSlot(TokenService(rawValue: text))
+        return RegisteredToken(
+            DeviceToken(row.text(column + 1), service: slot.service),
+            kind: slot.kind,
             environment: row.optionalText(column + 8).flatMap(TokenEnvironment.init) ?? .unknown,
             registeredAt: Date(millisecondsSince1970: row.integer(column + 2)),
             tombstone: row.isNull(column + 3)

@@ -39,7 +39,7 @@ final class DeviceTables {
         owner = try statement(
             """
             SELECT \(DeviceReader.tokenColumns), device, d.id, d.user FROM device_tokens JOIN devices d ON d.number = device
-            WHERE hash = ?1 AND service = ?2 AND token = ?3
+            WHERE hash = ?1 AND \(Self.isOfService) AND token = ?3
             """
         )
         saveToken = try statement(
@@ -74,6 +74,9 @@ final class DeviceTables {
         )
         setHeld = try statement("UPDATE device_tokens SET held = 0 WHERE device = ?1 AND service = ?2")
     }
+
+    /// Whether a slot is of the service `?2`.
+    static let isOfService = "(service = ?2 OR substr(service, 1, length(?2) + 1) = ?2 || '/')"
 
     // MARK: Changes
 
@@ -158,7 +161,8 @@ final class DeviceTables {
 
     private func put(_ device: Device) throws(StoreError) -> DevicePut {
         if let old = try reader.device(device.id) {
-            return DevicePut(try replace(old.device, number: old.number, with: device), isNew: false)
+            let new = try replace(old.device, number: old.number, with: device.replacing(old.device))
+            return DevicePut(new, isNew: false)
         }
         var new = device.roundedToMilliseconds
         let robbed = try settleTokens(of: &new, number: nil, before: [])
@@ -180,10 +184,8 @@ final class DeviceTables {
         bind(new, to: update)
         try update.run()
         try write(tags: new.tags, instead: old.tags, of: number)
-        for token in old.tokens where new.token(of: token.token.service) == nil {
-            removeToken.bind(1, number)
-            removeToken.bind(2, token.token.service.rawValue)
-            try removeToken.run()
+        for token in old.tokens where !new.tokens.contains(where: { $0.slot == token.slot }) {
+            try remove(token.slot, of: number)
         }
         for token in new.tokens where !old.tokens.contains(token) { try save(token, of: number) }
         for victim in robbed { try note(changeOf: victim) }
@@ -210,14 +212,12 @@ final class DeviceTables {
             if known.number == number {
                 device.setToken(token.registered(over: known.token))
             } else if known.token.isYounger(than: token) {
-                device.removeToken(of: token.token.service)
+                device.removeToken(of: token.slot)
             } else {
                 if !robbed.contains(where: { $0.id == known.id }), let victim = try self.before(known.id) {
                     robbed.append(victim)
                 }
-                removeToken.bind(1, known.number)
-                removeToken.bind(2, token.token.service.rawValue)
-                try removeToken.run()
+                try remove(known.token.slot, of: known.number)
                 device.setToken(token.registered(over: known.token))
             }
         }
@@ -252,12 +252,17 @@ final class DeviceTables {
         }
     }
 
+    private func remove(_ slot: TokenSlot, of number: Int64) throws(StoreError) {
+        removeToken.bind(1, number)
+        removeToken.bind(2, slot.description)
+        try removeToken.run()
+    }
+
     private func save(_ token: RegisteredToken, of number: Int64) throws(StoreError) {
-        let service = token.token.service.rawValue
         saveToken.bind(1, number)
-        saveToken.bind(2, service)
+        saveToken.bind(2, token.slot.description)
         saveToken.bind(3, token.token.value)
-        saveToken.bind(4, TokenHash.of(service, token.token.value))
+        saveToken.bind(4, TokenHash.of(token.token.service.rawValue, token.token.value))
         saveToken.bind(5, token.registeredAt.millisecondsSince1970)
         saveToken.bind(6, token.tombstone?.asOf.millisecondsSince1970)
         saveToken.bind(7, token.tombstone?.at.millisecondsSince1970)
@@ -355,7 +360,7 @@ final class DeviceTables {
             guard var tombstone = owner.token.tombstone else { continue }
             let old = try before(owner.id)
             setHeld.bind(1, owner.number)
-            setHeld.bind(2, owner.token.token.service.rawValue)
+            setHeld.bind(2, owner.token.slot.description)
             try setHeld.run()
             try note(changeOf: old)
             tombstone.isHeld = false

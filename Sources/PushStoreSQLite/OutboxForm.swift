@@ -45,7 +45,7 @@ extension Device {
 extension RegisteredToken {
     fileprivate var outboxForm: JSONObject {
         var object: JSONObject = [
-            "service": .string(token.service.rawValue), "token": .string(token.value),
+            "service": .string(slot.description), "token": .string(token.value),
             "registered": .integer(registeredAt.millisecondsSince1970),
         ]
         if let tombstone {
@@ -59,10 +59,10 @@ extension RegisteredToken {
     }
 
     fileprivate init?(outboxForm object: JSONObject) {
-        guard let service = object["service"]?.stringValue, let value = object["token"]?.stringValue,
-            let registered = object.date("registered")
+        guard let slot = object["service"]?.stringValue.flatMap({ TokenSlot($0) }),
+            let value = object["token"]?.stringValue, let registered = object.date("registered")
         else { return nil }
-        self.init(DeviceToken(value, service: TokenService(rawValue: service)), registeredAt: registered)
+        self.init(DeviceToken(value, service: slot.service), kind: slot.kind, registeredAt: registered)
         guard let asOf = object.date("as_of"), let at = object.date("buried") else { return }
         tombstone = Tombstone(
             asOf: asOf,

@@ -122,6 +122,31 @@ extension SQLiteStore: DeviceStore {
         }
     }
 
+    /// The devices of an app that have a token of a kind.
+    public func devices(
+        withTokenOf kind: TokenKind,
+        in app: AppName,
+        limit: Int
+    ) async throws(StoreError) -> [Device] {
+        try await readDevices { (connection, reader) throws(StoreError) in
+            let rows = try SQLStatement(
+                connection,
+                """
+                SELECT \(DeviceReader.columns) FROM device_tokens INDEXED BY token_kinds CROSS JOIN devices d ON d.number = device
+                WHERE instr(service, '/') > 0 AND substr(service, instr(service, '/') + 1) = ?1 ORDER BY device
+                """
+            )
+            rows.bind(1, String(TokenSlot(TokenService(rawValue: ""), kind).description.dropFirst()))
+            var found: [Device] = []
+            while found.count < limit, try rows.next() {
+                let device = try reader.device(from: rows).device
+                if device.app == app, found.last?.id != device.id { found.append(device) }
+            }
+            rows.reset()
+            return found
+        }
+    }
+
     /// A page of the devices that fit a query, found in as many short reads as it takes.
     public func list(
         _ query: DeviceQuery,
@@ -161,7 +186,7 @@ extension SQLiteStore: DeviceStore {
                 connection,
                 """
                 SELECT \(DeviceReader.columns) FROM device_tokens t CROSS JOIN devices d ON d.number = t.device
-                WHERE t.hash = ?1 AND t.service = ?2 AND t.token = ?3
+                WHERE t.hash = ?1 AND \(DeviceTables.isOfService) AND t.token = ?3
                 """
             )
             rows.bind(1, TokenHash.of(token.service.rawValue, token.value))

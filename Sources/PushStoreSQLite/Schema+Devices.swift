@@ -36,6 +36,14 @@ extension Schema {
         CREATE INDEX token_refusals ON device_tokens (device) WHERE refusals IS NOT NULL;
         UPDATE devices SET user = '/' || user WHERE instr(user, '/') > 0;
         """
+
+    /// Tokens of other kinds: `device_tokens.service` is a slot (`TokenSlot`) from now on, such as `ios-apns/voip`.
+    ///
+    /// The hash is of the service and the token, as before.
+    static let tokenKinds = """
+        CREATE INDEX token_kinds ON device_tokens (substr(service, instr(service, '/') + 1), device)
+        WHERE instr(service, '/') > 0;
+        """
 }
 
 /// Under which number the owner of a token is looked for.

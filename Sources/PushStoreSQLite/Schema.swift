@@ -17,6 +17,7 @@ enum Schema {
         migrator.registerMigration("8 archive") { try $0.execute(sql: archive) }
         migrator.registerMigration("9 outbox") { try $0.execute(sql: outbox) }
         migrator.registerMigration("10 refusals") { try $0.execute(sql: refusals) }
+        migrator.registerMigration("11 token kinds") { try $0.execute(sql: tokenKinds) }
         return migrator
     }
 

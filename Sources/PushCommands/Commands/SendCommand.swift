@@ -30,6 +30,9 @@ struct SendCommand: AsyncParsableCommand {
     @Option(name: .customLong("to"), help: "A recipient, service:token. Repeat it.")
     var recipients: [String] = []
 
+    @Option(help: "Through a gateway: the Live Activity that is updated or ended, on all devices that show it.")
+    var activity: String?
+
     @Option(help: "A CSV or NDJSON file of messages, - for stdin.", completion: .file(extensions: ["csv", "ndjson"]))
     var input: String?
 
@@ -53,8 +56,12 @@ struct SendCommand: AsyncParsableCommand {
     }
 
     func validate() throws {
-        if input == nil, recipients.isEmpty {
-            throw ValidationError("Say who gets it: --to service:token, or --input FILE.")
+        if input == nil, recipients.isEmpty, activity == nil {
+            throw ValidationError("Say who gets it: --to service:token, --activity NAME, or --input FILE.")
+        }
+        if activity != nil, !recipients.isEmpty { throw ValidationError("Give --to or --activity, not both.") }
+        if activity != nil, gateway.url == nil {
+            throw ValidationError("Only a gateway knows who shows a Live Activity: give --url.")
         }
         if text != nil, message.body != nil { throw ValidationError("Give the text once: as argument or as --body.") }
         if input == "-", text == "-" { throw ValidationError("stdin can be the input or the text, not both.") }
@@ -66,6 +73,7 @@ struct SendCommand: AsyncParsableCommand {
     func run() async throws {
         var base = try message.request(text: text == "-" ? Self.standardInput() : text)
         if !recipients.isEmpty { base["to"] = ["tokens": .array(try recipients.map(MessageOptions.recipient))] }
+        if let activity { base["to"] = ["activity": .string(activity)] }
         if let app = gateway.app { base["app"] = .string(app) }
         let outlet = try await outlet()
         let tally = SendTally()

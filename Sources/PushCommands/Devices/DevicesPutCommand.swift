@@ -15,7 +15,7 @@ struct DevicesPutCommand: AsyncParsableCommand {
     @Option(help: "The user it belongs to.")
     var user: String?
 
-    @Option(name: .customLong("token"), help: "A token, service:token. Repeat it, once for each service.")
+    @Option(name: .customLong("token"), help: "A token, service:token or service/kind:token. Repeat it.")
     var tokens: [String] = []
 
     @Option(name: .customLong("tag"), help: "A tag. Repeat it.")
@@ -41,7 +41,7 @@ struct DevicesPutCommand: AsyncParsableCommand {
 
     func validate() throws {
         guard Device.isID(id) else { throw ValidationError("\"\(id)\" is no id: 1 to 128 of A-Z a-z 0-9 . _ : -.") }
-        _ = try tokens.map(MessageOptions.recipient)
+        _ = try tokens.map(MessageOptions.deviceToken)
     }
 
     func run() async throws {
@@ -69,10 +69,9 @@ struct DevicesPutCommand: AsyncParsableCommand {
         device["time_zone"] = timeZone.map { .string($0) }
         if !tags.isEmpty { device["tags"] = .array(tags.map { .string($0) }) }
         var list = JSONObject()
-        for token in try tokens.map(MessageOptions.recipient) {
-            guard let service = token["service"]?.stringValue else { continue }
-            guard list[service] == nil else { throw ValidationError("A device has one token of \(service).") }
-            list[service] = token["token"]
+        for (slot, token) in try tokens.map(MessageOptions.deviceToken) {
+            guard list[slot] == nil else { throw ValidationError("A device has one token of \(slot).") }
+            list[slot] = .string(token)
         }
         if !list.isEmpty { device["tokens"] = .object(list) }
         return device

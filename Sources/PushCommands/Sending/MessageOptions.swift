@@ -112,6 +112,21 @@ struct MessageOptions: ParsableArguments {
         return options
     }
 
+    /// `slot:token` of a device: a service, or a service and a kind such as `ios-apns/voip`.
+    static func deviceToken(_ text: String) throws -> (slot: String, token: String) {
+        let (name, token) = try split(text, at: ":", "--token service:token, such as ios-apns:4f1c…")
+        let service = String(name.prefix { $0 != "/" })
+        _ = try recipient("\(service):\(token)")
+        guard TokenSlot(name) != nil else {
+            throw ValidationError(
+                "\"\(name)\" is no kind of token. There are \(TokenKind.words.joined(separator: ", ")); "
+                    + "live_activity_start has the attributes type behind it, live_activity_update the activity: "
+                    + "ios-apns/live_activity_update/order-42:4f1c…"
+            )
+        }
+        return (name, token)
+    }
+
     /// `service:token` as an entry of `to.tokens`.
     static func recipient(_ text: String) throws -> JSONValue {
         let (service, token) = try split(text, at: ":", "--to service:token, such as ios-apns:4f1c…")

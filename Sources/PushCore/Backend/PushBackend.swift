@@ -46,6 +46,11 @@ public protocol PushBackend: Sendable {
     /// ``UnknownOutcome/isRepeatHarmful``.
     func isRepeatHarmful(_ notification: PushNotification) -> Bool
 
+    /// Which of a registered device's tokens the notification goes to; nil when none of them can take it.
+    ///
+    /// Asked before a notification is accepted and before it is sent, so it must be cheap.
+    func tokenUse(of notification: PushNotification) -> TokenUse?
+
     /// Brings a device token to the form the platform wants, or says what is wrong with it; called before it is registered.
     ///
     /// Only for tokens of a service in ``audience``.
@@ -104,6 +109,10 @@ extension PushBackend {
     }
     /// A second copy is a nuisance, no more.
     public func isRepeatHarmful(_ notification: PushNotification) -> Bool { false }
+    /// The app's own token; none for a Live Activity.
+    public func tokenUse(of notification: PushNotification) -> TokenUse? {
+        notification.activity == nil ? TokenUse(.device) : nil
+    }
     /// Any text is taken.
     public func checked(_ token: DeviceToken) throws(InvalidToken) -> DeviceToken { token }
     /// No limit known.

@@ -40,6 +40,14 @@ extension BackendGroup {
         members.contains { $0.backend.isRepeatHarmful(notification) }
     }
 
+    /// The first member's answer, unless another one's is not the app's own token.
+    ///
+    /// For whoever looks tokens up for the group; with a ``resolver`` each member is asked.
+    public func tokenUse(of notification: PushNotification) -> TokenUse? {
+        let uses = members.map { $0.backend.tokenUse(of: notification) }
+        return uses.first { $0?.kind != .device } ?? uses.first ?? nil
+    }
+
     /// The token in the form of the first member that takes it.
     public func checked(_ token: DeviceToken) throws(InvalidToken) -> DeviceToken {
         try members.map(\.backend).checked(token)

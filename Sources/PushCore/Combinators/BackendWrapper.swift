@@ -44,6 +44,8 @@ extension BackendWrapper {
     /// Asks the wrapped backend.
     public func isRepeatHarmful(_ notification: PushNotification) -> Bool { wrapped.isRepeatHarmful(notification) }
     /// Asks the wrapped backend.
+    public func tokenUse(of notification: PushNotification) -> TokenUse? { wrapped.tokenUse(of: notification) }
+    /// Asks the wrapped backend.
     public func checked(_ token: DeviceToken) throws(InvalidToken) -> DeviceToken { try wrapped.checked(token) }
     /// Asks the wrapped backend.
     public func diagnose() async -> [Diagnosis] { await wrapped.diagnose() }

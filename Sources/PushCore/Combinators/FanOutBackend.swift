@@ -57,7 +57,8 @@ public struct FanOutBackend: BackendGroup {
             var addressee = requests[place.request].recipients[place.recipient]
             let recipient = addressee.recipient
             for (number, audience) in audiences.enumerated() {
-                guard let address = resolved.address(recipient, for: audience) else { continue }
+                let use = members[number].backend.tokenUse(of: requests[place.request].notification)
+                guard let address = resolved.address(recipient, for: audience, use) else { continue }
                 addressee.recipient = address
                 batches[number].add(addressee, at: place, of: requests)
                 asked[place, default: 0] += 1

@@ -73,13 +73,14 @@ final class PlanRun: Sendable {
             if case .at(let seconds)? = request.expiration {
                 end = min(end, plan.time.steady(Date(timeIntervalSince1970: Double(seconds))))
             }
+            let uses = plan.steps.map { $0.backend.tokenUse(of: request.notification) }
             for (column, addressee) in request.recipients.enumerated() {
                 jobs.append(
                     Job(
                         place: BatchPlace(request: row, recipient: column),
                         addressee: addressee,
-                        addresses: audiences.map { audience in
-                            resolved.address(addressee.recipient, for: audience)
+                        addresses: zip(audiences, uses).map { audience, use in
+                            resolved.address(addressee.recipient, for: audience, use)
                                 ?? (plan.skipsForeign ? nil : addressee.recipient)
                         },
                         expiresAt: end,

@@ -4,7 +4,13 @@
 public struct RecipientResolver: Sendable {
     private let deadline: Duration
     private let time: any TimeSource
-    private let tokens: @Sendable ([String]) async throws -> [String: [DeviceToken]]
+    private let tokens: @Sendable ([String]) async throws -> [String: [KindToken]]
+
+    /// A live token of a device, and what it is for.
+    struct KindToken: Sendable {
+        var token: DeviceToken
+        var kind = TokenKind.device
+    }
 
     /// Makes a resolver.
     ///
@@ -20,7 +26,7 @@ public struct RecipientResolver: Sendable {
     ) {
         self.deadline = deadline
         self.time = time
-        self.tokens = tokens
+        self.tokens = { ids in try await tokens(ids).mapValues { $0.map { KindToken(token: $0) } } }
     }
 
     /// Makes a resolver over a device registry: tokens that are alive, in the order of `priority`.
@@ -30,10 +36,14 @@ public struct RecipientResolver: Sendable {
         deadline: Duration = .seconds(5),
         time: any TimeSource = SystemTime()
     ) {
-        self.init(deadline: deadline, time: time) { ids in
+        self.deadline = deadline
+        self.time = time
+        tokens = { ids in
             try await store.devices(ids).mapValues { device in
-                let first = priority.compactMap { device.liveToken(of: $0) }
-                return first + device.tokens.filter { $0.isAlive && !priority.contains($0.token.service) }.map(\.token)
+                let live = device.tokens.filter(\.isAlive)
+                let first = priority.flatMap { service in live.filter { $0.token.service == service } }
+                return (first + live.filter { !priority.contains($0.token.service) })
+                    .map { KindToken(token: $0.token, kind: $0.kind) }
             }
         }
     }
@@ -42,8 +52,8 @@ public struct RecipientResolver: Sendable {
     static let largestLookup = 1_000
 
     /// The tokens of devices; nil when they could not be looked up.
-    func resolve(_ devices: [String]) async -> [String: [DeviceToken]]? {
-        var all: [String: [DeviceToken]] = [:]
+    func resolve(_ devices: [String]) async -> [String: [KindToken]]? {
+        var all: [String: [KindToken]] = [:]
         var rest = devices[...]
         while !rest.isEmpty {
             let ids = Array(rest.prefix(Self.largestLookup))
@@ -60,7 +70,7 @@ public struct RecipientResolver: Sendable {
 /// Whom each member of a group is to address for each recipient of a batch.
 struct ResolvedBatch: Sendable {
     /// The tokens of the devices in the batch; nil when the look-up failed.
-    private let tokens: [String: [DeviceToken]]?
+    private let tokens: [String: [RecipientResolver.KindToken]]?
 
     init(_ requests: [PushRequest], resolver: RecipientResolver?) async {
         var ids: Set<String> = []
@@ -77,10 +87,17 @@ struct ResolvedBatch: Sendable {
     }
 
     /// The recipient as a backend takes it; nil when it cannot address it.
-    func address(_ recipient: Recipient, for audience: BackendAudience) -> Recipient? {
+    ///
+    /// - Parameters:
+    ///   - recipient: Who it is.
+    ///   - audience: Whom the backend addresses.
+    ///   - use: Which of a device's tokens the notification goes to (``PushBackend/tokenUse(of:)``).
+    /// - Returns: The recipient, or a token in its place.
+    func address(_ recipient: Recipient, for audience: BackendAudience, _ use: TokenUse?) -> Recipient? {
         if audience.contains(recipient) { return recipient }
-        guard case .device(let id) = recipient else { return nil }
-        return tokens?[id]?.first { audience.services.contains($0.service) }.map { .token($0) }
+        guard case .device(let id) = recipient, let use else { return nil }
+        let token = tokens?[id]?.first { $0.kind == use.kind && audience.services.contains($0.token.service) }
+        return token.map { .token($0.token) }
     }
 
     /// The refusal of a recipient that no backend can address.
@@ -104,7 +121,7 @@ struct ResolvedBatch: Sendable {
         return Refusal(
             .token,
             reason: OwnReason.noToken,
-            detail: "the device has no live token of a service that one of the backends takes",
+            detail: "the device has no live token of a service and kind that one of the backends takes",
             advice: .never
         )
     }

@@ -13,6 +13,8 @@ public struct Device: Sendable, Hashable {
     public static let maximumNameBytes = 256
     /// The most attributes.
     public static let maximumAttributes = 50
+    /// The most tokens of other kinds than ``TokenKind/device``; beyond, the one that was registered first goes.
+    public static let maximumKindTokens = 16
     /// The most bytes that attributes have as JSON.
     public static let maximumAttributeBytes = 4096
 
@@ -25,7 +27,7 @@ public struct Device: Sendable, Hashable {
     public var user: String?
     /// `ios`, `android`, `harmony` or `web`, when the caller said so; see ``effectivePlatform``.
     public var platform: String?
-    /// Its tokens, at most one of each service, in the order of the services' names.
+    /// Its tokens, at most one of each service and kind (``TokenSlot``), in the order of these.
     public var tokens: [RegisteredToken]
     /// Its tags, each once, in order.
     public var tags: [String]
@@ -96,29 +98,31 @@ public struct Device: Sendable, Hashable {
         return platforms.count == 1 ? platforms.first : nil
     }
 
-    /// The token of a service, dead or alive.
-    public func token(of service: TokenService) -> RegisteredToken? {
-        tokens.first { $0.token.service == service }
+    /// The token of a service, dead or alive: the app's own, unless another kind is named.
+    public func token(of service: TokenService, _ kind: TokenKind = .device) -> RegisteredToken? {
+        tokens.first { $0.token.service == service && $0.kind == kind }
     }
 
-    /// The token of a service, unless it is dead.
+    /// The app's own token of a service, unless it is dead.
     public func liveToken(of service: TokenService) -> DeviceToken? {
         token(of: service).flatMap { $0.isAlive ? $0.token : nil }
     }
 
     /// The token that a backend takes: of the first service in `priority` that it has one of, then of any other.
     ///
-    /// Nil when the backend takes none of its live tokens, or has refused those it takes (``RegisteredToken/refusals``).
+    /// Nil when the backend takes none of its live tokens of the kind, or has refused those it takes
+    /// (``RegisteredToken/refusals``).
     public func token(
         for audience: BackendAudience,
         of backend: String,
+        kind: TokenKind = .device,
         priority: [TokenService] = TokenService.priority
     ) -> RegisteredToken? {
         func fits(_ token: RegisteredToken) -> Bool {
-            audience.services.contains(token.token.service) && token.isUsable(by: backend)
+            token.kind == kind && audience.services.contains(token.token.service) && token.isUsable(by: backend)
         }
         for service in priority {
-            if let token = token(of: service), fits(token) { return token }
+            if let token = token(of: service, kind), fits(token) { return token }
         }
         return tokens.first(where: fits)
     }
@@ -127,22 +131,30 @@ public struct Device: Sendable, Hashable {
     ///
     /// Nil when nobody told when the app was seen: a registration alone may be old without the app being gone.
     public func lastSeen(with token: DeviceToken) -> Date? {
-        lastSeen.map { max($0, self.token(of: token.service)?.registeredAt ?? $0) }
+        lastSeen.map { seen in max(seen, tokens.first { $0.token == token }?.registeredAt ?? seen) }
     }
 
-    /// Puts a token in the place of the one that its service had.
+    /// Puts a token in the place of the one that its slot had, and takes it out of any other.
     public mutating func setToken(_ token: RegisteredToken) {
-        let name = token.token.service.rawValue
-        let place = tokens.firstIndex { $0.token.service.rawValue >= name } ?? tokens.endIndex
-        if place < tokens.endIndex, tokens[place].token.service.rawValue == name {
+        let slot = token.slot
+        tokens.removeAll { $0.token == token.token && $0.slot != slot }
+        let place = tokens.firstIndex { $0.slot >= slot } ?? tokens.endIndex
+        if place < tokens.endIndex, tokens[place].slot == slot {
             tokens[place] = token
         } else {
             tokens.insert(token, at: place)
         }
+        guard slot.kind != .device, tokens.count(where: { $0.kind != .device }) > Self.maximumKindTokens else { return }
+        let others = tokens.indices.filter { tokens[$0].kind != .device && tokens[$0].slot != slot }
+        if let oldest = others.min(by: { tokens[$0].registeredAt < tokens[$1].registeredAt }) {
+            tokens.remove(at: oldest)
+        }
     }
 
-    /// Removes the token of a service; none is no error.
-    public mutating func removeToken(of service: TokenService) { tokens.removeAll { $0.token.service == service } }
+    /// Removes the token of a slot; none is no error.
+    public mutating func removeToken(of slot: TokenSlot) { tokens.removeAll { $0.slot == slot } }
+    /// Removes the app's own token of a service; none is no error.
+    public mutating func removeToken(of service: TokenService) { removeToken(of: TokenSlot(service)) }
 }
 
 extension TokenService {
@@ -195,6 +207,8 @@ public struct BackendRefusal: Sendable, Hashable {
 public struct RegisteredToken: Sendable, Hashable {
     /// The token.
     public var token: DeviceToken
+    /// What it is for.
+    public var kind: TokenKind
     /// The environment that the app told; `unknown` when it told none, then it is found out.
     public var environment: TokenEnvironment
     /// When the device registered it, to the millisecond.
@@ -209,17 +223,22 @@ public struct RegisteredToken: Sendable, Hashable {
     /// Makes a registration.
     public init(
         _ token: DeviceToken,
+        kind: TokenKind = .device,
         environment: TokenEnvironment = .unknown,
         registeredAt: Date,
         tombstone: Tombstone? = nil,
         refusals: [BackendRefusal] = []
     ) {
         self.token = token
+        self.kind = kind
         self.environment = environment
         self.registeredAt = registeredAt
         self.tombstone = tombstone
         self.refusals = refusals
     }
+
+    /// What the device has one of.
+    public var slot: TokenSlot { TokenSlot(token.service, kind) }
 
     /// Whether messages go to it: it has no tombstone, or one that is held back.
     public var isAlive: Bool { tombstone?.isHeld ?? true }

@@ -5,7 +5,8 @@ public import Foundation
 /// What every implementation promises, checked by the conformance suite of `PushTesting`:
 /// * A call that returns has been committed and survives any crash; each call is one transaction, whole or not at all.
 /// * Within an app (``AppName``, which a device's key tells) a token belongs to one device: registering it for another device
-///   takes it from the first, unless the first registered it at a later time. A device has at most one token of a service.
+///   takes it from the first, unless the first registered it at a later time. A device has at most one token of a slot
+///   (``TokenSlot``: a service and a kind).
 /// * A refusal buries a token only where it was registered at or before the time the platform gave, so a device that
 ///   registered again meanwhile stays valid. Registering a token at a later time than its tombstone's ends the tombstone.
 /// * Nothing but ``delete(_:outbox:)`` removes a device: a dead token is marked, never dropped.
@@ -17,7 +18,8 @@ public import Foundation
 ///
 /// Times are kept to the millisecond.
 public protocol DeviceStore: Sendable {
-    /// Creates devices, or replaces them whole; returns what became of each, in the same order.
+    /// Creates devices, or replaces them whole but for tokens of other kinds (``Device/replacing(_:)``); returns what became
+    /// of each, in the same order.
     ///
     /// At most 1,000 at a time; of a repeated id the last counts. ``Device/createdAt`` of a device that exists is kept.
     /// A tombstone stays on a token that is registered again at or before the tombstone's time, wherever it was before.
@@ -47,6 +49,11 @@ public protocol DeviceStore: Sendable {
 
     /// The devices of these users in one read, at most `limit`: user by user in the order given, the oldest first.
     func devices(ofUsers users: [String], limit: Int) async throws(StoreError) -> [Device]
+
+    /// The devices of an app that have a token of a kind, dead or alive, at most `limit`: the oldest first.
+    ///
+    /// For kinds other than ``TokenKind/device``: who shows a Live Activity.
+    func devices(withTokenOf kind: TokenKind, in app: AppName, limit: Int) async throws(StoreError) -> [Device]
 
     /// A page of the devices that fit a query.
     ///

@@ -99,6 +99,20 @@ extension Date {
 }
 
 extension Device {
+    /// The device as it takes the place of an older registration.
+    ///
+    /// Tokens of other kinds stay unless it has one for the same slot: an app registers them when calls or Live Activities
+    /// begin, and not each time it starts.
+    public func replacing(_ old: Device) -> Device {
+        var new = self
+        for token in old.tokens
+        where token.kind != .device && !new.tokens.contains(where: { $0.slot == token.slot || $0.token == token.token })
+        {
+            new.setToken(token)
+        }
+        return new
+    }
+
     /// The device with all times as stores keep them.
     public var roundedToMilliseconds: Device {
         var rounded = self

@@ -64,6 +64,14 @@ public struct PushNotification: Sendable, Hashable {
         set { own().parts.data = newValue }
     }
 
+    /// The Live Activity that it updates or ends, as the app's server calls it.
+    ///
+    /// It goes to the tokens that devices registered for it (``TokenKind/liveActivityUpdate(activity:)``).
+    public var activity: String? {
+        get { storage.parts.activity }
+        set { own().parts.activity = newValue }
+    }
+
     /// How long the platforms may try to deliver, counted from acceptance.
     ///
     /// Whole seconds, 0 to 28 days; 0 is "now or never".
@@ -163,6 +171,7 @@ public struct PushNotification: Sendable, Hashable {
         clickURL: String? = nil,
         actions: [Action] = [],
         data: JSONObject = JSONObject(),
+        activity: String? = nil,
         timeToLive: Duration? = nil,
         priority: Priority = .high,
         collapseID: String? = nil,
@@ -183,6 +192,7 @@ public struct PushNotification: Sendable, Hashable {
                 clickURL: clickURL,
                 actions: actions,
                 data: data,
+                activity: activity,
                 timeToLive: timeToLive,
                 priority: priority,
                 collapseID: collapseID,
@@ -219,6 +229,7 @@ public struct PushNotification: Sendable, Hashable {
         var clickURL: String?
         var actions: [Action]
         var data: JSONObject
+        var activity: String?
         var timeToLive: Duration?
         var priority: Priority
         var collapseID: String?

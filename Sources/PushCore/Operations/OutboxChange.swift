@@ -14,13 +14,16 @@ public struct OutboxChange: Sendable, Hashable {
         /// An operation that was asked for while an older change of its device was not planned.
         case operation(DeviceOperation)
 
-        /// A change that platforms may have to hear of; nil when nothing but the record's own times differ.
+        /// A change that platforms may have to hear of; nil when nothing differs but the record's own times, and tokens of
+        /// other kinds than the app's own.
         public init?(from old: Device?, to new: Device?) {
             if var same = old, let new {
                 same.createdAt = new.createdAt
                 same.updatedAt = new.updatedAt
                 same.lastSeen = new.lastSeen
-                if same == new { return nil }
+                let tokens = same.tokens.filter { $0.kind == .device }
+                same.tokens = new.tokens
+                if same == new, tokens == new.tokens.filter({ $0.kind == .device }) { return nil }
             }
             guard old != nil || new != nil else { return nil }
             self = .device(old: old, new: new)

@@ -28,6 +28,8 @@ struct DeviceChange: Sendable {
     /// A token of the request, and whether it says when it was registered.
     struct Token: Sendable {
         var value: String
+        /// The kind that it names itself.
+        var kind: TokenKind?
         var environment = TokenEnvironment.unknown
         var registeredAt: Date?
         var tombstone: Tombstone?
@@ -40,7 +42,7 @@ struct DeviceChange: Sendable {
     var app: String?
     var user = Member<String>.untouched
     var platform = Member<String>.untouched
-    var tokens = Member<[(service: TokenService, token: Member<Token>)]>.untouched
+    var tokens = Member<[(slot: TokenSlot, token: Member<Token>)]>.untouched
     var tags = Member<[String]>.untouched
     var locale = Member<String>.untouched
     var appVersion = Member<String>.untouched
@@ -80,14 +82,15 @@ struct DeviceChange: Sendable {
         case .untouched: break
         case .removed: device.tokens = []
         case .set(let list):
-            for (service, token) in list {
+            for (slot, token) in list {
                 switch token {
                 case .untouched: break
-                case .removed: device.removeToken(of: service)
+                case .removed: device.removeToken(of: slot)
                 case .set(let token):
                     device.setToken(
                         RegisteredToken(
-                            DeviceToken(token.value, service: service),
+                            DeviceToken(token.value, service: slot.service),
+                            kind: slot.kind,
                             environment: token.environment,
                             registeredAt: token.registeredAt ?? now,
                             tombstone: token.tombstone,

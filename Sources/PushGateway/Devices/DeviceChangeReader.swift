@@ -9,6 +9,8 @@ struct DeviceChangeReader {
     let now: Date
 
     private static let maximumTokenBytes = 4096
+    /// A bound of the work, beyond what a device can have.
+    private static let maximumTokens = 64
 
     private enum Field: Int, RequestField {
         case id, app, user, platform, tokens, tags, locale, appVersion, timeZone, lastSeen, createdAt, updatedAt
@@ -20,8 +22,11 @@ struct DeviceChangeReader {
     }
 
     private enum TokenField: Int, RequestField {
-        case token, environment, registeredAt, tombstone, refusedBy, alive
-        static let names = ["token", "environment", "registered_at", "tombstone", "refused_by", "alive"]
+        case token, kind, activity, attributesType, environment, registeredAt, tombstone, refusedBy, alive
+        static let names = [
+            "token", "kind", "activity", "attributes_type", "environment", "registered_at", "tombstone", "refused_by",
+            "alive",
+        ]
     }
 
     private enum RefusalField: Int, RequestField {
@@ -193,42 +198,70 @@ struct DeviceChangeReader {
     private func tokens(
         _ scanner: inout JSONScanner,
         _ issues: inout RequestIssues
-    ) throws(JSONSyntaxError) -> DeviceChange.Member<[(service: TokenService, token: DeviceChange.Member<Token>)]> {
+    ) throws(JSONSyntaxError) -> DeviceChange.Member<[(slot: TokenSlot, token: DeviceChange.Member<Token>)]> {
         try member(&scanner) { (scanner) throws(JSONSyntaxError) in
-            var list: [(service: TokenService, token: DeviceChange.Member<Token>)] = []
+            var list: [(slot: TokenSlot, token: DeviceChange.Member<Token>)] = []
+            var count = 0
             guard try scanner.expect(.object, "an object of services", &issues, "#/tokens") else { return nil }
             try scanner.object { (scanner, name) throws(JSONSyntaxError) in
                 let pointer = "#/tokens/\(pointerStep(name))"
-                guard let service = TokenService.named(name) else {
-                    issues.add(pointer, "unknown_service", DeviceWords.unknownService(name))
-                    return try scanner.skip()
-                }
-                guard !list.contains(where: { $0.service == service }) else {
-                    issues.add(pointer, "repeated_field", "The service stands here twice.")
+                count += 1
+                guard count <= Self.maximumTokens, var slot = Self.slot(name, &issues, pointer) else {
                     return try scanner.skip()
                 }
                 let token = try self.member(&scanner) { (scanner) throws(JSONSyntaxError) in
-                    try self.token(&scanner, &issues, service, pointer)
+                    try self.token(&scanner, &issues, slot, pointer)
                 }
-                list.append((service, token))
+                if let kind = token.value?.kind { slot.kind = kind }
+                guard !list.contains(where: { $0.slot == slot }) else {
+                    return issues.add(
+                        pointer,
+                        "repeated_field",
+                        "The token of this service and kind stands here twice."
+                    )
+                }
+                list.append((slot, token))
+            }
+            if count > Self.maximumTokens {
+                issues.add("#/tokens", "too_many_tokens", "At most \(Self.maximumTokens) tokens; there are \(count).")
             }
             return list
         }
     }
 
+    /// The slot of a member of `tokens`: a service, or a service and a kind.
+    private static func slot(_ name: String, _ issues: inout RequestIssues, _ pointer: String) -> TokenSlot? {
+        let service = String(name.prefix { $0 != "/" })
+        guard TokenService.named(service) != nil else {
+            issues.add(pointer, "unknown_service", DeviceWords.unknownService(service))
+            return nil
+        }
+        guard let slot = TokenSlot(name) else {
+            issues.add(pointer, "unknown_kind", DeviceWords.formOfSlot)
+            return nil
+        }
+        return slot
+    }
+
     /// Reads a token: the text alone, or an object with more about it.
+    ///
+    /// Its kind is given when the slot's is that of the app's own, and the object names one.
     private func token(
         _ scanner: inout JSONScanner,
         _ issues: inout RequestIssues,
-        _ service: TokenService,
+        _ slot: TokenSlot,
         _ pointer: String
     ) throws(JSONSyntaxError) -> Token? {
+        let service = slot.service
         if try scanner.peek() == .string {
             let text = try self.text(&scanner, &issues, service, pointer)
             return text.map { Token(value: $0) }
         }
         var text: String?
         var hasText = false
+        var word: String?
+        var activity: String?
+        var attributesType: String?
         var environment = TokenEnvironment.unknown
         var registeredAt: Date?
         var tombstone: Tombstone?
@@ -239,6 +272,9 @@ struct DeviceChangeReader {
             case .token:
                 hasText = true
                 text = try self.text(&scanner, &issues, service, pointer + "/token")
+            case .kind: word = try scanner.text(&issues, pointer + "/kind")
+            case .activity: activity = try scanner.text(&issues, pointer + "/activity")
+            case .attributesType: attributesType = try scanner.text(&issues, pointer + "/attributes_type")
             case .registeredAt: registeredAt = try time(&scanner, &issues, pointer + "/registered_at")
             case .tombstone:
                 let found = try member(&scanner) { (scanner) throws(JSONSyntaxError) in
@@ -259,15 +295,46 @@ struct DeviceChangeReader {
                 "A tombstone needs the time the token was registered at; leave the tombstone out to register anew."
             )
         }
+        let kind = kind(word, activity: activity, attributesType: attributesType, in: slot, &issues, pointer)
         return text.map {
             Token(
                 value: $0,
+                kind: kind,
                 environment: environment,
                 registeredAt: registeredAt,
                 tombstone: tombstone,
                 refusals: refusals
             )
         }
+    }
+
+    /// The kind that the members of a token name; nil when they name none.
+    private func kind(
+        _ word: String?,
+        activity: String?,
+        attributesType: String?,
+        in slot: TokenSlot,
+        _ issues: inout RequestIssues,
+        _ pointer: String
+    ) -> TokenKind? {
+        guard word != nil || activity != nil || attributesType != nil else { return nil }
+        let known = word ?? slot.kind.word
+        let name =
+            switch (activity, attributesType) {
+            case (let name?, nil) where known == TokenKind.liveActivityUpdate(activity: "").word: name
+            case (nil, let name?) where known == TokenKind.liveActivityStart(attributesType: "").word: name
+            case (nil, nil): slot.kind.word == known ? slot.kind.name : nil
+            default: ""
+            }
+        guard let kind = TokenKind(word: known, name: name) else {
+            issues.add(pointer + "/kind", "unknown_kind", DeviceWords.formOfSlot)
+            return nil
+        }
+        guard slot.kind == .device || slot.kind == kind else {
+            issues.add(pointer + "/kind", "other_kind", "The name of the member says \(slot.description).")
+            return nil
+        }
+        return kind
     }
 
     private func environment(

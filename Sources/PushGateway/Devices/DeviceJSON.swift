@@ -15,7 +15,7 @@ extension Device {
         writer.name("tokens")
         writer.beginObject()
         for token in tokens {
-            writer.name(token.token.service.rawValue)
+            writer.name(token.slot.description)
             writer.beginObject()
             token.write(to: &writer, showsToken: caller.isAdministrator)
             writer.endObject()
@@ -50,6 +50,19 @@ extension RegisteredToken {
         RFC3339.write(registeredAt, to: &writer)
         writer.name("alive")
         writer.bool(isAlive)
+        if kind != .device {
+            writer.name("kind")
+            writer.string(kind.word)
+        }
+        switch kind {
+        case .liveActivityStart(let type):
+            writer.name("attributes_type")
+            writer.string(type)
+        case .liveActivityUpdate(let activity):
+            writer.name("activity")
+            writer.string(activity)
+        default: break
+        }
         if environment != .unknown {
             writer.name("environment")
             writer.string(environment.rawValue)

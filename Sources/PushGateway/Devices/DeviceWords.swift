@@ -7,6 +7,15 @@ enum DeviceWords {
     static let platforms = ["ios", "android", "harmony", "web"]
     /// What an id looks like.
     static let formOfID = "An id has 1 to \(Device.maximumIDBytes) of the characters A-Z a-z 0-9 . _ : -."
+    /// What the name of a Live Activity, or of its attributes type, looks like.
+    static let formOfActivity =
+        "A name of a Live Activity or of its attributes type has 1 to \(Device.maximumIDBytes) of the characters "
+        + "A-Z a-z 0-9 . _ : -."
+    /// What the name of a token's service and kind looks like.
+    static let formOfSlot =
+        "Name the service, and the kind behind a slash if it is none of the app's own: ios-apns, ios-apns/voip, "
+        + "ios-apns/live_activity_update/order-42. The kinds are \(TokenKind.words.joined(separator: ", ")); "
+        + "live_activity_start has the attributes type behind it, live_activity_update the activity."
     /// The path of many devices, and so no id.
     static let reservedID = "batch"
 

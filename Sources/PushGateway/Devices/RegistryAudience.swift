@@ -7,17 +7,18 @@ struct RegistryRecipient: Sendable {
     var place: Int
 }
 
-/// `to.devices` and `to.users`: one delivery for each device, decided when the notification is accepted.
+/// `to.devices`, `to.users` and `to.activity`: one delivery for each device, decided when the notification is accepted.
 extension NotificationDraft {
     /// Whether its recipients must be looked up in the registry before it can be judged.
     ///
     /// Not for devices or users of a platform's own, which a request means when it names a backend that takes them.
     func needsRegistry(_ routing: RoutingTable) -> Bool {
+        if isLookedUp { return false }
+        if notification.activity != nil { return true }
         switch recipients.first {
         case .device, .user: break
         default: return false
         }
-        if isLookedUp { return false }
         guard let backend, let form = recipients.first?.form else { return true }
         return !(routing.backend(backend)?.audience.forms.contains(form) ?? false)
     }
@@ -26,7 +27,9 @@ extension NotificationDraft {
     ///
     /// An id without a device is a mistake, a user without devices a warning; nobody at all is a mistake.
     mutating func lookUp(in store: any DeviceStore, _ issues: inout RequestIssues) async throws(StoreError) {
-        if audienceField == "users" {
+        if let activity = notification.activity {
+            try await lookUp(activity, in: store, &issues)
+        } else if audienceField == "users" {
             try await lookUpUsers(in: store, &issues)
         } else {
             try await lookUpDevices(in: store, &issues)
@@ -47,6 +50,27 @@ extension NotificationDraft {
             } else {
                 issues.add("#/to/devices/\(place)", "unknown_device", "The registry has no such device.")
             }
+        }
+    }
+
+    /// The devices that show a Live Activity.
+    private mutating func lookUp(
+        _ activity: String,
+        in store: any DeviceStore,
+        _ issues: inout RequestIssues
+    ) async throws(StoreError) {
+        let limit = AudienceReader.maximumRecipients
+        let kind = TokenKind.liveActivityUpdate(activity: activity)
+        let found = try await store.devices(withTokenOf: kind, in: appName, limit: limit + 1)
+        devices = found.map { RegistryRecipient(device: $0, place: 0) }
+        if found.isEmpty {
+            issues.add("#/to/activity", "audience_empty", "No device has registered a token of this Live Activity.")
+        } else if found.count > limit {
+            issues.add(
+                "#/to/activity",
+                "too_many_recipients",
+                "More than \(limit) devices show this Live Activity: a broadcast channel reaches them all."
+            )
         }
     }
 

@@ -16,7 +16,7 @@ struct DeviceAddresses: Sendable {
     }
 
     /// Every delivery goes to its recipient as it stands.
-    static let none = DeviceAddresses(devices: nil, backend: "", audiences: [:], priority: [])
+    static let none = DeviceAddresses(devices: nil, backend: "", audiences: [:], backends: [], priority: [])
 
     /// The devices by id; nil when no recipient is to be looked up.
     let devices: [String: Device]?
@@ -24,6 +24,8 @@ struct DeviceAddresses: Sendable {
     let backend: String
     /// Whom each configured backend addresses, by its name.
     let audiences: [String: BackendAudience]
+    /// The backends of the app.
+    let backends: [(name: String, backend: any PushBackend)]
     let priority: [TokenService]
     /// The app of the lane's backend: a device of another one, which a move of what waits can bring here, has no address.
     var app = AppName.default
@@ -40,14 +42,22 @@ struct DeviceAddresses: Sendable {
         return Array(ids)
     }
 
+    /// Whether a delivery's address has to be found, for which its notification must be known.
+    func mustFind(_ claim: ClaimedDelivery) -> Bool { devices != nil && claim.recipient.isDevice }
+
+    /// Which tokens a notification goes to.
+    func uses(of notification: PushNotification) -> TokenUses { TokenUses(notification, backends) }
+
     /// The next step of a delivery's plan after an attempt.
     ///
     /// - Parameters:
     ///   - claim: The delivery.
+    ///   - uses: Which tokens its notification goes to.
     ///   - refused: The token that this backend has just refused, and whether that holds everywhere; nil when something else
     ///     kept the message from going out.
     /// - Returns: The step; nil when there is none that could reach the recipient.
-    func nextStep(of claim: ClaimedDelivery, refused: (token: DeviceToken, isCertain: Bool)?) -> Int? {
+    func nextStep(of claim: ClaimedDelivery, _ uses: TokenUses, refused: (token: DeviceToken, isCertain: Bool)?) -> Int?
+    {
         let names = claim.plan.backends
         let later = claim.laterSteps(audiences, after: backend, isTokenRefused: refused != nil)
         let dead = refused.flatMap { $0.isCertain ? $0.token : nil }
@@ -57,34 +67,40 @@ struct DeviceAddresses: Sendable {
             return later.first { !(audiences[names[$0]]?.services.contains(dead.service) ?? false) }
         }
         return later.first { step in
-            guard let audience = audiences[names[step]] else { return false }
+            guard let audience = audiences[names[step]], let use = uses[names[step]] else { return false }
             if audience.forms.contains(.device) { return true }
             guard var device = devices[id] else { return false }
             if let dead { device.tokens.removeAll { $0.token == dead } }
-            return device.token(for: audience, of: names[step], priority: priority) != nil
+            return device.token(for: audience, of: names[step], kind: use.kind, priority: priority) != nil
         }
     }
 
     /// Where a delivery goes.
-    func address(of claim: ClaimedDelivery) -> Address {
+    func address(of claim: ClaimedDelivery, _ uses: TokenUses) -> Address {
         guard let devices, case .device(let id) = claim.recipient else { return .asItIs }
         guard AppName(ofDevice: id) == app, let audience = audiences[backend], let device = devices[id],
-            let token = device.token(for: audience, of: backend, priority: priority)
+            let use = uses[backend],
+            let token = device.token(for: audience, of: backend, kind: use.kind, priority: priority)
         else { return .elsewhere(reason: OwnReason.noToken) }
-        if token.environment.conflicts(with: audience.environment), hasBetterStep(claim, device, token) {
+        if token.environment.conflicts(with: audience.environment), hasBetterStep(claim, device, token, uses) {
             return .elsewhere(reason: OwnReason.otherEnvironment)
         }
         return .token(token.token, device)
     }
 
     /// Whether a later backend of the plan is of the environment that the app told of its token.
-    private func hasBetterStep(_ claim: ClaimedDelivery, _ device: Device, _ token: RegisteredToken) -> Bool {
+    private func hasBetterStep(
+        _ claim: ClaimedDelivery,
+        _ device: Device,
+        _ token: RegisteredToken,
+        _ uses: TokenUses
+    ) -> Bool {
         claim.plan.backends.dropFirst(claim.step + 1)
             .contains { name in
-                guard let audience = audiences[name], !token.environment.conflicts(with: audience.environment) else {
-                    return false
-                }
-                return device.token(for: audience, of: name, priority: priority)?.token == token.token
+                guard let audience = audiences[name], !token.environment.conflicts(with: audience.environment),
+                    let use = uses[name]
+                else { return false }
+                return device.token(for: audience, of: name, kind: use.kind, priority: priority)?.token == token.token
             }
     }
 }

@@ -78,6 +78,7 @@ extension Lane {
             devices: devices,
             backend: name,
             audiences: settings.audiences,
+            backends: settings.backends,
             priority: settings.tokenPriority,
             app: settings.app
         )
@@ -166,11 +167,13 @@ extension Lane {
         var aftermath = Aftermath()
         let isStopped = isStopped
         let moment = AcceptanceJSON.Moment(now.wall)
+        let hasLast = batch.hasLast
         for (place, outcome) in outcomes {
             if case .accepted(let acceptance) = outcome {
                 resolutions.append(accepted(acceptance, batch.claims[place], batch, at: moment))
                 aftermath.accepted += 1
                 if !acceptance.isDryRun { aftermath.works += 1 }
+                if hasLast, !acceptance.isDryRun { aftermath.ended.append(batch.claims[place]) }
                 continue  // Nothing else follows from the usual case.
             }
             let claim = batch.claims[place]
@@ -190,6 +193,12 @@ extension Lane {
             )
         }
         judgeTokens(&aftermath, at: now)
+        around.desk.end(
+            aftermath.ended.compactMap { claim in
+                guard let device = claim.deviceID, let token = batch.endedToken(of: claim) else { return nil }
+                return (device, token)
+            }
+        )
         let change = gate.update { state in
             let change = aftermath.works > 0 ? state.works(aftermath.works, at: now.steady) : nil
             let wakes = state.finish(outcomes.count)
@@ -235,6 +244,8 @@ extension Lane {
         /// Answers that were about the token or the message, other than acceptances.
         var verdicts = 0
         var refused: [(refusal: TokenRefusal, device: String?)] = []
+        /// Accepted, of a batch in which some end what their tokens are for.
+        var ended: [ClaimedDelivery] = []
         var events: [[UInt8]] = []
     }
 
@@ -248,7 +259,11 @@ extension Lane {
     ) -> Resolution {
         var position = claim.position(at: now)
         let word = tokenRefusal(outcome, of: claim, batch, at: now)
-        position.nextStep = batch.addresses.nextStep(of: claim, refused: word.map { ($0.token, $0.isCertain) })
+        position.nextStep = batch.addresses.nextStep(
+            of: claim,
+            batch.uses(of: claim),
+            refused: word.map { ($0.token, $0.isCertain) }
+        )
         let verdict = rules.decide(position, .answered(outcome), at: now.steady, random: .random(in: 0...1))
         let attempt = EventJSON.attempt(
             outcome,

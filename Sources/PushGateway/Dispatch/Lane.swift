@@ -50,6 +50,8 @@ final class Lane: Sendable {
         var tokenPriority = TokenService.priority
         /// Whom each configured backend of the app addresses, by its name.
         var audiences: [String: BackendAudience] = [:]
+        /// The backends of the app, which know what tokens a message goes to.
+        var backends: [(name: String, backend: any PushBackend)] = []
         /// The shortest time that any plan bears trouble of this backend before it goes on to the next; nil when none does.
         var patience: Duration?
 

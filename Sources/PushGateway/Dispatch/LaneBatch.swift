@@ -18,6 +18,10 @@ final class LaneBatch: Sendable {
         var starts: [Int] = []
         var isReported: [Bool] = []
         var tokens: [Int64: DeviceToken] = [:]
+        /// Which tokens the notifications go to, where these are not the app's own.
+        var uses: [NotificationID: TokenUses] = [:]
+        /// The deliveries after which their tokens are of no use.
+        var last: Set<Int64> = []
         /// When the backend got the batch or reported last, by the steady clock.
         var lastHeard = Date.distantPast
 
@@ -64,6 +68,7 @@ final class LaneBatch: Sendable {
         open.isReported = Array(repeating: false, count: claims.count)
         var settled: [Resolution] = []
         var last: NotificationID?
+        var read: (id: NotificationID, notification: PushNotification, uses: TokenUses)?
         func settle(_ resolution: Resolution, _ index: Int) {
             settled.append(resolution)
             open.isReported[index] = true
@@ -81,14 +86,25 @@ final class LaneBatch: Sendable {
                 settle(resolution, index)
                 continue
             }
+            if addresses.mustFind(claim), read?.id != claim.notificationID {
+                guard let notification = recovered ?? notification(of: claim) else {
+                    settle(Self.unreadable(claim, at: now.wall), index)
+                    continue
+                }
+                let uses = addresses.uses(of: notification)
+                read = (claim.notificationID, notification, uses)
+                if !uses.isOrdinary { open.uses[claim.notificationID] = uses }
+            }
+            let uses = read?.id == claim.notificationID ? read?.uses ?? .ordinary : .ordinary
             var addressee = addressee(claim)
-            switch addresses.address(of: claim) {
+            switch addresses.address(of: claim, uses) {
             case .asItIs: break
             case .token(let token, let device):
                 addressee.recipient = .token(token)
                 addressee.language = device.locale
                 addressee.lastSeen = device.lastSeen(with: token)
                 open.tokens[claim.id] = token
+                if uses[addresses.backend]?.isLast == true { open.last.insert(claim.id) }
             case .elsewhere(let reason):
                 settle(skip(claim, reason, now), index)
                 continue
@@ -98,7 +114,8 @@ final class LaneBatch: Sendable {
                 requests[requests.count - 1].recipients.append(addressee)
                 continue
             }
-            guard let notification = recovered ?? notification(of: claim) else {
+            let known = read?.id == claim.notificationID ? read?.notification : nil
+            guard let notification = recovered ?? known ?? notification(of: claim) else {
                 settle(Self.unreadable(claim, at: now.wall), index)
                 continue
             }
@@ -161,6 +178,19 @@ final class LaneBatch: Sendable {
     func service(of claim: ClaimedDelivery) -> TokenService? {
         guard claim.recipient.isDevice else { return nil }
         return open.withLock { $0.tokens[claim.id]?.service }
+    }
+
+    /// Which tokens the notification of a delivery goes to.
+    func uses(of claim: ClaimedDelivery) -> TokenUses {
+        open.withLock { $0.uses[claim.notificationID] ?? .ordinary }
+    }
+
+    /// Whether deliveries of the batch end what their tokens are for.
+    var hasLast: Bool { open.withLock { !$0.last.isEmpty } }
+
+    /// The token that is of no use once the platform has taken the delivery; nil for nearly every delivery.
+    func endedToken(of claim: ClaimedDelivery) -> DeviceToken? {
+        open.withLock { $0.last.contains(claim.id) ? $0.tokens[claim.id] : nil }
     }
 
     private static func unreadable(_ claim: ClaimedDelivery, at now: Date) -> Resolution {

@@ -2,14 +2,14 @@ internal import PushCore
 
 /// Devices of the registry as platforms are told about them.
 extension DeviceRecord {
-    /// What a platform is told about a device: its live tokens, the preferred one first, and whatever the app reported.
+    /// What a platform is told about a device: the app's own live tokens, the preferred one first, and whatever the app reported.
     ///
     /// - Parameters:
     ///   - device: The device.
     ///   - user: Whose credentials it goes out with: the key of the user that it belonged to when the operation was asked for.
     ///   - priority: The order in which tokens are preferred.
     init(_ device: Device, user: String?, priority: [TokenService]) {
-        let live = device.tokens.filter(\.isAlive).map(\.token)
+        let live = device.tokens.filter { $0.isAlive && $0.kind == .device }.map(\.token)
         let preferred = priority.compactMap { service in live.first { $0.service == service } }
         var attributes = device.attributes
         if let version = device.appVersion { attributes["app_version"] = .string(version) }

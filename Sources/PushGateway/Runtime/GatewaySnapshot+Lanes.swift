@@ -4,11 +4,13 @@ extension GatewaySnapshot {
     /// What the lane of a backend goes by.
     func laneSettings(of name: String) -> Lane.Settings {
         let app = app(ofBackend: name) ?? .default
+        let backends = backends(of: app)
         return Lane.Settings(
             app: app,
             queue: configuration.queue,
             tokenPriority: configuration.tokenPriority,
-            audiences: Dictionary(backends(of: app).map { ($0.name, $0.backend.audience) }) { first, _ in first },
+            audiences: Dictionary(backends.map { ($0.name, $0.backend.audience) }) { first, _ in first },
+            backends: backends.map { ($0.name, $0.backend) },
             patience: patience(of: name)
         )
     }

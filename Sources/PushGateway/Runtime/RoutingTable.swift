@@ -20,8 +20,8 @@ public final class RoutingTable: Sendable {
         case unknownRoute(nearest: String?)
         /// No backend has the name; the nearest that exists.
         case unknownBackend(nearest: String?)
-        /// The named backend or route cannot address such a recipient.
-        case notAddressable(backend: String)
+        /// The named backend, or those of the named route, cannot address such a recipient.
+        case notAddressable([String])
         /// Nothing that is configured can address such a recipient.
         case noBackend
     }
@@ -82,12 +82,12 @@ public final class RoutingTable: Sendable {
         switch choice {
         case .backend(let name):
             let backend = try named(name)
-            guard backend.audience.contains(recipient) else { throw .notAddressable(backend: name) }
+            guard backend.audience.contains(recipient) else { throw .notAddressable([name]) }
             return Routing(plan: DeliveryPlan([name]))
         case .route(let name):
             guard let route = try route(name) else { return try routing(for: recipient, .automatic) }
             guard let plan = usable(route.plan, recipient) else {
-                throw .notAddressable(backend: route.plan.backends.joined(separator: ", "))
+                throw .notAddressable(route.plan.backends)
             }
             return Routing(plan: plan, isFanOut: route.isFanOut)
         case .automatic:

@@ -15,6 +15,7 @@ public struct DeviceStoreConformance {
         (records, "DeviceStore.put(_:telling:)"), (ownership, "DeviceStore: a token is of one device"),
         (lists, "DeviceStore.list(_:after:limit:)"), (refusals, "DeviceStore.bury(_:telling:)"),
         (guarding, "DeviceStore.hold(_:)"), (singleRefusals, "DeviceStore.refuse(_:)"),
+        (kinds, "DeviceStore: TokenKind"),
         (comparison, "DeviceStore"),
     ].flatMap { cases, source in cases.map { $0.told(by: source) } }
 }

@@ -41,7 +41,9 @@ public final class MemoryDeviceStore: DeviceStore {
     /// Creates or replaces devices.
     public func put(_ devices: [Device], outbox: Date?) async throws(StoreError) -> [DevicePut] {
         try use(outbox) { contents in
-            let results = devices.map { Self.put($0, &contents) }
+            let results = devices.map { device in
+                Self.put(contents.device(device.id).map(device.replacing) ?? device, &contents)
+            }
             // A later device of the same call may have taken a token away.
             return results.map { DevicePut(contents.device($0.device.id) ?? $0.device, isNew: $0.isNew) }
         }
@@ -98,6 +100,20 @@ public final class MemoryDeviceStore: DeviceStore {
             return Array(
                 users.flatMap { user in ordered.filter { $0.device.user == user } }.prefix(limit).map(\.device)
             )
+        }
+    }
+
+    /// The devices of an app that have a token of a kind.
+    public func devices(
+        withTokenOf kind: TokenKind,
+        in app: AppName,
+        limit: Int
+    ) async throws(StoreError) -> [Device] {
+        try use { contents in
+            let found = contents.ordered.map(\.device).filter {
+                $0.app == app && $0.tokens.contains { $0.kind == kind }
+            }
+            return Array(found.prefix(limit))
         }
     }
 
@@ -305,9 +321,9 @@ public final class MemoryDeviceStore: DeviceStore {
                 continue
             }
             if taken.isYounger(than: token) {
-                new.removeToken(of: token.token.service)
+                new.removeToken(of: token.slot)
             } else {
-                contents.devices[owner]?.removeToken(of: token.token.service)
+                contents.devices[owner]?.removeToken(of: taken.slot)
                 new.setToken(token.registered(over: taken))
             }
         }

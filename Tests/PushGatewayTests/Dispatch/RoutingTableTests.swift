@@ -83,7 +83,7 @@ struct RoutingTableTests {
 
     @Test("A backend is never handed a token of another service")
     func addressing() {
-        #expect(throws: RoutingTable.Failure.notAddressable(backend: "ios")) {
+        #expect(throws: RoutingTable.Failure.notAddressable(["ios"])) {
             try table.plan(for: Self.android, .backend("ios"))
         }
         #expect(throws: RoutingTable.Failure.noBackend) { try table.plan(for: .everyone, .automatic) }

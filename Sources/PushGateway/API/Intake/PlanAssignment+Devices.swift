@@ -8,7 +8,7 @@ extension PlanAssignment {
     /// What decides a device's plan, the same for most devices.
     private struct Kind: Hashable {
         private struct Token: Hashable {
-            var service: TokenService
+            var slot: TokenSlot
             var environment: TokenEnvironment
             var refusedBy: [String]
         }
@@ -16,11 +16,11 @@ extension PlanAssignment {
         private var platform: String?
         private var tokens: [Token]
 
-        init(_ device: Device) {
+        init(_ device: Device, _ kinds: [TokenKind]) {
             platform = device.effectivePlatform
-            tokens = device.tokens.filter(\.isAlive).map { token in
+            tokens = device.tokens.filter { $0.isAlive && kinds.contains($0.kind) }.map { token in
                 let refusedBy = token.tombstone == nil ? token.refusals.map(\.backend) : []
-                return Token(service: token.token.service, environment: token.environment, refusedBy: refusedBy)
+                return Token(slot: token.slot, environment: token.environment, refusedBy: refusedBy)
             }
         }
     }
@@ -33,12 +33,14 @@ extension PlanAssignment {
         _ routing: RoutingTable,
         _ issues: inout RequestIssues
     ) {
+        let uses = TokenUses(draft.notification, routing.order)
+        let kinds = uses.kinds()
         var known: [Kind: Result<Places, RoutingTable.Failure>] = [:]
         var reached: [Recipient] = []
         var missed: [(recipient: RegistryRecipient, failure: RoutingTable.Failure)] = []
         for recipient in draft.devices {
-            let kind = Kind(recipient.device)
-            let found = known[kind] ?? places(of: recipient.device, draft.choice, routing, &issues)
+            let kind = Kind(recipient.device, kinds)
+            let found = known[kind] ?? places(of: recipient.device, draft.choice, routing, uses, &issues)
             known[kind] = found
             switch found {
             case .success(let places):
@@ -53,8 +55,8 @@ extension PlanAssignment {
         recipients = reached
         if plans.count < 2 { planOf = [] }
         for (number, (recipient, failure)) in missed.enumerated() {
-            let pointer = "#/to/\(draft.audienceField)/\(recipient.place)"
-            let (code, detail) = Self.words(for: failure, recipient.device)
+            let pointer = draft.pointer(ofRecipient: recipient.place)
+            let (code, detail) = Self.words(for: failure, recipient.device, uses)
             if reached.isEmpty {
                 issues.add(pointer, code, detail)
             } else if number < Self.namedDevices {
@@ -72,27 +74,43 @@ extension PlanAssignment {
         of device: Device,
         _ choice: RoutingTable.Choice,
         _ routing: RoutingTable,
+        _ uses: TokenUses,
         _ issues: inout RequestIssues
     ) -> Result<Places, RoutingTable.Failure> {
         do throws(RoutingTable.Failure) {
-            return .success(places(of: try routing.routing(for: device, choice), &issues))
+            return .success(places(of: try routing.routing(for: device, choice, uses), &issues))
         } catch {
             return .failure(error)
         }
     }
 
-    private static func words(for failure: RoutingTable.Failure, _ device: Device) -> (code: String, detail: String) {
-        let services = device.tokens.compactMap { $0.isAlive ? $0.token.service.rawValue : nil }
+    private static func words(
+        for failure: RoutingTable.Failure,
+        _ device: Device,
+        _ uses: TokenUses
+    ) -> (code: String, detail: String) {
+        let services = device.tokens.compactMap { $0.isAlive ? $0.slot.description : nil }
         guard !services.isEmpty else {
-            return ("no_live_token", "The device \(device.id) has no live token.")
+            return ("no_live_token", "The device \(device.name) has no live token.")
+        }
+        let asked: [String]? = if case .notAddressable(let backends) = failure { backends } else { nil }
+        let kinds = uses.kinds(of: asked)
+        guard kinds.contains(.device) else {
+            // The activity is named in the request, and so is the attributes type.
+            let wanted = kinds.map { $0.word + ($0.name.map { "/" + $0 } ?? "") }.joined(separator: ", ")
+            let need =
+                kinds.isEmpty
+                ? "Only the tokens of a Live Activity take such a message: name it in to.activity"
+                : "The device \(device.name) has no live token of the kind \(wanted)"
+            return ("no_token_of_kind", "\(need); it has \(services.joined(separator: ", ")).")
         }
         let taker =
-            if case .notAddressable(let backend) = failure { "\(backend) cannot address" } else {
+            if let asked { "\(asked.joined(separator: ", ")) cannot address" } else {
                 "No configured backend can address"
             }
         return (
             "audience_not_supported",
-            "\(taker) the device \(device.id), which has tokens of \(services.joined(separator: ", "))."
+            "\(taker) the device \(device.name), which has tokens of \(services.joined(separator: ", "))."
         )
     }
 }

@@ -139,8 +139,12 @@ struct PlanAssignment {
         case .unknownBackend(let nearest):
             let hint = nearest.map { "Did you mean \"\($0)\"?" } ?? "The configuration names no such backend."
             issues.add("#/backend", "unknown_backend", hint)
-        case .notAddressable(let backend):
-            issues.add(pointer, "audience_not_supported", "\(backend) cannot address \(words(for: recipient)).")
+        case .notAddressable(let backends):
+            issues.add(
+                pointer,
+                "audience_not_supported",
+                "\(backends.joined(separator: ", ")) cannot address \(words(for: recipient))."
+            )
         case .noBackend:
             issues.add(
                 pointer,

@@ -12,8 +12,8 @@ enum AudienceReader {
     private static let maximumTags = 100
 
     private enum Field: Int, RequestField {
-        case tokens, devices, users, tags, topic, platformIDs, everyone
-        static let names = ["tokens", "devices", "users", "tags", "topic", "platform_ids", "everyone"]
+        case tokens, devices, users, activity, tags, topic, platformIDs, everyone
+        static let names = ["tokens", "devices", "users", "activity", "tags", "topic", "platform_ids", "everyone"]
     }
 
     private enum TokenField: Int, RequestField {
@@ -44,6 +44,13 @@ enum AudienceReader {
             case .devices: draft.recipients = try names(&scanner, &issues, "devices", Recipient.device)
             case .users: draft.recipients = try names(&scanner, &issues, "users", Recipient.user)
             case .platformIDs: draft.recipients = try names(&scanner, &issues, "platform_ids", Recipient.platformID)
+            case .activity:
+                let name = try scanner.word(&issues, "#/to/activity", limit: Device.maximumIDBytes)
+                if let name, !Device.isID(name) {
+                    issues.add("#/to/activity", "bad_activity", DeviceWords.formOfActivity)
+                } else {
+                    draft.notification.activity = name
+                }
             case .tags: draft.recipients = try tags(&scanner, &issues)
             case .topic:
                 let topic = try scanner.word(&issues, "#/to/topic", limit: maximumNameBytes)

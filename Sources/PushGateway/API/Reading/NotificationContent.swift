@@ -2,12 +2,12 @@ public import PushCore
 
 /// Turns the stored form of a notification's content back into the notification.
 ///
-/// The stored form is `{"content":…,"options":…,"overrides":…}` of the bytes that were received. The dispatcher calls this
+/// The stored form is `{"activity":…,"content":…,"options":…,"overrides":…}` of the bytes that were received. The dispatcher calls this
 /// for deliveries that come from disk; those that never left memory bring their notification along.
 public enum NotificationContent {
     private enum Field: Int, RequestField {
-        case content, options, overrides
-        static let names = ["content", "options", "overrides"]
+        case activity, content, options, overrides
+        static let names = ["activity", "content", "options", "overrides"]
     }
 
     /// Reads the stored form.
@@ -21,6 +21,7 @@ public enum NotificationContent {
             var ignored = RequestIssues()
             try scanner.fields(Field.self, &ignored, "#") { (scanner, issues, field) throws(JSONSyntaxError) in
                 switch field {
+                case .activity: notification.activity = try scanner.text(&issues, "#/activity")
                 case .content: try ContentReader.read(&scanner, &issues, limits: nil, into: &notification)
                 case .options: try OptionsReader.read(&scanner, &issues, into: &notification)
                 case .overrides:

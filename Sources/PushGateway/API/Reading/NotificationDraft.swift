@@ -51,11 +51,15 @@ struct NotificationDraft: Sendable {
         }
     }
 
-    /// What goes into the store: content, options and overrides, byte for byte as they were received.
+    /// What goes into the store: content, options and overrides, byte for byte as they were received, and the activity.
     func stored(from body: [UInt8]) -> [UInt8] {
         let room = (content?.count ?? 0) + (options?.count ?? 0) + (overrides?.count ?? 0)
-        var writer = JSONWriter(capacity: room + 40)
+        var writer = JSONWriter(capacity: room + 40 + (notification.activity.map { $0.utf8.count + 14 } ?? 0))
         writer.beginObject()
+        if let activity = notification.activity {
+            writer.name("activity")
+            writer.string(activity)
+        }
         if let content {
             writer.name("content")
             writer.raw(body[content])

@@ -36,6 +36,7 @@ public final class InvalidationDesk: Sendable {
         case bury([TokenRefusal])
         case refuse([TokenRefusal], InvalidationWatch)
         case hold(String, [TokenRefusal], InvalidationGuard.Trip?)
+        case end([(device: String, token: DeviceToken)])
         case settle(String, Action, CheckedContinuation<Result<Int, StoreError>, Never>)
     }
 
@@ -165,6 +166,14 @@ public final class InvalidationDesk: Sendable {
         return false
     }
 
+    /// Takes tokens out of the registry that are of no use any more, such as those of a Live Activity that has ended.
+    ///
+    /// One that is left because the gateway dies first is refused by the platform later on.
+    func end(_ tokens: [(device: String, token: DeviceToken)]) {
+        guard !tokens.isEmpty, devices != nil else { return }
+        append(.end(tokens), count: tokens.count)
+    }
+
     // MARK: For operators
 
     /// The backends whose verdicts are doubted now, by name.
@@ -285,6 +294,13 @@ public final class InvalidationDesk: Sendable {
                 if !refusals.isEmpty { _ = try await self.devices?.hold(refusals) }
             }
             waiting.wrappingSubtract(refusals.count, ordering: .relaxed)
+        case .end(let tokens):
+            for (device, token) in tokens {
+                await insist("removing a token that has ended") { [devices] () throws(StoreError) in
+                    _ = try await devices?.patch(device) { $0.tokens.removeAll { $0.token == token } }
+                }
+            }
+            waiting.wrappingSubtract(tokens.count, ordering: .relaxed)
         case .settle(let backend, let action, let continuation):
             let result: Result<Int, StoreError>
             do throws(StoreError) {

@@ -1,0 +1,122 @@
+/// What a token of a service is good for: Apple hands out one for the app, and others for calls, Live Activities and the like.
+///
+/// Each push type goes to tokens of its own kind; another kind's token is refused, or the message is never shown.
+/// Source: Apple, "Starting and updating Live Activities with ActivityKit push notifications", "PushKit", read 2026-08.
+public enum TokenKind: Hashable, Sendable {
+    /// Of the app: messages that are shown, and silent ones.
+    case device
+    /// Calls (PushKit).
+    case voip
+    /// Watch complications (PushKit).
+    case complication
+    /// File Provider extensions (PushKit).
+    case fileProvider
+    /// Push-to-Talk channels.
+    case pushToTalk
+    /// Requests for the location.
+    case location
+    /// Controls.
+    case controls
+    /// Widgets.
+    case widgets
+    /// Starts Live Activities of one attributes type of the app.
+    case liveActivityStart(attributesType: String)
+    /// Updates and ends one running Live Activity, named as the app's server calls it.
+    case liveActivityUpdate(activity: String)
+
+    /// The kinds without a name of their own.
+    private static let plain: [(kind: TokenKind, word: String)] = [
+        (.device, "device"), (.voip, "voip"), (.complication, "complication"), (.fileProvider, "file_provider"),
+        (.pushToTalk, "push_to_talk"), (.location, "location"), (.controls, "controls"), (.widgets, "widgets"),
+    ]
+    private static let start = "live_activity_start"
+    private static let update = "live_activity_update"
+
+    /// Every word for a kind.
+    public static let words = plain.map(\.word) + [start, update]
+
+    /// The kind's word in the API.
+    public var word: String {
+        switch self {
+        case .liveActivityStart: Self.start
+        case .liveActivityUpdate: Self.update
+        default: Self.plain.first { $0.kind == self }?.word ?? ""
+        }
+    }
+
+    /// The attributes type or the activity; nil for kinds without.
+    public var name: String? {
+        switch self {
+        case .liveActivityStart(let name), .liveActivityUpdate(let name): name
+        default: nil
+        }
+    }
+
+    /// Finds the kind of a word and a name; nil for an unknown word, and for a name that is missing, not wanted or malformed.
+    ///
+    /// A name has the form of a device's id: 1 to 128 of `A–Z a–z 0–9 . _ : -`.
+    public init?(word: String, name: String?) {
+        switch (word, name) {
+        case (Self.start, let name?) where Device.isID(name): self = .liveActivityStart(attributesType: name)
+        case (Self.update, let name?) where Device.isID(name): self = .liveActivityUpdate(activity: name)
+        case (_, nil):
+            guard let kind = Self.plain.first(where: { $0.word == word })?.kind else { return nil }
+            self = kind
+        default: return nil
+        }
+    }
+}
+
+/// What a device has one token for: a service and a kind.
+///
+/// Written `ios-apns` for the app's own token, else with the kind behind it: `ios-apns/voip`,
+/// `ios-apns/live_activity_update/order-42`.
+public struct TokenSlot: Hashable, Sendable, Comparable, CustomStringConvertible {
+    /// The service.
+    public var service: TokenService
+    /// What its token is for.
+    public var kind: TokenKind
+
+    /// Makes a slot.
+    public init(_ service: TokenService, _ kind: TokenKind = .device) {
+        self.service = service
+        self.kind = kind
+    }
+
+    /// Reads ``description``; nil for a kind that does not exist.
+    ///
+    /// The service is taken as it is; see ``TokenService/named(_:)``.
+    public init?(_ text: String) {
+        let parts = text.split(separator: "/", maxSplits: 2, omittingEmptySubsequences: false).map(String.init)
+        service = TokenService(rawValue: parts[0])
+        guard parts.count > 1 else {
+            kind = .device
+            return
+        }
+        guard let kind = TokenKind(word: parts[1], name: parts.count > 2 ? parts[2] : nil) else { return nil }
+        self.kind = kind
+    }
+
+    /// The slot as text, in the API and in stores.
+    public var description: String {
+        guard kind != .device else { return service.rawValue }
+        return "\(service.rawValue)/\(kind.word)" + (kind.name.map { "/" + $0 } ?? "")
+    }
+
+    /// By the text.
+    public static func < (left: TokenSlot, right: TokenSlot) -> Bool { left.description < right.description }
+}
+
+/// Which of a device's tokens a message goes to.
+public struct TokenUse: Sendable, Hashable {
+    /// The kind of token.
+    public var kind: TokenKind
+    /// Whether the token is of no use after the platform has taken the message: so for the end of a Live Activity.
+    public var isLast: Bool
+
+    /// Makes a use.
+    public init(_ kind: TokenKind, isLast: Bool = false) {
+        self.kind = kind
+        self.isLast = isLast
+    }
+}

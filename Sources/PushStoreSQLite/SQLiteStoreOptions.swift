@@ -65,7 +65,7 @@ public struct SQLiteStoreOptions: Sendable {
     /// After so many pages of write-ahead log they are moved into the database file.
     public var checkpointPages = 4_000
     /// So many bytes the write-ahead log keeps once it was moved.
-    public var logBytes = 64 << 20
+    public var logBytes = 40 << 20
     /// With so many bytes of write-ahead log, which somebody who reads for long keeps from being moved, no new work is
     /// taken.
     public var largestLogBytes: Int64 = 512 << 20

@@ -4,8 +4,10 @@ import PushCore
 extension Writer {
     /// The most rows of each kind that one step looks at.
     private static let stepSize = 1_000
-    /// So many free pages are never given back.
-    private static let sparePages: Int64 = 2_000
+    /// So many free pages are never given back, nor is this share of the file: under a steady load the room that a purge makes is
+    /// taken again at once. A second of it is a sixtieth of what a minute's retention keeps.
+    private static let sparePages: Int64 = 500
+    private static let spareShare: Int64 = 16
     /// So many pages are given back in one step.
     private static let vacuumedPages: Int64 = 256
     /// The most blocks of the archive that one step removes.
@@ -45,13 +47,11 @@ extension Writer {
     }
 
     /// Gives free pages at the end of the file back to the disk, when many are free.
-    ///
-    /// Some are kept: under a steady load the room that a purge makes is taken again at once.
     private func giveRoomBack() throws(StoreError) -> Bool {
         let (pages, free) = (try number(sql.pageCount), try number(sql.freePages))
-        guard free > max(pages / 4, Self.sparePages), givesRoomBack else { return false }
+        guard free > max(pages / Self.spareShare, Self.sparePages), givesRoomBack else { return false }
         while try sql.vacuum.next() {}
-        return free - Self.vacuumedPages > max(pages / 4, Self.sparePages)
+        return free - Self.vacuumedPages > max(pages / Self.spareShare, Self.sparePages)
     }
 
     /// Gives free pages back until none is left, a part at a time; tells whether there are more.

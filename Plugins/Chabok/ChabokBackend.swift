@@ -36,13 +36,14 @@ public final class ChabokBackend: PushBackend {
     /// - Parameters:
     ///   - options: The app and how it is used.
     ///   - strategy: What authorizes requests in the place of the access token.
-    ///   - display: What the app's devices show of a message; by default what the client library does.
+    ///   - display: What the app's devices show of a message; by default what the client library does with
+    ///     ``ChabokOptions/display``.
     ///   - context: Its surroundings.
     /// - Throws: When a certificate or proxy of the options cannot work.
     public init(
         options: ChabokOptions,
         strategy: (any AuthStrategy)? = nil,
-        display: ChabokDisplayPolicy = ChabokDisplayPolicy(),
+        display: ChabokDisplayPolicy? = nil,
         context: BackendContext
     ) throws(HTTPPoolError) {
         let stream = ChabokEventStream(announce: context.announce)
@@ -51,7 +52,12 @@ public final class ChabokBackend: PushBackend {
         let records = ChabokRecords(context.state, backend: context.name)
         installations = ChabokInstallations(api: api, records: records, stream: stream)
         users = ChabokUsers(api: api)
-        tracker = ChabokTracker(api: api, records: records, stream: stream, display: display)
+        tracker = ChabokTracker(
+            api: api,
+            records: records,
+            stream: stream,
+            display: display ?? ChabokDisplayPolicy(options.display)
+        )
         messages = ChabokMessages(api: api)
         reader = options.webhookSecret.map { ChabokReceipts($0, events: stream) }
     }

@@ -64,10 +64,31 @@ extension ChabokOptions {
         isStrict = section.bool("strict", default: false)
         writesEmptyTargetAsText = section.bool("empty_target_as_string", default: false)
         forwardsClicks = section.bool("forward_clicks", default: false)
+        readDisplay(section)
         webhookSecret = section.secret("webhook_secret")
         if let webhookSecret, webhookSecret.reveal().utf8.count < 16 {
             section.reject("webhook_secret", "has fewer than 16 characters", fix: "Draw a long one at random.")
         }
+    }
+
+    private mutating func readDisplay(_ section: ConfigSection) {
+        guard let own = section.section("display") else { return }
+        display.isSilent = own.bool("silent", default: false)
+        if let channels = own.section("channels") {
+            for name in channels.keys {
+                if ChabokChannel(name) == nil {
+                    channels.reject(name, "is not a channel", fix: "Write name, public/name or private/name.")
+                }
+                guard let channel = channels.section(name) else { continue }
+                display.channels[name] = ChabokChannelSettings(
+                    sound: channel.string("sound"),
+                    alert: channel.bool("alert", default: true)
+                )
+                channel.finish()
+            }
+            channels.finish()
+        }
+        own.finish()
     }
 
     private mutating func readLimits(_ section: ConfigSection) {

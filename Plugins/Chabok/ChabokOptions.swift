@@ -93,6 +93,8 @@ public struct ChabokOptions: Sendable {
     public var minimumUserIDLength = 1
     /// Whether "everybody" is written as the text `{}`, as one page of the documentation has it.
     public var writesEmptyTargetAsText = false
+    /// How the app sets its clients up: what an answer to a click says that the device showed.
+    public var display = ChabokDisplayPolicy.Settings()
     /// Whether clicks that apps report are passed on to Chabok.
     public var forwardsClicks = false
     /// The span between probes of the link; zero is none.

@@ -9,6 +9,8 @@ extension BackendFactory {
     ///   oauth2_refresh`) stands in its place.
     /// - `token_placement` (`header`, `query`, `both`), `default_mechanism` (`message`, `notification`, `smart`),
     ///   `default_channel` (`default`), `app_name`: the title of notifications that have none.
+    /// - `display` (map): how the app sets its clients up, for what answers to clicks say that was shown: `silent` (false: nothing
+    ///   is shown), `channels` (map from a channel's name to `alert` (true) and `sound` (a file; empty for silence)).
     /// - `fallback` (map, for `smart`): `media` (`sms` or `email`), `delay` (seconds), `content`.
     /// - `allow_broadcast` (false), `strict` (false: what Chabok cannot express is a warning, else an error),
     ///   `resend_ambiguous` (false), `max_attempts` (3, for calls that are no sends), `rate_per_second` (10 requests),

@@ -15,11 +15,17 @@ struct ChabokPluginTests {
     }
 
     static func load(_ values: [(String, String)]) throws -> (ChabokBackend?, [String]) {
-        let origin = ConfigOrigin(file: "chapar.yaml", line: 1, column: 1)
-        func map(_ pairs: [(String, ConfigNode.Value)]) -> ConfigNode.Value {
-            .map(pairs.map { .init(key: $0.0, keyOrigin: origin, node: ConfigNode($0.1, origin: origin)) })
-        }
-        let own = [("kind", ConfigNode.Value.scalar("chabok"))] + values.map { ($0.0, .scalar($0.1)) }
+        try load(values.map { ($0.0, .scalar($0.1)) })
+    }
+
+    private static let origin = ConfigOrigin(file: "chapar.yaml", line: 1, column: 1)
+
+    private static func map(_ pairs: [(String, ConfigNode.Value)]) -> ConfigNode.Value {
+        .map(pairs.map { .init(key: $0.0, keyOrigin: origin, node: ConfigNode($0.1, origin: origin)) })
+    }
+
+    static func load(_ values: [(String, ConfigNode.Value)]) throws -> (ChabokBackend?, [String]) {
+        let own = [("kind", ConfigNode.Value.scalar("chabok"))] + values
         let node = ConfigNode(map([("chabok", map(own))]), origin: origin)
         let report = ConfigReport()
         let section = ConfigSection(node, path: "backends", report: report, files: Files())
@@ -53,6 +59,35 @@ struct ChabokPluginTests {
         ([("environment", "sandbox"), ("access_token", "x"), ("default_channel", "a/b/c")], ["default_channel"]),
         ([("environment", "sandbox"), ("access_token", "x"), ("webhook_secret", "short")], ["webhook_secret"]),
     ]
+
+    @Test("What the app's devices show can be set, and is what answers to clicks say")
+    func display() async throws {
+        let base: [(String, ConfigNode.Value)] = [
+            ("environment", .scalar("sandbox")), ("access_token", .scalar("x")),
+        ]
+        let channels = Self.map([
+            ("ads", Self.map([("alert", .scalar("false"))])), ("news", Self.map([("sound", .scalar("bell.caf"))])),
+        ])
+        let (backend, issues) = try Self.load(base + [("display", Self.map([("channels", channels)]))])
+        #expect(issues.isEmpty)
+        let reader = try #require(backend?.clicks)
+        func shown(_ channel: String, _ reader: any ClickReader) async throws -> JSONValue? {
+            let message: JSONObject = ["id": "m1", "content": "Hi", "channel": .string(channel)]
+            let click = ReportedClick(["message": .object(message)], action: nil, at: Date(timeIntervalSince1970: 1))
+            return try await reader.take(click).notification["display"]
+        }
+        #expect(try await shown("ads", reader) == nil)
+        #expect(try await shown("news", reader) == ["sound": "bell.caf", "body": "Hi", "group": "news"])
+        let (silent, _) = try Self.load(base + [("display", Self.map([("silent", .scalar("true"))]))])
+        #expect(try await shown("news", try #require(silent?.clicks)) == nil)
+        let wrong = Self.map([("channels", Self.map([("a/b/c", Self.map([("alarm", .scalar("x"))]))]))])
+        let (none, mistakes) = try Self.load(base + [("display", wrong)])
+        #expect(none == nil)
+        for (key, issue) in zip(["a/b/c", "a/b/c.alarm"], mistakes) {
+            #expect(issue.contains("backends.chabok.display.channels.\(key)"), "\(issue)")
+        }
+        #expect(mistakes.count == 2)
+    }
 
     @Test("Every mistake of a section is told, with its key", arguments: mistakes)
     func mistake(values: [(String, String)], keys: [String]) throws {

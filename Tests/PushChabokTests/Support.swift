@@ -21,7 +21,7 @@ struct Harness: Sendable {
         _ rules: ChabokSimulator.Rules = .init(),
         world: SandboxListener = ChabokSimulator.sandbox,
         state: (any StateStore)? = nil,
-        display: ChabokDisplayPolicy = ChabokDisplayPolicy(),
+        display: ChabokDisplayPolicy? = nil,
         adjust: (inout ChabokOptions) -> Void = { _ in },
         logger: Logger = quiet,
         _ body: (Harness) async throws -> Void

@@ -92,10 +92,31 @@ public struct ChabokDisplayPolicy: Sendable {
         public init(now: Date) { self.now = now }
     }
 
+    /// How the app sets its clients up; see ``ChabokOptions/display``.
+    public struct Settings: Sendable, Hashable {
+        /// Whether its clients are set to show nothing.
+        public var isSilent: Bool
+        /// How messages of single channels are shown.
+        public var channels: [String: ChabokChannelSettings]
+
+        /// Makes settings; those of the client library by default.
+        public init(isSilent: Bool = false, channels: [String: ChabokChannelSettings] = [:]) {
+            self.isSilent = isSilent
+            self.channels = channels
+        }
+    }
+
+    private let settings: Settings
     private let override: (@Sendable (JSONObject) -> ChabokDisplayPlan?)?
 
-    /// Makes the client's own rules, or an override of all of them.
-    public init(override: (@Sendable (JSONObject) -> ChabokDisplayPlan?)? = nil) { self.override = override }
+    /// Makes the client's own rules with the app's settings, or an override of all of them.
+    public init(
+        _ settings: Settings = Settings(),
+        override: (@Sendable (JSONObject) -> ChabokDisplayPlan?)? = nil
+    ) {
+        self.settings = settings
+        self.override = override
+    }
 
     /// What is shown; nil for nothing.
     public func plan(_ message: JSONObject, for client: Client) -> ChabokDisplayPlan? {
@@ -139,7 +160,10 @@ public struct ChabokDisplayPolicy: Sendable {
         guard notification.source == .chabokMessage, let message = notification.raw["message"]?.objectValue else {
             return nil
         }
-        return plan(message, for: Client(now: now))
+        var client = Client(now: now)
+        client.isSilent = settings.isSilent
+        client.channels = settings.channels
+        return plan(message, for: client)
     }
 
     private static func withAlias(_ action: JSONValue) -> JSONValue {

@@ -18,10 +18,11 @@ public final class APNsBackend: PushBackend {
     /// Apple's device tokens, and broadcast channels by their id.
     public let audience: BackendAudience
     /// The broadcast channels of the app; nil with a client certificate, or when their address is not known.
-    public let channels: APNsChannels?
+    public var channels: (any ChannelManager)? { ownChannels }
 
     let options: APNsOptions
     let pool: any HTTPPool
+    private let ownChannels: APNsChannels?
     let tokens: ProviderTokenSource?
     private let broadcastPool: any HTTPPool
     private let templates: APNsTemplates
@@ -63,14 +64,14 @@ public final class APNsBackend: PushBackend {
         self.pool = try pool(options.endpoint)
         broadcastPool = try options.broadcastEndpoint.map(pool) ?? self.pool
         if let tokens, let endpoint = options.managementEndpoint {
-            channels = APNsChannels(
+            ownChannels = APNsChannels(
                 pool: try pool(endpoint),
                 tokens: tokens,
                 bundleID: options.topic,
                 time: context.time
             )
         } else {
-            channels = nil
+            ownChannels = nil
         }
     }
 
@@ -84,7 +85,7 @@ public final class APNsBackend: PushBackend {
             room: requests.indices.reduce(0) { $0 + requests[$1].recipients.count },
             templates: templates,
             options: options,
-            channels: channels
+            channels: ownChannels
         )
         for index in requests.indices { batch.add(requests[index], at: index) }
         if !batch.refused.isEmpty { report(batch.refused) }
@@ -265,7 +266,7 @@ public final class APNsBackend: PushBackend {
         await tokens?.prepare()
         await pool.shutdown(grace: grace)
         if options.broadcastEndpoint != nil { await broadcastPool.shutdown(grace: grace) }
-        await channels?.pool.shutdown(grace: grace)
+        await ownChannels?.pool.shutdown(grace: grace)
         await options.strategy?.shutdown()
     }
 }

@@ -165,7 +165,7 @@ struct APNsBatch {
 
     private func channelFields(_ channel: String, _ shared: Shared) -> [HTTPHeader] {
         // A channel that stores nothing takes expiration 0 only, and 0 is always allowed.
-        let storesNothing = channels?.knownStorage(of: channel) == APNsChannels.MessageStorage.none
+        let storesNothing = channels?.knownStorage(of: channel) == ChannelStorage.none
         let expiration = storesNothing ? nil : shared.expiration
         return [
             HTTPHeader("apns-channel-id", channel, .literal),

@@ -6,20 +6,12 @@ import Synchronization
 ///
 /// Programs create, read, delete and list them here; sending to one is an ordinary send to `Recipient.platformID`.
 /// Source: Apple, "Sending channel management requests to APNs", read 2026-08.
-public final class APNsChannels: Sendable {
-    /// What APNs keeps for devices that are offline; fixed when a channel is made.
-    public enum MessageStorage: Int, Sendable {
-        /// Nothing; pushes must have expiration 0, and more of them are allowed.
-        case none = 0
-        /// The newest message, for 8 hours at most.
-        case newest = 1
-    }
-
+public final class APNsChannels: ChannelManager {
     let pool: any HTTPPool
     private let tokens: ProviderTokenSource
     private let bundleID: String
     private let time: any TimeSource
-    private let storages = Mutex<[String: MessageStorage]>([:])
+    private let storages = Mutex<[String: ChannelStorage]>([:])
 
     init(pool: any HTTPPool, tokens: ProviderTokenSource, bundleID: String, time: any TimeSource) {
         self.pool = pool
@@ -29,11 +21,14 @@ public final class APNsChannels: Sendable {
     }
 
     /// Makes a channel and returns its id, which is good in this environment only.
-    public func create(storage: MessageStorage = .newest) async throws(PushError) -> String {
+    ///
+    /// The newest message is kept for 8 hours at most. Where nothing is kept, pushes must have expiration 0, and more of them are
+    /// allowed.
+    public func create(storage: ChannelStorage) async throws(PushError) -> String {
         var body = JSONWriter(capacity: 64)
         body.beginObject()
         body.name("message-storage-policy")
-        body.integer(storage.rawValue)
+        body.integer(storage == .none ? 0 : 1)
         body.name("push-type")
         body.string("LiveActivity")
         body.endObject()
@@ -55,21 +50,25 @@ public final class APNsChannels: Sendable {
         return id
     }
 
-    /// How a channel was made; throws `PushError.Code.invalidRequest` when there is no such channel.
-    public func read(_ id: String) async throws(PushError) -> MessageStorage {
-        let answer = try await call("GET", "channels", channel: id)
-        guard let value = try? JSONValue(parsing: answer.body),
-            let policy = value["message-storage-policy"]?.integerValue,
-            let storage = MessageStorage(rawValue: Int(policy))
-        else { throw PushError(.badAnswer, "Apple's description of the channel cannot be read") }
+    /// How a channel was made; nil when there is no such channel in this environment.
+    public func read(_ id: String) async throws(PushError) -> ChannelStorage? {
+        guard let answer = try await existing("GET", id) else { return nil }
+        let storage: ChannelStorage
+        switch (try? JSONValue(parsing: answer.body))?["message-storage-policy"]?.integerValue {
+        case 0: storage = .none
+        case 1: storage = .newest
+        default: throw PushError(.badAnswer, "Apple's description of the channel cannot be read")
+        }
         remember(id, storage)
         return storage
     }
 
-    /// Deletes a channel.
-    public func delete(_ id: String) async throws(PushError) {
-        _ = try await call("DELETE", "channels", channel: id)
+    /// Deletes a channel; false when there is no such channel in this environment.
+    @discardableResult
+    public func delete(_ id: String) async throws(PushError) -> Bool {
+        let answer = try await existing("DELETE", id)
         storages.withLock { $0[id] = nil }
+        return answer != nil
     }
 
     /// The ids of all channels of the app.
@@ -82,9 +81,9 @@ public final class APNsChannels: Sendable {
     }
 
     /// How a channel was made, if it was made or read here.
-    func knownStorage(of id: String) -> MessageStorage? { storages.withLock { $0[id] } }
+    func knownStorage(of id: String) -> ChannelStorage? { storages.withLock { $0[id] } }
 
-    private func remember(_ id: String, _ storage: MessageStorage) {
+    private func remember(_ id: String, _ storage: ChannelStorage) {
         storages.withLock { storages in
             if storages.count >= 10_000 { storages.removeAll() }  // As many as Apple allows an app.
             storages[id] = storage
@@ -92,6 +91,16 @@ public final class APNsChannels: Sendable {
     }
 
     // MARK: Calls
+
+    /// A call about one channel; nil when Apple knows none of this id.
+    private func existing(_ method: String, _ id: String) async throws(PushError) -> HTTPAnswer? {
+        do throws(PushError) {
+            return try await call(method, "channels", channel: id)
+        } catch  where error.reason == "ChannelNotRegistered" || error.reason == "BadChannelId" {
+            storages.withLock { $0[id] = nil }
+            return nil
+        }
+    }
 
     private func call(
         _ method: String,

@@ -258,6 +258,8 @@ public final class ChabokBackend: PushBackend {
     public var tags: (any TagEditor)? { users }
     /// Takes reports of devices.
     public var events: (any EventReporter)? { tracker }
+    /// Asks apps to take notifications away, by a convention of our own that they must play along with.
+    public var recall: (any MessageRecaller)? { messages }
     /// Tells how a message fares.
     public var tracking: (any MessageTracker)? { messages }
     /// Reads clicks.

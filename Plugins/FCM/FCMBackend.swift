@@ -217,6 +217,11 @@ public final class FCMBackend: PushBackend {
         logger.debug("FCM gave an unknown error code", metadata: ["code": "\(code)", "status": "\(answer.status)"])
     }
 
+    /// Joins tokens to topics; nil when the address of the Instance ID service is not known.
+    public var topics: (any TopicManager)? { instanceIDs }
+    /// Looks tokens up and imports APNs tokens; nil when the address of the Instance ID service is not known.
+    public var tokenDirectory: (any TokenDirectory)? { instanceIDs }
+
     // MARK: What it says about itself
 
     /// Finds what Google would refuse; the exact size is counted only when it may matter.

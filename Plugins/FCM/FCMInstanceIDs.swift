@@ -5,43 +5,7 @@ public import PushCore
 ///
 /// For code that manages tokens and topics; sending needs none of it. Source: Google, "Instance ID server reference", read
 /// 2026-08.
-public struct FCMInstanceIDs: Sendable {
-    /// What Google knows of a token.
-    public struct Info: Sendable, Hashable {
-        /// The app: package name or bundle id.
-        public var application: String
-        /// The number of the project that the token belongs to.
-        public var project: String
-        /// `ANDROID`, `IOS` or `CHROME`.
-        public var platform: String
-        /// The app's version, when Google knows it.
-        public var applicationVersion: String?
-        /// The topics that it has joined.
-        public var topics: [String]
-    }
-
-    /// What became of one token in a call for many.
-    public enum ItemOutcome: Sendable {
-        /// It is done.
-        case done
-        /// The token is dead or malformed: Google's word.
-        case dead(String)
-        /// Google will not do it for this token: its word, such as `TOO_MANY_TOPICS`.
-        case refused(String)
-        /// No usable answer, after further attempts; doing it again does no harm.
-        case failed(PushError)
-    }
-
-    /// What became of one APNs token that was imported.
-    public enum ImportOutcome: Sendable {
-        /// The FCM token that now stands for it.
-        case imported(DeviceToken)
-        /// Google does not take it: its word.
-        case refused(String)
-        /// No usable answer, after further attempts; doing it again does no harm.
-        case failed(PushError)
-    }
-
+public struct FCMInstanceIDs: TopicManager, TokenDirectory {
     /// The most tokens that Google takes in one call for topics.
     public static let topicBatch = 1000
     /// The most tokens that Google takes in one import.
@@ -53,8 +17,13 @@ public struct FCMInstanceIDs: Sendable {
     let auth: any AuthStrategy
     let time: any TimeSource
 
+    /// Every service whose tokens Google gives.
+    public var services: [TokenService] { [.androidFirebase, .iOSFirebase, .webFirebase] }
+    /// Apple's own tokens.
+    public var importedService: TokenService { .iOSAPNs }
+
     /// Looks a token up; nil when Google does not know it.
-    public func info(of token: DeviceToken) async throws(PushError) -> Info? {
+    public func details(of token: DeviceToken) async throws(PushError) -> TokenDetails? {
         // What servers take for a step of the path is no token.
         guard ![".", ".."].contains(Self.bare(token.value)) else { return nil }
         let path = "/iid/info/\(Self.encoded(Self.bare(token.value)))?details=true"
@@ -67,26 +36,33 @@ public struct FCMInstanceIDs: Sendable {
         guard let object, let application = object["application"]?.stringValue else {
             throw PushError(.badAnswer, "the Instance ID service gave an answer that cannot be read")
         }
-        return Info(
+        return TokenDetails(
             application: application,
-            project: object["authorizedEntity"]?.stringValue ?? "",
-            platform: object["platform"]?.stringValue ?? "",
+            project: object["authorizedEntity"]?.stringValue,
+            platform: object["platform"]?.stringValue,
             applicationVersion: object["applicationVersion"]?.stringValue,
-            topics: object["rel"]?["topics"]?.objectValue?.map(\.name) ?? []
+            topics: object["rel"]?["topics"]?.objectValue?.map { name, topic in
+                TopicMembership(name: name, since: topic["addDate"]?.stringValue)
+            } ?? []
         )
+    }
+
+    /// The topics that a token has joined; nil when Google does not know the token.
+    public func topics(of token: DeviceToken) async throws(PushError) -> [TopicMembership]? {
+        try await details(of: token)?.topics
     }
 
     /// Joins tokens to a topic: any number, an outcome for each, in order.
     ///
     /// Throws when no topic can be called so.
-    public func subscribe(_ tokens: [DeviceToken], to topic: String) async throws(PushError) -> [ItemOutcome] {
+    public func subscribe(_ tokens: [DeviceToken], to topic: String) async throws(PushError) -> [TokenOutcome] {
         try await change(tokens, topic, "/iid/v1:batchAdd")
     }
 
     /// Takes tokens off a topic: any number, an outcome for each, in order.
     ///
     /// Throws when no topic can be called so.
-    public func unsubscribe(_ tokens: [DeviceToken], from topic: String) async throws(PushError) -> [ItemOutcome] {
+    public func unsubscribe(_ tokens: [DeviceToken], from topic: String) async throws(PushError) -> [TokenOutcome] {
         try await change(tokens, topic, "/iid/v1:batchRemove")
     }
 
@@ -95,17 +71,17 @@ public struct FCMInstanceIDs: Sendable {
     /// - Parameters:
     ///   - tokens: Tokens of `ios-apns`.
     ///   - application: The app's bundle id.
-    ///   - isSandbox: Whether the tokens are of builds run from Xcode.
+    ///   - environment: `development` for tokens of builds run from Xcode.
     /// - Returns: An outcome for each token, in order.
     public func importTokens(
         _ tokens: [DeviceToken],
         application: String,
-        isSandbox: Bool = false
-    ) async -> [ImportOutcome] {
-        let silence = ImportOutcome.failed(PushError(.unavailable, "Google said nothing about this token"))
+        environment: TokenEnvironment = .production
+    ) async -> [TokenImport] {
+        let silence = TokenImport.failed(PushError(.unavailable, "Google said nothing about this token"))
         return await inRounds(tokens, Self.importBatch, silence) { (tokens, outcomes) throws(PushError) in
             let body: JSONValue = [
-                "application": .string(application), "sandbox": .bool(isSandbox),
+                "application": .string(application), "sandbox": .bool(environment == .development),
                 "apns_tokens": .array(tokens.map { .string($0.value) }),
             ]
             for item in try await results("/iid/v1:batchImport", body) {
@@ -135,11 +111,11 @@ public struct FCMInstanceIDs: Sendable {
         _ tokens: [DeviceToken],
         _ topic: String,
         _ path: String
-    ) async throws(PushError) -> [ItemOutcome] {
+    ) async throws(PushError) -> [TokenOutcome] {
         guard let name = FCMTopic.name(topic) else {
             throw PushError(.invalidRequest, "A topic's name holds a-z, A-Z, 0-9, - _ . ~ % only.")
         }
-        let silence = ItemOutcome.failed(PushError(.unavailable, "Google said nothing about this token"))
+        let silence = TokenOutcome.failed(PushError(.unavailable, "Google said nothing about this token"))
         return await inRounds(tokens, Self.topicBatch, silence) { (tokens, outcomes) throws(PushError) in
             let body: JSONValue = [
                 "to": .string("/topics/\(name)"),
@@ -155,7 +131,7 @@ public struct FCMInstanceIDs: Sendable {
         }
     }
 
-    private static func outcome(of word: String?) -> ItemOutcome {
+    private static func outcome(of word: String?) -> TokenOutcome {
         switch word {
         case nil: return .done
         case "NOT_FOUND"?, "INVALID_ARGUMENT"?: return .dead(word ?? "")

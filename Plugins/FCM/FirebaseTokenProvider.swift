@@ -54,7 +54,8 @@ public struct FirebaseTokenProvider: TokenProvider {
     ) {
         self.init(.iOSFirebase, deadline: deadline) {
             guard let token = try await apns.token() else { return nil }
-            let outcomes = await instanceIDs.importTokens([token], application: application, isSandbox: isSandbox)
+            let environment: TokenEnvironment = isSandbox ? .development : .production
+            let outcomes = await instanceIDs.importTokens([token], application: application, environment: environment)
             switch outcomes.first {
             case .imported(let token)?: return token.value
             case .refused(let word)?: throw PushError(.invalidRequest, "Google imports no such token", reason: word)
@@ -118,8 +119,8 @@ public struct FirebaseTokenProvider: TokenProvider {
         through instanceIDs: FCMInstanceIDs,
         projectNumber: String? = nil
     ) async throws(PushError) -> Standing {
-        guard let info = try await instanceIDs.info(of: token) else { return .dead }
-        if let projectNumber, info.project != projectNumber { return .otherProject(info.project) }
+        guard let details = try await instanceIDs.details(of: token) else { return .dead }
+        if let projectNumber, details.project != projectNumber { return .otherProject(details.project ?? "") }
         return .alive
     }
 }

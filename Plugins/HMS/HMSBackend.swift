@@ -20,7 +20,7 @@ public final class HMSBackend: PushBackend {
     /// with v3 the tokens of HarmonyOS 5 and later, and nothing else.
     public let audience: BackendAudience
     /// The topics of the app; nil when its id is not known.
-    public let topics: HMSTopics?
+    public let topics: (any TopicManager)?
     /// Checks and reads delivery receipts; nil unless it is configured how they are signed.
     public let receipts: (any ReceiptReader)?
     /// How requests are signed.

@@ -3,61 +3,67 @@ public import PushCore
 /// The topics of an app: which devices are in them.
 ///
 /// Android apps only; Huawei refuses the tokens of others. Source: Huawei, "Topic management", read 2026-08.
-public struct HMSTopics: Sendable {
+public struct HMSTopics: TopicManager {
     /// The most tokens in one call.
     public static let batchLimit = 1000
 
     let appID: String
     let link: HMSLink
 
-    /// A topic a device is in.
-    public struct Membership: Sendable, Hashable {
-        /// The topic's name.
-        public var name: String
-        /// The day it joined, as Huawei writes it.
-        public var since: String?
-    }
+    /// Those of Android devices.
+    public var services: [TokenService] { [.androidHuawei] }
 
-    /// Adds devices to a topic; gives what is wrong with single tokens, by their place.
+    /// Adds devices to a topic: any number, an outcome for each, in order.
     ///
-    /// Throws when the whole call fails: a bad name, no right, a platform in trouble.
-    public func subscribe(_ tokens: [DeviceToken], to topic: String) async throws(PushError) -> [Int: String] {
+    /// Throws when the first call fails as a whole: a bad name, no right, a platform in trouble. After that the rest is
+    /// ``TokenOutcome/failed(_:)``.
+    public func subscribe(_ tokens: [DeviceToken], to topic: String) async throws(PushError) -> [TokenOutcome] {
         try await change("subscribe", tokens, topic)
     }
 
-    /// Removes devices from a topic; gives what is wrong with single tokens, by their place.
-    public func unsubscribe(_ tokens: [DeviceToken], from topic: String) async throws(PushError) -> [Int: String] {
+    /// Removes devices from a topic: any number, an outcome for each, in order.
+    ///
+    /// Throws as ``subscribe(_:to:)``.
+    public func unsubscribe(_ tokens: [DeviceToken], from topic: String) async throws(PushError) -> [TokenOutcome] {
         try await change("unsubscribe", tokens, topic)
     }
 
-    /// The topics a device is in.
-    public func list(of token: DeviceToken) async throws(PushError) -> [Membership] {
+    /// The topics a device is in; none for a token that Huawei does not know, since it does not say so.
+    public func topics(of token: DeviceToken) async throws(PushError) -> [TopicMembership]? {
         guard token.service == .androidHuawei else { throw Self.notAndroid }
         let (answer, body) = try await link.call("/v1/\(appID)/topic:list", ["token": .string(token.value)])
         guard answer.code == "80000000" else { throw HMSLink.error(answer) }
         return (body["topics"]?.arrayValue ?? []).compactMap { topic in
-            topic["name"]?.stringValue.map { Membership(name: $0, since: topic["addDate"]?.stringValue) }
+            topic["name"]?.stringValue.map { TopicMembership(name: $0, since: topic["addDate"]?.stringValue) }
         }
     }
 
-    private func change(_ verb: String, _ tokens: [DeviceToken], _ topic: String) async throws(PushError) -> [Int:
-        String]
-    {
+    private func change(
+        _ verb: String,
+        _ tokens: [DeviceToken],
+        _ topic: String
+    ) async throws(PushError) -> [TokenOutcome] {
         guard Self.isName(topic) else {
             throw PushError(.invalidRequest, "\"\(topic.prefix(80))\" is not a topic's name", reason: "bad_topic")
         }
         guard tokens.allSatisfy({ $0.service == .androidHuawei }) else { throw Self.notAndroid }
-        var wrong: [Int: String] = [:]
+        var outcomes: [TokenOutcome] = []
         for start in stride(from: 0, to: tokens.count, by: Self.batchLimit) {
             let part = tokens[start..<min(tokens.count, start + Self.batchLimit)]
             let body: JSONValue = [
                 "topic": .string(topic), "tokenArray": .array(part.map { .string($0.value) }),
             ]
-            for (place, reason) in try await changeOnce("/v1/\(appID)/topic:\(verb)", body) {
-                wrong[start + place] = reason
+            do throws(PushError) {
+                let wrong = try await changeOnce("/v1/\(appID)/topic:\(verb)", body)
+                outcomes += part.indices.map { wrong[$0 - start].map { .refused($0) } ?? .done }
+            } catch {
+                if start == 0 { throw error }
+                // What fails as a whole fails for the next thousand too.
+                outcomes += Array(repeating: .failed(error), count: tokens.count - start)
+                break
             }
         }
-        return wrong
+        return outcomes
     }
 
     private func changeOnce(_ path: String, _ body: JSONValue) async throws(PushError) -> [Int: String] {

@@ -280,7 +280,7 @@ struct APNsCredentialSocketTests {
             let keeping = try await channels.create(storage: .newest)
             let passing = try await channels.create(storage: .none)
             #expect(try await channels.read(keeping) == .newest)
-            #expect(try await channels.read(passing) == APNsChannels.MessageStorage.none)
+            #expect(try await channels.read(passing) == ChannelStorage.none)
             #expect(try await Set(channels.list()) == [keeping, passing])
             for channel in [keeping, passing] {
                 let request = PushRequest(
@@ -292,13 +292,15 @@ struct APNsCredentialSocketTests {
                 #expect(outcome.acceptance?.isForAudience == true, "\(outcome): expiration 0 where nothing is stored")
             }
             #expect(harness.simulator.counters.broadcasts == 2)
-            try await channels.delete(keeping)
+            #expect(try await channels.delete(keeping))
+            #expect(try await !channels.delete(keeping), "it is gone")
             #expect(try await channels.list() == [passing])
             let gone = await harness.backend.send(Self.update(), to: [.platformID(keeping)])[0]
             #expect(gone.refusal?.kind == .token)
             #expect(gone.refusal?.advice == .never)
             #expect(gone.refusal?.invalidation == nil)
-            await #expect(throws: PushError.self) { try await channels.read(keeping) }
+            #expect(try await channels.read(keeping) == nil)
+            await #expect(throws: PushError.self, "no text of a channel's form") { try await channels.read("?") }
         }
     }
 

@@ -408,6 +408,7 @@ struct ChabokSendTests {
             subject.means.device = .sample("d-2")
             subject.means.tags = ["vip": nil, "plan": "gold"]
             subject.means.reported = { "m7" }
+            subject.means.recallUser = "u-1"
             subject.means.tracked = {
                 _ = await harness.backend.send(.sample, to: [.user("u-1")])
                 return simulator.messages().last?.id ?? ""

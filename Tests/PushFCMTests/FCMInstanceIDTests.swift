@@ -25,7 +25,7 @@ struct FCMInstanceIDTests {
         (0..<count).map { DeviceToken(deviceToken($0), service: .androidFirebase) }
     }
 
-    private func word(_ outcome: FCMInstanceIDs.ItemOutcome) -> String {
+    private func word(_ outcome: TokenOutcome) -> String {
         switch outcome {
         case .done: "done"
         case .dead(let word): "dead \(word)"
@@ -123,15 +123,16 @@ struct FCMInstanceIDTests {
         try await run { harness, ids in
             _ = harness.register(2)
             _ = try await ids.subscribe(tokens(1), to: "news")
-            let info = try #require(try await ids.info(of: tokens(1)[0]))
+            let info = try #require(try await ids.details(of: tokens(1)[0]))
             #expect(info.application == "com.example.chapar")
             #expect(info.project == FCMSimulatorConfiguration().projectNumber)
             #expect(info.platform == "ANDROID")
-            #expect(info.topics == ["news"])
-            #expect(try await ids.info(of: DeviceToken("unknown/token?", service: .androidFirebase)) == nil)
+            #expect(info.topics.map(\.name) == ["news"])
+            #expect(info.topics.first?.since?.count == 10, "a day")
+            #expect(try await ids.details(of: DeviceToken("unknown/token?", service: .androidFirebase)) == nil)
             harness.simulator.add(FaultRule(match: FaultMatch(listener: "instance_id"), .answer(FaultAnswer(404))))
             await #expect(throws: PushError.self, "a 404 without Google's words is nobody's token") {
-                try await ids.info(of: tokens(1)[0])
+                try await ids.details(of: tokens(1)[0])
             }
         }
     }

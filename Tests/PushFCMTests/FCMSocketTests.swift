@@ -38,6 +38,8 @@ struct FCMSocketTests {
             subject.deadline = timeout
             subject.log = log
             subject.secrets = [Secret(simulator.credentialsFile)]
+            subject.means.member = DeviceToken(deviceToken(3), service: .androidFirebase)
+            subject.means.imported = DeviceToken(String(repeating: "4f", count: 32), service: .iOSAPNs)
             try await check.run(subject)
         }
     }

@@ -41,6 +41,7 @@ struct HMSConformanceTests {
             subject.deadline = timeout
             subject.log = log
             subject.secrets = [Secret(simulator.app.clientSecret)]
+            subject.means.member = DeviceToken(androidToken(3), service: .androidHuawei)
             subject.means.callback = { HMSReceiptTests.callback(HMSReceiptTests.newer) }
             try await check.run(subject)
         }

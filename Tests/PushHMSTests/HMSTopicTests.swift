@@ -11,6 +11,11 @@ struct HMSTopicTests {
         numbers.map { DeviceToken(androidToken($0), service: service) }
     }
 
+    /// The places of the tokens with which it is not done.
+    static func wrong(_ outcomes: [TokenOutcome]) -> [Int] {
+        outcomes.indices.filter { if case .done = outcomes[$0] { false } else { true } }
+    }
+
     @Test("Devices join and leave in calls of a thousand, and wrong ones are named by their place")
     func change() async throws {
         try await Harness.run { harness in
@@ -18,12 +23,30 @@ struct HMSTopicTests {
             let topics = try #require(harness.backend.topics)
             var tokens = Self.tokens(0..<1500)
             tokens[1200] = DeviceToken("dead", service: .androidHuawei)
-            #expect(Set(try await topics.subscribe(tokens, to: "news").keys) == [1200])
+            #expect(Self.wrong(try await topics.subscribe(tokens, to: "news")) == [1200])
             #expect(harness.simulator.subscribers(of: "news").count == 1499)
-            #expect(try await topics.list(of: tokens[0]).map(\.name) == ["news"])
-            #expect(try await topics.unsubscribe(Self.tokens(0..<1000), from: "news").isEmpty)
+            #expect(try await topics.topics(of: tokens[0])?.map(\.name) == ["news"])
+            #expect(Self.wrong(try await topics.unsubscribe(Self.tokens(0..<1000), from: "news")) == [])
             #expect(harness.simulator.subscribers(of: "news").count == 499)
-            #expect(try await topics.list(of: tokens[0]).isEmpty)
+            #expect(try await topics.topics(of: tokens[0]) == [])
+        }
+    }
+
+    @Test("When a later call fails, what the earlier ones did is told, and the rest failed")
+    func later() async throws {
+        try await Harness.run { harness in
+            harness.register(0..<2500)
+            let topics = try #require(harness.backend.topics)
+            let later = FaultMatch(listener: HMSSimulator.push, requests: 2...9)
+            harness.simulator.add(FaultRule(match: later, .answer(FaultAnswer(200, "80300002"))))
+            let outcomes = try await topics.subscribe(Self.tokens(0..<2500), to: "news")
+            #expect(Self.wrong(outcomes) == Array(1000..<2500))
+            guard case .failed(let error)? = outcomes.last else {
+                Issue.record("\(String(describing: outcomes.last))")
+                return
+            }
+            #expect(error.code == .credentialsRefused)
+            #expect(harness.simulator.subscribers(of: "news").count == 1000)
         }
     }
 
@@ -72,9 +95,9 @@ struct HMSTopicTests {
         try await Harness.run { harness in
             harness.register(0..<1)
             let topics = try #require(harness.backend.topics)
-            _ = try await topics.list(of: Self.tokens(0..<1)[0])
+            _ = try await topics.topics(of: Self.tokens(0..<1)[0])
             harness.simulator.expireTokens()
-            #expect(try await topics.subscribe(Self.tokens(0..<1), to: "news").isEmpty)
+            #expect(Self.wrong(try await topics.subscribe(Self.tokens(0..<1), to: "news")) == [])
             #expect(harness.simulator.counters.tokensIssued == 2)
         }
     }

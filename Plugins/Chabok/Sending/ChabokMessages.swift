@@ -2,7 +2,7 @@ public import Foundation
 public import PushCore
 
 /// Messages to any audience, what became of them, and the panel's reports.
-public struct ChabokMessages: MessageTracker {
+public struct ChabokMessages: MessageTracker, MessageRecaller {
     /// What Chabok took.
     public struct Sent: Sendable, Hashable {
         /// The ids of the messages; none where Chabok gave none.
@@ -169,6 +169,12 @@ public struct ChabokMessages: MessageTracker {
         var data: JSONObject = ["gw_op": ids == nil ? "cancelAll" : "cancel"]
         if let ids { data["ids"] = .array(ids.map { .string($0) }) }
         return try await send(PushNotification(data: data, isSilent: true), to: .user(user), mechanism: .message)
+    }
+
+    /// Asks the apps of a user to take notifications away (``requestCancellation(of:at:)``); false when Chabok says that it
+    /// addressed no device.
+    public func recall(_ ids: [String]?, from user: String) async throws(PushError) -> Bool {
+        try await requestCancellation(of: ids, at: user).devices != 0
     }
 
     private func post(_ path: String, _ body: JSONObject) async throws(PushError) -> Sent {

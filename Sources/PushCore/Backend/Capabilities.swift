@@ -98,6 +98,20 @@ public protocol MessageCanceller: Sendable {
     func cancel(platformID: String) async throws(PushError) -> Bool
 }
 
+/// Asks a user's devices to take away messages that they have got.
+///
+/// A wish: whether an app fulfils it, nobody learns.
+public protocol MessageRecaller: Sendable {
+    /// Asks the devices of a user to take messages away.
+    ///
+    /// - Parameters:
+    ///   - ids: The platform's ids of the messages; nil for all that the devices show.
+    ///   - user: The user, by the name that the platform knows.
+    /// - Returns: False when the platform knows no device of the user.
+    /// - Throws: Why the platform did not take the wish.
+    func recall(_ ids: [String]?, from user: String) async throws(PushError) -> Bool
+}
+
 /// Tells the outcome of messages that a platform has taken.
 public protocol MessageTracker: Sendable {
     /// Asks for the state the platform reports; nil when it does not know the message.

@@ -88,12 +88,20 @@ public protocol PushBackend: Sendable {
     var events: (any EventReporter)? { get }
     /// Cancels messages that the platform has taken.
     var cancellation: (any MessageCanceller)? { get }
+    /// Asks devices to take away messages that they have got.
+    var recall: (any MessageRecaller)? { get }
     /// Tells the outcome of messages that the platform has taken.
     var tracking: (any MessageTracker)? { get }
     /// Checks and reads the platform's later reports.
     var receipts: (any ReceiptReader)? { get }
     /// Reads clicks that apps report.
     var clicks: (any ClickReader)? { get }
+    /// Joins tokens to topics that the platform keeps.
+    var topics: (any TopicManager)? { get }
+    /// Keeps broadcast channels.
+    var channels: (any ChannelManager)? { get }
+    /// Looks tokens up, and imports those of another platform.
+    var tokenDirectory: (any TokenDirectory)? { get }
 
     /// When something about a device that the platform could not take is tried again.
     var operationPolicy: OperationPolicy { get }
@@ -138,11 +146,19 @@ extension PushBackend {
     /// Not offered.
     public var cancellation: (any MessageCanceller)? { nil }
     /// Not offered.
+    public var recall: (any MessageRecaller)? { nil }
+    /// Not offered.
     public var tracking: (any MessageTracker)? { nil }
     /// Not offered.
     public var receipts: (any ReceiptReader)? { nil }
     /// Not offered.
     public var clicks: (any ClickReader)? { nil }
+    /// Not offered.
+    public var topics: (any TopicManager)? { nil }
+    /// Not offered.
+    public var channels: (any ChannelManager)? { nil }
+    /// Not offered.
+    public var tokenDirectory: (any TokenDirectory)? { nil }
     /// The usual.
     public var operationPolicy: OperationPolicy { .standard }
     /// Keeps nothing.

@@ -100,12 +100,20 @@ extension BackendGroup {
     public var events: (any EventReporter)? { GroupEvents(members.compactMap(\.backend.events)) }
     /// Cancels at the first member that still can.
     public var cancellation: (any MessageCanceller)? { GroupCanceller(members.compactMap(\.backend.cancellation)) }
+    /// The first member's that recalls messages, since nothing tells whose a message is.
+    public var recall: (any MessageRecaller)? { members.lazy.compactMap(\.backend.recall).first }
     /// Asks the members until one knows the message.
     public var tracking: (any MessageTracker)? { GroupTracker(members.compactMap(\.backend.tracking)) }
     /// Gives a callback to the members until one believes it.
     public var receipts: (any ReceiptReader)? { GroupReceipts(members.compactMap(\.backend.receipts)) }
     /// The first member's that reads clicks, since nothing tells whose a click is.
     public var clicks: (any ClickReader)? { members.lazy.compactMap(\.backend.clicks).first }
+    /// Joins each token at every member that takes its service.
+    public var topics: (any TopicManager)? { GroupTopics(members.compactMap(\.backend.topics)) }
+    /// The first member's that keeps channels, since nothing tells whose a channel is.
+    public var channels: (any ChannelManager)? { members.lazy.compactMap(\.backend.channels).first }
+    /// The first member's that looks tokens up.
+    public var tokenDirectory: (any TokenDirectory)? { members.lazy.compactMap(\.backend.tokenDirectory).first }
 
     /// Watches all members' platforms.
     public func watch() async {

@@ -29,11 +29,19 @@ extension BackendWrapper {
     /// The wrapped backend's.
     public var cancellation: (any MessageCanceller)? { wrapped.cancellation }
     /// The wrapped backend's.
+    public var recall: (any MessageRecaller)? { wrapped.recall }
+    /// The wrapped backend's.
     public var tracking: (any MessageTracker)? { wrapped.tracking }
     /// The wrapped backend's.
     public var receipts: (any ReceiptReader)? { wrapped.receipts }
     /// The wrapped backend's.
     public var clicks: (any ClickReader)? { wrapped.clicks }
+    /// The wrapped backend's.
+    public var topics: (any TopicManager)? { wrapped.topics }
+    /// The wrapped backend's.
+    public var channels: (any ChannelManager)? { wrapped.channels }
+    /// The wrapped backend's.
+    public var tokenDirectory: (any TokenDirectory)? { wrapped.tokenDirectory }
     /// The wrapped backend's.
     public var operationPolicy: OperationPolicy { wrapped.operationPolicy }
 

@@ -201,6 +201,64 @@ struct GroupTracker: MessageTracker {
     }
 }
 
+/// Joins each token at every member that takes its service.
+struct GroupTopics: TopicManager {
+    private let members: [any TopicManager]
+
+    init?(_ members: [any TopicManager]) {
+        guard !members.isEmpty else { return nil }
+        self.members = members
+    }
+
+    var services: [TokenService] {
+        members.flatMap(\.services).reduce(into: []) { all, service in
+            if !all.contains(service) { all.append(service) }
+        }
+    }
+
+    func subscribe(_ tokens: [DeviceToken], to topic: String) async throws(PushError) -> [TokenOutcome] {
+        await atTakers(of: tokens) { member, tokens throws(PushError) in
+            try await member.subscribe(tokens, to: topic)
+        }
+    }
+
+    func unsubscribe(_ tokens: [DeviceToken], from topic: String) async throws(PushError) -> [TokenOutcome] {
+        await atTakers(of: tokens) { member, tokens throws(PushError) in
+            try await member.unsubscribe(tokens, from: topic)
+        }
+    }
+
+    func topics(of token: DeviceToken) async throws(PushError) -> [TopicMembership]? {
+        let takers = members.filter { $0.services.contains(token.service) }
+        return try await firstAnswer(takers) { member throws(PushError) in try await member.topics(of: token) }
+    }
+
+    /// Gives each member the tokens it takes; of a token's outcomes the first counts that is not good.
+    private func atTakers(
+        of tokens: [DeviceToken],
+        _ body: (any TopicManager, [DeviceToken]) async throws(PushError) -> [TokenOutcome]
+    ) async -> [TokenOutcome] {
+        var outcomes: [TokenOutcome?] = Array(repeating: nil, count: tokens.count)
+        for member in members {
+            let places = tokens.indices.filter { member.services.contains(tokens[$0].service) }
+            guard !places.isEmpty else { continue }
+            var own: [TokenOutcome]
+            do throws(PushError) {
+                own = try await body(member, places.map { tokens[$0] })
+            } catch {
+                own = Array(repeating: .failed(error), count: places.count)
+            }
+            for (place, outcome) in zip(places, own) {
+                switch outcomes[place] {
+                case nil, .done?: outcomes[place] = outcome
+                case .dead?, .refused?, .failed?: break
+                }
+            }
+        }
+        return outcomes.map { $0 ?? .refused("wrong_token_service") }
+    }
+}
+
 /// Gives a callback to the members until one believes it.
 struct GroupReceipts: ReceiptReader {
     private let first: any ReceiptReader

@@ -33,6 +33,22 @@ extension BackendConformance {
             run: readsReceipts
         ),
         Check("reads a click", source: "PushBackend.clicks, ClickReader", run: readsClicks),
+        Check(
+            "asks devices to take messages away",
+            source: "PushBackend.recall, MessageRecaller",
+            run: recalls
+        ),
+        Check(
+            "joins a token to a topic and takes it off again",
+            source: "PushBackend.topics, TopicManager",
+            run: joinsTopics
+        ),
+        Check("makes, reads, lists and deletes a channel", source: "ChannelManager", run: keepsChannels),
+        Check(
+            "looks up a token, knows none that does not exist, and imports those of another platform",
+            source: "PushBackend.tokenDirectory, TokenDirectory",
+            run: looksUpTokens
+        ),
     ]
 
     // MARK: Devices
@@ -190,6 +206,101 @@ extension BackendConformance {
         try expect(isRead, "it finds nothing in a click on its own notification")
         if case .failure(let error)? = taken.forwarding {
             throw ConformanceFailure("the platform could not be told of a click: \(error)")
+        }
+    }
+
+    private static func recalls(_ subject: Subject) async throws {
+        guard let recall = subject.backend.recall else { return }
+        let user = try means(subject.means.recallUser, "recall", "recallUser")
+        for ids in [["m-1", "m-2"], nil] {
+            let reached = try await subject.rise(subject.requests) {
+                let isTaken = try await saying("a recall") { () async throws(PushError) in
+                    try await recall.recall(ids, from: user)
+                }
+                try expect(isTaken, "the platform knows no device of the user that it is tested with")
+            }
+            try expect(reached != 0, "a recall took no request")
+        }
+    }
+
+    // MARK: Topics, channels, tokens
+
+    private static func joinsTopics(_ subject: Subject) async throws {
+        guard let topics = subject.backend.topics else { return }
+        let token = try means(subject.means.member, "topics", "member")
+        try expect(topics.services.contains(token.service), "it takes no token of the service it is tested with")
+        func change(_ what: String, _ body: () async throws(PushError) -> [TokenOutcome]) async throws {
+            let outcomes = try await saying(what, body)
+            guard outcomes.count == 1, case .done = outcomes[0] else {
+                throw ConformanceFailure("\(what) came to \(outcomes)")
+            }
+        }
+        func names() async throws -> [String] {
+            try await saying("the question for a token's topics") { () async throws(PushError) in
+                try await topics.topics(of: token)?.map(\.name) ?? []
+            }
+        }
+        try await change("joining a topic") { () async throws(PushError) in
+            try await topics.subscribe([token], to: "conformance")
+        }
+        let joined = try await names()
+        try expect(joined.contains("conformance"), "a token that joined a topic is not in it")
+        try await change("leaving a topic") { () async throws(PushError) in
+            try await topics.unsubscribe([token], from: "conformance")
+        }
+        let left = try await names()
+        try expect(!left.contains("conformance"), "a token that left a topic is still in it")
+        do throws(PushError) {
+            _ = try await topics.subscribe([token], to: "no name")
+        } catch {
+            return
+        }
+        throw ConformanceFailure("a text that names no topic was taken as one")
+    }
+
+    private static func keepsChannels(_ subject: Subject) async throws {
+        guard let channels = subject.backend.channels else { return }
+        for storage in ChannelStorage.allCases {
+            let id = try await saying("making a channel") { () async throws(PushError) in
+                try await channels.create(storage: storage)
+            }
+            try expect(!id.isEmpty, "a channel was made without an id")
+            let found = try await saying("reading it") { () async throws(PushError) in try await channels.read(id) }
+            try expect(found == storage, "a channel was not made as it was asked for")
+            let all = try await saying("listing channels") { () async throws(PushError) in try await channels.list() }
+            try expect(all.contains(id), "a channel that was made is not in the list")
+            for expected in [true, false] {
+                let wasThere = try await saying("deleting a channel") { () async throws(PushError) in
+                    try await channels.delete(id)
+                }
+                try expect(wasThere == expected, "deleting a channel says that it was \(wasThere ? "" : "not ")there")
+            }
+            let gone = try await saying("reading a deleted channel") { () async throws(PushError) in
+                try await channels.read(id)
+            }
+            try expect(gone == nil, "a deleted channel is still there")
+        }
+    }
+
+    private static func looksUpTokens(_ subject: Subject) async throws {
+        guard let directory = subject.backend.tokenDirectory else { return }
+        let token = try means(subject.means.member, "tokenDirectory", "member")
+        let known = try await saying("a look-up") { () async throws(PushError) in
+            try await directory.details(of: token)
+        }
+        try expect(known?.application.isEmpty == false, "a token that the platform knows has no application")
+        let unknown = try await saying("the look-up of no token") { () async throws(PushError) in
+            try await directory.details(of: DeviceToken(subject.means.unknownID, service: token.service))
+        }
+        try expect(unknown == nil, "a token that does not exist is of \(unknown?.application ?? "")")
+        let imported = try means(subject.means.imported, "tokenDirectory", "imported")
+        let outcomes = await directory.importTokens(
+            [imported],
+            application: "com.example.app",
+            environment: .production
+        )
+        guard outcomes.count == 1, case .imported(let made) = outcomes[0], !made.value.isEmpty else {
+            throw ConformanceFailure("an import came to \(outcomes)")
         }
     }
 

@@ -91,6 +91,12 @@ extension BackendConformance {
         public var reported: (@Sendable () async throws -> String)?
         /// Gives the id of a message that the platform has taken and that can still be cancelled.
         public var cancellable: (@Sendable () async throws -> String)?
+        /// A user with a device that the platform knows, for `PushBackend.recall`.
+        public var recallUser: String?
+        /// A token that the platform knows, for `PushBackend.topics` and `PushBackend.tokenDirectory`.
+        public var member: DeviceToken?
+        /// A token that the platform imports, for `PushBackend.tokenDirectory`.
+        public var imported: DeviceToken?
         /// Gives the id of a message whose state the platform tells.
         public var tracked: (@Sendable () async throws -> String)?
         /// An id of the platform's form that stands for no message.

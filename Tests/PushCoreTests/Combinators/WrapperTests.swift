@@ -66,7 +66,7 @@ struct WrapperTests {
 
     /// A backend that can do everything.
     private struct Capable: PushBackend, DeviceRegistrar, SubscriptionManager, TagEditor, EventReporter,
-        MessageCanceller, MessageTracker, ReceiptReader
+        MessageCanceller, MessageTracker, ReceiptReader, MessageRecaller, TopicManager, ChannelManager, TokenDirectory
     {
         let kind: BackendKind = "capable"
         let audience = BackendAudience(forms: [.topic])
@@ -81,6 +81,12 @@ struct WrapperTests {
         var cancellation: (any MessageCanceller)? { self }
         var tracking: (any MessageTracker)? { self }
         var receipts: (any ReceiptReader)? { self }
+        var recall: (any MessageRecaller)? { self }
+        var topics: (any TopicManager)? { self }
+        var channels: (any ChannelManager)? { self }
+        var tokenDirectory: (any TokenDirectory)? { self }
+        let services: [TokenService] = [.iOSAPNs]
+        let importedService = TokenService.iOSFirebase
 
         func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {}
         func isRepeatHarmful(_ notification: PushNotification) -> Bool { true }
@@ -97,6 +103,24 @@ struct WrapperTests {
         func cancel(platformID: String) async throws(PushError) -> Bool { true }
         func state(of platformID: String) async throws(PushError) -> DeliveryState? { .opened }
         func receipts(in callback: ReceiptCallback) throws(ReceiptRefusal) -> [DeliveryReceipt] { [] }
+        func recall(_ ids: [String]?, from user: String) async throws(PushError) -> Bool { true }
+        func subscribe(_ tokens: [DeviceToken], to topic: String) async throws(PushError) -> [TokenOutcome] {
+            tokens.map { _ in .done }
+        }
+        func unsubscribe(_ tokens: [DeviceToken], from topic: String) async throws(PushError) -> [TokenOutcome] {
+            tokens.map { _ in .dead("GONE") }
+        }
+        func topics(of token: DeviceToken) async throws(PushError) -> [TopicMembership]? { [.init(name: "news")] }
+        func create(storage: ChannelStorage) async throws(PushError) -> String { "c" }
+        func read(_ id: String) async throws(PushError) -> ChannelStorage? { .newest }
+        func delete(_ id: String) async throws(PushError) -> Bool { true }
+        func list() async throws(PushError) -> [String] { ["c"] }
+        func details(of token: DeviceToken) async throws(PushError) -> TokenDetails? { .init(application: "a") }
+        func importTokens(
+            _ tokens: [DeviceToken],
+            application: String,
+            environment: TokenEnvironment
+        ) async -> [TokenImport] { [] }
     }
 
     private static let capable: [(String, any PushBackend)] = [
@@ -117,6 +141,10 @@ struct WrapperTests {
             #expect(try await backend.cancellation?.cancel(platformID: "p") == true, "\(name)")
             #expect(try await backend.tracking?.state(of: "p") == .opened, "\(name)")
             #expect(backend.receipts?.acknowledgement == [1], "\(name)")
+            #expect(try await backend.recall?.recall(nil, from: "u") == true, "\(name)")
+            #expect(try await backend.topics?.topics(of: device.tokens[0])?.map(\.name) == ["news"], "\(name)")
+            #expect(try await backend.channels?.list() == ["c"], "\(name)")
+            #expect(try await backend.tokenDirectory?.details(of: device.tokens[0])?.application == "a", "\(name)")
             #expect(backend.window == 7, "\(name)")
             #expect((backend.pacing == nil) == (name == "rate limited"), "\(name)")
             #expect(backend.health.connections == 2 && backend.health.status != .ok, "\(name)")
@@ -137,7 +165,30 @@ struct WrapperTests {
         for backend in wrapped {
             #expect(backend.devices == nil && backend.subscriptions == nil && backend.tags == nil)
             #expect(backend.events == nil && backend.cancellation == nil && backend.tracking == nil)
-            #expect(backend.receipts == nil)
+            #expect(backend.receipts == nil && backend.recall == nil && backend.topics == nil)
+            #expect(backend.channels == nil && backend.tokenDirectory == nil)
         }
+    }
+
+    @Test("A group gives each member the tokens of its services, and tells of each token what went wrong first")
+    func groupTopics() async throws {
+        let group = FallbackBackend([
+            NamedBackend("one", Capable()), NamedBackend("two", Capable()), NamedBackend("none", ScriptedBackend()),
+        ])
+        let topics = try #require(group.topics)
+        let own = DeviceToken("t", service: .iOSAPNs)
+        let foreign = DeviceToken("t", service: .androidHuawei)
+        #expect(topics.services == [.iOSAPNs])
+        let joined = try await topics.subscribe([own, foreign], to: "news")
+        guard case .done = joined[0], case .refused("wrong_token_service") = joined[1] else {
+            Issue.record("\(joined)")
+            return
+        }
+        let left = try await topics.unsubscribe([own], from: "news")
+        guard case .dead("GONE") = left[0] else {
+            Issue.record("\(left)")
+            return
+        }
+        #expect(try await topics.topics(of: foreign) == nil)
     }
 }

@@ -15,6 +15,7 @@ enum ModelFault: String, Sendable, CaseIterable {
     case knowsNobody
     case registersNothing, registersAlways, missesDevices, ignoresStatus, ignoresTags, ignoresEvents, cancelsAnything
     case inventsStates, believesAll, readsNoClicks
+    case recallsNothing, joinsNothing, staysInTopics, keepsDeletedChannels, knowsAnyToken
 
     /// How the promise begins that it breaks.
     var promise: String {
@@ -58,6 +59,10 @@ enum ModelFault: String, Sendable, CaseIterable {
         case .inventsStates: "tells the state of a message"
         case .believesAll: "reads the platform's callbacks"
         case .readsNoClicks: "reads a click"
+        case .recallsNothing: "asks devices to take messages away"
+        case .joinsNothing, .staysInTopics: "joins a token to a topic"
+        case .keepsDeletedChannels: "makes, reads, lists and deletes a channel"
+        case .knowsAnyToken: "looks up a token"
         }
     }
 }
@@ -106,6 +111,9 @@ struct BackendKitTests {
             ReceiptCallback(headers: [HTTPHeader("x-secret", ModelBackend.secret)], body: [], receivedAt: .distantPast)
         }
         subject.means.click = ReportedClick(["id": "m"], action: nil, at: .distantPast)
+        subject.means.recallUser = "ali"
+        subject.means.member = DeviceToken("token-0", service: ModelBackend.own)
+        subject.means.imported = DeviceToken("foreign", service: .iOSFirebase)
         return subject
     }
 

@@ -56,3 +56,68 @@ extension ModelBackend: DeviceRegistrar, SubscriptionManager, TagEditor, EventRe
         TakenClick(receipt: nil, notification: has(.readsNoClicks) ? JSONObject() : click.payload)
     }
 }
+
+extension ModelBackend: MessageRecaller, TopicManager, ChannelManager, TokenDirectory {
+    func recall(_ ids: [String]?, from user: String) async throws(PushError) -> Bool {
+        if !has(.recallsNothing) { try platform.request { _ in } }
+        return true
+    }
+
+    var services: [TokenService] { [Self.own] }
+    var importedService: TokenService { .iOSFirebase }
+
+    func subscribe(_ tokens: [DeviceToken], to topic: String) async throws(PushError) -> [TokenOutcome] {
+        guard !topic.contains(" ") else { throw PushError(.invalidRequest, "no name") }
+        try platform.request { $0.topics[topic, default: []] += has(.joinsNothing) ? [] : tokens }
+        return tokens.map { _ in .done }
+    }
+
+    func unsubscribe(_ tokens: [DeviceToken], from topic: String) async throws(PushError) -> [TokenOutcome] {
+        if !has(.staysInTopics) {
+            try platform.request { state in
+                state.topics[topic] = state.topics[topic]?.filter { !tokens.contains($0) }
+            }
+        }
+        return tokens.map { _ in .done }
+    }
+
+    func topics(of token: DeviceToken) async throws(PushError) -> [TopicMembership]? {
+        try platform.request { state in
+            state.topics.filter { $0.value.contains(token) }.map { TopicMembership(name: $0.key) }
+        }
+    }
+
+    func create(storage: ChannelStorage) async throws(PushError) -> String {
+        try platform.request { state in
+            let id = "channel-\(state.requests)"
+            state.channels[id] = storage
+            return id
+        }
+    }
+
+    func read(_ id: String) async throws(PushError) -> ChannelStorage? {
+        try platform.request { $0.channels[id] }
+    }
+
+    func delete(_ id: String) async throws(PushError) -> Bool {
+        if has(.keepsDeletedChannels) { return true }
+        return try platform.request { $0.channels.removeValue(forKey: id) != nil }
+    }
+
+    func list() async throws(PushError) -> [String] {
+        try platform.request { Array($0.channels.keys) }
+    }
+
+    func details(of token: DeviceToken) async throws(PushError) -> TokenDetails? {
+        guard token.value.hasPrefix("token-") || has(.knowsAnyToken) else { return nil }
+        return TokenDetails(application: "com.example.app")
+    }
+
+    func importTokens(
+        _ tokens: [DeviceToken],
+        application: String,
+        environment: TokenEnvironment
+    ) async -> [TokenImport] {
+        tokens.map { .imported(DeviceToken("token-" + $0.value, service: Self.own)) }
+    }
+}

@@ -13,6 +13,8 @@ final class ModelPlatform: Sendable {
         var devices: [String: DeviceRecord] = [:]
         var statuses: [String: SubscriptionStatus] = [:]
         var messages: [String: DeliveryState] = [:]
+        var topics: [String: [DeviceToken]] = [:]
+        var channels: [String: ChannelStorage] = [:]
     }
 
     let state = Mutex(State())
@@ -108,6 +110,10 @@ final class ModelBackend: PushBackend {
     var tracking: (any MessageTracker)? { self }
     var receipts: (any ReceiptReader)? { self }
     var clicks: (any ClickReader)? { self }
+    var recall: (any MessageRecaller)? { self }
+    var topics: (any TopicManager)? { self }
+    var channels: (any ChannelManager)? { self }
+    var tokenDirectory: (any TokenDirectory)? { self }
 }
 
 // MARK: Sending

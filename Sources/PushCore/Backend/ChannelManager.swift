@@ -1,0 +1,29 @@
+/// What a platform keeps of a channel's messages for devices that are offline; fixed when the channel is made.
+public enum ChannelStorage: String, Sendable, CaseIterable {
+    /// Nothing: a message reaches who is online.
+    case none
+    /// The newest message.
+    case newest
+}
+
+/// Makes, reads, deletes and lists the broadcast channels that a platform keeps for an app.
+///
+/// Sending to a channel is an ordinary send to ``Recipient/platformID(_:)`` with the channel's id.
+public protocol ChannelManager: Sendable {
+    /// Makes a channel and returns its id.
+    ///
+    /// Every call makes another one: a lost answer leaves a channel that ``list()`` shows.
+    func create(storage: ChannelStorage) async throws(PushError) -> String
+    /// How a channel was made; nil when there is none with this id.
+    func read(_ id: String) async throws(PushError) -> ChannelStorage?
+    /// Deletes a channel; false when there was none with this id.
+    @discardableResult
+    func delete(_ id: String) async throws(PushError) -> Bool
+    /// The ids of all channels of the app.
+    func list() async throws(PushError) -> [String]
+}
+
+extension ChannelManager {
+    /// Makes a channel that keeps the newest message, and returns its id.
+    public func create() async throws(PushError) -> String { try await create(storage: .newest) }
+}

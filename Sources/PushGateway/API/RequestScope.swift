@@ -53,6 +53,15 @@ struct RequestScope: Sendable {
         return value
     }
 
+    /// The value of a query parameter that is `true` or `false`; false without it.
+    func flag(_ name: String) throws(Problem) -> Bool {
+        switch parameter(name) {
+        case nil, "false"?: return false
+        case "true"?: return true
+        default: throw .badParameter(name, "must be true or false.")
+        }
+    }
+
     /// Refuses parameters that mean nothing here: a misspelt filter must not look like one that found nothing.
     func allowParameters(_ names: [String]) throws(Problem) {
         for pair in query.split(separator: "&") {

@@ -8,7 +8,9 @@ struct StoryAPI: Sendable {
     private static let pageSize = 100
     private static let largestPage = 1000
 
-    let state: GatewayState
+    let door: TellingDoor
+
+    private var state: GatewayState { door.state }
 
     /// A notification with the counts of its deliveries' states.
     func show(_ id: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
@@ -88,9 +90,10 @@ struct StoryAPI: Sendable {
         }
     }
 
-    /// Cancels what has not gone out.
+    /// Cancels what has not gone out; with `platform=true` also asks platforms to take back what they have taken.
     func cancel(_ id: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
-        try scope.allowParameters([])
+        try scope.allowParameters(["platform"])
+        let asksPlatforms = try scope.flag("platform")
         let notification = try Self.id(id)
         if !scope.caller.isAdministrator { _ = try await find(id, scope) }
         let result: Cancellation?
@@ -102,6 +105,7 @@ struct StoryAPI: Sendable {
             throw Problem(error)
         }
         guard let result else { throw Self.unknown(id) }
+        let taken = asksPlatforms ? try await PlatformCancellation(door: door, scope).run(notification) : nil
         return Response.json { writer in
             writer.name("id")
             writer.string(notification.description)
@@ -111,6 +115,9 @@ struct StoryAPI: Sendable {
             writer.integer(result.tooLate)
             writer.name("in_flight")
             writer.integer(result.inFlight)
+            guard let taken else { return }
+            writer.name("platform")
+            taken.write(to: &writer)
         }
     }
 
@@ -171,7 +178,7 @@ struct StoryAPI: Sendable {
     }
 
     /// The platform's id of the message, from the last attempt that has one.
-    private static func platformID(in story: [UInt8]) -> String? {
+    static func platformID(in story: [UInt8]) -> String? {
         guard !story.isEmpty else { return nil }
         let array = [UInt8(ascii: "[")] + story + [UInt8(ascii: "]")]
         let attempts = (try? JSONValue(parsing: array))?.arrayValue ?? []

@@ -24,6 +24,8 @@ public final class RoutingTable: Sendable {
         case notAddressable([String])
         /// Nothing that is configured can address such a recipient.
         case noBackend
+        /// Several backends have topics, each its own, and neither the request nor a route says which is meant.
+        case ambiguous(backends: [String])
     }
 
     /// What is done for a recipient.
@@ -94,10 +96,19 @@ public final class RoutingTable: Sendable {
             for route in routes where matches(route, recipient) {
                 if let plan = usable(route.plan, recipient) { return Routing(plan: plan, isFanOut: route.isFanOut) }
             }
+            if case .topic = recipient { return try topicRouting(recipient) }
             guard let first = single.first(where: { $0.audience.contains(recipient) }) else { throw .noBackend }
             if case .token = recipient { return first.forTokens }
             return first.routing
         }
+    }
+
+    /// The only backend with topics: a topic of one platform has nothing to do with another's of the same name.
+    private func topicRouting(_ recipient: Recipient) throws(Failure) -> Routing {
+        let able = single.indices.filter { single[$0].audience.contains(recipient) }
+        guard let first = able.first else { throw .noBackend }
+        guard able.count == 1 else { throw .ambiguous(backends: able.map { order[$0].name }) }
+        return single[first].routing
     }
 
     private func matches(_ route: GatewayConfiguration.Route, _ recipient: Recipient) -> Bool {

@@ -97,7 +97,9 @@ struct BackendsAnswer {
         let further: [(String, Bool)] = [
             ("devices", backend.devices != nil), ("subscriptions", backend.subscriptions != nil),
             ("tags", backend.tags != nil), ("events", backend.events != nil),
-            ("cancellation", backend.cancellation != nil), ("tracking", backend.tracking != nil),
+            ("cancellation", backend.cancellation != nil), ("recall", backend.recall != nil),
+            ("tracking", backend.tracking != nil), ("topics", backend.topics != nil),
+            ("channels", backend.channels != nil), ("token_directory", backend.tokenDirectory != nil),
         ]
         return ["send"] + further.filter(\.1).map(\.0)
     }

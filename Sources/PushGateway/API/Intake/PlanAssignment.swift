@@ -121,7 +121,7 @@ struct PlanAssignment {
         } catch {
             switch error {
             case .unknownRoute, .unknownBackend: report(error, .everyone, "#/to", &issues)
-            case .notAddressable, .noBackend: break
+            case .notAddressable, .noBackend, .ambiguous: break
             }
         }
     }
@@ -151,6 +151,10 @@ struct PlanAssignment {
                 "audience_not_supported",
                 "No configured backend can address \(words(for: recipient))."
             )
+        case .ambiguous(let backends):
+            let names = backends.joined(separator: ", ")
+            let sentence = "Each of \(names) has topics of its own: name the backend or a route."
+            issues.add(pointer, "backend_missing", sentence)
         }
     }
 

@@ -16,6 +16,10 @@ struct Handlers: Sendable {
     let operations: OperationsAPI
     let receipts: ReceiptsAPI
     let clicks: ClicksAPI
+    let topics: TopicsAPI
+    let channels: ChannelsAPI
+    let tokens: TokensAPI
+    let messages: MessagesAPI
     let invalidations: InvalidationsAPI
     let goneBackends: GoneBackendsAPI
     let keys: KeysAPI
@@ -27,7 +31,7 @@ extension RouteTable {
     init(_ handlers: Handlers, build: BuildInfo) {
         let routes =
             Self.notifications(handlers) + Self.devices(handlers) + Self.backends(handlers)
-            + Self.administration(handlers)
+            + Self.platforms(handlers) + Self.administration(handlers)
         // These two describe the others.
         let documents = StaticDocuments(build: build, routes: routes)
         self.init(
@@ -128,6 +132,64 @@ extension RouteTable {
             },
             Route(.get, "/v1/invalidations", .scope(.read)) { _, _, scope throws(Problem) in
                 try await own.invalidations.show(scope)
+            },
+        ]
+    }
+
+    /// What single platforms keep or can do, and others cannot.
+    private static func platforms(_ own: Handlers) -> [Route] {
+        let topics = [("subscribe", true), ("unsubscribe", false)].map { verb, joins in
+            Route(.post, "/v1/backends/{name}/topics/{topic}/\(verb)", .scope(.devices)) {
+                request,
+                values,
+                scope throws(Problem) in
+                try await own.topics.change(request, values, joins: joins, scope)
+            }
+        }
+        return topics + [
+            Route(.get, "/v1/backends/{name}/topics", .scope(.devices)) { _, values, scope throws(Problem) in
+                try await own.topics.show(values[0], scope)
+            },
+            Route(.post, "/v1/backends/{name}/topics/lookup", .scope(.devices)) {
+                request,
+                values,
+                scope throws(Problem) in
+                try await own.topics.lookUp(request, values[0], scope)
+            },
+            // Whoever sends to a channel has to find it; making and deleting one concerns everybody who does.
+            Route(.get, "/v1/backends/{name}/channels", .scope(.send)) { _, values, scope throws(Problem) in
+                try await own.channels.list(values[0], scope)
+            },
+            Route(.post, "/v1/backends/{name}/channels", .scope(.admin)) { request, values, scope throws(Problem) in
+                try await own.channels.create(request, values[0], scope)
+            },
+            Route(.get, "/v1/backends/{name}/channels/{channel}", .scope(.send)) { _, values, scope throws(Problem) in
+                try await own.channels.show(values, scope)
+            },
+            Route(.delete, "/v1/backends/{name}/channels/{channel}", .scope(.admin)) {
+                _,
+                values,
+                scope throws(Problem) in
+                try await own.channels.delete(values, scope)
+            },
+            Route(.post, "/v1/backends/{name}/tokens/lookup", .scope(.admin)) {
+                request,
+                values,
+                scope throws(Problem) in
+                try await own.tokens.lookUp(request, values[0], scope)
+            },
+            Route(.post, "/v1/backends/{name}/tokens/import", .scope(.admin)) {
+                request,
+                values,
+                scope throws(Problem) in
+                try await own.tokens.importTokens(request, values[0], scope)
+            },
+            // By a platform's id a message of any sender is meant; a sender cancels its own by DELETE /v1/notifications/{id}.
+            Route(.post, "/v1/backends/{name}/messages/cancel", .scope(.admin)) {
+                request,
+                values,
+                scope throws(Problem) in
+                try await own.messages.cancel(request, values[0], scope)
             },
         ]
     }

@@ -46,17 +46,18 @@ struct TellingDoor: Sendable {
 
     /// Reads a body that is one object of known members, and refuses it with every mistake at once.
     ///
-    /// `check` adds what can be said once all is read.
+    /// `check` adds what can be said once all is read; `limit` is the largest body, as far as the configuration allows it.
     func body<Field: RequestField>(
         of request: Request,
         _ scope: RequestScope,
         _ type: Field.Type,
+        limit: Int = TellingDoor.maximumBody,
         _ read: (inout JSONScanner, inout RequestIssues, Field) throws(JSONSyntaxError) -> Void,
         check: (inout RequestIssues) -> Void = { _ in }
     ) async throws(Problem) {
         guard !state.isDraining else { throw .draining }
         try RequestBodyReader.requireJSON(scope.fields, orPatch: request.method == .patch)
-        try await RequestBodyReader(admission: admission, scope, limit: Self.maximumBody).withBody(of: request) {
+        try await RequestBodyReader(admission: admission, scope, limit: limit).withBody(of: request) {
             (bytes) throws(Problem) in
             var issues = RequestIssues()
             do throws(JSONSyntaxError) {

@@ -1,0 +1,186 @@
+internal import Foundation
+internal import PushCore
+
+/// Asks platforms to take back what they have taken of a notification: a call for each message, since many recipients may share
+/// one.
+///
+/// The deliveries stay as they are: what was on its way before may have arrived.
+struct PlatformCancellation {
+    /// The most calls for one notification; what needs more is counted as not asked.
+    private static let maximumCalls = 200
+    /// Calls under way at a time.
+    private static let width = 8
+    private static let page = 1_000
+
+    let door: TellingDoor
+    let scope: RequestScope
+
+    init(door: TellingDoor, _ scope: RequestScope) {
+        self.door = door
+        self.scope = scope
+    }
+
+    /// What a platform answered.
+    enum Answer: Sendable {
+        case cancelled
+        /// It asked devices to take the message away.
+        case requested
+        case tooLate
+    }
+
+    /// One call, and how many deliveries it is about.
+    struct Call: Sendable {
+        var backend: String
+        var deliveries: Int
+        var body: @Sendable () async throws(PushError) -> Answer
+    }
+
+    /// How many deliveries came to what.
+    struct Tally: Sendable {
+        /// The most errors that are shown.
+        private static let shown = 10
+
+        var cancelled = 0
+        var requested = 0
+        var tooLate = 0
+        var failed = 0
+        var unsupported = 0
+        var notAsked = 0
+        private(set) var errors: [(backend: String, error: PushError)] = []
+
+        mutating func add(_ result: Result<Answer, PushError>, of call: Call) {
+            switch result {
+            case .success(.cancelled): cancelled += call.deliveries
+            case .success(.requested): requested += call.deliveries
+            case .success(.tooLate): tooLate += call.deliveries
+            case .failure(let error):
+                failed += call.deliveries
+                if errors.count < Self.shown { errors.append((call.backend, error)) }
+            }
+        }
+
+        func write(to writer: inout JSONWriter) {
+            writer.beginObject()
+            let counts = [
+                ("cancelled", cancelled), ("requested", requested), ("too_late", tooLate), ("failed", failed),
+                ("unsupported", unsupported), ("not_asked", notAsked),
+            ]
+            for (name, count) in counts {
+                writer.name(name)
+                writer.integer(count)
+            }
+            writer.name("errors")
+            writer.beginArray()
+            for (backend, error) in errors {
+                writer.beginObject()
+                writer.name("backend")
+                writer.string(backend)
+                writer.name("error")
+                writer.pushError(error)
+                writer.endObject()
+            }
+            writer.endArray()
+            writer.endObject()
+        }
+    }
+
+    /// A message as a platform knows it.
+    private struct Message: Hashable {
+        var backend: String
+        var id: String
+        /// The user whose devices are asked, by the name that the platform knows; nil where the platform itself cancels.
+        var user: String?
+    }
+
+    /// Asks about every delivery of a notification that a platform has taken.
+    func run(_ notification: NotificationID) async throws(Problem) -> Tally {
+        let backends = Dictionary(scope.snapshot.gateway.backends.map { ($0.name, $0) }) { first, _ in first }
+        var counts: [Message: Int] = [:]
+        var order: [Message] = []
+        var tally = Tally()
+        var after: Int64?
+        while true {
+            let deliveries = try await page(of: notification, after: after)
+            for delivery in deliveries where [.acceptedByPlatform, .delivered].contains(delivery.state) {
+                guard let backend = backends[delivery.lane],
+                    let message = Self.message(of: delivery, at: backend)
+                else {
+                    tally.unsupported += 1
+                    continue
+                }
+                if let count = counts[message] {
+                    counts[message] = count + 1
+                } else if order.count < Self.maximumCalls {
+                    order.append(message)
+                    counts[message] = 1
+                } else {
+                    tally.notAsked += 1
+                }
+            }
+            guard deliveries.count == Self.page, let last = deliveries.last else { break }
+            after = last.id
+        }
+        let calls = order.compactMap { message in
+            backends[message.backend].flatMap { Self.call(message, counts[message] ?? 0, $0.backend) }
+        }
+        let answered = await Self.carryOut(calls, door, after: tally)
+        return answered
+    }
+
+    private func page(of id: NotificationID, after: Int64?) async throws(Problem) -> [StoredDelivery] {
+        do throws(StoreError) {
+            return try await door.state.store.deliveries(of: id, after: after, limit: Self.page)
+        } catch {
+            throw Problem(error)
+        }
+    }
+
+    private static func message(
+        of delivery: StoredDelivery,
+        at backend: BackendRegistry.ConfiguredBackend
+    ) -> Message? {
+        guard let id = StoryAPI.platformID(in: delivery.story) else { return nil }
+        if backend.backend.cancellation != nil {
+            // What was delivered cannot be cancelled any more.
+            return delivery.state == .acceptedByPlatform ? Message(backend: backend.name, id: id) : nil
+        }
+        guard backend.backend.recall != nil, case .user(let key) = delivery.recipient else { return nil }
+        return Message(backend: backend.name, id: id, user: backend.app.name(key))
+    }
+
+    private static func call(_ message: Message, _ deliveries: Int, _ backend: any PushBackend) -> Call? {
+        if let user = message.user, let recall = backend.recall {
+            return Call(backend: message.backend, deliveries: deliveries) { () throws(PushError) in
+                try await recall.recall([message.id], from: user) ? .requested : .tooLate
+            }
+        }
+        guard let cancellation = backend.cancellation else { return nil }
+        return Call(backend: message.backend, deliveries: deliveries) { () throws(PushError) in
+            try await cancellation.cancel(platformID: message.id) ? .cancelled : .tooLate
+        }
+    }
+
+    /// Makes calls, a few at a time, within one deadline for all: what it leaves over is counted as not asked.
+    static func carryOut(_ calls: [Call], _ door: TellingDoor, after begun: Tally = Tally()) async -> Tally {
+        let end = door.state.time.steady.addingTimeInterval(TellingDoor.deadline.inSeconds)
+        return await withTaskGroup(of: (Call, Result<Answer, PushError>).self) { group in
+            var tally = begun
+            for (number, call) in calls.enumerated() {
+                if number >= width, let (call, result) = await group.next() { tally.add(result, of: call) }
+                guard door.state.time.steady < end else {
+                    tally.notAsked += call.deliveries
+                    continue
+                }
+                group.addTask {
+                    do throws(PushError) {
+                        return (call, .success(try await door.answer(of: call.body)))
+                    } catch {
+                        return (call, .failure(error))
+                    }
+                }
+            }
+            for await (call, result) in group { tally.add(result, of: call) }
+            return tally
+        }
+    }
+}

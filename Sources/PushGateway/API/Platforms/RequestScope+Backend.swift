@@ -1,0 +1,50 @@
+internal import Foundation
+internal import PushCore
+
+/// A backend that a path names, with what it is asked to do.
+struct AbleBackend<Ability: Sendable>: Sendable {
+    /// Its name in the configuration.
+    let name: String
+    /// The app that its tokens are of.
+    let app: AppName
+    let backend: any PushBackend
+    let ability: Ability
+}
+
+extension RequestScope {
+    /// The backend that a path names, for a caller that may use it, with an ability of its platform.
+    ///
+    /// - Parameters:
+    ///   - step: The step of the path.
+    ///   - words: What a backend without the ability does not do: `keeps no topics`.
+    ///   - find: Gives the ability; nil when a backend has it not.
+    /// - Returns: The backend.
+    /// - Throws: 403 for a key that is not for the backend, 404 without such a backend, 422 for one of another app or without
+    ///   the ability.
+    func backend<Ability: Sendable>(
+        _ step: Substring,
+        _ words: String,
+        _ find: (any PushBackend) -> Ability?
+    ) throws(Problem) -> AbleBackend<Ability> {
+        let name = TellingDoor.decoded(step)
+        try caller.require(backend: name)
+        let all = snapshot.gateway.backends
+        guard let found = all.first(where: { $0.name == name }) else {
+            throw .notFound("There is no backend \(name.prefix(64)).")
+        }
+        var issues = RequestIssues()
+        let isAppTold = parameter("app") != nil || caller.app != nil
+        if isAppTold, try app() != found.app {
+            issues.add("#/backend", "other_app", "This backend is of the app \"\(found.app)\".")
+            throw Problem(issues)
+        }
+        if let ability = find(found.backend) {
+            return AbleBackend(name: name, app: found.app, backend: found.backend, ability: ability)
+        }
+        let able = all.filter { caller.mayUse(backend: $0.name) && find($0.backend) != nil }.map(\.name)
+        let others = able.isEmpty ? "." : "; of those configured here: \(able.joined(separator: ", "))."
+        let detail = "The backend \(name) (\(found.backend.kind)) \(words)\(others)"
+        issues.add("#/backend", "unsupported", detail)
+        throw Problem(issues)
+    }
+}

@@ -1,0 +1,302 @@
+internal import Foundation
+internal import Hummingbird
+internal import PushCore
+
+/// Reads which device tokens a request means: tokens that it writes out, or those of devices and users of the registry.
+struct TokenList: Sendable {
+    /// One token, and what in the request it comes from.
+    struct Entry: Sendable {
+        var token: DeviceToken
+        /// The place in the request's list.
+        var index: Int
+        /// The device that registered it, by its name in its app; nil for a token that was written out.
+        var device: String?
+    }
+
+    /// The most tokens of a request.
+    static let maximum = AudienceReader.maximumRecipients
+    private static let maximumTokenBytes = 4096
+
+    /// The tokens, in the order of the request.
+    var entries: [Entry] = []
+    /// How many devices have no token that the backend takes.
+    var missed = 0
+
+    /// The tokens alone.
+    var tokens: [DeviceToken] { entries.map(\.token) }
+
+    private enum Field: Int, RequestField {
+        case tokens, devices, users
+        static let names = ["tokens", "devices", "users"]
+    }
+
+    private enum TokenField: Int, RequestField {
+        case token, service
+        static let names = ["token", "service"]
+    }
+
+    /// Reads a body that names tokens, devices or users.
+    ///
+    /// - Parameters:
+    ///   - request: The request.
+    ///   - scope: Its scope.
+    ///   - door: What reads bodies and has the registry.
+    ///   - backend: Whose tokens they are.
+    ///   - services: The services whose tokens count, the first for tokens without one.
+    /// - Throws: What is wrong with the body, field by field; devices that the registry has not.
+    init<Ability>(
+        _ request: Request,
+        _ scope: RequestScope,
+        _ door: TellingDoor,
+        for backend: AbleBackend<Ability>,
+        of services: [TokenService]
+    ) async throws(Problem) {
+        var tokens: [Entry] = []
+        var names: [String] = []
+        var kind: Field?
+        var fields = 0
+        let reader = TokenReader(services: services, backend: backend.backend)
+        try await door.body(of: request, scope, Field.self, limit: .max) {
+            (scanner, issues, field) throws(JSONSyntaxError) in
+            fields += 1
+            guard fields == 1 else { return try scanner.skip() }
+            kind = field
+            switch field {
+            case .tokens: tokens = try reader.list(&scanner, &issues, "#/tokens", atMost: Self.maximum)
+            case .devices, .users: names = try Self.names(&scanner, &issues, "#/\(Field.names[field.rawValue])")
+            }
+        } check: { issues in
+            let words = Field.names.joined(separator: ", ")
+            if fields == 0, issues.isEmpty { issues.add("#", "audience_missing", "Say whose tokens: \(words).") }
+            if fields > 1 { issues.add("#", "audience_ambiguous", "Give exactly one of \(words).") }
+        }
+        entries = tokens
+        if let kind, kind != .tokens {
+            try await lookUp(names, kind, door.state.devices, backend.app, backend.name, services)
+        }
+    }
+
+    private static func names(
+        _ scanner: inout JSONScanner,
+        _ issues: inout RequestIssues,
+        _ pointer: String
+    ) throws(JSONSyntaxError) -> [String] {
+        var names: [String] = []
+        var count = 0
+        let isArray = try scanner.elements(&issues, pointer) { (scanner, issues, index) throws(JSONSyntaxError) in
+            count = index + 1
+            guard count <= maximum else { return try scanner.skip() }
+            let name = try scanner.word(&issues, "\(pointer)/\(index)", limit: Device.maximumNameBytes)
+            if let name { names.append(name) }
+        }
+        if isArray { checkCount(count, maximum, pointer, &issues) }
+        return names
+    }
+
+    fileprivate static func checkCount(
+        _ count: Int,
+        _ most: Int,
+        _ pointer: String,
+        _ issues: inout RequestIssues
+    ) {
+        if count == 0 { issues.add(pointer, "audience_empty", "Name at least one.") }
+        if count > most { issues.add(pointer, "too_many_recipients", "At most \(most); there are \(count).") }
+    }
+
+    /// Takes the tokens of registered devices: those of the right services that the backend has not refused.
+    private mutating func lookUp(
+        _ names: [String],
+        _ kind: Field,
+        _ store: any DeviceStore,
+        _ app: AppName,
+        _ backend: String,
+        _ services: [TokenService]
+    ) async throws(Problem) {
+        let pointer = "#/\(Field.names[kind.rawValue])"
+        let keys = names.map(app.key)
+        var issues = RequestIssues()
+        var found: [(device: Device, index: Int)] = []
+        do throws(StoreError) {
+            if kind == .devices {
+                let devices = try await store.devices(keys)
+                for (index, key) in keys.enumerated() {
+                    if let device = devices[key] {
+                        found.append((device, index))
+                    } else {
+                        issues.add("\(pointer)/\(index)", "unknown_device", "The registry has no such device.")
+                    }
+                }
+            } else {
+                let places = Dictionary(keys.enumerated().map { ($1, $0) }) { first, _ in first }
+                for device in try await store.devices(ofUsers: keys, limit: Self.maximum + 1) {
+                    if let index = device.user.flatMap({ places[$0] }) { found.append((device, index)) }
+                }
+            }
+        } catch {
+            throw Problem(ofDevices: error)
+        }
+        for (device, index) in found {
+            let own = device.tokens.filter { services.contains($0.token.service) && $0.isUsable(by: backend) }
+            if own.isEmpty { missed += 1 }
+            entries += own.map { Entry(token: $0.token, index: index, device: device.name) }
+        }
+        if entries.count > Self.maximum {
+            let sentence = "They have more than \(Self.maximum) tokens; ask in parts."
+            issues.add(pointer, "too_many_recipients", sentence)
+        } else if entries.isEmpty, issues.isEmpty {
+            let words = services.map(\.rawValue).joined(separator: " or ")
+            issues.add(pointer, "audience_empty", "None of their devices has a live token of \(words).")
+        }
+        guard issues.isEmpty else { throw Problem(issues) }
+    }
+
+    /// Reads tokens that a request writes out.
+    struct TokenReader {
+        /// The services whose tokens count, the first for tokens without one.
+        let services: [TokenService]
+        /// What checks their form.
+        let backend: any PushBackend
+
+        /// Reads an array of tokens, each once.
+        func list(
+            _ scanner: inout JSONScanner,
+            _ issues: inout RequestIssues,
+            _ pointer: String,
+            atMost most: Int
+        ) throws(JSONSyntaxError) -> [Entry] {
+            var entries: [Entry] = []
+            var seen: Set<DeviceToken> = []
+            var count = 0
+            let isArray = try scanner.elements(&issues, pointer) { (scanner, issues, index) throws(JSONSyntaxError) in
+                count = index + 1
+                guard count <= most else { return try scanner.skip() }
+                guard let token = try one(&scanner, &issues, "\(pointer)/\(index)") else { return }
+                if seen.insert(token).inserted {
+                    entries.append(Entry(token: token, index: index))
+                } else {
+                    issues.add("\(pointer)/\(index)", "repeated_token", "The same token stands here twice.")
+                }
+            }
+            if isArray { TokenList.checkCount(count, most, pointer, &issues) }
+            return entries
+        }
+
+        /// Reads `{"token", "service"}`, or the token as a text.
+        private func one(
+            _ scanner: inout JSONScanner,
+            _ issues: inout RequestIssues,
+            _ pointer: String
+        ) throws(JSONSyntaxError) -> DeviceToken? {
+            if try scanner.peek() == .string {
+                let text = try scanner.word(&issues, pointer, limit: TokenList.maximumTokenBytes)
+                return text.flatMap { checked($0, nil, pointer, &issues) }
+            }
+            var member = SingleToken()
+            let isObject = try scanner.fields(TokenField.self, &issues, pointer) {
+                (scanner, issues, field) throws(JSONSyntaxError) in
+                try member.read(&scanner, &issues, pointer, isService: field == .service)
+            }
+            guard isObject else { return nil }
+            return token(member, pointer, &issues)
+        }
+
+        /// The token that the members of an object make; nil after reporting what is wrong.
+        func token(_ member: SingleToken, _ pointer: String, _ issues: inout RequestIssues) -> DeviceToken? {
+            if !member.hasValue { issues.add("\(pointer)/token", "missing", "The device token is missing.") }
+            guard let value = member.value, !member.isServiceFaulty else { return nil }
+            return checked(value, member.service, pointer, &issues)
+        }
+
+        private func checked(
+            _ value: String,
+            _ service: TokenService?,
+            _ pointer: String,
+            _ issues: inout RequestIssues
+        ) -> DeviceToken? {
+            guard let service = service ?? services.first else { return nil }
+            guard services.contains(service) else {
+                let words = services.map(\.rawValue).joined(separator: ", ")
+                issues.add("\(pointer)/service", "wrong_service", "Here the services are: \(words).")
+                return nil
+            }
+            let token = DeviceToken(value, service: service)
+            guard backend.audience.services.contains(service) else { return token }
+            do throws(InvalidToken) {
+                return try backend.checked(token)
+            } catch {
+                issues.add(pointer, "malformed_token", "This is no token of \(service): \(error.problem).")
+                return nil
+            }
+        }
+    }
+
+    /// The members of an object that is a token.
+    struct SingleToken {
+        private(set) var hasValue = false
+        private(set) var value: String?
+        private(set) var service: TokenService?
+        private(set) var isServiceFaulty = false
+
+        /// Reads the member that comes next.
+        mutating func read(
+            _ scanner: inout JSONScanner,
+            _ issues: inout RequestIssues,
+            _ pointer: String,
+            isService: Bool
+        ) throws(JSONSyntaxError) {
+            guard isService else {
+                hasValue = true
+                value = try scanner.word(&issues, "\(pointer)/token", limit: TokenList.maximumTokenBytes)
+                return
+            }
+            isServiceFaulty = true
+            guard let name = try scanner.text(&issues, "\(pointer)/service") else { return }
+            service = TokenService.named(name)
+            isServiceFaulty = service == nil
+            if isServiceFaulty { issues.add("\(pointer)/service", "unknown_service", DeviceWords.unknownService(name)) }
+        }
+    }
+}
+
+extension TellingDoor {
+    private enum TokenField: Int, RequestField {
+        case token, service
+        static let names = ["token", "service"]
+    }
+
+    /// Reads a body that is one token: `{"token", "service"}`.
+    func token<Ability>(
+        of request: Request,
+        _ scope: RequestScope,
+        for backend: AbleBackend<Ability>,
+        of services: [TokenService]
+    ) async throws(Problem) -> DeviceToken {
+        let reader = TokenList.TokenReader(services: services, backend: backend.backend)
+        var member = TokenList.SingleToken()
+        var token: DeviceToken?
+        try await body(of: request, scope, TokenField.self) { (scanner, issues, field) throws(JSONSyntaxError) in
+            try member.read(&scanner, &issues, "#", isService: field == .service)
+        } check: { issues in
+            token = reader.token(member, "#", &issues)
+        }
+        // Without a token there was an issue, and so a problem before this.
+        guard let token else { throw Problem(RequestIssues()) }
+        return token
+    }
+}
+
+extension JSONWriter {
+    /// Which token of a request something is about: its place, its device when it was registered, its service and fingerprint.
+    mutating func members(of entry: TokenList.Entry) {
+        name("index")
+        integer(entry.index)
+        if let device = entry.device {
+            name("device")
+            string(device)
+        }
+        name("service")
+        string(entry.token.service.rawValue)
+        name("fingerprint")
+        string(TokenFingerprint.of(entry.token.value))
+    }
+}

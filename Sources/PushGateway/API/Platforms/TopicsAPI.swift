@@ -1,0 +1,153 @@
+internal import Hummingbird
+internal import PushCore
+
+/// `/v1/backends/{name}/topics`: which tokens are in the topics that a platform keeps.
+struct TopicsAPI: Sendable {
+    let door: TellingDoor
+
+    private func backend(_ step: Substring, _ scope: RequestScope) throws(Problem) -> AbleBackend<any TopicManager> {
+        try scope.backend(step, "keeps no topics") { $0.topics }
+    }
+
+    /// Joins tokens to a topic, or takes them off it, with an outcome for each.
+    func change(
+        _ request: Request,
+        _ values: [Substring],
+        joins: Bool,
+        _ scope: RequestScope
+    ) async throws(Problem) -> Response {
+        try scope.allowParameters(["app"])
+        let backend = try backend(values[0], scope)
+        let topics = backend.ability
+        let topic = TellingDoor.decoded(values[1])
+        let list = try await TokenList(request, scope, door, for: backend, of: topics.services)
+        let tokens = list.tokens
+        let outcomes = try await door.ask { () throws(PushError) in
+            try await joins ? topics.subscribe(tokens, to: topic) : topics.unsubscribe(tokens, from: topic)
+        }
+        if let error = outcomes.commonFailure { throw Problem(error) }
+        let answered = zip(list.entries, outcomes)
+        return Response.json(capacity: 256) { writer in
+            writer.name("backend")
+            writer.string(backend.name)
+            writer.name("topic")
+            writer.string(topic)
+            writer.name("tokens")
+            writer.integer(tokens.count)
+            writer.name("done")
+            writer.integer(outcomes.count { if case .done = $0 { true } else { false } })
+            writer.name("without_token")
+            writer.integer(list.missed)
+            writer.name("refused")
+            writer.beginArray()
+            for (entry, outcome) in answered { Self.write(outcome, of: entry, to: &writer) }
+            writer.endArray()
+        }
+    }
+
+    private static func write(_ outcome: TokenOutcome, of entry: TokenList.Entry, to writer: inout JSONWriter) {
+        let reason: String
+        switch outcome {
+        case .done: return
+        case .dead(let word), .refused(let word): reason = word
+        case .failed(let error): reason = error.reason ?? error.code.rawValue.replacing("-", with: "_")
+        }
+        writer.beginObject()
+        writer.members(of: entry)
+        writer.name("reason")
+        writer.string(reason)
+        writer.name("dead")
+        if case .dead = outcome { writer.bool(true) } else { writer.bool(false) }
+        writer.name("retryable")
+        if case .failed(let error) = outcome { writer.bool(error.isPassing) } else { writer.bool(false) }
+        writer.endObject()
+    }
+
+    /// The topics of a registered device's tokens.
+    func show(_ name: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
+        try scope.allowParameters(["app", "device"])
+        let backend = try backend(name, scope)
+        let topics = backend.ability
+        guard let id = scope.parameter("device") else {
+            throw .badParameter("device", "say whose topics; a token is asked for by POST topics/lookup.")
+        }
+        let device = try await door.device(backend.app.key(id))
+        let tokens = device.tokens.filter {
+            topics.services.contains($0.token.service) && $0.isUsable(by: backend.name)
+        }.map(\.token)
+        var found: [(token: DeviceToken, topics: [TopicMembership]?)] = []
+        for token in tokens {
+            found.append((token, try await door.ask { () throws(PushError) in try await topics.topics(of: token) }))
+        }
+        return Response.json { writer in
+            writer.name("backend")
+            writer.string(backend.name)
+            writer.name("device")
+            writer.string(device.name)
+            writer.name("tokens")
+            writer.beginArray()
+            for (token, topics) in found {
+                writer.beginObject()
+                writer.name("service")
+                writer.string(token.service.rawValue)
+                writer.name("fingerprint")
+                writer.string(TokenFingerprint.of(token.value))
+                writer.members(of: topics)
+                writer.endObject()
+            }
+            writer.endArray()
+        }
+    }
+
+    /// The topics of a token.
+    ///
+    /// In a body: what stands in an address lands in logs.
+    func lookUp(_ request: Request, _ name: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
+        try scope.allowParameters(["app"])
+        let backend = try backend(name, scope)
+        let topics = backend.ability
+        let token = try await door.token(of: request, scope, for: backend, of: topics.services)
+        let found = try await door.ask { () throws(PushError) in try await topics.topics(of: token) }
+        return Response.json { writer in
+            writer.name("backend")
+            writer.string(backend.name)
+            writer.name("service")
+            writer.string(token.service.rawValue)
+            writer.members(of: found)
+        }
+    }
+}
+
+extension [TokenOutcome] {
+    /// The error of the first, when no token had a usable answer: then the call failed, and not something of a token.
+    var commonFailure: PushError? {
+        guard case .failed(let error)? = first else { return nil }
+        return allSatisfy { if case .failed = $0 { true } else { false } } ? error : nil
+    }
+}
+
+extension JSONWriter {
+    /// Whether a platform knows a token, and the token's topics.
+    mutating func members(of topics: [TopicMembership]?) {
+        name("known")
+        bool(topics != nil)
+        name("topics")
+        array(of: topics ?? [])
+    }
+
+    /// Topics with the day of joining, where the platform tells it.
+    mutating func array(of topics: [TopicMembership]) {
+        beginArray()
+        for topic in topics {
+            beginObject()
+            name("name")
+            string(topic.name)
+            if let since = topic.since {
+                name("since")
+                string(since)
+            }
+            endObject()
+        }
+        endArray()
+    }
+}

@@ -7,7 +7,8 @@ struct RootCommand: AsyncParsableCommand {
         let own: [any ParsableCommand.Type] = [
             DemoCommand.self, ServeCommand.self, SendCommand.self, CheckCommand.self, DoctorCommand.self,
             ConfigCommand.self, KeysCommand.self, BackendsCommand.self, SandboxCommand.self, BenchCommand.self,
-            DevicesCommand.self, BackupCommand.self, RestoreCommand.self, UsersCommand.self,
+            DevicesCommand.self, TopicsCommand.self, ChannelsCommand.self, TokensCommand.self, CancelCommand.self,
+            BackupCommand.self, RestoreCommand.self, UsersCommand.self,
         ]
         return CommandConfiguration(
             commandName: program.name,

@@ -137,6 +137,10 @@ extension PushBackend {
         if events != nil { words.append("events") }
         if cancellation != nil { words.append("cancel") }
         if tracking != nil { words.append("track") }
+        if recall != nil { words.append("recall") }
+        if topics != nil { words.append("topics") }
+        if channels != nil { words.append("channels") }
+        if tokenDirectory != nil { words.append("token_directory") }
         return words
     }
 }

@@ -109,9 +109,12 @@ struct GatewayClient: Sendable {
         change = HTTPCallTemplate(method: "PATCH", headers: withBody, deadline: .seconds(30))
     }
 
-    /// A path with the app in it, where it is about devices or users.
+    /// A path with the app in it, where it is about devices, users, or what a platform keeps for an app.
     private func located(_ path: String) -> String {
-        guard let app, path.hasPrefix("/v1/devices") || path.hasPrefix("/v1/users/") else { return path }
+        let kept = ["topics", "channels", "tokens"]
+        let steps = path.split(separator: "?")[0].split(separator: "/")
+        let isKept = steps.count > 3 && steps[1] == "backends" && kept.contains(String(steps[3]))
+        guard let app, isKept || path.hasPrefix("/v1/devices") || path.hasPrefix("/v1/users/") else { return path }
         let name = app.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? app
         return path + (path.contains("?") ? "&" : "?") + "app=" + name
     }

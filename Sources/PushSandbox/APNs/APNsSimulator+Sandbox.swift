@@ -15,6 +15,7 @@ extension APNsSimulator: SimulatedPlatform {
                     ("kind", "apns"), ("team_id", .string(key.teamID)), ("key_id", .string(key.keyID)),
                     ("key_file", .string(folder.file(key.fileName))), ("topic", .string(Sandbox.topic)),
                     ("environment", "production"), ("base_url", .string(url(.production))),
+                    ("manage_url", .string(url(.productionManagement))),
                     ("ca_file", .string(folder.ca)),
                 ]
             )

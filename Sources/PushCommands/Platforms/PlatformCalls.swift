@@ -1,0 +1,92 @@
+import ArgumentParser
+import Foundation
+import PushCore
+
+/// The flags of a command about what one backend's platform keeps.
+struct PlatformAddress: ParsableArguments {
+    @Option(help: "The backend's name.")
+    var backend: String
+
+    @OptionGroup(title: "The gateway") var gateway: GatewayAddress
+    @OptionGroup var form: OutputForm
+
+    /// A path under that of the backend; the steps are encoded.
+    func path(_ steps: String...) -> String {
+        (["/v1/backends", backend] + steps).map { step in
+            step.hasPrefix("/") ? step : step.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? step
+        }.joined(separator: "/")
+    }
+
+    /// Runs `body` with a client of the gateway.
+    func use(_ body: (DevicesClient) async throws -> Void) async throws { try await DevicesClient.use(gateway, body) }
+}
+
+extension DevicesClient {
+    /// Posts an object once, and gives the answer when it is a success.
+    func post(_ path: String, _ body: JSONObject) async throws -> JSONValue {
+        let bytes = JSONValue.object(body).bytes
+        return try await call { (client) throws(HTTPFailure) in
+            try await client.post(path, bytes, idempotencyKey: UUID().uuidString)
+        }.json
+    }
+}
+
+/// Tokens as a command takes them: `service:token`, or the token alone.
+enum TokenWords {
+    /// The member of a request that a text stands for.
+    static func json(_ text: String) -> JSONValue {
+        let service = text.prefix { $0 != ":" }
+        // A Firebase token has a colon too; what stands before it is no service.
+        guard service.utf8.count < text.utf8.count, TokenService.named(String(service)) != nil else {
+            return .string(text)
+        }
+        return ["token": .string(String(text.dropFirst(service.count + 1))), "service": .string(String(service))]
+    }
+
+    /// The lines of a file, or of stdin for `-`; empty ones are passed over.
+    static func lines(of path: String) throws -> [String] {
+        let data =
+            path == "-"
+            ? FileHandle.standardInput.readDataToEndOfFile() : FileManager.default.contents(atPath: path)
+        guard let data else { throw CommandFailure("cannot read \(path)", .usage) }
+        return String(decoding: data, as: UTF8.self).split(whereSeparator: \.isNewline)
+            .map { $0.trimmingCharacters(in: .whitespaces) }.filter { !$0.isEmpty }
+    }
+
+    /// The only token of a command: its argument, or the only line of stdin for `-`.
+    static func one(_ argument: String) throws -> String {
+        guard argument == "-" else { return argument }
+        let lines = try lines(of: "-")
+        guard lines.count == 1 else { throw CommandFailure("stdin holds \(lines.count) tokens, not one", .usage) }
+        return lines[0]
+    }
+}
+
+/// How many tokens a platform took over several calls, and why it did not take the others.
+struct TokenCounts {
+    private(set) var done = 0
+    private(set) var refused = 0
+
+    /// Counts an answer's tokens, and tells of each that was refused; `first` is the place of the request's first.
+    mutating func add(done count: Int, refused items: [JSONValue], from first: Int, _ form: OutputForm) {
+        done += count
+        refused += items.count
+        for item in items {
+            if form.isJSON {
+                var item = item.objectValue ?? JSONObject()
+                item["index"] = .integer(Int64(first) + (item["index"]?.integerValue ?? 0))
+                Shell.print(.object(item))
+                continue
+            }
+            let place = Int64(first) + (item["index"]?.integerValue ?? 0) + 1
+            let device = item["device"]?.stringValue.map { " (device \($0))" } ?? ""
+            let again = item["retryable"]?.boolValue == true ? "; it may work later" : ""
+            Shell.complain("refused: number \(place)\(device): \(item["reason"]?.stringValue ?? "")\(again)")
+        }
+    }
+
+    /// The exit code: all of it, some of it, nothing.
+    func end() throws {
+        if refused > 0 { throw done > 0 ? ExitStatus.partial : ExitStatus.failure }
+    }
+}

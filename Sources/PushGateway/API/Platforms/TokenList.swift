@@ -136,9 +136,9 @@ struct TokenList: Sendable {
             throw Problem(ofDevices: error)
         }
         for (device, index) in found {
-            let own = device.tokens.filter { services.contains($0.token.service) && $0.isUsable(by: backend) }
+            let own = device.tokens(of: services, usableBy: backend)
             if own.isEmpty { missed += 1 }
-            entries += own.map { Entry(token: $0.token, index: index, device: device.name) }
+            entries += own.map { Entry(token: $0, index: index, device: device.name) }
         }
         if entries.count > Self.maximum {
             let sentence = "They have more than \(Self.maximum) tokens; ask in parts."
@@ -255,6 +255,14 @@ struct TokenList: Sendable {
             isServiceFaulty = service == nil
             if isServiceFaulty { issues.add("\(pointer)/service", "unknown_service", DeviceWords.unknownService(name)) }
         }
+    }
+}
+
+extension Device {
+    /// The app's own tokens of some services, but for those that are dead or that a backend has refused.
+    func tokens(of services: [TokenService], usableBy backend: String) -> [DeviceToken] {
+        tokens.filter { $0.kind == .device && services.contains($0.token.service) && $0.isUsable(by: backend) }
+            .map(\.token)
     }
 }
 

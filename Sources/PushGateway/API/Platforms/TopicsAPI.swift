@@ -72,9 +72,7 @@ struct TopicsAPI: Sendable {
             throw .badParameter("device", "say whose topics; a token is asked for by POST topics/lookup.")
         }
         let device = try await door.device(backend.app.key(id))
-        let tokens = device.tokens.filter {
-            topics.services.contains($0.token.service) && $0.isUsable(by: backend.name)
-        }.map(\.token)
+        let tokens = device.tokens(of: topics.services, usableBy: backend.name)
         var found: [(token: DeviceToken, topics: [TopicMembership]?)] = []
         for token in tokens {
             found.append((token, try await door.ask { () throws(PushError) in try await topics.topics(of: token) }))

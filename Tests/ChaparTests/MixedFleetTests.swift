@@ -12,9 +12,13 @@ struct MixedFleetTests {
     private static let devices = 100
 
     /// Of a hundred devices thirty are development ones, and ten have moved from Apple to Firebase.
-    private static func register(_ app: String, _ topic: String, _ rig: SandboxRig, _ client: GatewayClient)
-        async throws
-    {
+    private static func register(
+        _ app: String,
+        _ topic: String,
+        _ rig: SandboxRig,
+        _ client: GatewayClient,
+        movesSome: Bool = true
+    ) async throws {
         var body: [JSONValue] = []
         var moved: [String] = []
         for number in 0..<devices {
@@ -26,7 +30,7 @@ struct MixedFleetTests {
                 topic: topic,
                 environment: isDevelopment ? .development : .production
             )
-            if (30..<40).contains(number) {
+            if movesSome, (30..<40).contains(number) {
                 moved.append(token)
                 tokens["ios-firebase"] = .string("\(app)-moved-\(number):APA91bHun4MxP5")
             }
@@ -41,23 +45,26 @@ struct MixedFleetTests {
     /// Sends one message to every device of every app; gives how many attempts the platforms saw.
     private static func round(_ rig: SandboxRig, _ client: GatewayClient) async throws -> Int {
         let before = attempts(rig)
-        for app in apps.keys.sorted() {
-            let ids = (0..<devices).map { JSONValue.string("d\($0)") }
-            let request: JSONValue = [
-                "app": .string(app), "to": ["devices": .array(ids)], "content": ["title": "Hello"],
-            ]
-            let answer = try await client.post("/v1/notifications", request.bytes, idempotencyKey: UUID().uuidString)
-            let id = try #require(answer.json["id"]?.stringValue, "\(answer.problem)")
-            let counts = try await Program.wait("the deliveries") { () -> JSONValue? in
-                let counts = try await client.get("/v1/notifications/\(id)").json["counts"]
-                let ended = (counts?.objectValue ?? JSONObject()).filter { state, _ in
-                    DeliveryState(rawValue: state)?.isFinal ?? false
-                }
-                return ended.reduce(0) { $0 + ($1.value.integerValue ?? 0) } == Int64(devices) ? counts : nil
-            }
-            #expect(counts["accepted_by_platform"]?.integerValue == Int64(devices), "\(app): \(counts.text)")
-        }
+        for app in apps.keys.sorted() { try await send(to: app, client) }
         return attempts(rig) - before
+    }
+
+    /// Sends one message to every device of an app and waits until all have it.
+    private static func send(to app: String, _ client: GatewayClient) async throws {
+        let ids = (0..<devices).map { JSONValue.string("d\($0)") }
+        let request: JSONValue = [
+            "app": .string(app), "to": ["devices": .array(ids)], "content": ["title": "Hello"],
+        ]
+        let answer = try await client.post("/v1/notifications", request.bytes, idempotencyKey: UUID().uuidString)
+        let id = try #require(answer.json["id"]?.stringValue, "\(answer.problem)")
+        let counts = try await Program.wait("the deliveries") { () -> JSONValue? in
+            let counts = try await client.get("/v1/notifications/\(id)").json["counts"]
+            let ended = (counts?.objectValue ?? JSONObject()).filter { state, _ in
+                DeliveryState(rawValue: state)?.isFinal ?? false
+            }
+            return ended.reduce(0) { $0 + ($1.value.integerValue ?? 0) } == Int64(devices) ? counts : nil
+        }
+        #expect(counts["accepted_by_platform"]?.integerValue == Int64(devices), "\(app): \(counts.text)")
     }
 
     private static func attempts(_ rig: SandboxRig) -> Int {
@@ -113,6 +120,54 @@ struct MixedFleetTests {
             #expect(device["tokens"]?["ios-apns"]?["alive"] == true)
             #expect(device["tokens"]?["ios-apns"]?["refused_by"]?["forum-ios"]?["reason"] == "BadDeviceToken")
             await other.close()
+        }
+    }
+
+    @Test("README's sample of two apps reaches the devices of both environments, each with its app's key")
+    func readmeSample() async throws {
+        var configuration = Sandbox.Configuration()
+        configuration.apns.rules.acceptsAnyToken = false
+        configuration.apns.rules.honoursMagicTokens = false
+        try await SandboxRig.run(configuration) { rig in
+            let blocks = try Block.all(in: ReadmeTests.root.appending(path: "README.md"))
+            var sample = try #require(blocks.first { $0.info == "yaml check" && $0.text.contains("shop-dev:") }).text
+            // The sandbox's key and addresses in the place of the sample's.
+            let settings = try String(contentsOfFile: rig.config, encoding: .utf8).split(separator: "\n")
+            func setting(_ name: String) throws -> String {
+                let line = try #require(settings.first { $0.hasPrefix("    \(name): ") })
+                return String(line.dropFirst(name.count + 6))
+            }
+            let (production, development) = (rig.sandbox.apns.url(.production), rig.sandbox.apns.url(.development))
+            let identity = try ["team_id", "key_id", "key_file", "ca_file"].map { "\($0): \(try setting($0))" }
+            sample.replace(
+                "team_id: ABCDE12345, key_id: FGHIJ67890, key_file: AuthKey.p8",
+                with: identity.joined(separator: ", ")
+            )
+            let lines = sample.split(separator: "\n").map { line in
+                guard line.contains("kind: apns") else { return String(line) }
+                let url = line.contains("environment: development") ? development : production
+                return String(line).replacing(" }", with: ", base_url: \"\(url)\" }")
+            }
+            sample = lines.joined(separator: "\n")
+            var keys: [String: Secret] = [:]
+            for (app, hash) in [("shop", "5a4d50cb"), ("forum", "6c1f0a3a")] {
+                let made = NewAPIKey()
+                let old = try #require(sample.firstMatch(of: try Regex("sha256:\(hash)[0-9a-f]*")))
+                sample.replaceSubrange(old.range, with: made.hash)
+                keys[app] = made.key
+            }
+            let head = "server: { port: 0 }\nstore: { path: sample.db }\n"
+            try (head + sample).write(toFile: rig.config, atomically: true, encoding: .utf8)
+
+            let gateway = try await rig.serve()
+            defer { gateway.child.kill() }
+            for (app, topic) in ["shop": "com.example.shop", "forum": "com.example.forum"] {
+                let client = try gateway.client(key: keys[app])
+                try await Self.register(app, topic, rig, client, movesSome: false)
+                try await Self.send(to: app, client)
+                await client.close()
+            }
+            #expect(rig.sandbox.apns.inbox.count == 2 * Self.devices)
         }
     }
 }

@@ -12,7 +12,7 @@ import Testing
 /// What is about a platform whose plugin was deleted is left out, and so are pieces of examples that went with it.
 @Suite("The README", .timeLimit(.minutes(3)))
 struct ReadmeTests {
-    private static let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../..")
+    static let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../..")
         .standardizedFileURL
 
     @Test("Every command prints what the README says")
@@ -135,7 +135,7 @@ struct ReadmeTests {
 }
 
 /// A fenced block of a Markdown file.
-private struct Block {
+struct Block {
     struct Command {
         var text: String
         var output: [String]

@@ -5,7 +5,7 @@ public import PushCore
 /// Called from event loops with groups of deliveries: it must return at once. Labels are of bounded variety.
 public protocol DispatchObserver: Sendable {
     /// Attempts ended alike.
-    func attempted(backend: String, kind: BackendKind, outcome: String, reason: String, count: Int)
+    func attempted(backend: String, app: AppName, kind: BackendKind, outcome: String, reason: String, count: Int)
     /// Answers came so long after their messages were handed to the backend.
     func answered(backend: String, kind: BackendKind, after duration: Duration, count: Int)
     /// A delivery will be tried again in the same lane.
@@ -25,7 +25,7 @@ public struct SilentObserver: DispatchObserver {
     /// Makes it.
     public init() {}
     /// Does nothing.
-    public func attempted(backend: String, kind: BackendKind, outcome: String, reason: String, count: Int) {}
+    public func attempted(backend: String, app: AppName, kind: BackendKind, outcome: String, reason: String, count: Int) {}
     /// Does nothing.
     public func answered(backend: String, kind: BackendKind, after duration: Duration, count: Int) {}
     /// Does nothing.

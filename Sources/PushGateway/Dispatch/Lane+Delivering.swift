@@ -186,6 +186,7 @@ extension Lane {
         if aftermath.accepted > 0 {
             around.observer.attempted(
                 backend: name,
+                app: settings.app,
                 kind: backend.kind,
                 outcome: "accepted",
                 reason: "",
@@ -334,7 +335,14 @@ extension Lane {
     private func note(_ claim: ClaimedDelivery, _ outcome: DeliveryOutcome, _ verdict: PlanVerdict) {
         let observer = around.observer
         let (word, reason) = outcome.label
-        observer.attempted(backend: name, kind: backend.kind, outcome: word, reason: reason, count: 1)
+        observer.attempted(
+            backend: name,
+            app: settings.app,
+            kind: backend.kind,
+            outcome: word,
+            reason: reason,
+            count: 1
+        )
         switch verdict.move {
         case .retry, .hold: observer.retried(backend: name, reason: reason)
         case .next(let step): observer.fellBack(from: name, to: claim.plan.backends[step], reason: reason)

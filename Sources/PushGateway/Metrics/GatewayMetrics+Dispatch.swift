@@ -3,11 +3,21 @@ public import PushCore
 /// What the dispatcher tells, counted.
 extension GatewayMetrics: DispatchObserver {
     /// Attempts ended alike.
-    public func attempted(backend: String, kind: BackendKind, outcome: String, reason: String, count: Int) {
+    public func attempted(
+        backend: String,
+        app: AppName,
+        kind: BackendKind,
+        outcome: String,
+        reason: String,
+        count: Int
+    ) {
         self.count(
             "chapar_deliveries_total",
             "Attempts, by what the platform answered.",
-            [("backend", backend), ("kind", kind.rawValue), ("outcome", outcome), ("reason", reason)],
+            [
+                ("backend", backend), ("app", app.rawValue), ("kind", kind.rawValue), ("outcome", outcome),
+                ("reason", reason),
+            ],
             count
         )
     }

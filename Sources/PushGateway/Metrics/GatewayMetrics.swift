@@ -1,6 +1,13 @@
 internal import PushCore
 internal import Synchronization
 
+/// By what accepted notifications are counted.
+struct AcceptanceLabels: Hashable, Sendable {
+    /// The route's name, `direct` for a backend, `automatic` for neither.
+    var route: String
+    var app = AppName.default
+}
+
 /// What the gateway counts, under the names and labels that its users alert on.
 ///
 /// Handles are kept, so that counting costs a look-up and an addition. Labels are of bounded variety: names of backends,
@@ -22,7 +29,7 @@ public final class GatewayMetrics: Sendable {
     /// What was accepted and what became of it since the start.
     let ledger = Ledger()
     private let requests = Mutex<[Request: RequestCells]>([:])
-    private let accepted = Mutex<[String: CounterCell]>([:])
+    private let accepted = Mutex<[AcceptanceLabels: CounterCell]>([:])
     private let counters = Mutex<[[String]: CounterCell]>([:])
     private let durations = Mutex<[[String]: HistogramCell]>([:])
 
@@ -70,23 +77,27 @@ public final class GatewayMetrics: Sendable {
         )
     }
 
-    /// Notifications were accepted, each through a route.
-    func accepted(routes: [String]) {
+    /// Notifications were accepted, each with its labels.
+    func accepted(_ all: [AcceptanceLabels]) {
         var place = 0
-        while place < routes.count {
-            let route = routes[place]
+        while place < all.count {
+            let labels = all[place]
             let begin = place
-            while place < routes.count, routes[place] == route { place += 1 }
-            acceptances(route).increment(by: Int64(place - begin))
+            while place < all.count, all[place] == labels { place += 1 }
+            acceptances(labels).increment(by: Int64(place - begin))
         }
     }
 
-    private func acceptances(_ route: String) -> CounterCell {
+    private func acceptances(_ labels: AcceptanceLabels) -> CounterCell {
         accepted.withLock { accepted in
-            if let cell = accepted[route] { return cell }
+            if let cell = accepted[labels] { return cell }
             let name = "chapar_notifications_accepted_total"
-            let cell = registry.counter(name, "Notifications accepted.", labels: [("route", route)])
-            if accepted.count < MetricsRegistry.maximumSeries { accepted[route] = cell }
+            let cell = registry.counter(
+                name,
+                "Notifications accepted.",
+                labels: [("route", labels.route), ("app", labels.app.rawValue)]
+            )
+            if accepted.count < MetricsRegistry.maximumSeries { accepted[labels] = cell }
             return cell
         }
     }

@@ -89,7 +89,7 @@ struct AcceptedJSON {
             state: .queued,
             recipients: 1,
             warnings: [],
-            routeLabel: ""
+            labels: AcceptanceLabels(route: "")
         )
         writer.beginObject()
         sample.writeInBatch(to: &writer)

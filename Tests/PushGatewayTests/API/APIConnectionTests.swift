@@ -170,7 +170,7 @@ struct APIConnectionTests {
         #expect(harness.store.accepted.count == 6)
         let text = try await harness.send(.get, "/metrics").text
         #expect(text.contains(#"chapar_http_requests_total{route="/v1/notifications",method="POST",status="202"} 2"#))
-        #expect(text.contains(#"chapar_notifications_accepted_total{route="automatic"} 6"#))
+        #expect(text.contains(#"chapar_notifications_accepted_total{route="automatic",app="default"} 6"#))
     }
 
     @Test("answers requests that were sent ahead in their order, whichever way each goes")

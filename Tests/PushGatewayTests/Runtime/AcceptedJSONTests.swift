@@ -45,7 +45,7 @@ struct AcceptedJSONTests {
                 state: state,
                 recipients: recipients,
                 warnings: warnings,
-                routeLabel: "direct"
+                labels: AcceptanceLabels(route: "direct")
             )
         }
         let all = [

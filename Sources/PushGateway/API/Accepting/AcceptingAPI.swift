@@ -68,7 +68,7 @@ struct PendingReply: Sendable {
     /// The id that the answer's `Location` names; nil when there are several.
     var id: NotificationID?
     /// The route of each notification, for metrics.
-    var routeLabels: [String]
+    var labels: [AcceptanceLabels]
 }
 
 /// The answer to notifications that are on disk, whether they came with this request or with one before.
@@ -107,8 +107,8 @@ extension AcceptingAPI {
     ) throws(Problem) -> AcceptedAnswer {
         switch result {
         case .success(.accepted):
-            caller.use?.accepted.wrappingAdd(reply.routeLabels.count, ordering: .relaxed)
-            metrics.accepted(routes: reply.routeLabels)
+            caller.use?.accepted.wrappingAdd(reply.labels.count, ordering: .relaxed)
+            metrics.accepted(reply.labels)
             return AcceptedAnswer(body: reply.body, id: reply.id?.description)
         case .success(.replayed(let answer)):
             let id = reply.id == nil ? nil : (try? JSONValue(parsing: answer))?["id"]?.stringValue

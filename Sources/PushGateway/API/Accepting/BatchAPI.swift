@@ -87,7 +87,7 @@ struct BatchAPI: AcceptingAPI {
         )
         return Judged(
             batch: EnqueueBatch(notifications, idempotency: entry),
-            reply: PendingReply(body: answer, routeLabels: accepted.compactMap { $0?.routeLabel })
+            reply: PendingReply(body: answer, labels: accepted.compactMap { $0?.labels })
         )
     }
 

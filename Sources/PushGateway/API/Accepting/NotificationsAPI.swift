@@ -69,7 +69,7 @@ struct NotificationsAPI: AcceptingAPI {
             reply: PendingReply(
                 body: writer.bytes,
                 id: accepted.id,
-                routeLabels: [accepted.routeLabel]
+                labels: [accepted.labels]
             )
         )
     }

@@ -270,7 +270,7 @@ final class LoopRequest {
     /// The memory that is set aside for the trees of what it brought.
     var treeBytes = 0
     /// What is answered once the store has accepted.
-    var reply = PendingReply(body: [], routeLabels: [])
+    var reply = PendingReply(body: [], labels: [])
 
     init(
         endpoint: Endpoint,

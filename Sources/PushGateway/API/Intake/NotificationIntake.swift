@@ -40,7 +40,7 @@ struct NotificationIntake {
         /// How many recipients it has; nil when only the platform knows.
         var recipients: Int?
         var warnings: [PushWarning]
-        var routeLabel: String
+        var labels: AcceptanceLabels
     }
 
     /// Judges a notification, and adds one that can be accepted to those for the store.
@@ -123,7 +123,7 @@ struct NotificationIntake {
             state: state,
             recipients: isCounted ? recipients.count : nil,
             warnings: warnings,
-            routeLabel: draft.routeLabel
+            labels: AcceptanceLabels(route: draft.routeLabel, app: draft.appName)
         )
     }
 

@@ -36,6 +36,12 @@ public struct AppName: RawRepresentable, Hashable, Sendable, Comparable, CustomS
         return key.hasPrefix(prefix) ? String(key.dropFirst(prefix.count)) : key
     }
 
+    /// Whether a key is one of the app's.
+    public func owns(_ key: String) -> Bool {
+        if self != .default { return key.hasPrefix(rawValue + "/") }
+        return key.hasPrefix("/") || !key.utf8.contains(UInt8(ascii: "/"))
+    }
+
     /// The recipient with the key of a device or a user in the place of its name.
     public func keyed(_ recipient: Recipient) -> Recipient {
         switch recipient {

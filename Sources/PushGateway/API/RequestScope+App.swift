@@ -66,6 +66,7 @@ extension NotificationDraft {
             appName = try AppChoice(snapshot: snapshot, caller: caller).app(told?.rawValue)
         } catch {
             (isChoiceFaulty, isLookedUp) = (true, true)
+            if let (pointer, code, detail) = unknownChoice(snapshot) { return issues.add(pointer, code, detail) }
             let pointer = app == nil && told != nil ? backend == nil ? "#/route" : "#/backend" : "#/app"
             issues.add(pointer, error.code, error.detail)
             return
@@ -78,6 +79,19 @@ extension NotificationDraft {
         case .device, .user: recipients = recipients.map(appName.keyed)
         default: break
         }
+    }
+
+    /// What is wrong with the name of a backend or a route that could have told the app; nil when there is one of the name.
+    private func unknownChoice(_ snapshot: GatewaySnapshot) -> (pointer: String, code: String, detail: String)? {
+        if let backend, snapshot.app(ofBackend: backend) == nil {
+            let hint = didYouMean(backend, snapshot.backends.map(\.name)) ?? "The configuration names no such backend."
+            return ("#/backend", "unknown_backend", hint)
+        }
+        let names = snapshot.configuration.routes.compactMap(\.name)
+        if let route, !names.contains(route), route != "default" {
+            return ("#/route", "unknown_route", didYouMean(route, names) ?? "The configuration names no such route.")
+        }
+        return nil
     }
 
     /// The app of the backend or the route that the request names.

@@ -27,7 +27,7 @@ struct DeviceAddresses: Sendable {
     /// The backends of the app.
     let backends: [(name: String, backend: any PushBackend)]
     let priority: [TokenService]
-    /// The app of the lane's backend: a device of another one, which a move of what waits can bring here, has no address.
+    /// The app of the lane's backend: a device or a user of another one, which a move of what waits can bring here, has no address.
     var app = AppName.default
 
     /// Whether a batch has a device, which has to be looked up unless the backend takes devices themselves.
@@ -77,8 +77,13 @@ struct DeviceAddresses: Sendable {
 
     /// Where a delivery goes.
     func address(of claim: ClaimedDelivery, _ uses: TokenUses) -> Address {
+        switch claim.recipient {
+        case .device(let key), .user(let key):
+            if !app.owns(key) { return .elsewhere(reason: OwnReason.noToken) }
+        case .token, .platformID, .topic, .tags, .everyone: return .asItIs
+        }
         guard let devices, case .device(let id) = claim.recipient else { return .asItIs }
-        guard AppName(ofDevice: id) == app, let audience = audiences[backend], let device = devices[id],
+        guard let audience = audiences[backend], let device = devices[id],
             let use = uses[backend],
             let token = device.token(for: audience, of: backend, kind: use.kind, priority: priority)
         else { return .elsewhere(reason: OwnReason.noToken) }

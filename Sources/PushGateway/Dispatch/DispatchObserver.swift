@@ -25,7 +25,8 @@ public struct SilentObserver: DispatchObserver {
     /// Makes it.
     public init() {}
     /// Does nothing.
-    public func attempted(backend: String, app: AppName, kind: BackendKind, outcome: String, reason: String, count: Int) {}
+    public func attempted(backend: String, app: AppName, kind: BackendKind, outcome: String, reason: String, count: Int)
+    {}
     /// Does nothing.
     public func answered(backend: String, kind: BackendKind, after duration: Duration, count: Int) {}
     /// Does nothing.

@@ -102,6 +102,8 @@ struct APIAppsTests {
         }
         let count = harness.store.accepted.count
         for (more, key, error) in [
+            (#","backend":"shop-oss""#, "boss", "#/backend unknown_backend"),
+            (#","route":"nowhere""#, "boss", "#/route unknown_route"),
             ("", "boss", "#/app app_missing"), (#","app":"shop","backend":"forum-ios""#, "boss", "#/backend other_app"),
             (#","app":"nowhere""#, "boss", "#/app unknown_app"),
             (#","app":"forum""#, "seller", "#/app app_not_allowed"),

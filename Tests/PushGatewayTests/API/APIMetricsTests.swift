@@ -29,8 +29,22 @@ struct APIMetricsTests {
         _ = try await harness.post(APIHarness.sample(#","backend":"ios""#))
         _ = try await harness.post("{}")
         _ = try await harness.send(.get, "/v1/notifications/0000000000001")
-        harness.metrics.attempted(backend: "ios", app: AppName(rawValue: "shop"), kind: "apns", outcome: "accepted", reason: "", count: 5)
-        harness.metrics.attempted(backend: "ios", app: AppName(rawValue: "shop"), kind: "apns", outcome: "token", reason: "Unregistered", count: 1)
+        harness.metrics.attempted(
+            backend: "ios",
+            app: AppName(rawValue: "shop"),
+            kind: "apns",
+            outcome: "accepted",
+            reason: "",
+            count: 5
+        )
+        harness.metrics.attempted(
+            backend: "ios",
+            app: AppName(rawValue: "shop"),
+            kind: "apns",
+            outcome: "token",
+            reason: "Unregistered",
+            count: 1
+        )
         harness.metrics.answered(backend: "ios", kind: "apns", after: .milliseconds(30), count: 6)
         harness.metrics.retried(backend: "ios", reason: "InternalServerError")
         harness.metrics.fellBack(from: "ios", to: "android", reason: "x")
@@ -46,7 +60,10 @@ struct APIMetricsTests {
             (#"chapar_notifications_accepted_total{route="automatic",app="default"}"#, 1),
             (#"chapar_notifications_accepted_total{route="direct",app="default"}"#, 1),
             (#"chapar_deliveries_total{backend="ios",app="shop",kind="apns",outcome="accepted",reason=""}"#, 5),
-            (#"chapar_deliveries_total{backend="ios",app="shop",kind="apns",outcome="token",reason="Unregistered"}"#, 1),
+            (
+                #"chapar_deliveries_total{backend="ios",app="shop",kind="apns",outcome="token",reason="Unregistered"}"#,
+                1
+            ),
             (#"chapar_send_duration_seconds_bucket{backend="ios",kind="apns",le="0.025"}"#, 0),
             (#"chapar_send_duration_seconds_bucket{backend="ios",kind="apns",le="0.05"}"#, 6),
             (#"chapar_send_duration_seconds_bucket{backend="ios",kind="apns",le="+Inf"}"#, 6),

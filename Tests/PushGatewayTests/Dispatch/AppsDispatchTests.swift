@@ -95,4 +95,23 @@ struct AppsDispatchTests {
         }
         await rig.store.close()
     }
+
+    @Test("A user that a move brings to another app's backend is not shown to its platform")
+    func foreignUser() async throws {
+        let rig = try await DispatcherRig(time: ManualTime())
+        defer { try? FileManager.default.removeItem(at: rig.folder) }
+        let backend = ScriptedBackend([]) { _, _ in .accepted(Acceptance(status: 200)) }
+        let configured = BackendRegistry.ConfiguredBackend(name: "forum-crm", backend: backend, app: Self.forum)
+        let snapshot = GatewaySnapshot(configuration: GatewayConfiguration(), backends: [configured])
+        try await rig.run(snapshot) {
+            let plan = DeliveryPlan(["forum-crm"])
+            let foreign = try await rig.accept([.user("shop/ali"), .user("mina")], plan: plan)
+            try await rig.expect(foreign, [.failed: 2])
+            #expect(backend.attemptCount == 0)
+            let own = try await rig.accept([.user("forum/ali")], plan: plan)
+            try await rig.expect(own, [.acceptedByPlatform: 1])
+            #expect(backend.attemptCount == 1)
+        }
+        await rig.store.close()
+    }
 }

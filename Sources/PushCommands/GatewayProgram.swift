@@ -60,6 +60,7 @@ public struct GatewayProgram: Sendable {
         // A reader that goes away ends the output, not the program.
         signal(SIGPIPE, SIG_IGN)
         Dumps.forbid()
+        OpenFiles.raiseLimit()
         // Libraries log through the loggers they are given; whatever makes its own stays silent.
         LoggingSystem.bootstrap { _ in SwiftLogNoOpLogHandler() }
         exit(await Self.$current.withValue(self) { await ending() }.rawValue)

@@ -53,13 +53,12 @@ enum HostChecks {
     }
 
     private static func descriptors() -> Diagnosis {
-        var limit = rlimit()
-        guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else {
+        guard let most = OpenFiles.most else {
             return Diagnosis("descriptors", .warning, "the limit cannot be read")
         }
-        let words = "\(limit.rlim_cur) open files allowed"
-        return limit.rlim_cur < 4096
-            ? Diagnosis("descriptors", .warning, words, fix: "Raise it: ulimit -n 65536, or LimitNOFILE= in the unit.")
+        let words = "\(most) open files allowed"
+        return most < 4096
+            ? Diagnosis("descriptors", .warning, words, fix: "Raise it: ulimit -Hn 65536, or LimitNOFILE= in the unit.")
             : Diagnosis("descriptors", .ok, words)
     }
 

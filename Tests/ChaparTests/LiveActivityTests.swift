@@ -174,4 +174,34 @@ struct LiveActivityTests {
             #expect(try await Self.send(["devices": ["phone"]], nil, client)["state"] == "accepted_by_platform")
         }
     }
+
+    private static let update =
+        #"apns={"headers":{"apns-push-type":"liveactivity"},"payload":{"aps":{"event":"update","timestamp":1767225660,"#
+        + #""content-state":{"stops":1}}}}"#
+
+    @Test("By the command line: a device's token, an update of its activity, and one to a broadcast channel")
+    func commandLine() async throws {
+        var configuration = Sandbox.Configuration()
+        configuration.apns.rules.honoursMagicTokens = false
+        try await SandboxRig.run(configuration) { rig in
+            let gateway = try await rig.serve()
+            defer { gateway.child.kill() }
+            func chapar(_ arguments: String...) async throws -> Program.Result {
+                let result = try await Program.run(arguments + ["--url", gateway.url])
+                #expect(result.status == 0, "\(arguments.joined(separator: " ")): \(result.output)\(result.errors)")
+                return result
+            }
+            let token = "ios-apns/live_activity_update/order-42:\(Self.order)"
+            _ = try await chapar("devices", "put", "phone", "--token", "ios-apns:\(Self.own)", "--token", token)
+            _ = try await chapar("send", "--activity", "order-42", "--override", Self.update)
+            #expect(rig.sandbox.apns.inbox.map(\.token) == [Self.order])
+            _ = try await chapar("send", "--device", "phone", "Hello")
+            #expect(rig.sandbox.apns.inbox.map(\.token) == [Self.order, Self.own])
+
+            let made = try await chapar("channels", "create", "--storage", "newest", "--backend", "ios")
+            let channel = made.output.trimmingCharacters(in: .whitespacesAndNewlines)
+            _ = try await chapar("send", "--platform-id", channel, "--backend", "ios", "--override", Self.update)
+            #expect(rig.sandbox.apns.counters.broadcasts == 1)
+        }
+    }
 }

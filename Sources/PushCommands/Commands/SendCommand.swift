@@ -27,12 +27,6 @@ struct SendCommand: AsyncParsableCommand {
     @Argument(help: "The text; - reads it from stdin.")
     var text: String?
 
-    @Option(name: .customLong("to"), help: "A recipient, service:token. Repeat it.")
-    var recipients: [String] = []
-
-    @Option(help: "Through a gateway: the Live Activity that is updated or ended, on all devices that show it.")
-    var activity: String?
-
     @Option(help: "A CSV or NDJSON file of messages, - for stdin.", completion: .file(extensions: ["csv", "ndjson"]))
     var input: String?
 
@@ -45,6 +39,7 @@ struct SendCommand: AsyncParsableCommand {
     @Option(help: "Through a gateway: how many seconds to wait for the outcome. Default: 10, with --input 0.")
     var wait: Double?
 
+    @OptionGroup(title: "Who gets it") var audience: AudienceOptions
     @OptionGroup(title: "The message") var message: MessageOptions
     @OptionGroup(title: "With no server") var file: ConfigOption
     @OptionGroup(title: "Through a gateway") var gateway: GatewayAddress
@@ -56,24 +51,19 @@ struct SendCommand: AsyncParsableCommand {
     }
 
     func validate() throws {
-        if input == nil, recipients.isEmpty, activity == nil {
-            throw ValidationError("Say who gets it: --to service:token, --activity NAME, or --input FILE.")
-        }
-        if activity != nil, !recipients.isEmpty { throw ValidationError("Give --to or --activity, not both.") }
-        if activity != nil, gateway.url == nil {
-            throw ValidationError("Only a gateway knows who shows a Live Activity: give --url.")
+        let audience = try audience.json(throughGateway: gateway.url != nil)
+        if input == nil, audience == nil {
+            throw ValidationError("Say who gets it: \(AudienceOptions.words), or --input FILE.")
         }
         if text != nil, message.body != nil { throw ValidationError("Give the text once: as argument or as --body.") }
         if input == "-", text == "-" { throw ValidationError("stdin can be the input or the text, not both.") }
         if dryRun, gateway.url != nil { throw ValidationError("--dry-run shows platform requests; leave --url out.") }
         if let wait, !(0...86400).contains(wait) { throw ValidationError("--wait is 0 to 86400 seconds.") }
-        _ = try recipients.map(MessageOptions.recipient)
     }
 
     func run() async throws {
         var base = try message.request(text: text == "-" ? Self.standardInput() : text)
-        if !recipients.isEmpty { base["to"] = ["tokens": .array(try recipients.map(MessageOptions.recipient))] }
-        if let activity { base["to"] = ["activity": .string(activity)] }
+        base["to"] = try audience.json(throughGateway: gateway.url != nil)
         if let app = gateway.app { base["app"] = .string(app) }
         let outlet = try await outlet()
         let tally = SendTally()

@@ -1,0 +1,31 @@
+import ArgumentParser
+import PushCore
+import Testing
+
+@testable import PushCommands
+
+@Suite("Who gets a message, by flags")
+struct AudienceOptionsTests {
+    private static func json(_ arguments: [String], throughGateway: Bool = true) throws -> JSONValue? {
+        try AudienceOptions.parse(arguments).json(throughGateway: throughGateway)
+    }
+
+    @Test("Each flag is the member of `to` that it names")
+    func forms() throws {
+        #expect(try Self.json(["--to", "ios-apns:aa"]) == ["tokens": [["token": "aa", "service": "ios-apns"]]])
+        #expect(try Self.json(["--device", "a", "--device", "b"]) == ["devices": ["a", "b"]])
+        #expect(try Self.json(["--user", "ali"]) == ["users": ["ali"]])
+        #expect(try Self.json(["--activity", "order-42"]) == ["activity": "order-42"])
+        #expect(try Self.json(["--topic", "news"], throughGateway: false) == ["topic": "news"])
+        #expect(try Self.json(["--platform-id", "x=="], throughGateway: false) == ["platform_ids": ["x=="]])
+        #expect(try Self.json([]) == nil)
+    }
+
+    @Test("Two of them, or one that needs a gateway without one, are a mistake of the command line")
+    func mistakes() {
+        #expect(throws: ValidationError.self) { try Self.json(["--topic", "a", "--device", "b"]) }
+        for flag in ["--device", "--user", "--activity"] {
+            #expect(throws: ValidationError.self) { try Self.json([flag, "a"], throughGateway: false) }
+        }
+    }
+}

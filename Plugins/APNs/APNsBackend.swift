@@ -182,6 +182,9 @@ public final class APNsBackend: PushBackend {
         for header in answer.headers {
             switch header.name {
             case "apns-id": acceptance.platformID = header.value
+            // A broadcast is answered with the request's id.
+            case "apns-request-id" where slot.isBroadcast:
+                acceptance.platformID = acceptance.platformID ?? header.value
             case "apns-unique-id": acceptance.trackingID = header.value
             default: break
             }

@@ -136,7 +136,7 @@ enum APNsRejections {
             .configuration,
             "Broadcast is not enabled for this app: enable it under the app's push capability."
         ),
-        "TopicMismatch": Rule(.configuration, "The bundle id does not fit the certificate: check topic."),
+        "TopicMismatch": Rule(.configuration, "The key or certificate is not for the bundle id: check topic."),
     ]
 }
 

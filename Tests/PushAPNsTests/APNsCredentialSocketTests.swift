@@ -290,6 +290,7 @@ struct APNsCredentialSocketTests {
                 )
                 let outcome = await harness.backend.send([request])[0][0]
                 #expect(outcome.acceptance?.isForAudience == true, "\(outcome): expiration 0 where nothing is stored")
+                #expect(outcome.acceptance?.platformID != nil, "Apple gives a broadcast's id in apns-request-id")
             }
             #expect(harness.simulator.counters.broadcasts == 2)
             #expect(try await channels.delete(keeping))

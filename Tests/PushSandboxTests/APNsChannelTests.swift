@@ -28,7 +28,7 @@ struct APNsChannelTests {
             -> APNsRequest
         {
             var fields = headers.map { HTTPHeader($0.0, $0.1) }
-            if !headers.contains(where: { $0.0 == "authorization" }) {
+            if sending.certificate == nil, !headers.contains(where: { $0.0 == "authorization" }) {
                 fields.append(HTTPHeader("authorization", "bearer \(jwt)"))
             }
             return APNsRequest(method: method, path: path, headers: fields, body: Array(body.utf8))
@@ -118,7 +118,12 @@ struct APNsChannelTests {
         ("GET", "/1/apps/com.example.app/channels", [], "", "MissingChannelId"),
         ("GET", "/1/apps/com.example.app/channels", [("apns-channel-id", "???")], "", "BadChannelId"),
         ("GET", "/1/apps/com.example.app/channels", [("apns-channel-id", "AAAA")], "", "ChannelNotRegistered"),
-        ("GET", "/1/apps/com.example.other/all-channels", [], "", "TopicDisallowed"),
+        (
+            "POST", "/1/apps/com.example.app/channels", [],
+            #"{"message-storage-policy":1,"push-type":"LiveActivity","name":"x"}"#, "BadRequestParams"
+        ),
+        ("GET", "/1/apps/com.example.other/all-channels", [], "", "TopicMismatch"),
+        ("GET", "/1/apps/com.example.app.push-type.liveactivity/all-channels", [], "", "TopicDisallowed"),
         ("PUT", "/1/apps/com.example.app/channels", [], "", "MethodNotAllowed"),
         ("POST", "/1/apps/com.example.app/all-channels", [], "", "MethodNotAllowed"),
         ("GET", "/1/apps/com.example.app", [], "", "BadPath"),
@@ -176,6 +181,19 @@ struct APNsChannelTests {
         #expect(elsewhere == "ChannelNotRegistered")
     }
 
+    /// Apple's page on broadcasts shows a request with a certificate, which a Live Activity push to a device must not have.
+    @Test("A broadcast may come with a client certificate, for an app of the certificate's")
+    func certificate() throws {
+        var bench = try Bench()
+        let channel = bench.create()
+        bench.sending.certificate = APNsProviderCertificate(topics: ["com.example.app"])
+        let own = bench.broadcast(channel)
+        #expect(own == nil)
+        bench.sending.certificate = APNsProviderCertificate(topics: ["com.example.new"])
+        let other = bench.broadcast(channel)
+        #expect(other == "TopicMismatch")
+    }
+
     @Test("Management and broadcast work over the wire, each on its own listener")
     func overTheWire() async throws {
         try await APNsSimulator.run { simulator in
@@ -195,7 +213,10 @@ struct APNsChannelTests {
             let fields = [("apns-channel-id", channel), ("apns-push-type", "liveactivity"), ("apns-expiration", "0")]
             sender.sendHeaders(1, base + [(":path", "/4/broadcasts/apps/com.example.app")] + secured + fields)
             sender.sendData(1, Self.update)
-            #expect(await sender.answer(1)?.status == "200")
+            let sent = try #require(await sender.answer(1))
+            #expect(sent.status == "200")
+            #expect(sent.headers["apns-request-id"] == id)
+            #expect(sent.headers["apns-id"] == nil, "Apple's page on broadcasts has the request's id alone")
             #expect(simulator.counters.broadcasts == 1)
             #expect(simulator.inbox.first?.header("apns-channel-id") == channel)
             await sender.close()

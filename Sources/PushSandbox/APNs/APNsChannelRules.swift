@@ -78,13 +78,15 @@ extension APNsRules {
         connection: inout APNsConnectionState,
         world: inout APNsWorld
     ) throws(APNsRefusal) {
+        // The path has the bundle id alone.
+        guard APNsPushType.bundleID(of: bundleID) == bundleID else { throw .topicDisallowed }
         let token = world.providerToken(request.authorization, connection: &connection, isStrict: options.isStrict)
         if let certificate = connection.certificate {
             guard certificate.topics.contains(bundleID) else { throw .topicMismatch }
         }
         try authenticate(request, token, now: now, connection: &connection, world: world)
         if connection.certificate == nil, let token, let key = world.keys[token.keyID] {
-            guard key.topics.allows(bundleID, bundleID: bundleID) else { throw .topicDisallowed }
+            guard key.topics.allows(bundleID, bundleID: bundleID) else { throw .topicMismatch }
         }
         if let enabled = options.broadcastBundleIDs, !enabled.contains(bundleID) { throw .featureNotEnabled }
     }
@@ -102,8 +104,11 @@ extension APNsRules {
     ) throws(APNsRefusal) -> APNsManagementAnswer {
         if request.body.isEmpty { throw .payloadEmpty }
         if request.body.count > 4096 { throw .payloadTooLarge }
-        guard let body = try? JSONValue(parsing: request.body), body.objectValue != nil else {
+        guard let body = try? JSONValue(parsing: request.body), let fields = body.objectValue else {
             throw .badRequestPayload
+        }
+        guard fields.allSatisfy({ ["push-type", "message-storage-policy"].contains($0.name) }) else {
+            throw .badRequestParameters
         }
         guard let type = body["push-type"] else { throw .missingPushType }
         guard type.stringValue == "LiveActivity" else { throw .invalidPushType }

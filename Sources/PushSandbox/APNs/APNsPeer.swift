@@ -124,7 +124,7 @@ final class APNsPeer: SandboxHTTP2Peer {
         var fault: FaultAnswer?
         var faults = RequestFaults()
 
-        init(requestID: String? = nil) { self.requestID = requestID }
+        init() {}
 
         init(fault: FaultAnswer, apnsID: String, now: Date) {
             self.fault = fault
@@ -153,15 +153,18 @@ final class APNsPeer: SandboxHTTP2Peer {
     }
 
     private func decide(_ request: APNsRequest, stream: Int32, now: Date, world: inout APNsWorld) -> Draft {
-        var draft = Draft(requestID: request.requestID)
-        let hasUsableID = request.apnsID.map(UUIDText.isValid) ?? false
-        draft.apnsID = hasUsableID ? request.apnsID : world.random.uuid()
+        let isBroadcast = request.path.hasPrefix("/4/broadcasts/")
+        let isAboutChannels = listener.isManagement || isBroadcast
+        var draft = Draft()
+        let wanted = isAboutChannels ? request.requestID : request.apnsID
+        let id = wanted.flatMap { UUIDText.isValid($0) ? $0 : nil } ?? world.random.uuid()
+        // Calls about channels are answered with the request's id, calls to devices with the message's.
+        if isAboutChannels { draft.requestID = id } else { draft.apnsID = id }
         do throws(APNsRefusal) {
             if listener.isManagement {
                 draft.management = try rules.manage(request, now: now, connection: &connection, world: &world)
                 return draft
             }
-            let isBroadcast = request.path.hasPrefix("/4/broadcasts/")
             let push =
                 isBroadcast
                 ? try rules.judgeBroadcast(request, now: now, connection: &connection, world: &world)
@@ -170,7 +173,7 @@ final class APNsPeer: SandboxHTTP2Peer {
             if listener.environment == .development { draft.uniqueID = world.random.uuid() }
             let arrival = APNsInbox.Arrival(
                 environment: listener.environment,
-                apnsID: draft.apnsID ?? "",
+                apnsID: request.apnsID ?? id,
                 push: push,
                 request: request,
                 connection: number,

@@ -123,11 +123,11 @@ enum HMSTokenReasons {
             "The device has moved to HarmonyOS 5, which v1 and v2 cannot reach, or the token is of another project.",
         "noPushTypeRight": "The app has no right to this type of message.",
         "noRightToSendThisLiveNotificationEvent": "The app has no right to this live notification.",
-        "notSupportPlayVoice": "The device cannot play voice messages.",
-        "atomicUnableSendUnsubscribedMsg": "The service is not subscribed to.",
+        "notSupportPlayVoice": "The category PLAY_VOICE goes with push_type 2 only.",
+        "atomicUnableSendUnsubscribedMsg": "An atomic service gets subscribed messages and widgets only.",
         "countryNotSupport": "Huawei does not serve the device's country.",
-        "differentImgVerifyPolicy": "The picture is not allowed in the device's country.",
-        "appinfoError": "Huawei cannot find the app's data.",
+        "differentImgVerifyPolicy": "Huawei has approved the picture for another push_type.",
+        "appinfoError": "Huawei does not know the app: create it in AppGallery Connect.",
         "disableSendHuaweiMsgBecauseOfPenalty": "Huawei has penalised the app.",
     ]
 

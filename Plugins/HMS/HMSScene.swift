@@ -12,10 +12,10 @@ enum HMSScene {
     static let overrides = "harmony"
     /// The scenes that v3 has.
     static let pushTypes: [Int64] = [0, 1, 2, 6, 7, 10]
-    /// The categories of an alert.
+    /// The categories of an alert; `PLAY_VOICE` is none, since Huawei takes it with push type 2 only.
     static let categories: Set<String> = [
         "IM", "VOIP", "MISS_CALL", "SUBSCRIPTION", "TRAVEL", "HEALTH", "WORK", "ACCOUNT", "EXPRESS", "FINANCE",
-        "DEVICE_REMINDER", "MAIL", "MARKETING", "PLAY_VOICE",
+        "DEVICE_REMINDER", "MAIL", "MARKETING",
     ]
     private static let members = ["push_type", "payload", "pushOptions"]
 

@@ -93,16 +93,13 @@ public struct HMSTopics: TopicManager {
         reason: "not_android"
     )
 
-    /// Whether a text can be a topic's name: 1 to 900 of the characters that a URL leaves alone.
+    /// Whether a text can be a topic's name: 1 to 900 of the characters that a URL leaves alone, `%`, and Chinese ones.
     static func isName(_ text: String) -> Bool {
-        (1...900).contains(text.utf8.count)
-            && text.utf8.allSatisfy {
+        (1...900).contains(text.unicodeScalars.count)
+            && text.unicodeScalars.allSatisfy {
                 switch $0 {
-                case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                    UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"), UInt8(ascii: "."),
-                    UInt8(ascii: "~"), UInt8(ascii: "%"):
-                    true
-                default: false
+                case "a"..."z", "A"..."Z", "0"..."9", "-", "_", ".", "~", "%": true
+                default: $0.properties.isIdeographic
                 }
             }
     }

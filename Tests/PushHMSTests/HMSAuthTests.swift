@@ -167,19 +167,26 @@ struct HMSAuthTests {
             var configuration = HTTPPoolConfiguration(endpoint: endpoint, version: .http2)
             configuration.extraTrustPEM = harness.simulator.authority.certificatePEM
             let pool = try transport.pool(configuration)
-            func send(_ headers: [HTTPHeader]) async throws -> HMSAnswer {
+            let plain = #""category":"IM","title":"T","body":"B","clickAction":{"actionType":0}"#
+            func send(_ headers: [HTTPHeader], _ fields: String, _ more: String = "") async throws -> HMSAnswer {
                 let template = HTTPCallTemplate(
                     method: "POST",
                     headers: [HTTPHeader("authorization", bearer)] + headers
                 )
-                let alert = #"{"category":"IM","title":"T","body":"B","clickAction":{"actionType":0}}"#
-                let body = #"{"payload":{"notification":\#(alert)},"target":{"token":["sim-v3-1","sim-dead-1"]}}"#
+                let target = #""target":{"token":["sim-v3-1","sim-dead-1"]}"#
+                let body = #"{"payload":{"notification":{\#(fields)}},\#(more)\#(target)}"#
                 let path = "/v3/\(harness.simulator.app.projectID)/messages:send"
                 let answer = try await pool.send(HTTPCall(template, path: path, body: Array(body.utf8)))
                 return HMSAnswer(answer, now: .now)
             }
-            #expect(try await send([]).code == "80100001")
-            let answer = try await send([HTTPHeader("push-type", "0")])
+            #expect(try await send([], plain).code == "80100001")
+            let type = [HTTPHeader("push-type", "0")]
+            // Huawei's page on answers: a wrong payload is a wrong structure, with the sample of a badge.
+            for wrong in [plain + #","badge":{"setNum":100}"#, #""title":"T","body":"B""#] {
+                #expect(try await send(type, wrong).code == "80100003")
+            }
+            #expect(try await send(type, plain, #""pushOptions":{"collapseKey":101},"#).code == "80100001")
+            let answer = try await send(type, plain)
             #expect(answer.code == "80100000")
             #expect(answer.partial?.refused.map(\.token) == ["sim-dead-1"])
             #expect(answer.partial?.refused.first?.reason == "tokenFormatError")

@@ -76,6 +76,9 @@ struct HMSSceneTests {
             let alert = try message(harness)["payload"]?["notification"]
             #expect(alert?["category"] == "WORK" && alert?["body"] == "Hello")
             #expect(alert?["clickAction"] == ["actionType": 0, "data": ["click_url": "https://example.com/o"]])
+            let spoken = PushNotification(title: "Paid", category: "play_voice")
+            #expect(await harness.backend.send(spoken, to: recipients[0]).acceptance != nil)
+            #expect(try message(harness)["payload"]?["notification"]?["category"] == "WORK", "of push type 2 only")
             _ = await harness.backend.send(PushNotification(data: ["n": 1], isSilent: true), to: recipients[0])
             let silent = try message(harness)
             #expect(silent == ["payload": ["extraData": #"{"n":1}"#], "push_type": 6])
@@ -145,6 +148,32 @@ struct HMSSceneTests {
             #expect(refusals.map { $0?.invalidation != nil } == [false, false, true])
             #expect(refusals[2]?.invalidation?.isCertain == false)
         }
+    }
+
+    /// Huawei's page on answers, code 80300007, reason 10.
+    @Test("An alert of a category that is spoken is refused for its push type, and buries nobody")
+    func spoken() async throws {
+        try await run { harness, recipients in
+            var notification = Self.sample
+            let alert: JSONValue = [
+                "category": "PLAY_VOICE", "title": "T", "body": "B", "clickAction": ["actionType": 0],
+            ]
+            notification.overrides["hms"] = ["harmony": ["payload": ["notification": alert]]]
+            let refusals = await harness.backend.send(notification, to: recipients).map(\.refusal)
+            #expect(refusals.allSatisfy { $0?.reason == "notSupportPlayVoice" && $0?.invalidation == nil })
+            #expect(refusals[0]?.detail?.contains("push_type 2") == true)
+        }
+    }
+
+    /// The answer of the live service, as a sender quotes it: https://segmentfault.com/q/1010000045641160, read 2026-11.
+    @Test("A refusal of all tokens is read as the live service writes it")
+    func quoted() throws {
+        let body =
+            #"{"code":"80300007","msg":"{\"illegalTokens\":{\"noRight\":[\"x\"]},\"failure\":1}","requestId":"1"}"#
+        let answer = HMSAnswer(HTTPAnswer(status: 400, headers: [], body: Array(body.utf8)), now: .now)
+        #expect(answer.partial?.refused.map(\.token) == ["x"])
+        #expect(answer.partial?.refused.first?.reason == "noRight")
+        #expect(answer.partial?.failures == 1 && answer.partial?.successes == nil)
     }
 
     @Test("A dry run is checked here and sends nothing; the doctor asks with a token that cannot exist")

@@ -28,6 +28,9 @@ struct HMSCode: Error, Sendable, Hashable {
     /// A wrong structure.
     static func structure(_ what: String) -> HMSCode { HMSCode("80100003", "Incorrect message structure: \(what)") }
 
+    /// A payload of v3 that is not as its scene asks.
+    static func payload(_ what: String) -> HMSCode { HMSCode("80100003", "Illegal payload, \(what).") }
+
     /// Whether it is about the credential, and so has its own HTTP status.
     var isAboutCredential: Bool { code.hasPrefix("8020") }
 }
@@ -70,15 +73,13 @@ enum HMSAnswers {
 
     /// The refusal of all tokens with v3, whose message names the reasons in the form of a partial success.
     ///
-    /// Huawei's page says that the message tells the reasons and shows no sample: the form is our reading.
+    /// Huawei's page shows no sample; senders to the live service report this form, without a count of successes.
     static func allBad(_ refused: [(token: String, reason: String)], status: Int, requestID: String) -> SandboxAnswer {
         var reasons = JSONObject()
         for (token, reason) in refused {
             reasons[reason] = .array((reasons[reason]?.arrayValue ?? []) + [.string(token)])
         }
-        let inner: JSONValue = [
-            "success": 0, "failure": .integer(Int64(refused.count)), "illegalTokens": .object(reasons),
-        ]
+        let inner: JSONValue = ["illegalTokens": .object(reasons), "failure": .integer(Int64(refused.count))]
         return json(
             status,
             ["code": "80300007", "msg": .string(inner.text), "requestId": .string(requestID)]

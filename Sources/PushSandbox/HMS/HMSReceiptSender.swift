@@ -95,7 +95,7 @@ final class HMSReceiptSender: Sendable {
             using: SymmetricKey(data: secret)
         )
         let value = Data(code).base64EncodedString()
-        return [type, HTTPHeader("x-huawei-callback-id", "timestamp=\(timestamp);nonce=\(nonce);value=\(value)")]
+        return [type, HTTPHeader("x-huawei-callback-id", "timestamp=\(timestamp); nonce=\(nonce); value=\(value)")]
     }
 
     private static func body(_ statuses: [Status], _ form: HMSReceiptPlan.Form) -> [UInt8] {

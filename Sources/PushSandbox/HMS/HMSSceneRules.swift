@@ -9,7 +9,7 @@ enum HMSSceneRules {
     private static let pushTypes: Set<Int> = [0, 1, 2, 6, 7, 10]
     private static let categories: Set<String> = [
         "IM", "VOIP", "MISS_CALL", "SUBSCRIPTION", "TRAVEL", "HEALTH", "WORK", "ACCOUNT", "EXPRESS", "FINANCE",
-        "DEVICE_REMINDER", "MAIL", "MARKETING",
+        "DEVICE_REMINDER", "MAIL", "MARKETING", "PLAY_VOICE",
     ]
 
     static func read(_ request: SandboxRequest) throws(HMSCode) -> (tokens: [String], HMSMessageRules.Accepted) {
@@ -18,7 +18,7 @@ enum HMSSceneRules {
         }
         guard var root = (try? JSONValue(parsing: request.body))?.objectValue else { throw .structure("not JSON") }
         for (name, _) in root where !["payload", "pushOptions", "target"].contains(name) { throw .structure(name) }
-        guard let payload = root["payload"], payload.objectValue != nil else { throw .structure("payload") }
+        guard let payload = root["payload"], payload.objectValue != nil else { throw .payload("it is missing") }
         guard let list = root["target"]?["token"]?.arrayValue else { throw .structure("target.token") }
         let tokens = list.compactMap(\.stringValue).filter { !$0.isEmpty }
         // A widget is refreshed one at a time.
@@ -30,7 +30,7 @@ enum HMSSceneRules {
         }
         switch type {
         case 0: try check(alert: payload["notification"])
-        case 6: guard payload["extraData"]?.stringValue != nil else { throw .parameter("payload.extraData") }
+        case 6: guard payload["extraData"]?.stringValue != nil else { throw .payload("extraData is a text") }
         default: break
         }
         root["target"] = nil
@@ -64,30 +64,30 @@ enum HMSSceneRules {
     }
 
     private static func check(alert: JSONValue?) throws(HMSCode) {
-        guard let alert, alert.objectValue != nil else { throw .structure("payload.notification") }
+        guard let alert, alert.objectValue != nil else { throw .payload("notification is missing") }
         guard categories.contains(alert["category"]?.stringValue ?? "") else {
-            throw .parameter("payload.notification.category")
+            throw .payload("category")
         }
         for name in ["title", "body"] where alert[name]?.stringValue?.isEmpty ?? true {
-            throw .parameter("payload.notification.\(name)")
+            throw .payload("\(name)")
         }
         if let image = alert["image"], !(image.stringValue?.hasPrefix("https://") ?? false) {
-            throw .parameter("payload.notification.image")
+            throw .payload("image")
         }
         let action = alert["clickAction"]
         switch action?["actionType"]?.integerValue {
         case 0?: break
         case 1? where action?["uri"]?.stringValue != nil || action?["action"]?.stringValue != nil: break
-        default: throw .parameter("payload.notification.clickAction")
+        default: throw .payload("clickAction")
         }
         if let data = action?["data"], data.objectValue == nil {
-            throw .parameter("payload.notification.clickAction.data")
+            throw .payload("clickAction.data")
         }
         if let id = alert["notifyId"], !(-1...2_147_483_647).contains(id.integerValue ?? -2) {
-            throw .parameter("payload.notification.notifyId")
+            throw .payload("notifyId")
         }
         if let number = alert["badge"]?["setNum"], !(0...99).contains(number.integerValue ?? -1) {
-            throw .parameter("payload.notification.badge.setNum")
+            throw .payload("badge.setNum")
         }
     }
 }

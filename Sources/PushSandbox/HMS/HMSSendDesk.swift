@@ -209,12 +209,15 @@ struct HMSSendDesk {
         _ world: inout HMSWorld
     ) throws(HMSCode) -> SandboxAnswer {
         let (tokens, body) = try HMSSceneRules.read(request)
+        // A text to be spoken is a scene of its own, 2, and no category of an alert.
+        let alert = body.message["push_type"] == 0 ? body.message["payload"]?["notification"] : nil
+        let common = alert?["category"] == "PLAY_VOICE" ? "notSupportPlayVoice" : nil
         if let flow = flow(tokens, &world) { return flow }
         try magic(tokens, &world)
         var refused: [(token: String, reason: String)] = []
         var good: [String] = []
         for token in tokens {
-            if let reason = refusal(of: token, app, version: 3, world) {
+            if let reason = common ?? refusal(of: token, app, version: 3, world) {
                 refused.append((token, reason))
             } else {
                 good.append(token)
@@ -246,8 +249,12 @@ struct HMSSendDesk {
                 ]
             )
         }
-        guard let topic = body["topic"]?.stringValue, (1...900).contains(topic.utf8.count),
-            topic.utf8.allSatisfy({ ($0 | 0x20) &- 0x61 < 26 || $0 &- 0x30 < 10 || "-_.~%".utf8.contains($0) })
+        guard let topic = body["topic"]?.stringValue, (1...900).contains(topic.count),
+            topic.allSatisfy({
+                $0.isASCII
+                    ? $0.isLetter || $0.isNumber || "-_.~%".contains($0)
+                    : $0.unicodeScalars.allSatisfy(\.properties.isIdeographic)
+            })
         else { throw HMSCode("82000007", "Incorrect topic name") }
         guard let list = body["tokenArray"]?.arrayValue, (1...1000).contains(list.count) else {
             throw HMSCode("82000008", "Incorrect token array")

@@ -191,6 +191,27 @@ struct FCMRejectionsTests {
         }
     }
 
+    @Test("A bad token is known by Google's message, with and without a field that is named")
+    func badTokens() async throws {
+        let words = "The registration token is not a valid FCM registration token"
+        let code = #"{"@type":"type.googleapis.com/google.firebase.fcm.v1.FcmError","errorCode":"INVALID_ARGUMENT"}"#
+        let field =
+            #"{"@type":"type.googleapis.com/google.rpc.BadRequest","fieldViolations":[{"field":"message.token"}]}"#
+        let bodies = [
+            #"{"error":{"code":400,"message":"\#(words)","status":"INVALID_ARGUMENT","details":[\#(code)]}}"#,
+            #"{"error":{"code":400,"message":"x","status":"INVALID_ARGUMENT","details":[\#(code),\#(field)]}}"#,
+        ]
+        for body in bodies {
+            let answer = HTTPAnswer(status: 400, headers: [], body: Array(body.utf8))
+            let context = FCMRejections.Context(started: .now, target: .android, isSecondTry: false)
+            guard case .final(let outcome) = FCMRejections.verdict(on: answer, context) else {
+                Issue.record("not final: \(body)")
+                continue
+            }
+            #expect(outcome.refusal?.kind == .token && outcome.refusal?.invalidation?.isCertain == false)
+        }
+    }
+
     @Test("Devices say themselves what is wrong with them")
     func devices() async throws {
         let states: [(FCMDevice.State, String, Refusal.Kind, String)] = [

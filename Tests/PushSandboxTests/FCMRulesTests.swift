@@ -72,11 +72,11 @@ struct FCMRulesTests {
         (#"{"token":"good","android":{"collapseKey":"x","notification":{"channelId":"y"}}}"#, "200"),
         (#"{"token":"good","android":{"ttl":"0s"}}"#, "200"), (#"{"token":"good","android":{"ttl":"3.5s"}}"#, "200"),
         (#"{}"#, "400 INVALID_ARGUMENT message"), (#"{"token":"good","topic":"news"}"#, "400 message"),
-        (#"{"token":"unknown"}"#, "400 INVALID_ARGUMENT message.token"),
-        (#"{"fid":"unknown"}"#, "400 INVALID_ARGUMENT message.fid"),
+        // A bad token is told by the message alone: Firebase, "FCM error codes", example 2.
+        (#"{"token":"unknown"}"#, "400 INVALID_ARGUMENT"), (#"{"fid":"unknown"}"#, "400 INVALID_ARGUMENT"),
         (#"{"token":"good","colour":"red"}"#, "400 message"),
         (#"{"token":"good","android":{"notification":{"colour":"red"}}}"#, "400 message.android.notification"),
-        (#"{"token":"good","data":{"a":1}}"#, "400 message.data[a]"),
+        (#"{"token":"good","data":{"a":1}}"#, "400 message.data[0].value"),
         (#"{"token":"good","data":{"from":"x"}}"#, "400 INVALID_ARGUMENT message.data.from"),
         (#"{"token":"good","data":{"google.x":"x"}}"#, "400 INVALID_ARGUMENT message.data.google.x"),
         (#"{"token":"good","android":{"ttl":"3600"}}"#, "400 INVALID_ARGUMENT message.android.ttl"),
@@ -95,7 +95,7 @@ struct FCMRulesTests {
             "400 INVALID_ARGUMENT message.condition"
         ),
         (#"{"token":"good","apns":{"payload":{}}}"#, "400 INVALID_ARGUMENT message.apns.payload"),
-        (#"{"token":"good","apns":{"headers":{"apns-priority":10}}}"#, "400 message.apns.headers[apns-priority]"),
+        (#"{"token":"good","apns":{"headers":{"apns-priority":10}}}"#, "400 message.apns.headers[0].value"),
         (
             #"{"token":"good","webpush":{"fcm_options":{"link":"http://e.com"}}}"#,
             "400 INVALID_ARGUMENT message.webpush.fcm_options.link"
@@ -116,6 +116,34 @@ struct FCMRulesTests {
                 let answer = try await bench.send(message)
                 #expect(answer == expected, "\(message.prefix(100))")
             }
+        }
+    }
+
+    /// The two examples of Firebase's page "FCM error codes", with what else is known of Google's own words.
+    @Test("Refusals are worded as Google words them")
+    func words() async throws {
+        try await run { bench in
+            let path = "/v1/projects/\(bench.simulator.account.projectID)/messages:send"
+            let headers = [HTTPHeader("authorization", "Bearer \(bench.token)")]
+            func error(_ message: String) async throws -> JSONValue? {
+                try await bench.ask(.send, "POST", path, headers, #"{"message":\#(message)}"#).body["error"]
+            }
+            let wrong = try await error(#"{"token":"good","data":{"a":12}}"#)
+            let text: JSONValue = "Invalid value at 'message.data[0].value' (TYPE_STRING), 12"
+            #expect(wrong?["message"] == text)
+            let violation: JSONValue = ["field": "message.data[0].value", "description": text]
+            #expect(
+                wrong?["details"] == [
+                    ["@type": "type.googleapis.com/google.rpc.BadRequest", "fieldViolations": [violation]]
+                ]
+            )
+            let bad = try await error(#"{"token":"unknown"}"#)
+            #expect(bad?["message"] == "The registration token is not a valid FCM registration token")
+            #expect(bad?["details"]?.arrayValue?.map { $0["errorCode"] } == ["INVALID_ARGUMENT"])
+            let unknown = try await error(#"{"token":"good","colour":"red"}"#)
+            #expect(unknown?["message"]?.stringValue?.hasPrefix("Invalid JSON payload received. Unknown name") == true)
+            let apple = try await error(#"{"token":"sim-apnsauth-1"}"#)
+            #expect(apple?["message"]?.stringValue?.contains("Expected OAuth 2 access token") == true)
         }
     }
 
@@ -196,7 +224,7 @@ struct FCMRulesTests {
                 for _ in 0..<8 {
                     let path = "/v1/projects/\(bench.simulator.account.projectID)/messages:send"
                     let headers = [HTTPHeader("authorization", "Bearer \(bench.token)")]
-                    let body = #"{"message":{"token":"unknown"}}"#
+                    let body = #"{"message":{}}"#
                     let answer = try await bench.ask(.send, "POST", path, headers, body)
                     types.append(answer.body["error"]?["details"]?.arrayValue?.first?["@type"]?.stringValue ?? "")
                 }

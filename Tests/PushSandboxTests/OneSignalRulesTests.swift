@@ -78,6 +78,24 @@ struct OneSignalRulesTests {
         }
     }
 
+    @Test("Unsubscribed aliases are listed under their label; those of nobody are not")
+    func invalidAliases() async throws {
+        try await run { simulator, api, _ in
+            let path = "/apps/8b6f0c2e-1f57-4a0d-b1f4-6f1a9d3c5e77/users"
+            let on = #"{"type":"AndroidPush","token":"a"}"#
+            let off = #"{"type":"AndroidPush","token":"b","enabled":false,"notification_types":-31}"#
+            for (identity, subscription) in [(#"{"external_id":"ada"}"#, on), (#"{"crm":"bo"}"#, off)] {
+                let body = #"{"identity":\#(identity),"subscriptions":[\#(subscription)]}"#
+                #expect(try await api.send(call("POST", path, body)).status == 201)
+            }
+            let to = #""target_channel":"push","include_aliases":{"external_id":["ada","cy"],"crm":["bo"]}"#
+            let answer = try await api.send(call("POST", "/notifications", "{\(Self.app),\(Self.text),\(to)}"))
+            let errors = try JSONValue(parsing: answer.body)["errors"]
+            #expect(errors == ["invalid_aliases": ["crm": ["bo"]]])
+            #expect(simulator.counters.delivered == 1)
+        }
+    }
+
     static let keys: [(String?, Int)] = [
         (nil, 401), ("Key wrong", 403), ("Bearer os_v2_app_sandbox", 403), ("Basic os_v2_app_sandbox", 403),
         ("Key os_v2_app_sandbox", 200), ("key os_v2_app_sandbox", 200), ("Basic sandbox-legacy-key", 200),

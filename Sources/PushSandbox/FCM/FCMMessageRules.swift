@@ -132,8 +132,9 @@ enum FCMMessageRules {
             }
             return .object(result)
         case (.strings, .object(let object)):
-            for (name, value) in object where value.stringValue == nil {
-                throw .malformed("\(path)[\(name)]", "Invalid value at '\(path)[\(name)]' (TYPE_STRING)")
+            for (index, member) in object.enumerated() where member.value.stringValue == nil {
+                let place = "\(path)[\(index)].value"
+                throw .mistyped(place, "Invalid value at '\(place)' (TYPE_STRING), \(member.value.text)")
             }
             return value
         case (.list(let field), .array(let values)):
@@ -142,11 +143,11 @@ enum FCMMessageRules {
         case (.word(let words), .string(let word)):
             // In any case: Google's own SDK for Python writes "high".
             guard words.contains(word.uppercased()) else {
-                throw .malformed(path, "Invalid value at '\(path)': \"\(word)\"")
+                throw .mistyped(path, "Invalid value at '\(path)', \"\(word)\"")
             }
             return value
         case (.open, .object), (.string, .string), (.bool, .bool), (.number, .integer), (.number, .double): return value
-        default: throw .malformed(path, "Invalid value at '\(path)'")
+        default: throw .mistyped(path, "Invalid value at '\(path)', \(value.text)")
         }
     }
 

@@ -51,7 +51,8 @@ struct FCMRefusal: Error, Sendable {
         var refusal = FCMRefusal(
             401,
             "UNAUTHENTICATED",
-            "Request is missing required authentication credential. Auth error from APNS or Web Push Service",
+            "Request is missing required authentication credential. Expected OAuth 2 access token, login cookie or other "
+                + "valid authentication credential.",
             code: "THIRD_PARTY_AUTH_ERROR"
         )
         refusal.apns = (403, "InvalidProviderToken")
@@ -78,14 +79,23 @@ struct FCMRefusal: Error, Sendable {
 
     /// The request is no message at all: there is no `FcmError` then.
     static func malformed(_ field: String, _ description: String) -> FCMRefusal {
-        var refusal = FCMRefusal(400, "INVALID_ARGUMENT", "Invalid JSON payload received. \(description)")
-        refusal.violations = [(field, "Invalid JSON payload received. \(description)")]
+        mistyped(field, "Invalid JSON payload received. \(description)")
+    }
+
+    /// A value of another type: no `FcmError` either.
+    static func mistyped(_ field: String, _ description: String) -> FCMRefusal {
+        var refusal = FCMRefusal(400, "INVALID_ARGUMENT", description)
+        refusal.violations = [(field, description)]
         return refusal
     }
 
-    static func badToken(_ field: String) -> FCMRefusal {
-        invalid("message.\(field)", "The registration token is not a valid FCM registration token")
-    }
+    /// The message alone tells that it is about the token.
+    static let badToken = FCMRefusal(
+        400,
+        "INVALID_ARGUMENT",
+        "The registration token is not a valid FCM registration token",
+        code: "INVALID_ARGUMENT"
+    )
 
     /// Too large: as with Google there is no violation.
     static let tooLarge = FCMRefusal(
@@ -130,7 +140,8 @@ struct FCMRefusal: Error, Sendable {
         case "QUOTA_EXCEEDED:device"?: refusal = quota(.device)
         case "QUOTA_EXCEEDED:topic"?: refusal = quota(.topic)
         case "INVALID_ARGUMENT"?: refusal = invalid("message.data", "Invalid value")
-        case "INVALID_ARGUMENT:token"?: refusal = badToken("token")
+        // As Google had it before 2021.
+        case "INVALID_ARGUMENT:token"?: refusal = invalid("message.token", "Invalid registration token")
         case "INVALID_ARGUMENT:size"?: refusal = tooLarge
         case "ACCESS_TOKEN_EXPIRED"?, "ACCESS_TOKEN_SCOPE_INSUFFICIENT"?, "SERVICE_DISABLED"?, "BILLING_DISABLED"?:
             refusal = FCMRefusal(status, usualStatus(status), "Request refused.")

@@ -102,13 +102,12 @@ struct FCMSendSite: SandboxSite {
         _ world: inout FCMWorld
     ) throws(FCMRefusal) -> Duration {
         guard let token = target.device else { return .zero }
-        let field = if case .fid = target { "fid" } else { "token" }
         if let device = world.devices[token] {
             switch device.state {
             case .alive: return .zero
             case .unregistered: throw device.platform == "IOS" ? .unregisteredOnApple : .unregistered
             case .otherSender: throw .senderMismatch
-            case .malformed: throw .badToken(field)
+            case .malformed: throw .badToken
             case .brokenAppleKey: throw .thirdPartyAuth
             }
         }
@@ -116,7 +115,7 @@ struct FCMSendSite: SandboxSite {
             switch magic {
             case .unregistered: throw .unregistered
             case .mismatch: throw .senderMismatch
-            case .malformed: throw .badToken(field)
+            case .malformed: throw .badToken
             case .brokenAppleKey: throw .thirdPartyAuth
             case .quotaOnce:
                 if world.magicSeen.insert(token) { throw .quota(.device) }
@@ -126,7 +125,7 @@ struct FCMSendSite: SandboxSite {
             }
             return .zero
         }
-        guard state.configuration.acceptsAnyToken else { throw .badToken(field) }
+        guard state.configuration.acceptsAnyToken else { throw .badToken }
         return .zero
     }
 

@@ -166,7 +166,9 @@ extension OneSignalSite {
         var errors = JSONObject()
         if !unsubscribed.isEmpty { errors["invalid_player_ids"] = .array(unsubscribed.map { .string($0) }) }
         if !invalidAliases.isEmpty {
-            errors["invalid_aliases"] = ["external_id": .array(invalidAliases.map { .string($0) })]
+            var labels = JSONObject()
+            for (label, ids) in invalidAliases { labels[label] = .array(ids.map { .string($0) }) }
+            errors["invalid_aliases"] = .object(labels)
         }
         if !errors.isEmpty { answer["errors"] = .object(errors) }
         let made = json(200, .object(answer))
@@ -179,7 +181,7 @@ extension OneSignalSite {
         _ body: JSONObject,
         _ kind: [String],
         in world: OneSignalWorld
-    ) -> (players: [String], unsubscribed: [String], aliases: [String]) {
+    ) -> (players: [String], unsubscribed: [String], aliases: [(label: String, ids: [String])]) {
         func texts(_ value: JSONValue?) -> [String] { (value?.arrayValue ?? []).compactMap(\.stringValue) }
         let everybody = world.players.values.sorted { $0.id < $1.id }
         switch kind[0] {
@@ -196,14 +198,16 @@ extension OneSignalSite {
             return (players, unsubscribed, [])
         case "include_aliases":
             var players: [String] = []
-            var invalid: [String] = []
+            var invalid: [(label: String, ids: [String])] = []
             for (label, ids) in body["include_aliases"]?.objectValue ?? JSONObject() {
+                var unsubscribed: [String] = []
                 for alias in Set(texts(ids)).sorted() {
                     guard let user = world.user(label, alias) else { continue }
                     for player in everybody where player.user == user {
-                        if player.isSubscribed { players.append(player.id) } else { invalid.append(alias) }
+                        if player.isSubscribed { players.append(player.id) } else { unsubscribed.append(alias) }
                     }
                 }
+                if !unsubscribed.isEmpty { invalid.append((label, unsubscribed)) }
             }
             return (players, [], invalid)
         case "filters":

@@ -1,0 +1,208 @@
+import Foundation
+import Testing
+
+/// docs/Simulators.md says of each rule of a simulator where it stands and what outside this project confirms it.
+@Suite(
+    "The page on the simulators",
+    .timeLimit(.minutes(2)),
+    .enabled(if: Platforms.missing.isEmpty, "The page speaks of every plugin's tests.")
+)
+struct SimulatorsDocumentTests {
+    private typealias Pattern = Regex<(Substring, Substring)>
+
+    private static let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../..")
+        .standardizedFileURL
+    private static let simulators = "Sources/PushSandbox"
+
+    /// A row of a table that says of rules where they stand.
+    private struct Row {
+        let line: Int
+        let cells: [String]
+        /// Whether the table's last column is about what confirms a rule.
+        let isRule: Bool
+    }
+
+    /// What the page says: its sections by the folder that their heading names, and the rows of its tables.
+    private struct Page {
+        let text: String
+        var sections: [String: String] = [:]
+        var rows: [Row] = []
+
+        init() throws {
+            text = try String(
+                contentsOf: SimulatorsDocumentTests.root.appending(path: "docs/Simulators.md"),
+                encoding: .utf8
+            )
+            var folder: String?
+            var header: [String] = []
+            for (number, line) in text.split(separator: "\n", omittingEmptySubsequences: false).enumerated() {
+                if line.hasPrefix("## ") { folder = SimulatorsDocumentTests.folders(String(line)).first }
+                if let folder { sections[folder, default: ""] += line + " " }
+                guard line.hasPrefix("|") else {
+                    header = []
+                    continue
+                }
+                let cells = line.split(separator: "|", omittingEmptySubsequences: false).dropFirst().dropLast()
+                    .map { $0.trimmingCharacters(in: .whitespaces) }
+                if header.isEmpty {
+                    header = cells
+                } else if header.contains("where"), !line.hasPrefix("| ---") {
+                    rows.append(Row(line: number + 1, cells: cells, isRule: header.last == "what confirms it"))
+                }
+            }
+        }
+    }
+
+    /// What stands between grave accents.
+    private static func quoted(_ text: String) -> [String] {
+        text.split(separator: "`", omittingEmptySubsequences: false).enumerated()
+            .filter { !$0.offset.isMultiple(of: 2) }.map { String($0.element) }
+    }
+
+    /// The folders of simulators that a text names.
+    private static func folders(_ text: String) -> [String] {
+        quoted(text).filter { $0.hasPrefix("\(simulators)/") }.map { String($0.dropFirst(simulators.count + 1)) }
+    }
+
+    /// The Swift files under a folder, by their names.
+    private static func sources(_ folder: String) throws -> [(name: String, text: String)] {
+        let files = FileManager.default.enumerator(at: root.appending(path: folder), includingPropertiesForKeys: nil)
+        return try (files?.compactMap { $0 as? URL } ?? []).filter { $0.pathExtension == "swift" }
+            .map { ($0.lastPathComponent, try String(contentsOf: $0, encoding: .utf8)) }
+    }
+
+    /// How a simulator's code writes what it refuses with, and how many such words there are at least: when the code
+    /// comes to write them in another way, the patterns have to follow.
+    private static func refusals(_ folder: String) -> (patterns: [Pattern], atLeast: Int)? {
+        switch folder {
+        case "APNs": ([/APNsRefusal\(\s*\d+,\s*"(\w+)"/], 39)
+        case "FCM":
+            (
+                [
+                    /(?:code|info|error): "(\w+)"/, /unauthenticated\("(\w+)"\)/, /(?:return|\?) "([A-Z_]{5,})"/,
+                    /FCMRefusal\(\s*\d+,\s*"([A-Z_]+)"/, /case "([A-Z_]+)[:"]/, /\.named\("(\w+)"/,
+                ], 26
+            )
+        case "HMS":
+            (
+                [
+                    /"(\d{8})"/, /refusal\((\d{5})\)/, /(?:return|\?|reason:) "([a-z]+[A-Z]\w+)"/,
+                    /: "([a-z]+[A-Z]\w+)"\)?\s*\n/,
+                ], 30
+            )
+        case "OneSignal":
+            ([/code: "([a-z]+-\d)"/, /refuse\(\s*\d{3},\s*"([^"\\]+)/, /"errors"\] = \["([^"]+)"/], 35)
+        case "IDPush": ([/no\("([^"\\]+)/], 12)
+        case "Chabok": ([/message: "((?:[^"\\]|\\")+)/, /name: "(\w+)",\s*message/, /code: "(\w+)"/], 38)
+        case "Altcraft": ([/refuse\(\s*\d{3},\s*"((?:[^"\\]|\\")+)/], 27)
+        case "OAuth2": ([/"error": "(\w+)"/, /error\("(\w+)"/], 5)
+        case "Service":
+            (
+                [
+                    /problem\(\d{3}, "([^"]+)"/, /malformed\("([^"\\]+)/, /return "([^"\\]+)/,
+                    /refuse\("(\w+)", "\w+"\)/, /refuse\("\w+", "(\w+)"\)/,
+                ], 21
+            )
+        default: nil
+        }
+    }
+
+    /// Whether a text has a word that is no part of a longer one.
+    private static func stands(_ word: String, in text: String) -> Bool {
+        func isLetter(_ character: Character?) -> Bool {
+            character.map { $0.isLetter || $0.isNumber || $0 == "_" } ?? false
+        }
+        return text.ranges(of: word).contains { range in
+            !isLetter(text[..<range.lowerBound].last) && !isLetter(text[range.upperBound...].first)
+        }
+    }
+
+    @Test("Every folder of simulators has its section, or a row among what is no platform's")
+    func places() throws {
+        let page = try Page()
+        let place = Self.root.appending(path: Self.simulators)
+        let folders = try FileManager.default.contentsOfDirectory(at: place, includingPropertiesForKeys: nil)
+            .filter { $0.hasDirectoryPath || $0.pathExtension.isEmpty }.map(\.lastPathComponent)
+        #expect(folders.count > 10)
+        #expect(Set(Self.folders(page.text)) == Set(folders))
+        for folder in folders where Self.refusals(folder) != nil {
+            #expect(page.sections[folder] != nil, "\(folder) has no section of its own")
+        }
+        #expect(page.sections.keys.allSatisfy { Self.refusals($0) != nil }, "nothing looks at a section's refusals")
+    }
+
+    @Test(
+        "Every word that a simulator refuses with stands in its section",
+        arguments: [
+            "APNs", "FCM", "HMS", "OneSignal", "IDPush", "Chabok", "Altcraft", "OAuth2", "Service",
+        ]
+    )
+    func words(folder: String) throws {
+        let section = try #require(Page().sections[folder])
+        let (patterns, least) = try #require(Self.refusals(folder))
+        var words: Set<String> = []
+        for (_, text) in try Self.sources("\(Self.simulators)/\(folder)") {
+            for pattern in patterns {
+                for match in text.matches(of: pattern) {
+                    let word = match.output.1.replacing("\\\"", with: "\"")
+                    words.insert(word.trimmingCharacters(in: .whitespaces))
+                }
+            }
+        }
+        #expect(words.count >= least, "the patterns find fewer words: \(words.sorted())")
+        for word in words.sorted() {
+            #expect(
+                Self.stands(word, in: section),
+                "docs/Simulators.md says nothing of \(word), which \(folder) answers"
+            )
+        }
+    }
+
+    @Test("Every row says where the rule stands and what confirms it")
+    func rows() throws {
+        let rows = try Page().rows
+        #expect(rows.count > 150)
+        let files = try Self.sources("Sources")
+        let texts = (files + (try Self.sources("Plugins"))).map(\.text)
+        var declared: Set<Substring> = []
+        let keywords: Set<Substring> = ["struct", "class", "enum", "actor", "protocol", "typealias"]
+        for text in texts {
+            let words = text.split { !$0.isLetter && !$0.isNumber && $0 != "_" }
+            for (word, next) in zip(words, words.dropFirst()) where keywords.contains(word) { declared.insert(next) }
+        }
+        let marks = ["**V**", "**S**", "**C**", "**I**", "**R**", "ours", "not OneSignal's"]
+        for row in rows {
+            guard row.cells.count == (row.isRule ? 3 : 2) else {
+                Issue.record("line \(row.line) has \(row.cells.count) cells")
+                continue
+            }
+            let names = Self.quoted(row.cells[1])
+            #expect(!names.isEmpty, "line \(row.line) does not say where")
+            for name in names where !name.contains("/") {
+                let isThere =
+                    name.hasSuffix(".swift") ? files.contains { $0.name == name } : declared.contains(name[...])
+                #expect(isThere, "line \(row.line): there is no \(name)")
+            }
+            guard row.isRule else { continue }
+            let isConfirmed = marks.contains { row.cells[2].hasPrefix($0) }
+            #expect(isConfirmed, "line \(row.line) does not say what confirms it")
+        }
+    }
+
+    @Test("Every test named there exists")
+    func tests() throws {
+        let suites = try Self.sources("Tests").map(\.text)
+        let named = Self.quoted(try Page().text).filter { $0.contains(/^[A-Z]\w*Tests\/\w+$/) }
+        #expect(Set(named).count > 15)
+        for name in Set(named) {
+            let parts = name.split(separator: "/").map(String.init)
+            let isThere = suites.contains { text in
+                text.contains("func \(parts[1])(")
+                    && ["struct", "final class", "class", "extension", "actor", "enum"].contains {
+                        text.contains("\($0) \(parts[0])")
+                    }
+            }
+            #expect(isThere, "there is no test \(name)")
+        }
+    }
+}

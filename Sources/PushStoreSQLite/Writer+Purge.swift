@@ -4,9 +4,9 @@ import PushCore
 extension Writer {
     /// The most rows of each kind that one step looks at.
     private static let stepSize = 1_000
-    /// So many free pages are never given back, nor is this share of the file: under a steady load the room that a purge makes is
-    /// taken again at once. A second of it is a sixtieth of what a minute's retention keeps.
+    /// So many free pages are never given back.
     private static let sparePages: Int64 = 500
+    /// Nor is one in so many of the file's pages: under a steady load the room that a purge makes is taken again at once.
     private static let spareShare: Int64 = 16
     /// So many pages are given back in one step.
     private static let vacuumedPages: Int64 = 256

@@ -40,7 +40,7 @@ enum PlatformExample {
         do {
             let timeless = APNsLiveActivity(.update, state: nil, at: Date())
             _ = try PushNotification().with(APNsPush(.liveActivity(timeless)))
-        } catch let error as PayloadError {
+        } catch {
             print("not sent:", error.faults[0].pointer, error.faults[0].detail)
         }
     }

@@ -128,6 +128,10 @@ public final class APNsChannels: ChannelManager {
             do throws(HTTPFailure) {
                 answer = try await pool.send(call)
             } catch {
+                if method == "POST", error.stage == .unknown {
+                    let detail = "\(error.detail): the channel may be there; look at the list before another try"
+                    throw PushError(.unknownOutcome, detail)
+                }
                 throw PushError(error.cause == .credentials ? .credentialsRefused : .unavailable, error.detail)
             }
             if (200..<300).contains(answer.status) { return answer }

@@ -1,10 +1,5 @@
 import Foundation
-public import PushCore
-
-extension PushError.Code {
-    /// Sent, at least in part, and no answer came; a repeat could do it twice, so it is not repeated by itself.
-    public static let unknownOutcome = PushError.Code(rawValue: "unknown-outcome")
-}
+import PushCore
 
 /// What Chabok's errors mean for whoever waits: the one table.
 enum ChabokFailures {

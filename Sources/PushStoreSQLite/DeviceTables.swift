@@ -291,7 +291,7 @@ final class DeviceTables {
         }
 
         func buried(_ tombstone: Tombstone) -> BuriedToken {
-            BuriedToken(device: id, user: user, token: token.token, tombstone: tombstone)
+            BuriedToken(device: id, user: user, token: token.token, kind: token.kind, tombstone: tombstone)
         }
     }
 
@@ -306,6 +306,13 @@ final class DeviceTables {
             return found
         }
         return nil
+    }
+
+    /// Takes tokens away from their devices.
+    func remove(_ tokens: [DeviceToken], in app: AppName) throws(StoreError) {
+        for token in tokens {
+            if let owner = try self.owner(of: token, in: app) { try remove(owner.token.slot, of: owner.number) }
+        }
     }
 
     /// Notes refusals of single backends; returns those of tokens that all alternatives have refused.

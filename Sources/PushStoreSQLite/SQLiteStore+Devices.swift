@@ -52,6 +52,12 @@ extension SQLiteStore: DeviceStore {
         try await change(rows: limit) { (tables) throws(StoreError) in try tables.forgetRefusals(limit: limit) }
     }
 
+    /// Takes tokens away from their devices.
+    public func remove(_ tokens: [DeviceToken], in app: AppName) async throws(StoreError) {
+        guard !tokens.isEmpty else { return }
+        try await change(rows: tokens.count) { (tables) throws(StoreError) in try tables.remove(tokens, in: app) }
+    }
+
     /// Puts tombstones.
     public func bury(_ refusals: [TokenRefusal], outbox: Date?) async throws(StoreError) -> [BuriedToken] {
         guard !refusals.isEmpty else { return [] }
@@ -306,6 +312,7 @@ extension SQLiteStore: DeviceStore {
                         device: rows.text(DeviceReader.tokenColumnCount + 1),
                         user: rows.optionalText(DeviceReader.tokenColumnCount + 2),
                         token: token.token,
+                        kind: token.kind,
                         tombstone: tombstone
                     )
                 )

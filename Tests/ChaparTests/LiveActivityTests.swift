@@ -72,7 +72,11 @@ struct LiveActivityTests {
         }
     }
 
-    private static func refusal(_ to: JSONValue, _ push: APNsPush?, _ client: GatewayClient) async throws -> JSONValue {
+    private static func refusal(
+        _ to: JSONValue,
+        _ push: APNsPush?,
+        _ client: GatewayClient
+    ) async throws -> JSONValue {
         // Others would take it as an ordinary message.
         var request: JSONObject = ["to": to, "content": ["title": "Order 42"], "backend": "ios"]
         if let push { request["overrides"] = try overrides(push) }
@@ -152,6 +156,7 @@ struct LiveActivityTests {
             #expect(try await client.patch("/v1/devices/phone", token.bytes).status == 200)
             let plain = try await Self.refusal(["activity": "order-42"], nil, client)
             #expect(plain["code"] == "no_token_of_kind", "\(plain.text)")
+            #expect(plain["detail"]?.stringValue?.hasPrefix("This is no update") == true, "\(plain.text)")
             #expect(rig.sandbox.apns.inbox.count == 1)
         }
     }

@@ -6,7 +6,7 @@ import Testing
 @Suite("Numbers of others", .timeLimit(.minutes(1)))
 struct ForeignNumberTests {
     static let extremes: [Double] = [
-        0, -0.0, 1.9, -1.9, 255.5, 256, 2_147_483_648, 9_223_372_036_854_775_807, -9_223_372_036_854_775_808, 1e21,
+        0, -0.0, 1.9, -1.9, 255.5, 256, 2_147_483_648, 9_223_372_036_854_775_808, -9_223_372_036_854_775_808, 1e21,
         -1e21,
         1e308, -1e308, .infinity, -.infinity, .nan, .leastNonzeroMagnitude,
     ]

@@ -52,6 +52,23 @@ struct TokenKindTests {
         #expect(device.tokens == device.tokens.sorted { $0.slot < $1.slot })
     }
 
+    @Test("A registration that takes the place of another one keeps its own tokens, then the youngest of the old ones")
+    func replaced() {
+        func device(_ numbers: Range<Int>, _ name: String) -> Device {
+            let tokens = numbers.map { number in
+                let kind = TokenKind.liveActivityUpdate(activity: "\(name)-\(number)")
+                return Self.token("\(name)-\(number)", kind, at: Double(number))
+            }
+            return Device(id: "a", tokens: tokens, createdAt: .distantPast)
+        }
+        let most = Device.maximumKindTokens
+        let old = device(0..<most, "a")
+        #expect(device(100..<100 + most, "b").replacing(old).tokens == device(100..<100 + most, "b").tokens)
+        let mixed = device(100..<102, "b").replacing(old).tokens.map(\.token.value)
+        #expect(mixed.count == most)
+        #expect(Set(mixed) == Set((2..<most).map { "a-\($0)" } + ["b-100", "b-101"]))
+    }
+
     @Test("A backend gets a token of the kind that it asks for, and no other")
     func choice() {
         let device = Device(

@@ -38,7 +38,12 @@ struct SQLiteFileTests {
     func permissions() async throws {
         try await TemporaryFolder.use { folder in
             let path = folder + "/store.db"
-            FileManager.default.createFile(atPath: path, contents: nil, attributes: [.posixPermissions: 0o644])
+            let isMade = FileManager.default.createFile(
+                atPath: path,
+                contents: nil,
+                attributes: [.posixPermissions: 0o644]
+            )
+            #expect(isMade)
             let store = try SQLiteStore(SQLiteStoreOptions(path: path), time: ManualTime())
             try await store.publish([[1]])
             for suffix in ["", "-wal", "-shm", ".lock"] {

@@ -1,5 +1,5 @@
 public import Foundation
-public import PushCore
+internal import PushCore
 
 // The names under which the vendor's client library posts what happens, as an app's observers know them.
 

@@ -11,7 +11,8 @@ struct TopicsCommand: AsyncParsableCommand {
             abstract: "Join tokens to a platform's topics, take them off, list them (FCM, HMS).",
             discussion: """
                 Every command talks to a running gateway: --url, and the key of the scope "devices" in --key-file or \
-                $CHAPAR_KEY. A message to a topic is sent with "to": { "topic": … } and "backend".
+                $CHAPAR_KEY. A message to a topic is sent with "to": { "topic": … } and "backend". FCM's API behind it ends \
+                on 2027-09-29, and projects new since 2026-10-01 have none.
 
                   \(program) topics subscribe news --backend android --device phone-1 --url http://127.0.0.1:8080
                   \(program) topics unsubscribe news --backend android --file tokens.txt --url http://127.0.0.1:8080

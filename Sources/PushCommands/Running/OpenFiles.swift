@@ -10,7 +10,7 @@ enum OpenFiles {
     }
 
     /// The most that the process can have; nil when that cannot be read.
-    static var most: UInt64? { limits.map { UInt64($0.rlim_max) } }
+    static var most: UInt64? { limits.map { UInt64(clamping: $0.rlim_max) } }
 
     private static let files = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
 

@@ -114,7 +114,11 @@ struct MessageOptions: ParsableArguments {
 
     /// `slot:token` of a device: a service, or a service and a kind such as `ios-apns/voip`.
     static func deviceToken(_ text: String) throws -> (slot: String, token: String) {
-        let (name, token) = try split(text, at: ":", "--token service:token, such as ios-apns:4f1c…")
+        var (name, token) = try split(text, at: ":", "--token service:token, such as ios-apns:4f1c…")
+        // The name of an activity may have colons, the tokens of services with kinds have none.
+        if name.contains("/live_activity_"), let last = text.lastIndex(of: ":") {
+            (name, token) = (String(text[..<last]), String(text[text.index(after: last)...]))
+        }
         let service = String(name.prefix { $0 != "/" })
         _ = try recipient("\(service):\(token)")
         guard TokenSlot(name) != nil else {

@@ -40,12 +40,12 @@ extension BackendGroup {
         members.contains { $0.backend.isRepeatHarmful(notification) }
     }
 
-    /// The first member's answer, unless another one's is not the app's own token.
+    /// What the first member wants that takes such a message, unless another one wants no token of the app's own.
     ///
     /// For whoever looks tokens up for the group; with a ``resolver`` each member is asked.
     public func tokenUse(of notification: PushNotification) -> TokenUse? {
-        let uses = members.map { $0.backend.tokenUse(of: notification) }
-        return uses.first { $0?.kind != .device } ?? uses.first ?? nil
+        let uses = members.compactMap { $0.backend.tokenUse(of: notification) }
+        return uses.first { $0.kind != .device } ?? uses.first
     }
 
     /// The token in the form of the first member that takes it.

@@ -79,6 +79,12 @@ public protocol DeviceStore: Sendable {
 
     // MARK: Dead tokens
 
+    /// Takes tokens away from the devices of an app that have them; of the others nothing is said.
+    ///
+    /// For tokens that are of no use any more, such as those of a Live Activity that has ended. It needs no room, so a full
+    /// store does it as well.
+    func remove(_ tokens: [DeviceToken], in app: AppName) async throws(StoreError)
+
     /// Puts a tombstone on each of these tokens, where it is registered and not younger than the refusal.
     ///
     /// Returns the tokens that were alive before; one that is dead already is not told of again. A tombstone that was

@@ -52,6 +52,11 @@ public enum TokenKind: Hashable, Sendable {
         }
     }
 
+    /// Whether its tokens end by themselves within hours, so that many dead ones are no sign of trouble: those of Live Activities.
+    public var isShortLived: Bool {
+        if case .liveActivityUpdate = self { true } else { false }
+    }
+
     /// Finds the kind of a word and a name; nil for an unknown word, and for a name that is missing, not wanted or malformed.
     ///
     /// A name has the form of a device's id: 1 to 128 of `A–Z a–z 0–9 . _ : -`.

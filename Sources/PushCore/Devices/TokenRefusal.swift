@@ -4,6 +4,8 @@ public import Foundation
 public struct TokenRefusal: Sendable, Hashable {
     /// The token that was refused.
     public var token: DeviceToken
+    /// What it is for, as the gateway knew it when it was used.
+    public var kind: TokenKind
     /// The app of the backend that was told: a device of another one is not meant.
     public var app: AppName
     /// Since when it is dead (``Refusal/Invalidation/asOf``): a registration after it stays valid.
@@ -26,6 +28,7 @@ public struct TokenRefusal: Sendable, Hashable {
     /// Makes a refusal.
     public init(
         _ token: DeviceToken,
+        kind: TokenKind = .device,
         of app: AppName = .default,
         asOf: Date,
         at: Date,
@@ -36,6 +39,7 @@ public struct TokenRefusal: Sendable, Hashable {
         isLast: Bool = true
     ) {
         self.token = token
+        self.kind = kind
         self.app = app
         self.asOf = asOf
         self.at = at
@@ -55,14 +59,23 @@ public struct BuriedToken: Sendable, Hashable {
     public var user: String?
     /// The token.
     public var token: DeviceToken
+    /// What it is for.
+    public var kind: TokenKind
     /// The verdict.
     public var tombstone: Tombstone
 
     /// Makes a value.
-    public init(device: String, user: String?, token: DeviceToken, tombstone: Tombstone) {
+    public init(
+        device: String,
+        user: String?,
+        token: DeviceToken,
+        kind: TokenKind = .device,
+        tombstone: Tombstone
+    ) {
         self.device = device
         self.user = user
         self.token = token
+        self.kind = kind
         self.tombstone = tombstone
     }
 }

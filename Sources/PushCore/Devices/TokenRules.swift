@@ -105,10 +105,13 @@ extension Device {
     /// begin, and not each time it starts.
     public func replacing(_ old: Device) -> Device {
         var new = self
-        for token in old.tokens
-        where token.kind != .device && !new.tokens.contains(where: { $0.slot == token.slot || $0.token == token.token })
+        var room = Self.maximumKindTokens - new.tokens.count { $0.kind != .device }
+        for token in old.tokens.sorted(by: { $0.registeredAt > $1.registeredAt })
+        where room > 0 && token.kind != .device
+            && !new.tokens.contains(where: { $0.slot == token.slot || $0.token == token.token })
         {
             new.setToken(token)
+            room -= 1
         }
         return new
     }

@@ -20,6 +20,8 @@ public struct PushError: Error, Sendable, CustomStringConvertible {
         public static let unsupported = Code(rawValue: "unsupported")
         /// The platform answered something that nobody can read.
         public static let badAnswer = Code(rawValue: "bad-answer")
+        /// Sent, at least in part, and no answer came; a repeat could do it twice, so it is not repeated by itself.
+        public static let unknownOutcome = Code(rawValue: "unknown-outcome")
     }
 
     /// What the caller can do next.

@@ -94,6 +94,7 @@ struct DeviceBatchAPI: Sendable {
     ) throws(JSONSyntaxError) -> Item {
         var issues = RequestIssues(in: "devices", at: index, after: listed)
         let change = try reader.read(&scanner, &issues)
+        change.checkRegistration(&issues)
         if change.id == nil, issues.isEmpty { issues.add("#/id", "missing", "The device's id is missing.") }
         if change.id == DeviceWords.reservedID { issues.add("#/id", "bad_id", "The id is reserved.") }
         var app = AppName.default

@@ -86,6 +86,9 @@ struct DevicesAPI: Sendable {
         }
         let now = state.time.now
         let change = try await change(of: id, app, request, scope, at: now)
+        var issues = RequestIssues()
+        change.checkRegistration(&issues)
+        guard issues.isEmpty else { throw Problem(issues) }
         let device = change.device(id, of: app, at: now)
         let results = try await store { (devices) throws(StoreError) in
             try await devices.put([device], outbox: state.outbox)

@@ -53,6 +53,15 @@ struct DeviceChange: Sendable {
     /// When it was registered first, from an export; only a device that is new takes it over.
     var createdAt: Date?
 
+    /// Notes what a registration cannot do: it leaves tokens of other kinds than the app's own as they are.
+    func checkRegistration(_ issues: inout RequestIssues) {
+        for (slot, token) in tokens.value ?? [] where slot.kind != .device {
+            guard case .removed = token else { continue }
+            let sentence = "A registration leaves tokens of this kind as they are; a PATCH with null removes one."
+            issues.add("#/tokens/\(pointerStep(slot.description))", "null_in_registration", sentence)
+        }
+    }
+
     /// The device that this makes out of nothing.
     func device(_ id: String, of app: AppName, at now: Date) -> Device {
         var device = Device(id: app.key(id), createdAt: createdAt ?? now, updatedAt: now)

@@ -194,12 +194,7 @@ extension Lane {
             )
         }
         judgeTokens(&aftermath, at: now)
-        around.desk.end(
-            aftermath.ended.compactMap { claim in
-                guard let device = claim.deviceID, let token = batch.endedToken(of: claim) else { return nil }
-                return (device, token)
-            }
-        )
+        around.desk.end(aftermath.ended.compactMap(batch.endedToken), of: settings.app)
         let change = gate.update { state in
             let change = aftermath.works > 0 ? state.works(aftermath.works, at: now.steady) : nil
             let wakes = state.finish(outcomes.count)
@@ -320,6 +315,7 @@ extension Lane {
         else { return nil }
         return TokenRefusal(
             token,
+            kind: batch.uses(of: claim)[name]?.kind ?? .device,
             of: settings.app,
             asOf: invalidation.asOf,
             at: now.wall,

@@ -5,7 +5,7 @@ struct TokenUses: Sendable {
     /// The app's own tokens everywhere.
     static let ordinary = TokenUses()
 
-    /// By the names of the backends; nil when it is the app's own token at all of them.
+    /// By the names of the backends; nil stands for the app's own token at all of them, and usually is.
     private var uses: [String: TokenUse]?
 
     private init() {}
@@ -20,7 +20,8 @@ struct TokenUses: Sendable {
             backends.compactMap { name, backend in backend.tokenUse(of: notification).map { (name, $0) } },
             uniquingKeysWith: { first, _ in first }
         )
-        self.uses = uses
+        let isOrdinary = backends.allSatisfy { uses[$0.name] == TokenUse(.device) }
+        if !isOrdinary { self.uses = uses }
     }
 
     /// What a backend wants; nil when none of a device's tokens can take the notification there.

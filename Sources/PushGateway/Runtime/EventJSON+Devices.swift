@@ -14,6 +14,7 @@ extension EventJSON {
     ) -> [UInt8] {
         invalidated(
             refusal.token,
+            refusal.kind,
             device: device,
             backend: refusal.backend,
             reason: refusal.reason,
@@ -27,6 +28,7 @@ extension EventJSON {
     static func tokenInvalidated(_ buried: BuriedToken, at time: Date) -> [UInt8] {
         invalidated(
             buried.token,
+            buried.kind,
             device: buried.device,
             backend: buried.tombstone.backend,
             reason: buried.tombstone.reason,
@@ -38,6 +40,7 @@ extension EventJSON {
 
     private static func invalidated(
         _ token: DeviceToken,
+        _ kind: TokenKind,
         device: String?,
         backend: String,
         reason: String,
@@ -50,6 +53,10 @@ extension EventJSON {
         begin(&writer, "device.token_invalidated", time)
         writer.name("recipient")
         writer.string(Recipient.token(token).storedForm)
+        if kind != .device {
+            writer.name("kind")
+            writer.string(kind.word)
+        }
         if let device {
             writer.name("device")
             writer.string(device)

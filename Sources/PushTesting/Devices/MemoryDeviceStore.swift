@@ -175,6 +175,18 @@ public final class MemoryDeviceStore: DeviceStore {
         }
     }
 
+    /// Takes tokens away from their devices.
+    public func remove(_ tokens: [DeviceToken], in app: AppName) async throws(StoreError) {
+        try use { contents in
+            for token in tokens {
+                guard let owner = contents.owners.removeValue(forKey: Ownership(app: app, token: token)) else {
+                    continue
+                }
+                contents.devices[owner]?.tokens.removeAll { $0.token == token }
+            }
+        }
+    }
+
     /// Puts tombstones.
     public func bury(_ refusals: [TokenRefusal], outbox: Date?) async throws(StoreError) -> [BuriedToken] {
         try use(outbox) { Self.refuse(refusals, isHeld: false, &$0) }
@@ -237,7 +249,7 @@ public final class MemoryDeviceStore: DeviceStore {
                     guard let tombstone = token.tombstone, tombstone.isHeld, tombstone.backend == backend else {
                         return nil
                     }
-                    return BuriedToken(device, token.token, tombstone)
+                    return BuriedToken(device, token, tombstone)
                 }
                 if !tokens.isEmpty, found.count >= limit {
                     let last = found.last.flatMap { contents.places[$0.device] } ?? 0
@@ -347,7 +359,7 @@ public final class MemoryDeviceStore: DeviceStore {
                 let dead = token.refused(refusal, isHeld: isHeld), let tombstone = dead.tombstone
             else { return nil }
             contents.devices[owner]?.setToken(dead)
-            return BuriedToken(device, dead.token, tombstone)
+            return BuriedToken(device, dead, tombstone)
         }
     }
 }
@@ -367,7 +379,7 @@ extension MemoryDeviceStore.Contents {
                 var new = token
                 guard let old = token.tombstone, change(&new) else { continue }
                 devices[place]?.setToken(new)
-                changed.append(BuriedToken(device, token.token, new.tombstone ?? old))
+                changed.append(BuriedToken(device, token, new.tombstone ?? old))
             }
         }
         return changed
@@ -375,8 +387,8 @@ extension MemoryDeviceStore.Contents {
 }
 
 extension BuriedToken {
-    fileprivate init(_ device: Device, _ token: DeviceToken, _ tombstone: Tombstone) {
-        self.init(device: device.id, user: device.user, token: token, tombstone: tombstone)
+    fileprivate init(_ device: Device, _ token: RegisteredToken, _ tombstone: Tombstone) {
+        self.init(device: device.id, user: device.user, token: token.token, kind: token.kind, tombstone: tombstone)
     }
 }
 

@@ -69,6 +69,14 @@ extension DeviceStoreConformance {
             _ = try await store.delete("a")
             try expect(try await found(1), is: ["b"], "after one is deleted")
         },
+        DeviceStoreConformanceCase("Tokens are taken away from whoever has them, within an app") { store in
+            try await store.put(.sample("a", tokens: [.sample("t"), .sample("x", .order(1))]))
+            try await store.put(.sample("shop/a", tokens: [.sample("x", .order(1))]))
+            try await store.remove([.sample("x"), .sample("nobody's")], in: .default)
+            try expect(try await store.device("a")?.tokens, is: [.sample("t")], "what is left")
+            try expect(try await store.device(having: .sample("x")), is: nil, "who has it")
+            try expect(try await store.device("shop/a")?.tokens.count, is: 1, "of another app")
+        },
         DeviceStoreConformanceCase("A list by service knows the app's own tokens only") { store in
             try await store.put(.sample("a", tokens: [.sample("x", .order(1))]))
             try await store.put(.sample("b"))

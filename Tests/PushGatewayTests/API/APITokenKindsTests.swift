@@ -46,6 +46,20 @@ struct APITokenKindsTests {
         #expect(without.json["tokens"]?.objectValue?.count == 1)
     }
 
+    @Test("are not removed by a registration, which says so")
+    func nullInRegistration() async throws {
+        let harness = APIHarness()
+        _ = try await harness.send(.put, "/v1/devices/a", #"{"tokens":{"ios-apns":"4F1C","ios-apns/voip":"AA"}}"#)
+        let put = try await harness.send(.put, "/v1/devices/a", #"{"tokens":{"ios-apns/voip":null}}"#)
+        #expect(put.status == 422)
+        #expect(put.errors == ["#/tokens/ios-apns~1voip null_in_registration"])
+        let batch = #"{"devices":[{"id":"a","tokens":{"ios-apns/voip":null}}]}"#
+        let refused = try await harness.send(.post, "/v1/devices/batch", batch)
+        #expect(refused.text.contains("null_in_registration"), "\(refused.text)")
+        let device = try await harness.send(.get, "/v1/devices/a")
+        #expect(device.json["tokens"]?.objectValue?.count == 2)
+    }
+
     private static let wrong: [(body: String, pointer: String, code: String)] = [
         (#"{"tokens":{"ios-apns/call":"AA"}}"#, "#/tokens/ios-apns~1call", "unknown_kind"),
         (

@@ -18,6 +18,7 @@ final class ScriptedBackend: PushBackend {
     private let seen = Mutex<[String: [Addressee]]>([:])
     private let ended = Mutex(false)
     private let repeatIsHarmful: Bool
+    private let use: TokenUse
 
     init(
         _ services: Set<TokenService> = [.iOSAPNs, .androidFirebase],
@@ -25,6 +26,7 @@ final class ScriptedBackend: PushBackend {
         repeatIsHarmful: Bool = false,
         tracking: (any MessageTracker)? = nil,
         devices: (any DeviceRegistrar)? = nil,
+        use: TokenUse = TokenUse(.device),
         _ script: @escaping @Sendable (Addressee, Int) -> DeliveryOutcome?
     ) {
         audience = BackendAudience(
@@ -35,8 +37,11 @@ final class ScriptedBackend: PushBackend {
         self.tracking = tracking
         self.devices = devices
         self.repeatIsHarmful = repeatIsHarmful
+        self.use = use
         self.script = script
     }
+
+    func tokenUse(of notification: PushNotification) -> TokenUse? { use }
 
     /// The attempts that were made for a recipient.
     func attempts(_ recipient: Recipient) -> [Addressee] { seen.withLock { $0[recipient.storedForm] ?? [] } }
@@ -158,14 +163,15 @@ final class DispatcherRig: Sendable {
         _ recipients: [Recipient],
         plan: DeliveryPlan,
         lives: Duration = .seconds(3600),
-        dueIn: Duration? = nil
+        dueIn: Duration? = nil,
+        activity: String? = nil
     ) async throws -> NotificationID {
         let id = store.makeID(recipients: recipients.count)
         let now = store.time.steady
         let notification = NewNotification(
             id: id,
-            notification: PushNotification(title: "t"),
-            content: Array("{}".utf8),
+            notification: PushNotification(title: "t", activity: activity),
+            content: Array((activity.map { #"{"activity":"\#($0)"}"# } ?? "{}").utf8),
             recipients: recipients,
             plan: plan,
             caller: "",

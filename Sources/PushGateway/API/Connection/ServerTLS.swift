@@ -1,5 +1,5 @@
 internal import NIOSSL
-public import PushCore
+internal import PushCore
 
 extension GatewayConfiguration {
     /// The section `server.tls`: the certificate with which the API speaks TLS, 1.2 at least.

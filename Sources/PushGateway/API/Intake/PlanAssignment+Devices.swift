@@ -56,7 +56,7 @@ extension PlanAssignment {
         if plans.count < 2 { planOf = [] }
         for (number, (recipient, failure)) in missed.enumerated() {
             let pointer = draft.pointer(ofRecipient: recipient.place)
-            let (code, detail) = Self.words(for: failure, recipient.device, uses)
+            let (code, detail) = Self.words(for: failure, recipient.device, uses, routing, draft)
             if reached.isEmpty {
                 issues.add(pointer, code, detail)
             } else if number < Self.namedDevices {
@@ -87,22 +87,33 @@ extension PlanAssignment {
     private static func words(
         for failure: RoutingTable.Failure,
         _ device: Device,
-        _ uses: TokenUses
+        _ uses: TokenUses,
+        _ routing: RoutingTable,
+        _ draft: NotificationDraft
     ) -> (code: String, detail: String) {
-        let services = device.tokens.compactMap { $0.isAlive ? $0.slot.description : nil }
-        guard !services.isEmpty else {
+        let live = device.tokens.filter(\.isAlive)
+        guard !live.isEmpty else {
             return ("no_live_token", "The device \(device.name) has no live token.")
         }
+        // Without the names of other activities.
+        let slots = Set(
+            live.map { $0.kind == .device ? $0.token.service.rawValue : "\($0.token.service)/\($0.kind.word)" }
+        )
+        .sorted().joined(separator: ", ")
         let asked: [String]? = if case .notAddressable(let backends) = failure { backends } else { nil }
-        let kinds = uses.kinds(of: asked)
+        let services = Set(live.map(\.token.service))
+        let takers = routing.order.filter { !$0.backend.audience.services.isDisjoint(with: services) }.map(\.name)
+        let kinds = uses.kinds(of: asked ?? takers)
         guard kinds.contains(.device) else {
-            // The activity is named in the request, and so is the attributes type.
+            // The names are those of the request.
             let wanted = kinds.map { $0.word + ($0.name.map { "/" + $0 } ?? "") }.joined(separator: ", ")
             let need =
-                kinds.isEmpty
-                ? "Only the tokens of a Live Activity take such a message: name it in to.activity"
-                : "The device \(device.name) has no live token of the kind \(wanted)"
-            return ("no_token_of_kind", "\(need); it has \(services.joined(separator: ", ")).")
+                !kinds.isEmpty
+                ? "The device \(device.name) has no live token of the kind \(wanted); it has \(slots)."
+                : draft.notification.activity != nil
+                    ? "This is no update and no end of a Live Activity, and only these go to one."
+                    : "Only the tokens of a Live Activity take such a message: name it in to.activity."
+            return ("no_token_of_kind", need)
         }
         let taker =
             if let asked { "\(asked.joined(separator: ", ")) cannot address" } else {
@@ -110,7 +121,7 @@ extension PlanAssignment {
             }
         return (
             "audience_not_supported",
-            "\(taker) the device \(device.name), which has tokens of \(services.joined(separator: ", "))."
+            "\(taker) the device \(device.name), which has tokens of \(slots)."
         )
     }
 }

@@ -102,6 +102,10 @@ struct PlatformCancellation {
         while true {
             let deliveries = try await page(of: notification, after: after)
             for delivery in deliveries where [.acceptedByPlatform, .delivered].contains(delivery.state) {
+                if delivery.state == .delivered, backends[delivery.lane]?.backend.cancellation != nil {
+                    tally.tooLate += 1
+                    continue
+                }
                 guard let backend = backends[delivery.lane],
                     let message = Self.message(of: delivery, at: backend)
                 else {
@@ -140,10 +144,7 @@ struct PlatformCancellation {
         at backend: BackendRegistry.ConfiguredBackend
     ) -> Message? {
         guard let id = StoryAPI.platformID(in: delivery.story) else { return nil }
-        if backend.backend.cancellation != nil {
-            // What was delivered cannot be cancelled any more.
-            return delivery.state == .acceptedByPlatform ? Message(backend: backend.name, id: id) : nil
-        }
+        if backend.backend.cancellation != nil { return Message(backend: backend.name, id: id) }
         guard backend.backend.recall != nil, case .user(let key) = delivery.recipient else { return nil }
         return Message(backend: backend.name, id: id, user: backend.app.name(key))
     }
@@ -160,7 +161,7 @@ struct PlatformCancellation {
         }
     }
 
-    /// Makes calls, a few at a time, within one deadline for all: what it leaves over is counted as not asked.
+    /// Makes calls, a few at a time; none begins after the deadline of one call, and those are counted as not asked.
     static func carryOut(_ calls: [Call], _ door: TellingDoor, after begun: Tally = Tally()) async -> Tally {
         let end = door.state.time.steady.addingTimeInterval(TellingDoor.deadline.inSeconds)
         return await withTaskGroup(of: (Call, Result<Answer, PushError>).self) { group in

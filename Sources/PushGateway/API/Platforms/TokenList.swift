@@ -140,8 +140,8 @@ struct TokenList: Sendable {
             if own.isEmpty { missed += 1 }
             entries += own.map { Entry(token: $0, index: index, device: device.name) }
         }
-        if entries.count > Self.maximum {
-            let sentence = "They have more than \(Self.maximum) tokens; ask in parts."
+        if found.count > Self.maximum || entries.count > Self.maximum {
+            let sentence = "They have more than \(Self.maximum) devices or tokens; ask in parts."
             issues.add(pointer, "too_many_recipients", sentence)
         } else if entries.isEmpty, issues.isEmpty {
             let words = services.map(\.rawValue).joined(separator: " or ")

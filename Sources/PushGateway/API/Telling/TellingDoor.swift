@@ -192,6 +192,8 @@ extension Problem {
             self.init(.serviceUnavailable, code, "The platform does not answer", retryAfter: wait)
         case .credentialsRefused:
             self.init(.badGateway, code, "The platform refused the gateway's credentials")
+        case .unknownOutcome:
+            self.init(.badGateway, code, "Whether the platform took this is not known")
         case .badAnswer:
             self.init(.badGateway, code, "The platform answered something unreadable")
         default:

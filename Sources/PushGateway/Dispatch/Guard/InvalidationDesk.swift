@@ -36,7 +36,7 @@ public final class InvalidationDesk: Sendable {
         case bury([TokenRefusal])
         case refuse([TokenRefusal], InvalidationWatch)
         case hold(String, [TokenRefusal], InvalidationGuard.Trip?)
-        case end([(device: String, token: DeviceToken)])
+        case end([DeviceToken], AppName)
         case settle(String, Action, CheckedContinuation<Result<Int, StoreError>, Never>)
     }
 
@@ -131,6 +131,11 @@ public final class InvalidationDesk: Sendable {
         _ watch: InvalidationWatch,
         at now: TimeReading
     ) -> Bool {
+        // Dead tokens that were not to live long say nothing of the backend.
+        let (ended, all) = (all.filter(\.isExpected), all.filter { !$0.isExpected })
+        if !ended.isEmpty { append(.bury(ended), count: ended.count) }
+        guard ended.isEmpty || !all.isEmpty || answers > ended.count else { return true }
+        let answers = answers - ended.count
         var refusals = all.filter(\.alternatives.isEmpty)
         if refusals.count < all.count {
             let single = all.filter { !$0.alternatives.isEmpty }
@@ -169,9 +174,9 @@ public final class InvalidationDesk: Sendable {
     /// Takes tokens out of the registry that are of no use any more, such as those of a Live Activity that has ended.
     ///
     /// One that is left because the gateway dies first is refused by the platform later on.
-    func end(_ tokens: [(device: String, token: DeviceToken)]) {
+    func end(_ tokens: [DeviceToken], of app: AppName) {
         guard !tokens.isEmpty, devices != nil else { return }
-        append(.end(tokens), count: tokens.count)
+        append(.end(tokens, app), count: tokens.count)
     }
 
     // MARK: For operators
@@ -294,11 +299,9 @@ public final class InvalidationDesk: Sendable {
                 if !refusals.isEmpty { _ = try await self.devices?.hold(refusals) }
             }
             waiting.wrappingSubtract(refusals.count, ordering: .relaxed)
-        case .end(let tokens):
-            for (device, token) in tokens {
-                await insist("removing a token that has ended") { [devices] () throws(StoreError) in
-                    _ = try await devices?.patch(device) { $0.tokens.removeAll { $0.token == token } }
-                }
+        case .end(let tokens, let app):
+            await insist("removing tokens that have ended") { [devices] () throws(StoreError) in
+                try await devices?.remove(tokens, in: app)
             }
             waiting.wrappingSubtract(tokens.count, ordering: .relaxed)
         case .settle(let backend, let action, let continuation):
@@ -382,6 +385,11 @@ public final class InvalidationDesk: Sendable {
     }
 
     private static func key(_ backend: String) -> String { "invalidation_guard." + backend }
+}
+
+extension TokenRefusal {
+    /// Whether such a token was to end by itself, and has.
+    fileprivate var isExpected: Bool { kind.isShortLived && isCertain }
 }
 
 extension InvalidationGuard.Trip {

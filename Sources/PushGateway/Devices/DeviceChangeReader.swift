@@ -8,7 +8,6 @@ struct DeviceChangeReader {
     /// The moment of the request.
     let now: Date
 
-    private static let maximumTokenBytes = 4096
     /// A bound of the work, beyond what a device can have.
     private static let maximumTokens = 64
 
@@ -386,7 +385,7 @@ struct DeviceChangeReader {
         _ service: TokenService,
         _ pointer: String
     ) throws(JSONSyntaxError) -> String? {
-        guard let text = try scanner.word(&issues, pointer, limit: Self.maximumTokenBytes) else { return nil }
+        guard let text = try scanner.word(&issues, pointer, limit: AudienceReader.maximumTokenBytes) else { return nil }
         switch tokens.check(DeviceToken(text, service: service)) {
         case .success(let token): return token.value
         case .failure(let fault):

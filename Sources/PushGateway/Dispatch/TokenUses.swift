@@ -14,7 +14,7 @@ struct TokenUses: Sendable {
     var isOrdinary: Bool { uses == nil }
 
     /// Asks the backends (``PushBackend/tokenUse(of:)``), unless the notification has nothing that they could look at.
-    init(_ notification: PushNotification, _ backends: some Sequence<(name: String, backend: any PushBackend)>) {
+    init(_ notification: PushNotification, _ backends: [(name: String, backend: any PushBackend)]) {
         guard notification.activity != nil || !notification.overrides.isEmpty else { return }
         let uses = Dictionary(
             backends.compactMap { name, backend in backend.tokenUse(of: notification).map { (name, $0) } },

@@ -127,8 +127,7 @@ struct PlatformCancellation {
         let calls = order.compactMap { message in
             backends[message.backend].flatMap { Self.call(message, counts[message] ?? 0, $0.backend) }
         }
-        let answered = await Self.carryOut(calls, door, after: tally)
-        return answered
+        return await Self.carryOut(calls, door, after: tally)
     }
 
     private func page(of id: NotificationID, after: Int64?) async throws(Problem) -> [StoredDelivery] {

@@ -15,7 +15,6 @@ struct TokenList: Sendable {
 
     /// The most tokens of a request.
     static let maximum = AudienceReader.maximumRecipients
-    private static let maximumTokenBytes = 4096
 
     /// The tokens, in the order of the request.
     var entries: [Entry] = []
@@ -188,7 +187,7 @@ struct TokenList: Sendable {
             _ pointer: String
         ) throws(JSONSyntaxError) -> DeviceToken? {
             if try scanner.peek() == .string {
-                let text = try scanner.word(&issues, pointer, limit: TokenList.maximumTokenBytes)
+                let text = try scanner.word(&issues, pointer, limit: AudienceReader.maximumTokenBytes)
                 return text.flatMap { checked($0, nil, pointer, &issues) }
             }
             var member = SingleToken()
@@ -246,7 +245,7 @@ struct TokenList: Sendable {
         ) throws(JSONSyntaxError) {
             guard isService else {
                 hasValue = true
-                value = try scanner.word(&issues, "\(pointer)/token", limit: TokenList.maximumTokenBytes)
+                value = try scanner.word(&issues, "\(pointer)/token", limit: AudienceReader.maximumTokenBytes)
                 return
             }
             isServiceFaulty = true

@@ -7,7 +7,8 @@ enum AudienceReader {
     /// The forms, for sentences.
     static let words = Field.names.joined(separator: ", ")
 
-    private static let maximumTokenBytes = 4096
+    /// The longest device token, in bytes.
+    static let maximumTokenBytes = 4096
     private static let maximumNameBytes = 256
     private static let maximumTags = 100
 

@@ -13,20 +13,20 @@ struct Gathering {
     /// With so many rows a commit is large enough.
     private static let enough = 96
     /// The sleep between two looks, in microseconds.
-    private static let pause: Int64 = 250
+    private static let pause: UInt32 = 250
 
     private let looks: Int64
     /// The rows of the last commit.
     var lastRows = 0
 
-    init(longest: Duration) { looks = longest.boundedMicroseconds / Self.pause }
+    init(longest: Duration) { looks = longest.boundedMicroseconds / Int64(Self.pause) }
 
     /// Adds to `operations` what arrives in a moment, when that is worth it.
     func gather(_ operations: inout [Operation], from inbox: Inbox) {
         guard lastRows >= Self.fewest else { return }
         var rows = operations.reduce(0) { $0 + $1.rows }
         for _ in 0..<looks where rows < Self.enough {
-            usleep(UInt32(truncatingIfNeeded: Self.pause))
+            inbox.pause(Self.pause)
             guard let more = inbox.take(isHurried: true), !more.isEmpty else { return }
             rows += more.reduce(0) { $0 + $1.rows }
             operations.append(contentsOf: more)

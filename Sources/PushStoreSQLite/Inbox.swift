@@ -29,10 +29,14 @@ final class Inbox: Sendable {
 
     private let maximum: OperationSize
     private let contents = Mutex(Contents())
-    private let bell = DispatchSemaphore(value: 0)
+    private let bell: any WriterBell
+    /// Lets the writer sleep for so many microseconds while more arrives.
+    let pause: @Sendable (UInt32) -> Void
 
-    init(maximumRows: Int, maximumBytes: Int = .max) {
+    init(maximumRows: Int, maximumBytes: Int = .max, threads: any StoreThreads = MachineThreads()) {
         maximum = OperationSize(rows: maximumRows, bytes: maximumBytes)
+        bell = threads.makeBell()
+        pause = threads.pause
     }
 
     /// Hands in a call that is never refused for its size; false when the store is closed.
@@ -99,11 +103,7 @@ final class Inbox: Sendable {
             if !operations.isEmpty { return operations }
             if isOver { return nil }
             if isHurried { return [] }
-            if let deadline {
-                if bell.wait(timeout: deadline) == .timedOut { return [] }
-            } else {
-                bell.wait()
-            }
+            if !bell.wait(until: deadline) { return [] }
         }
     }
 

@@ -37,13 +37,11 @@ public final class SQLiteStore: NotificationStore {
                 metadata: ["store.fix": "sqlite3 FILE 'PRAGMA auto_vacuum = INCREMENTAL; VACUUM'"]
             )
         }
-        let thread = Thread { [end, ownership] in
+        options.threads.startWriter { [end, ownership] in
             // The file stays ours until the last commit, even if nobody holds the store any more.
             withExtendedLifetime(ownership) { Self.work(core, pool, opened) }
             end.signal()
         }
-        thread.name = "chapar-store"
-        thread.start()
     }
 
     deinit { core.inbox.close() }
@@ -63,7 +61,7 @@ public final class SQLiteStore: NotificationStore {
                 while let operations = core.inbox.take(isHurried: false) {
                     for operation in operations { operation.fail(error) }
                 }
-                core.ports.flush()
+                core.handOver()
             }
         }
     }
@@ -254,7 +252,7 @@ public final class SQLiteStore: NotificationStore {
     {
         guard !core.inbox.isClosed else { throw .closed }
         do {
-            return try await pool.read(body)
+            return try await core.options.threads.read(pool, body)
         } catch let error as StoreError {
             throw error
         } catch {

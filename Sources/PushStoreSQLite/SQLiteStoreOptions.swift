@@ -79,6 +79,9 @@ public struct SQLiteStoreOptions: Sendable {
     /// A longer one would keep the write-ahead log from starting over.
     var rowsPerScan = 1_000
 
+    /// The threads it works on; the simulation has its own.
+    var threads: any StoreThreads = MachineThreads()
+
     /// The most pages the file may have; for tests of a disk that is really full.
     var maximumPages: Int?
 

@@ -23,7 +23,11 @@ final class StoreCore: Sendable {
         self.options = options
         let time = StoreTime(base: time, shift: opened.shift)
         self.time = time
-        let inbox = Inbox(maximumRows: options.maximumQueuedRows, maximumBytes: options.maximumQueuedBytes)
+        let inbox = Inbox(
+            maximumRows: options.maximumQueuedRows,
+            maximumBytes: options.maximumQueuedBytes,
+            threads: options.threads
+        )
         self.inbox = inbox
         feed = EventFeed(last: opened.lastEvent, capacity: options.eventsInMemory)
         disk = DiskGuard(options)
@@ -31,6 +35,9 @@ final class StoreCore: Sendable {
         status = StoreStatus(logger: logger)
         ids = Mutex((NotificationIDAllocator(above: opened.highestID), opened.highestID))
     }
+
+    /// Hands the answers of the last transaction over.
+    func handOver() { options.threads.handOver { [ports] in ports.flush() } }
 
     /// The highest number ever given out.
     var highestID: Int64 { ids.withLock { $0.highest } }

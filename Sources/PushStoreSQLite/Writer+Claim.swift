@@ -90,8 +90,12 @@ extension Writer {
 
     /// Notes that a claim has to be on disk before it is given out: after a crash it must be known.
     func list(_ entry: Entry, _ lease: Lease) {
-        if journal.listings.last?.lease !== lease { journal.listings.append((lease, [])) }
-        journal.listings[journal.listings.count - 1].deliveries.append(entry.id)
+        // A transaction that accepts work for several lanes goes back and forth between their leases.
+        if let place = journal.listings.lastIndex(where: { $0.lease === lease }) {
+            journal.listings[place].deliveries.append(entry.id)
+        } else {
+            journal.listings.append((lease, [entry.id]))
+        }
     }
 
     /// Writes which deliveries were given out, and forgets the lists of those that are all back.

@@ -102,7 +102,7 @@ final class Writer {
         }
         book.forgetArrivals()
         pacer.releaseAll()
-        core.ports.flush()
+        core.handOver()
         for queue in book.queues {
             for ticket in queue.tickets { ticket.answer(.success([])) }
             queue.tickets.removeAll()
@@ -127,7 +127,7 @@ final class Writer {
         if let failure = attempt(writes) { attemptSeparately(writes, after: failure) }
         sendAwayImpatient()
         pacer.release()
-        core.ports.flush()
+        core.handOver()
         for case .inspect(let look) in batch { look(.success(book)) }
     }
 

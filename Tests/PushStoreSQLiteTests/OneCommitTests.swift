@@ -39,6 +39,31 @@ struct OneCommitTests {
         }
     }
 
+    @Test("Claims of two lanes that are served by turns are listed once each")
+    func claimsByTurns() async throws {
+        try await TemporaryFolder.use { folder in
+            let (time, log) = (ManualTime(), RecordedLog())
+            let store = try SQLiteStore(SQLiteStoreOptions(path: folder + "/store.db"), time: time, logger: log.logger)
+            let claimed = Mutex<[String: Int]>([:])
+            let claims = ["a", "b"].map { lane in
+                { @Sendable () async throws in
+                    let found = try await store.claim(lane: lane, limit: 10, patience: .seconds(60))
+                    claimed.withLock { $0[lane] = found.count }
+                }
+            }
+            // With two recipients each is kept in rows, so that its claim has to be on disk as well.
+            let batch = ["a", "b", "a"].map { lane in
+                var notification = store.sample(time, recipients: 2)
+                notification.plan = DeliveryPlan([lane])
+                return notification
+            }
+            try await Self.together(store, claims + [{ _ = try await store.enqueue(EnqueueBatch(batch)) }])
+            #expect(claimed.withLock { $0 } == ["a": 4, "b": 2])
+            #expect(log.lines.isEmpty, "\(log.lines)")
+            await store.close()
+        }
+    }
+
     @Test("What is cancelled is not claimed, or known to be in flight", arguments: [true, false])
     func cancelAndClaim(isCancelFirst: Bool) async throws {
         try await Self.with { store, time in

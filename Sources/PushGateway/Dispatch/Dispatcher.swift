@@ -130,6 +130,7 @@ public final class Dispatcher: LaneObserver, Sendable {
                         if self.isCurrent(lane) { await beforeClosing() }
                         await lane.backend.shutdown(grace: .seconds(1))
                         self.forget(lane)
+                        await self.forgetFlows()
                     }
                 }
                 if let upkeep {
@@ -158,16 +159,21 @@ public final class Dispatcher: LaneObserver, Sendable {
         await keepFlows(isLast: true)
     }
 
+    /// How long a cancelled send has to say what became of it.
+    private static let lastWord = Duration.seconds(2)
+
     /// Waits for the lanes; those that do not end in time are made to.
     private func drain(_ group: inout TaskGroup<Void>, _ lanes: [Lane], within span: Duration) async {
         await withTaskGroup(of: Void.self) { deadline in
             deadline.addTask { [time] in
                 do {
                     try await time.sleep(for: span)
+                    for lane in lanes { await lane.cancel() }
+                    try await time.sleep(for: Self.lastWord)
                 } catch {
                     return  // Everything ended in time.
                 }
-                for lane in lanes { await lane.abandon() }
+                for lane in lanes { lane.abandon() }
             }
             await group.waitForAll()
             deadline.cancelAll()
@@ -195,7 +201,6 @@ public final class Dispatcher: LaneObserver, Sendable {
             let flow = await flow(of: backend, settings)
             new.append(Lane(backend, settings, flow: flow, watch: watch, around))
         }
-        await forgetFlows(except: Set(new.map(\.name)))
         await gone.install(snapshot)
         let old = lanesGuarded.withLock { lanes in
             let old = lanes.current
@@ -204,6 +209,7 @@ public final class Dispatcher: LaneObserver, Sendable {
             return old
         }
         for lane in old { lane.stop() }
+        await forgetFlows()
         return new
     }
 
@@ -244,7 +250,9 @@ public final class Dispatcher: LaneObserver, Sendable {
         }
     }
 
-    private func forgetFlows(except names: Set<String>) async {
+    /// Forgets how backends were used that are gone; not before the last of what is under way there has ended.
+    private func forgetFlows() async {
+        let names = Set(lanesGuarded.withLock { $0.current + $0.leaving }.map(\.name))
         let old = flows.withLock { flows in
             let old = flows.keys.filter { !names.contains($0) }
             for name in old { flows[name] = nil }

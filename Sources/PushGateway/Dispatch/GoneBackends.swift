@@ -142,7 +142,7 @@ public final class GoneBackends: Sendable {
         }
         guard !isMoving else { return true }
         guard isFirst else {
-            try? await Task.sleep(for: Self.moment)  // Somebody else is at it.
+            try? await clock.time.sleep(for: Self.moment)  // Somebody else is at it.
             return false
         }
         defer { state.withLock { _ = $0.looking.remove(name) } }
@@ -244,7 +244,7 @@ public final class GoneBackends: Sendable {
                     return moved
                 }
                 // What the last round took is about to be written.
-                try? await Task.sleep(for: Self.moment)
+                try? await clock.time.sleep(for: Self.moment)
             }
         } catch {
             throw .store(error)

@@ -48,11 +48,14 @@ extension Lane {
             }
             self.finish(answered, of: batch)
         }
-        // A task, so that it can be given up when nothing is heard of it; awaited here.
-        let sending = Task { [backend] in await backend.send(due, report: report) }
+        // A task, so that it can be given up when nothing is heard of it; its end is awaited here.
+        let sending = Task { [backend, open] in
+            await backend.send(due, report: report)
+            open.end(batch)
+        }
         open.add(batch, sending)
         await withTaskCancellationHandler {
-            await sending.value
+            await open.wait(for: batch)
         } onCancel: {
             sending.cancel()
         }

@@ -10,22 +10,54 @@ final class OpenBatches: Sendable {
         let sending: Task<Void, Never>
     }
 
-    private let entries = Mutex<[ObjectIdentifier: Entry]>([:])
-
-    /// Notes a batch and the call that sends it.
-    func add(_ batch: LaneBatch, _ sending: Task<Void, Never>) {
-        entries.withLock { $0[ObjectIdentifier(batch)] = Entry(batch: batch, sending: sending) }
+    private struct State {
+        var entries: [ObjectIdentifier: Entry] = [:]
+        /// Those who wait for calls to end, and the calls that ended before somebody waited.
+        var waiters: [ObjectIdentifier: CheckedContinuation<Void, Never>] = [:]
+        var ended: Set<ObjectIdentifier> = []
+        var isAbandoned = false
     }
 
-    /// Forgets a batch whose call has ended.
-    func remove(_ batch: LaneBatch) { entries.withLock { $0[ObjectIdentifier(batch)] = nil } }
+    private let state = Mutex(State())
+
+    /// Notes a batch and the call that sends it, which says its end to ``end(_:)``.
+    func add(_ batch: LaneBatch, _ sending: Task<Void, Never>) {
+        state.withLock { $0.entries[ObjectIdentifier(batch)] = Entry(batch: batch, sending: sending) }
+    }
+
+    /// Forgets a batch whose call has ended or was abandoned.
+    func remove(_ batch: LaneBatch) { state.withLock { $0.entries[ObjectIdentifier(batch)] = nil } }
+
+    /// The call of a batch has ended.
+    func end(_ batch: LaneBatch) {
+        let id = ObjectIdentifier(batch)
+        let waiter = state.withLock { state in
+            let waiter = state.waiters.removeValue(forKey: id)
+            if waiter == nil { state.ended.insert(id) }
+            return waiter
+        }
+        waiter?.resume()
+    }
+
+    /// Waits until the call of a batch has ended, or all are abandoned.
+    func wait(for batch: LaneBatch) async {
+        let id = ObjectIdentifier(batch)
+        await withCheckedContinuation { continuation in
+            let isOver = state.withLock { state in
+                if state.ended.remove(id) != nil || state.isAbandoned { return true }
+                state.waiters[id] = continuation
+                return false
+            }
+            if isOver { continuation.resume() }
+        }
+    }
 
     /// Takes out the batches of which nothing has been heard since a moment; the others tell when they were heard of last.
     func takeSilent(since moment: Date) -> (silent: [LaneBatch], earliest: Date?) {
-        let (silent, earliest) = entries.withLock { entries in
-            let silent = entries.filter { $0.value.batch.lastHeard <= moment }
-            for key in silent.keys { entries[key] = nil }
-            return (Array(silent.values), entries.values.lazy.map(\.batch.lastHeard).min())
+        let (silent, earliest) = state.withLock { state in
+            let silent = state.entries.filter { $0.value.batch.lastHeard <= moment }
+            for key in silent.keys { state.entries[key] = nil }
+            return (Array(silent.values), state.entries.values.lazy.map(\.batch.lastHeard).min())
         }
         for entry in silent { entry.sending.cancel() }
         return (silent.map(\.batch), earliest)
@@ -33,7 +65,17 @@ final class OpenBatches: Sendable {
 
     /// Cancels every call.
     func cancelAll() {
-        for entry in entries.withLock({ Array($0.values) }) { entry.sending.cancel() }
+        for entry in state.withLock({ Array($0.entries.values) }) { entry.sending.cancel() }
+    }
+
+    /// Lets nobody wait any longer: a backend may be deaf to cancellation.
+    func abandon() {
+        let waiters = state.withLock { state in
+            state.isAbandoned = true
+            defer { state.waiters = [:] }
+            return Array(state.waiters.values)
+        }
+        for waiter in waiters { waiter.resume() }
     }
 }
 

@@ -175,10 +175,13 @@ final class Lane: Sendable {
     }
 
     /// Ends what is still under way: it is reported as not sent or as unknown.
-    func abandon() async {
+    func cancel() async {
         await backend.shutdown(grace: .zero)
         open.cancelAll()
     }
+
+    /// Waits no longer for what ``cancel()`` did not end: it counts as unknown.
+    func abandon() { open.abandon() }
 
     // MARK: Claiming
 

@@ -34,12 +34,19 @@ public final class OperationDesk: Sendable {
     ///   - state: What every part of the gateway shares.
     ///   - metrics: Where attempts are counted.
     ///   - logger: Where trouble is told.
-    public init(state: GatewayState, metrics: GatewayMetrics, logger: Logger) {
+    public convenience init(state: GatewayState, metrics: GatewayMetrics, logger: Logger) {
+        self.init(state: state, metrics: metrics, logger: logger, planning: OutboxPlanner.ownThread())
+    }
+
+    /// Makes a desk that plans on a thread of the caller's.
+    init(state: GatewayState, metrics: GatewayMetrics, logger: Logger, planning: @escaping OutboxPlanner.Thread) {
         self.state = state
         self.logger = logger
         let introductions = Introductions(store: state.devices, state: state.store, time: state.time, logger: logger)
         self.introductions = introductions
-        planner = OutboxPlanner(store: state.devices, time: state.time, logger: logger) { state.snapshot.teller }
+        planner = OutboxPlanner(store: state.devices, time: state.time, logger: logger, thread: planning) {
+            state.snapshot.teller
+        }
         around = OperationLane.Surroundings(
             store: state.devices,
             outcomes: state.outcomes,

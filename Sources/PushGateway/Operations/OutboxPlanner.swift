@@ -17,23 +17,35 @@ struct OutboxPlanner: Sendable {
     private static let patience = Duration.seconds(30)
     private static let rest = Duration.seconds(1)
 
+    /// Runs work elsewhere, one piece after the other, and returns at once.
+    typealias Thread = @Sendable (_ work: @escaping @Sendable () -> Void) -> Void
+
     private let store: any OperationStore
     private let teller: @Sendable () -> DeviceTeller
     private let time: any TimeSource
     private let logger: Logger
-    private let thread = DispatchQueue(label: "chapar.outbox-planner")
+    /// Runs plugin code off the threads that tasks share.
+    private let thread: Thread
 
     /// Makes a planner; `teller` gives who is to be told by the configuration in force.
     init(
         store: any OperationStore,
         time: any TimeSource,
         logger: Logger,
+        thread: @escaping Thread = Self.ownThread(),
         teller: @escaping @Sendable () -> DeviceTeller
     ) {
+        self.thread = thread
         self.store = store
         self.time = time
         self.logger = logger
         self.teller = teller
+    }
+
+    /// A thread for the planner alone.
+    static func ownThread() -> Thread {
+        let queue = DispatchQueue(label: "chapar.outbox-planner")
+        return { work in queue.async(execute: work) }
     }
 
     /// Plans until the task is cancelled or the store is closed.
@@ -74,7 +86,7 @@ struct OutboxPlanner: Sendable {
         return await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 answer.expect(continuation)
-                thread.async { answer.give(body()) }
+                thread { answer.give(body()) }
             }
         } onCancel: {
             answer.give(nil)

@@ -1,5 +1,6 @@
 public import Logging
 public import PushCore
+internal import ServiceLifecycle
 
 extension Gateway {
     /// Puts a whole gateway together: books, dispatcher and API over a store and the backends of a snapshot.
@@ -25,6 +26,32 @@ extension Gateway {
         logger: Logger,
         onListening: @escaping @Sendable (_ port: Int) async -> Void = { _ in }
     ) async throws(StoreError) -> Gateway {
+        try await assemble(
+            snapshot,
+            store: store,
+            knownKinds: knownKinds,
+            notices: notices,
+            time: time,
+            metrics: metrics,
+            logger: logger,
+            planning: OutboxPlanner.ownThread()
+        ) {
+            $0.makeApplication(onListening: onListening)
+        }
+    }
+
+    /// Puts a gateway together whose API is served by another front, and whose planner works on another thread.
+    static func assemble(
+        _ snapshot: GatewaySnapshot,
+        store: any NotificationStore & DeviceStore & OperationStore,
+        knownKinds: [String],
+        notices: NoticeBoard,
+        time: (any TimeSource)?,
+        metrics: GatewayMetrics,
+        logger: Logger,
+        planning: @escaping OutboxPlanner.Thread,
+        makeFront: (GatewayAPI) -> any Service
+    ) async throws(StoreError) -> Gateway {
         let time = time ?? store.time
         let depths = try await store.depths()
         metrics.ledger.begin(waiting: depths.values.reduce(0) { $0 + $1.waiting + $1.claimed })
@@ -41,15 +68,14 @@ extension Gateway {
             outbox: { [state] in state.outbox }
         ) { stored in try NotificationContent.decode(stored) }
         let api = GatewayAPI(state: state, lanes: dispatcher, metrics: metrics, knownKinds: knownKinds, logger: logger)
-        let front = api.makeApplication(onListening: onListening)
-        let operations = OperationDesk(state: state, metrics: metrics, logger: logger)
+        let operations = OperationDesk(state: state, metrics: metrics, logger: logger, planning: planning)
         return Gateway(
             state: state,
             dispatcher: dispatcher,
             operations: operations,
             notices: notices,
             metrics: metrics,
-            front: front,
+            front: makeFront(api),
             logger: logger
         )
     }

@@ -19,7 +19,8 @@ public final class WallClock: Sendable {
         var last: Double
     }
 
-    private let time: any TimeSource
+    /// The clock with the two sides.
+    let time: any TimeSource
     private let state: Mutex<State>
 
     /// Makes a translator between the two sides of a clock.

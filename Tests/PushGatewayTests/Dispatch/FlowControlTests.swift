@@ -124,6 +124,32 @@ struct FlowControlTests {
         }
     }
 
+    @Test("counts what is under way once, though a reload removed the backend and the next one brought it back")
+    func removedForAMoment() async throws {
+        let crowd = Crowd()
+        let backend = BackendRegistry.ConfiguredBackend(
+            name: "a",
+            backend: CrowdedBackend(crowd: crowd),
+            maximumInFlight: 4
+        )
+        let with = GatewaySnapshot(configuration: GatewayConfiguration(), backends: [backend])
+        let without = GatewaySnapshot(configuration: GatewayConfiguration(), backends: [])
+        let rig = try await DispatcherRig()
+        defer { try? FileManager.default.removeItem(at: rig.folder) }
+        try await rig.run(with) {
+            let id = try await rig.accept((0..<20).map { "t\($0)" })
+            try await rig.until { crowd.inside == 4 }
+            rig.dispatcher.install(without)
+            try await rig.until { rig.dispatcher.lanes.isEmpty }
+            rig.dispatcher.install(with)
+            try await rig.until { rig.dispatcher.lanes.first?.inFlight == 4 }
+            crowd.open()
+            try await rig.expect(id, [.acceptedByPlatform: 20])
+            #expect(crowd.most == 4)
+        }
+        await rig.store.close()
+    }
+
     @Test("counts what is under way once over a reload")
     func inFlight() async throws {
         let crowd = Crowd()

@@ -50,6 +50,46 @@ struct SilenceTests {
         }
     }
 
+    /// Deaf to cancellation, as a plugin may be that waits for its library.
+    private final class DeafBackend: PushBackend {
+        let kind: BackendKind = "deaf"
+        let audience = BackendAudience(forms: [.topic])
+        private let waiting = Mutex<[CheckedContinuation<Void, Never>]>([])
+        var calls: Int { waiting.withLock { $0.count } }
+
+        func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
+            await withCheckedContinuation { continuation in waiting.withLock { $0.append(continuation) } }
+        }
+
+        func release() { for continuation in waiting.withLock({ $0 }) { continuation.resume() } }
+    }
+
+    @Test("holds up the end of the gateway for a moment after queue.drain, and its message is unknown")
+    func deafAtTheEnd() async throws {
+        let backend = DeafBackend()
+        defer { backend.release() }
+        let rig = try await DispatcherRig()
+        defer { try? FileManager.default.removeItem(at: rig.folder) }
+        let snapshot = DispatcherRig.snapshot(["a": backend])
+        let running = Task { try await rig.dispatcher.run(snapshot) }
+        let id = try await rig.accept(plan: DeliveryPlan(["a"], onUnknown: .stop))
+        try await rig.until { backend.calls == 1 }
+        rig.dispatcher.stop()
+        // The drain, and the last word of what was cancelled.
+        let ended = Mutex(false)
+        async let end: Void = {
+            try await running.value
+            ended.withLock { $0 = true }
+        }()
+        try await rig.until {
+            rig.time.advance(by: .seconds(1))
+            return ended.withLock { $0 }
+        }
+        try await end
+        try await rig.expect(id, [.unknown: 1])
+        await rig.store.close()
+    }
+
     private static var queue: GatewayConfiguration.Queue {
         var queue = GatewayConfiguration.Queue()
         queue.firstRetry = .milliseconds(1)

@@ -400,6 +400,26 @@ let package = Package(
             exclude: ["Configuration/Fixtures"],
             swiftSettings: strict
         ),
+        // The whole gateway under a seed: see docs/Simulation.md.
+        .target(name: "SimulationHooks", path: "Tests/Simulation/Hooks"),
+        .executableTarget(
+            name: "ChaparSimulation",
+            dependencies: [
+                "PushCore", "PushGateway", "PushStoreSQLite", "SimulationDisk", "SimulationHooks",
+                .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "HTTPTypes", package: "swift-http-types"),
+                .product(name: "Hummingbird", package: "hummingbird"),
+                .product(name: "HummingbirdCore", package: "hummingbird"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOEmbedded", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                .product(name: "ServiceLifecycleTestKit", package: "swift-service-lifecycle"),
+            ],
+            path: "Tests/Simulation/Program",
+            swiftSettings: strict
+        ),
         // What reads foreign bytes, one function each: for the fuzz binary, and for the test that replays the corpora.
         .target(
             name: "FuzzTargets",

@@ -17,6 +17,11 @@ public final class Gateway: Service {
     private let metrics: GatewayMetrics
     private let front: any Service
     private let logger: Logger
+    /// Ends when the shutdown begins.
+    private let (running, runs) = AsyncStream.makeStream(of: Never.self)
+
+    /// How long what is left may take to be written after `queue.drain`.
+    private static let lastWrites = Duration.seconds(3)
 
     /// Puts a gateway together; nothing happens before ``run()``.
     ///
@@ -41,7 +46,17 @@ public final class Gateway: Service {
 
     /// Runs until a graceful shutdown or cancellation, or until a part fails.
     public func run() async throws {
-        let result = await withTaskGroup(of: Void.self) { group in
+        let result = await withTaskGroup(of: Void.self) { deadline in
+            deadline.addTask { await self.closeStoreWhenLate() }
+            defer { deadline.cancelAll() }
+            return await runParts()
+        }
+        await state.store.close()
+        try result.get()
+    }
+
+    private func runParts() async -> Result<Void, any Error> {
+        await withTaskGroup(of: Void.self) { group in
             group.addTask { [operations] in await operations.run() }
             group.addTask { [notices, state, metrics, logger] in await notices.run(state.store, metrics, logger) }
             group.addTask { [state, logger] in await state.keyUses.run(state, logger) }
@@ -53,8 +68,17 @@ public final class Gateway: Service {
             await group.waitForAll()
             return result
         }
+    }
+
+    /// Ends the wait for a store that fails: nobody writes to it again after it was closed.
+    ///
+    /// What it did not take is known as claimed at the next start.
+    private func closeStoreWhenLate() async {
+        for await _ in running {}
+        let span = state.snapshot.configuration.queue.drain + Self.lastWrites
+        guard !Task.isCancelled, (try? await state.time.sleep(for: span)) != nil else { return }
+        logger.error("the store is closed before everything was written, since queue.drain is over")
         await state.store.close()
-        try result.get()
     }
 
     /// Runs API and dispatcher until one of them ends, and then ends the rest.
@@ -95,6 +119,7 @@ public final class Gateway: Service {
     /// Refuses new work and claims nothing more; what is under way goes on.
     private func beginStop() {
         state.beginDraining()
+        runs.finish()
         dispatcher.stop()
         operations.beginStop()
     }

@@ -1,0 +1,285 @@
+import Foundation
+import NIOCore
+import NIOHTTP1
+import PushCore
+
+/// What the world knows of its messages, and what must be true of them.
+///
+/// `@unchecked Sendable`: one thread at a time, see ``Scheduler``.
+final class Book: @unchecked Sendable {
+    /// A notification that a client asked for.
+    struct Message {
+        let serial: Int
+        let body: String
+        let recipients: Int
+        let timeToLive: Int
+        let plan: DeliveryPlan
+        let isUrgent: Bool
+        let isScheduled: Bool
+        let key: String?
+        /// The number that the gateway gave it; nil until it answered.
+        var id: String?
+        /// When it expires at the latest, by the store's steady clock.
+        var expires: Date?
+        var acceptedAt: Int64 = 0
+        /// When its cancellation was answered, and how many were still on the way.
+        var cancelled: (at: Int64, inFlight: Int)?
+        var isAskedToCancel = false
+        /// Its final states, from the stream of events: by the delivery's place.
+        var ended: [Int: String] = [:]
+        /// When the next attempt was due, by the store's steady clock, for deliveries that wait for one.
+        var due: [Int: Date] = [:]
+        var isAnnounced = false
+    }
+
+    /// What must have been reached in a set of runs, else they look at too little.
+    enum Sometimes: String, CaseIterable {
+        case diedWhileWriting
+        case cancelledWhileClaimed
+        case repeatedRequest
+        case refusedWhileFull
+        case expired
+        case unknown
+        case failed
+        case fellBack
+        case urgentAtOnce
+    }
+
+    /// What goes wrong in a run.
+    enum Fault: String, CaseIterable {
+        case crash, powerLoss, hanging, flapping, lateAnswer, repeatedAnswer, clockJump, reload, idleReader, burst,
+            cancel, diskTrouble, restart
+    }
+
+    private let trace: Trace
+    private(set) var messages: [Message] = []
+    private var serials: [String: Int] = [:]
+    private(set) var failure: String?
+    private(set) var reached: Set<Sometimes> = []
+    private(set) var crashes: [Int64] = []
+    // The auditor, a client that reads every event.
+    private var stream: Connection?
+    private var lastEvent: Int64 = 0
+    private var pending: [UInt8] = []
+    /// Every event, by its number.
+    private(set) var events: [Int64: String] = [:]
+
+    init(_ trace: Trace) { self.trace = trace }
+
+    var hasFailed: Bool { failure != nil }
+
+    func fail(_ text: String) {
+        guard failure == nil else { return }
+        failure = text
+        trace.note("FAILED: \(text)")
+    }
+
+    /// How often each kind of fault has happened.
+    private(set) var faults: [Fault: Int] = [:]
+
+    func count(_ fault: Fault) { faults[fault, default: 0] += 1 }
+
+    func reach(_ state: Sometimes) { reached.insert(state) }
+
+    /// When everything stopped, by the store's steady clock.
+    private var crashSteady: [Date] = []
+
+    func crashed(_ now: Int64, steady: Date?) {
+        crashes.append(now)
+        if let steady { crashSteady.append(steady) }
+        stream = nil
+        pending = []
+    }
+
+    func ended(_ now: Int64) {
+        stream = nil
+        pending = []
+    }
+
+    // MARK: Posts
+
+    func add(_ make: (Int) -> Message) -> Int {
+        messages.append(make(messages.count))
+        return messages.count - 1
+    }
+
+    func accepted(_ serial: Int, _ id: String, _ world: World) {
+        if let before = messages[serial].id {
+            reach(.repeatedRequest)
+            if before != id { fail("message \(serial) was accepted twice, as \(before) and \(id)") }
+            return
+        }
+        messages[serial].id = id
+        messages[serial].acceptedAt = world.scheduler.now
+        // A scheduled one follows the wall clock, whatever becomes of that.
+        messages[serial].expires =
+            messages[serial].isScheduled ? nil : world.steady?.addingTimeInterval(Double(messages[serial].timeToLive))
+        if let other = serials.updateValue(serial, forKey: id), other != serial {
+            fail("\(id) stands for the messages \(other) and \(serial)")
+        }
+    }
+
+    func cancelled(_ serial: Int, inFlight: Int, _ world: World) {
+        messages[serial].cancelled = (world.scheduler.now, inFlight)
+        if inFlight > 0 { reach(.cancelledWhileClaimed) }
+    }
+
+    func askToCancel(_ serial: Int) { messages[serial].isAskedToCancel = true }
+
+    /// Whether every accepted message has ended, as far as the events tell.
+    var isSettled: Bool {
+        messages.allSatisfy { $0.id == nil || $0.ended.count == $0.recipients }
+    }
+
+    // MARK: Events
+
+    /// Keeps the auditor's stream open.
+    func follow(_ world: World) {
+        guard stream == nil, world.life?.gateway != nil, world.life?.stopped == nil else { return }
+        pending = []
+        stream = world.listen(after: lastEvent) { part in
+            switch part {
+            case .head(let head):
+                if head.status == .serviceUnavailable, world.life?.stopped != nil { return }
+                if head.status != .ok { self.fail("the stream of events is answered with \(head.status)") }
+            case .body(let buffer): self.take(Array(buffer.readableBytesView))
+            case .end: self.stream = nil
+            }
+        } onEnd: {
+            self.stream = nil
+        }
+    }
+
+    private func take(_ bytes: [UInt8]) {
+        pending += bytes
+        while let end = pending.firstRange(of: [10, 10]) {
+            let frame = String(decoding: pending[..<end.lowerBound], as: UTF8.self)
+            pending.removeSubrange(..<end.upperBound)
+            read(frame)
+        }
+    }
+
+    private func read(_ frame: String) {
+        var number: Int64?
+        var data = ""
+        var type = ""
+        for line in frame.split(separator: "\n") {
+            if line.hasPrefix("id: ") { number = Int64(line.dropFirst(4)) }
+            if line.hasPrefix("data: ") { data = String(line.dropFirst(6)) }
+            if line.hasPrefix("event: ") { type = String(line.dropFirst(7)) }
+        }
+        guard let number, !data.isEmpty else { return }
+        if type == "gateway.gap" || type.hasSuffix("gap") { return fail("events are missing: \(frame)") }
+        if number != lastEvent + 1 { fail("event \(number) follows event \(lastEvent)") }
+        lastEvent = max(lastEvent, number)
+        events[number] = data
+        trace.note("event \(number) \(data)")
+        guard let event = try? JSONValue(parsing: Array(data.utf8)) else {
+            return fail("event \(number) is not JSON: \(data)")
+        }
+        judge(event, type)
+    }
+
+    private func judge(_ event: JSONValue, _ type: String) {
+        if type == "notification.accepted", let title = event["title"]?.stringValue, let serial = Int(title) {
+            if messages[serial].isAnnounced { fail("message \(serial) is announced twice") }
+            messages[serial].isAnnounced = true
+            // A client may never have learned it.
+            if messages[serial].id == nil, let id = event["notification"]?.stringValue {
+                messages[serial].id = id
+                serials[id] = serial
+            }
+            return
+        }
+        guard type.hasPrefix("delivery."), let id = event["notification"]?.stringValue else { return }
+        guard let serial = serials[id] else { return fail("an event of \(id) comes before it is announced") }
+        if event["state"]?.stringValue == nil { return }
+        let state = String(type.dropFirst(9))
+        let place = Int(event["delivery"]?.integerValue ?? -1)
+        if let at = event["attempt"]?["steady_at"]?.stringValue.flatMap({ RFC3339.parse($0) }),
+            let wait = event["attempt"]?["retry_after"]?.numberValue
+        {
+            messages[serial].due[place] = at.addingTimeInterval(wait)
+        }
+        guard DeliveryState(rawValue: state)?.isFinal ?? false else { return }
+        if let before = messages[serial].ended.updateValue(state, forKey: place) {
+            fail("delivery \(place) of message \(serial) ends twice: \(before), then \(state)")
+        }
+        switch state {
+        case "expired": reach(.expired)
+        case "unknown": reach(.unknown)
+        case "failed": reach(.failed)
+        default: break
+        }
+    }
+
+    // MARK: At the end
+
+    /// What must be true when all has ended.
+    func judge(_ world: World) {
+        for message in messages where message.id != nil {
+            if message.ended.count != message.recipients {
+                let open = (0..<message.recipients).filter { message.ended[$0] == nil }
+                return fail("message \(message.serial) (\(message.id ?? "")) has not ended: deliveries \(open)")
+            }
+            for place in 0..<message.recipients { judge(message, place, world) }
+        }
+    }
+
+    /// Whether a crash may have left open what became of a delivery: it was with a platform, or may have been claimed.
+    private func wasInterrupted(_ message: Message, _ place: Int, _ key: String, _ world: World) -> Bool {
+        if world.platforms.contains(where: { $0.interrupted.contains(key) }) { return true }
+        if world.lives > crashes.count + 1 { return true }  // Cut off at a shutdown.
+        guard let due = message.due[place] else { return !crashes.isEmpty }
+        return crashSteady.contains { $0 > due.addingTimeInterval(-0.5) }
+    }
+
+    /// An urgent message does not wait for others, where nothing else keeps it.
+    private func judgeHaste(_ message: Message, _ key: String, _ offered: [Int64], _ world: World) {
+        guard message.isUrgent, !message.isScheduled, message.cancelled == nil, let first = offered.min(),
+            message.acceptedAt > 0,
+            let platform = world.platforms.first(where: { $0.name == message.plan.backends[0] }),
+            platform.healthySince < message.acceptedAt - 120_000_000_000,
+            !disturbances.contains(where: { $0 > message.acceptedAt - 60_000_000_000 && $0 < first })
+        else { return }
+        reach(.urgentAtOnce)
+        let wait = (first - message.acceptedAt) / 1_000_000
+        if wait > 3_000 { fail("\(key) is urgent, and waited \(wait) ms") }
+    }
+
+    /// When something happened that may hold up any message: a crash, a shutdown, a reload, trouble of the disk.
+    private var disturbances: [Int64] = []
+    func disturb(_ now: Int64) { disturbances.append(now) }
+
+    private func judge(_ message: Message, _ place: Int, _ world: World) {
+        let key = "\(message.serial)/r\(place)"
+        let state = message.ended[place] ?? "?"
+        let taken = world.platforms.flatMap { $0.taken[key] ?? [] }
+        let isDoubtful = world.platforms.contains { $0.doubtful.contains(key) }
+        if Set(world.platforms.filter { $0.taken[key] != nil }.map(\.name)).count > 1 { reach(.fellBack) }
+        if state == "accepted_by_platform", taken.isEmpty {
+            fail("\(key) counts as accepted, and no platform has it")
+        }
+        if message.plan.onUnknown == .stop, taken.count > 1 { fail("\(key) was sent \(taken.count) times under stop") }
+        if state == "unknown", !isDoubtful, !wasInterrupted(message, place, key, world) {
+            fail("\(key) is unknown without a cause")
+        }
+        if state == "failed" || state == "expired" || state == "cancelled", !taken.isEmpty, !isDoubtful,
+            crashes.isEmpty,
+            world.lives == 1
+        {
+            fail("\(key) counts as \(state), and \(world.platforms.filter { $0.taken[key] != nil }.map(\.name)) has it")
+        }
+        if let expires = message.expires, let late = taken.first(where: { $0.steady > expires.addingTimeInterval(10) })
+        {
+            fail("\(key) was sent \(late.steady.timeIntervalSince(expires)) s after it expired")
+        }
+        let offered = world.platforms.flatMap { $0.offered[key] ?? [] }
+        if let cancelled = message.cancelled,
+            offered.contains(where: { $0 > cancelled.at + (cancelled.inFlight > 0 ? 5_000_000_000 : 0) })
+        {
+            fail("\(key) was tried after its cancellation was answered")
+        }
+        judgeHaste(message, key, offered, world)
+    }
+}

@@ -1,0 +1,206 @@
+import Foundation
+import HTTPTypes
+import Hummingbird
+import HummingbirdCore
+import Logging
+import NIOCore
+import NIOEmbedded
+import NIOHTTP1
+import PushCore
+import ServiceLifecycle
+
+@testable import PushGateway
+
+/// The front of a simulated gateway: the handlers of its connections are the real ones, the sockets and the event loop are not.
+///
+/// `@unchecked Sendable`: one thread at a time, see ``Scheduler``.
+final class SimulatedFront: Service, @unchecked Sendable {
+    private let api: GatewayAPI
+    private let loop = EmbeddedEventLoop()
+    private let logger: Logger
+    private var connections: [Connection] = []
+    private var waiter: CheckedContinuation<Void, Never>?
+    private(set) var isQuiescing = false
+
+    init(_ api: GatewayAPI, _ logger: Logger) {
+        self.api = api
+        self.logger = logger
+    }
+
+    /// Lets the event loop do what is due, and moves bytes.
+    func tick() {
+        loop.advanceTime(to: .now())
+        for connection in connections { connection.pump() }
+        connections.removeAll { connection in
+            guard connection.isClosed else { return false }
+            connection.end()
+            return true
+        }
+        if isQuiescing, connections.isEmpty { release() }
+    }
+
+    /// Opens a connection; nil while the gateway takes none.
+    func connect() -> Connection? {
+        guard !isQuiescing else { return nil }
+        let connection = Connection(loop)
+        connections.append(connection)
+        let responder = api.responder
+        let http = HTTP1Channel { request, writer, channel in
+            let context = GatewayRequestContext(
+                source: ApplicationRequestContextSource(
+                    channel: channel,
+                    logger: Logger(label: "simulation") { _ in SwiftLogNoOpLogHandler() }
+                )
+            )
+            let response = try await responder.respond(to: request, context: context)
+            let body = try await writer.writeHead(response.head)
+            try await response.body.write(body)
+        }
+        let front = FrontChannel(http: http, intake: responder.intake, limits: ConnectionHandler.Limits())
+        connection.begin(front, logger)
+        return connection
+    }
+
+    /// The memory that is set aside for bodies.
+    var bodyBytes: Int { api.responder.bodyBytes }
+
+    /// What keeps it, for messages.
+    var state: String {
+        "\(connections.count) connections (\(connections.map(\.state).joined(separator: ", "))), \(isQuiescing ? "quiescing" : "open")"
+    }
+
+    func run() async throws {
+        await withGracefulShutdownHandler {
+            await withCheckedContinuation { waiter = $0 }
+        } onGracefulShutdown: {
+            self.quiesce()
+        }
+    }
+
+    /// What Hummingbird does at a graceful shutdown: no new connections, and every open one is told.
+    private func quiesce() {
+        isQuiescing = true
+        for connection in connections { connection.quiesce() }
+    }
+
+    private func release() {
+        waiter?.resume()
+        waiter = nil
+    }
+}
+
+/// A connection of a client: HTTP/1.1 on both sides, and a socket's buffer between them that fills when the client does not read.
+///
+/// `@unchecked Sendable`: one thread at a time, see ``Scheduler``.
+final class Connection: @unchecked Sendable {
+    /// What a socket takes before its sender has to wait.
+    private static let capacity = 16 << 10
+
+    private let server: EmbeddedChannel
+    private let client: EmbeddedChannel
+    private var buffered: [ByteBuffer] = []
+    private var bufferedBytes: Int { buffered.reduce(0) { $0 + $1.readableBytes } }
+    private var onPart: ((HTTPClientResponsePart) -> Void)?
+    private var onEnd: (() -> Void)?
+    /// Whether the client takes what comes.
+    var isReading = true
+    private(set) var isBusy = false
+
+    init(_ loop: EmbeddedEventLoop) {
+        server = EmbeddedChannel(loop: loop)
+        client = EmbeddedChannel(loop: loop)
+    }
+
+    func begin(_ front: FrontChannel, _ logger: Logger) {
+        do {
+            let address = try SocketAddress(ipAddress: "127.0.0.1", port: 8080)
+            server.localAddress = address
+            server.remoteAddress = try SocketAddress(ipAddress: "127.0.0.1", port: 50_000)
+            try client.pipeline.syncOperations.addHTTPClientHandlers()
+            client.connect(to: address, promise: nil)
+            front.setup(channel: server, logger: logger).whenSuccess { value in
+                Task { await front.handle(value: value, logger: logger) }
+            }
+            server.connect(to: address, promise: nil)
+        } catch {
+            fatalError("the simulation cannot make a connection: \(error)")
+        }
+    }
+
+    /// Sends a request; each part of the answer goes to `onPart`, and the end of the connection to `onEnd`.
+    func send(
+        _ method: HTTPMethod,
+        _ path: String,
+        _ fields: [(String, String)],
+        _ body: [UInt8]?,
+        onPart: @escaping (HTTPClientResponsePart) -> Void,
+        onEnd: @escaping () -> Void
+    ) {
+        isBusy = true
+        self.path = path
+        self.onPart = onPart
+        self.onEnd = onEnd
+        var head = HTTPRequestHead(version: .http1_1, method: method, uri: path)
+        head.headers.add(name: "Host", value: "localhost:8080")
+        for (name, value) in fields { head.headers.add(name: name, value: value) }
+        if let body {
+            head.headers.add(name: "Content-Type", value: "application/json")
+            head.headers.add(name: "Content-Length", value: "\(body.count)")
+        }
+        client.write(HTTPClientRequestPart.head(head), promise: nil)
+        if let body { client.write(HTTPClientRequestPart.body(.byteBuffer(ByteBuffer(bytes: body))), promise: nil) }
+        client.writeAndFlush(HTTPClientRequestPart.end(nil), promise: nil)
+        while let bytes = try? client.readOutbound(as: ByteBuffer.self) { try? server.writeInbound(bytes) }
+    }
+
+    /// The client goes.
+    func close() { server.close(promise: nil) }
+
+    /// Whether the server has closed it, and the client has read what it reads.
+    var isClosed: Bool { !server.isActive && (buffered.isEmpty || !isReading) }
+
+    /// Tells the client that the connection is no more.
+    func end() {
+        let last = onEnd
+        (onPart, onEnd) = (nil, nil)
+        last?()
+    }
+
+    /// For messages.
+    var state: String {
+        "\(isReading ? "reads" : "does not read") \(bufferedBytes) \(isBusy ? "busy" : "idle") \(server.isActive) \(path)"
+    }
+    private var path = ""
+
+    func quiesce() { server.pipeline.fireUserInboundEventTriggered(ChannelShouldQuiesceEvent()) }
+
+    /// Moves bytes from the server to the client, as far as it reads.
+    func pump() {
+        while isReading || bufferedBytes < Self.capacity, let bytes = read() { buffered.append(bytes) }
+        if isReading {
+            let moved = buffered
+            buffered = []
+            for bytes in moved {
+                try? client.writeInbound(bytes)
+                while let part = try? client.readInbound(as: HTTPClientResponsePart.self) {
+                    let listener = onPart
+                    if case .end = part {
+                        isBusy = false
+                        (onPart, onEnd) = (nil, nil)
+                    }
+                    listener?(part)
+                }
+            }
+        }
+        let isWritable = isReading || bufferedBytes < Self.capacity
+        guard isWritable != server.isWritable else { return }
+        server.isWritable = isWritable
+        server.pipeline.fireChannelWritabilityChanged()
+    }
+
+    private func read() -> ByteBuffer? {
+        guard let data = try? server.readOutbound(as: IOData.self) else { return nil }
+        guard case .byteBuffer(let bytes) = data else { return nil }
+        return bytes
+    }
+}

@@ -1,0 +1,236 @@
+import Foundation
+import PushCore
+
+/// A platform of the simulated world: it outlives every gateway, takes messages, and misbehaves as it is told to.
+///
+/// `@unchecked Sendable`: one thread at a time, see ``Scheduler``.
+final class SimulatedPlatform: @unchecked Sendable {
+    /// How it answers; what the simulators of the platforms can do, seen from a plugin.
+    enum Mood: Int, CaseIterable {
+        case healthy
+        /// Overloaded: it takes nothing, and says so.
+        case busy
+        /// It wants to be left alone for a while.
+        case rateLimited
+        /// One recipient gets too much.
+        case recipientLimited
+        /// It answers neither yes nor no, for longer than any lease.
+        case hanging
+        /// It takes a message, and the answer is lost.
+        case losing
+        /// What it answers to the message cannot be read, and whether it took it nobody knows.
+        case unreadable
+        /// It takes messages and answers after the lease.
+        case late
+        /// It answers twice.
+        case repeating
+        /// Nothing answers at its address.
+        case unreachable
+        /// The account is refused.
+        case parked
+        /// The message is refused.
+        case refusing
+        /// Tokens are dead.
+        case burying
+        /// It is well and ill by turns.
+        case flapping
+        /// Answers come slowly, one by one.
+        case slow
+    }
+
+    /// A message that it took.
+    struct Taken {
+        let key: String
+        let at: Int64
+        let steady: Date
+        let life: Int
+    }
+
+    let name: String
+    private(set) var mood = Mood.healthy
+    /// Every message it took, by serial number and recipient.
+    private(set) var taken: [String: [Taken]] = [:]
+    /// Messages whose outcome it left open, or told late: `unknown` is allowed for them.
+    private(set) var doubtful: Set<String> = []
+    /// Messages it definitely refused for good.
+    private(set) var refused: Set<String> = []
+    /// When each message was handed over, whatever came of it.
+    private(set) var offered: [String: [Int64]] = [:]
+    /// Messages that were with it when a gateway died.
+    private(set) var interrupted: Set<String> = []
+    private var open: Set<String> = []
+    /// Messages that are with it now.
+    private(set) var underWay = 0
+    /// Until when it has asked to be left alone, and since when the gateway knows.
+    private(set) var quiet: (from: Int64, until: Int64)?
+    /// Since when it has been well.
+    private(set) var healthySince: Int64 = 0
+    /// What it found wrong with its gateway.
+    private(set) var complaint: String?
+
+    init(_ name: String) { self.name = name }
+
+    func take(_ key: String, _ life: Int, _ scheduler: Scheduler, steady: Date) {
+        taken[key, default: []].append(Taken(key: key, at: scheduler.now, steady: steady, life: life))
+    }
+
+    func offer(_ key: String, at now: Int64) {
+        offered[key, default: []].append(now)
+        open.insert(key)
+        if let quiet, now > quiet.from + 200_000_000, now < quiet.until - 50_000_000 {
+            complaint =
+                "\(name) asked to be left alone for another \((quiet.until - now) / 1_000_000) ms, and got \(key)"
+        }
+    }
+
+    func close(_ key: String) { open.remove(key) }
+
+    func askForQuiet(_ seconds: Int, at now: Int64) {
+        let until = now + Int64(seconds) * 1_000_000_000
+        if until > quiet?.until ?? 0 { quiet = (now, until) }
+    }
+
+    /// Nobody needs to remember what it asked for.
+    func forgetQuiet() { quiet = nil }
+
+    func set(_ mood: Mood, at now: Int64) {
+        if mood != .healthy { healthySince = .max } else if healthySince == .max { healthySince = now }
+        self.mood = mood
+    }
+
+    func doubt(_ key: String) { doubtful.insert(key) }
+    func refuse(_ key: String) { refused.insert(key) }
+    func begin(_ count: Int) { underWay += count }
+    func end(_ count: Int) { underWay -= count }
+    /// The gateway died; what was under way is nobody's any more.
+    func forgetUnderWay() {
+        underWay = 0
+        interrupted.formUnion(open)
+        open = []
+        quiet = nil  // It is written down once a second.
+    }
+}
+
+/// What stands between one life of a gateway and a platform.
+struct SimulatedBackend: PushBackend {
+    let kind: BackendKind = "simulated"
+    let audience: BackendAudience
+    let platform: SimulatedPlatform
+    let scheduler: Scheduler
+    let time: any TimeSource
+    /// The steady time of the store, which goes on over restarts.
+    let steady: @Sendable () -> Date
+    let life: Int
+    let window: Int?
+    let isHarmful: Bool
+
+    func isRepeatHarmful(_ notification: PushNotification) -> Bool { isHarmful }
+
+    func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
+        await withDiscardingTaskGroup { group in
+            for (row, request) in requests.enumerated() {
+                for (place, addressee) in request.recipients.enumerated() {
+                    let key = Self.key(request.notification, addressee.recipient)
+                    group.addTask { await offer(key, row, place, report) }
+                }
+            }
+        }
+    }
+
+    /// A message in the world's books: its serial number and its recipient.
+    static func key(_ notification: PushNotification, _ recipient: Recipient) -> String {
+        var serial = "?"
+        if case .plain(let text) = notification.title { serial = text }
+        guard case .token(let token) = recipient else { return "\(serial)/\(recipient.storedForm)" }
+        return "\(serial)/\(token.value)"
+    }
+
+    private func offer(
+        _ key: String,
+        _ row: Int,
+        _ place: Int,
+        _ report: @escaping @Sendable ([DeliveryReport]) -> Void
+    ) async {
+        platform.offer(key, at: scheduler.now)
+        defer { platform.close(key) }
+        let mood = platform.mood == .flapping ? (scheduler.chance(500) ? .busy : .healthy) : platform.mood
+        // Of what the gateway gives up on, it cannot know when the platform does.
+        let isCounted = mood != .late && mood != .hanging
+        if isCounted { platform.begin(1) }
+        defer { if isCounted { platform.end(1) } }
+        func answer(_ outcome: DeliveryOutcome) {
+            report([DeliveryReport(request: row, recipient: place, outcome: outcome)])
+        }
+        func wait(_ milliseconds: Int) async -> Bool {
+            do {
+                try await time.sleep(for: .milliseconds(milliseconds))
+                return true
+            } catch {
+                return false
+            }
+        }
+        func take() { platform.take(key, life, scheduler, steady: steady()) }
+        let accepted = DeliveryOutcome.accepted(Acceptance(platformID: key))
+        func refusal(_ kind: Refusal.Kind, _ reason: String, _ advice: Refusal.Advice) -> DeliveryOutcome {
+            .refused(Refusal(kind, reason: reason, advice: advice))
+        }
+        func lost(_ reason: String) -> DeliveryOutcome {
+            platform.doubt(key)
+            return .unknown(UnknownOutcome(reason: reason, isRepeatHarmful: isHarmful))
+        }
+        switch mood {
+        case .healthy, .flapping:
+            guard await wait(scheduler.draw(below: 40)) else {
+                return answer(refusal(.platform, "cancelled", .retry(after: nil)))
+            }
+            take()
+            answer(accepted)
+        case .slow:
+            guard await wait(500 + scheduler.draw(below: 8_000)) else {
+                return answer(refusal(.platform, "cancelled", .retry(after: nil)))
+            }
+            take()
+            answer(accepted)
+        case .busy: answer(refusal(.platform, "busy", .retry(after: scheduler.chance(500) ? .seconds(1) : nil)))
+        case .rateLimited:
+            let seconds = scheduler.draw(below: 20)
+            answer(refusal(.platform, "rate", .slowBackend(after: .seconds(seconds))))
+            platform.askForQuiet(seconds, at: scheduler.now)
+        case .recipientLimited:
+            answer(refusal(.token, "rate", .slowRecipient(after: .seconds(scheduler.draw(below: 5)))))
+        case .unreachable:
+            _ = await wait(scheduler.draw(below: 2_000))
+            answer(refusal(.platform, "connect_failed", .retry(after: nil)))
+        case .parked: answer(refusal(.account, "credentials", .parkBackend))
+        case .refusing:
+            platform.refuse(key)
+            answer(refusal(.message, "bad", .never))
+        case .burying:
+            platform.refuse(key)
+            let dead = Refusal.Invalidation(asOf: time.now, isCertain: true)
+            answer(.refused(Refusal(.token, reason: "dead", advice: .never, invalidation: dead)))
+        case .losing:
+            take()
+            _ = await wait(scheduler.draw(below: 3_000))
+            answer(lost("connection_lost"))
+        case .unreadable:
+            if scheduler.chance(500) { take() }
+            answer(lost("unreadable"))
+        case .hanging:
+            platform.doubt(key)
+            if scheduler.chance(300) { take() }
+            _ = await wait(100_000_000)
+            answer(lost("cancelled"))
+        case .late:
+            platform.doubt(key)
+            take()
+            // Deaf to cancellation, as a plugin may be that waits for its library.
+            await Task { try? await time.sleep(for: .seconds(100 + scheduler.draw(below: 100))) }.value
+            answer(accepted)
+        case .repeating:
+            take()
+            answer(accepted)
+            answer(scheduler.chance(500) ? accepted : refusal(.platform, "late", .retry(after: nil)))
+        }
+    }
+}

@@ -1,0 +1,103 @@
+/// What a run does to a gateway, as numbers: shorter and smaller ones are simpler.
+///
+/// The first record chooses the conditions of the run (``Conditions``), each other one is an ``Action``. What follows from the scheduler's
+/// seed (who runs next, how long a platform takes) is not in it.
+struct Script: Equatable {
+    /// The numbers of a record.
+    static let width = 6
+
+    var schedule: UInt64
+    var records: [[UInt32]]
+
+    init(schedule: UInt64, records: [[UInt32]]) {
+        self.schedule = schedule
+        self.records = records
+    }
+
+    /// The script of a seed.
+    init(seed: UInt64, actions: Int) {
+        var draws = SplitMix(seed: seed)
+        schedule = draws.next()
+        records = (0...actions).map { _ in
+            (0..<Self.width).map { _ in UInt32(truncatingIfNeeded: draws.next() >> 32) % 4096 }
+        }
+    }
+
+    /// Reads what ``description`` writes: the schedule, and a line for each record.
+    init?(_ text: String) {
+        let lines = text.split(separator: "\n").filter { !$0.hasPrefix("#") }
+        guard let first = lines.first, let schedule = UInt64(first.trimmingPrefix("schedule ")) else { return nil }
+        self.schedule = schedule
+        records = lines.dropFirst().map { line in
+            let numbers = line.prefix { $0 != "#" }.split(separator: " ").compactMap { UInt32($0) }
+            return numbers + Array(repeating: 0, count: max(0, Self.width - numbers.count))
+        }
+    }
+}
+
+extension Script: CustomStringConvertible {
+    var description: String {
+        let conditions = Conditions(records.first ?? [0, 0, 0, 0, 0, 0])
+        let lines = records.enumerated().map { place, record in
+            let numbers = record.map(String.init).joined(separator: " ")
+            return "\(numbers)  # \(place == 0 ? "\(conditions)" : "\(Action(record, conditions))")"
+        }
+        return (["schedule \(schedule)"] + lines).joined(separator: "\n")
+    }
+}
+
+/// What holds for a whole run: which faults there are (a swarm of runs has each with and without the others), how large things are.
+struct Conditions: CustomStringConvertible {
+    /// The kinds of actions that happen; others become posts.
+    let kinds: Set<Action.Kind>
+    /// The most messages with a platform at a time.
+    let window: Int
+    /// Deliveries that the store keeps in memory for each flow.
+    let memory: Int
+    /// Rows in a commit, about.
+    let commit: Int
+    /// How often the disk lets other things run, in parts of a thousand.
+    let pauses: Int
+
+    init(_ record: [UInt32]) {
+        let mask = record[0] | record[1] << 12
+        kinds = Set(Action.Kind.allCases.filter { !$0.isFault || mask & (1 << UInt32($0.rawValue)) != 0 })
+        window = [4, 16, 64][Int(record[2]) % 3]
+        memory = [8, 64, 512][Int(record[3]) % 3]
+        commit = [1, 10, 100][Int(record[4]) % 3]
+        pauses = [0, 200, 800][Int(record[5]) % 3]
+    }
+
+    var description: String {
+        "window \(window), memory \(memory), commit \(commit), pauses \(pauses), "
+            + kinds.filter(\.isFault).map { "\($0)" }.sorted().joined(separator: " ")
+    }
+}
+
+/// One thing that clients, platforms, operators or the machine do.
+struct Action: CustomStringConvertible {
+    /// What is done.
+    enum Kind: Int, CaseIterable {
+        case wait, post, postMany, batch, cancel, device, deviceRemoval
+        case mood, crash, powerLoss, restart, clock, reload, reader, disk, burst
+
+        /// Whether a run may be without it.
+        var isFault: Bool { rawValue >= Self.mood.rawValue }
+    }
+
+    /// How often each kind is drawn.
+    private static let deck: [Kind] =
+        [.wait, .wait, .wait, .wait, .post, .post, .post, .post, .postMany, .postMany, .batch, .cancel, .cancel]
+        + [.mood, .mood, .mood, .mood, .crash, .powerLoss, .restart, .clock, .reload, .reader, .disk, .burst]
+
+    let kind: Kind
+    let numbers: [Int]
+
+    init(_ record: [UInt32], _ conditions: Conditions) {
+        let drawn = Self.deck[Int(record[0]) % Self.deck.count]
+        kind = conditions.kinds.contains(drawn) ? drawn : .post
+        numbers = record.dropFirst().map(Int.init)
+    }
+
+    var description: String { "\(kind) \(numbers.map(String.init).joined(separator: " "))" }
+}

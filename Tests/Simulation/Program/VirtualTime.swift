@@ -1,0 +1,62 @@
+import Foundation
+import PushCore
+
+/// The clock of one life of a gateway, over the scheduler's time.
+///
+/// Its steady time begins at the time of day of the start, as the machine's own does, so that a clock that was set shows at the next start.
+///
+/// `@unchecked Sendable`: one thread at a time, see ``Scheduler``.
+final class VirtualTime: TimeSource, @unchecked Sendable {
+    private struct Sleeper {
+        let id: Int
+        let end: Int64
+        let continuation: CheckedContinuation<Void, any Error>
+    }
+
+    private let scheduler: Scheduler
+    private let begin: (wall: Date, now: Int64)
+    private var sleepers: [Sleeper] = []
+    private var cancelled: Set<Int> = []
+    private var nextID = 0
+
+    init(_ scheduler: Scheduler) {
+        self.scheduler = scheduler
+        begin = (scheduler.wall, scheduler.now)
+    }
+
+    var now: Date { scheduler.wall }
+    var steady: Date { begin.wall.addingTimeInterval(Double(scheduler.now - begin.now) / 1e9) }
+
+    /// For messages.
+    var word: String { "\(sleepers.count) sleepers" }
+
+    /// When the next sleeper wakes.
+    var nextEnd: Int64? { sleepers.lazy.map(\.end).min() }
+
+    /// Wakes those whose time has come.
+    func wake() {
+        let woken = sleepers.filter { $0.end <= scheduler.now }
+        guard !woken.isEmpty else { return }
+        sleepers.removeAll { $0.end <= scheduler.now }
+        for sleeper in woken.sorted(by: { ($0.end, $0.id) < ($1.end, $1.id) }) { sleeper.continuation.resume() }
+    }
+
+    func sleep(for duration: Duration) async throws {
+        nextID += 1
+        let id = nextID
+        defer { cancelled.remove(id) }
+        try await withTaskCancellationHandler {
+            try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
+                if cancelled.contains(id) { return continuation.resume(throwing: CancellationError()) }
+                let end = scheduler.now + max(1, Int64(clamping: Int128(duration.attoseconds / 1_000_000_000)))
+                sleepers.append(Sleeper(id: id, end: end, continuation: continuation))
+            }
+        } onCancel: {
+            guard let place = sleepers.firstIndex(where: { $0.id == id }) else {
+                cancelled.insert(id)
+                return
+            }
+            sleepers.remove(at: place).continuation.resume(throwing: CancellationError())
+        }
+    }
+}

@@ -1,0 +1,133 @@
+import Foundation
+import SimulationDisk
+
+/// The disk of a world, with what goes wrong on it.
+///
+/// `@unchecked Sendable`: one thread at a time, see ``Scheduler``.
+final class WorldDisk: DiskDecider, @unchecked Sendable {
+    /// What goes wrong with the calls that come next.
+    enum Trouble: Int, CaseIterable {
+        case shortWrites
+        case failingSyncs
+        /// A sync that fails and counts as done from then on. Not where power may be lost as well: no SQLite survives both, since what
+        /// the next process reads in the log is not on the disk.
+        case forgettingSyncs
+        case full
+    }
+
+    /// A real folder, since the store makes its lock file itself; the files of the database are in memory.
+    static let folder = "/tmp/chapar-simulation-\(getpid())"
+
+    private let scheduler: Scheduler
+    private var disk: SimulatedDisk?
+    private weak var turns: Turns?
+    private var pauses = 0
+    private(set) var trouble: Trouble?
+    /// How many calls went wrong.
+    private(set) var troubles = 0
+    private var troubledCalls = 0
+    /// The call at which the process or the machine stops; nil for never.
+    private var crashIn: (calls: Int, kind: CrashKind)?
+    private(set) var crashed: CrashKind?
+    /// What went wrong so far, by kind.
+    var counts: DiskCounts { disk?.counts ?? DiskCounts() }
+
+    init(_ scheduler: Scheduler) {
+        self.scheduler = scheduler
+        try? FileManager.default.removeItem(atPath: Self.folder)
+        try? FileManager.default.createDirectory(atPath: Self.folder, withIntermediateDirectories: true)
+        let disk = SimulatedDisk(folder: Self.folder, decider: self)
+        disk.register()
+        self.disk = disk
+    }
+
+    /// Ends the world.
+    func remove() {
+        disk?.unregister()
+        disk = nil
+        try? FileManager.default.removeItem(atPath: Self.folder)
+    }
+
+    var path: String { Self.folder + "/gateway.db" }
+
+    /// Whether calls fail now.
+    var isFailing: Bool { trouble != nil || crashed != nil }
+
+    /// The bytes that are left.
+    var freeBytes: @Sendable (String) -> Int64? { { [weak self] _ in self?.trouble == .full ? 0 : 1 << 40 } }
+
+    /// A life begins.
+    func begin(_ turns: Turns, pauses: Int) {
+        self.turns = turns
+        self.pauses = pauses
+        crashed = nil
+        // The lock of a dead life is held by its objects, which nothing frees: a new file takes its place.
+        try? FileManager.default.removeItem(atPath: path + ".lock")
+        disk?.restart()
+    }
+
+    /// Everything stops now.
+    func crash(_ kind: CrashKind) {
+        crashIn = nil
+        disk?.crash(kind)
+        crashed = kind
+    }
+
+    /// Everything stops at one of the next calls.
+    func crash(_ kind: CrashKind, inCalls calls: Int) { crashIn = (calls, kind) }
+
+    /// The next calls go wrong.
+    func trouble(_ trouble: Trouble, calls: Int) { (self.trouble, troubledCalls) = (trouble, calls) }
+
+    /// Nothing goes wrong any more.
+    func heal() { (trouble, crashIn) = (nil, nil) }
+
+    // MARK: DiskDecider
+
+    func answer(_ call: DiskCall) -> DiskAnswer {
+        if let crash = crashIn {
+            crashIn?.calls -= 1
+            if crash.calls <= 0 {
+                crashIn = nil
+                crashed = crash.kind
+                return .crash(crash.kind, written: scheduler.draw(below: call.count + 1))
+            }
+        }
+        guard let trouble else { return .proceed }
+        troubles += 1
+        troubledCalls -= 1
+        if troubledCalls <= 0 { self.trouble = nil }
+        switch trouble {
+        case .shortWrites: return .fail(written: scheduler.draw(below: call.count + 1))
+        case .failingSyncs: return call.kind == .sync ? .fail(written: 0) : .proceed
+        case .forgettingSyncs: return call.kind == .sync ? .forget : .proceed
+        case .full: return call.kind == .write ? .full(written: scheduler.draw(below: call.count + 1)) : .proceed
+        }
+    }
+
+    func fate(of change: UnsyncedChange) -> ChangeFate {
+        let sector = scheduler.draw(below: change.sectors + 1)
+        return switch scheduler.draw(below: 8) {
+        case 0, 1: .kept
+        case 2: .prefix(sectors: sector)
+        case 3: .suffix(sectors: sector)
+        case 4: .single(sector: sector)
+        case 5: .enlarged
+        case 6: .garbled(UInt64(sector) &+ 1)
+        default: .dropped
+        }
+    }
+
+    func keptEntries(of count: Int) -> Int { scheduler.draw(below: count + 1) }
+
+    func random() -> UInt64 { UInt64(scheduler.draw(below: 1 << 62)) }
+
+    var now: Int64 { Int64(scheduler.wall.timeIntervalSince1970 * 1000) }
+
+    func sleep(microseconds: Int) { turns?.pauseHere() }
+
+    func pause(_ moment: DiskMoment, _ call: DiskCall) {
+        if case .after = moment, crashed != nil { turns?.stopIfRunning() }
+        if pauses > 0, scheduler.chance(pauses) { turns?.pauseHere() }
+    }
+}

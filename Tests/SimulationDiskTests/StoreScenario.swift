@@ -54,7 +54,7 @@ struct StoreScenario {
         for life in 1...lives {
             let calls = disk.counts.calls.values.reduce(0, +)
             decider.plan = SeededDecider.Plan(
-                crashAt: calls + decider.draw(1..<[40, 200, 600][decider.draw(0..<3)]),
+                crashAt: calls + decider.draw(1..<[100, 400, 1_500][decider.draw(0..<3)]),
                 crash: trouble.crash,
                 faults: trouble.faults,
                 liesAboutSync: trouble.liesAboutSync
@@ -106,7 +106,9 @@ struct StoreScenario {
             do throws(StoreError) {
                 switch decider.draw(0..<5) {
                 case 0...2:
-                    let new = sample(store, recipients: decider.draw(1..<5), content: decider.draw(1..<2_000))
+                    let recipients = decider.draw(1..<5)
+                    let id = store.makeID(recipients: recipients)
+                    let new = NewNotification.sample(id, time, recipients: recipients, content: decider.draw(1..<2_000))
                     attempted[new.id] = new.recipients.count
                     _ = try await store.enqueue(EnqueueBatch([new]))
                     accepted[new.id] = new.recipients.count
@@ -124,23 +126,6 @@ struct StoreScenario {
                 refusals += 1
             }
         }
-    }
-
-    private func sample(_ store: SQLiteStore, recipients: Int, content: Int) -> NewNotification {
-        let id = store.makeID(recipients: recipients)
-        return NewNotification(
-            id: id,
-            notification: PushNotification(title: "Hello"),
-            content: Array(repeating: UInt8(ascii: "c"), count: content),
-            recipients: (0..<recipients).map {
-                .token(DeviceToken("token\(id.rawValue + Int64($0))", service: .iOSAPNs))
-            },
-            plan: DeliveryPlan(["apns"]),
-            caller: "shop",
-            acceptedAt: time.now,
-            expiresAt: time.now + 86_400,
-            event: [1]
-        )
     }
 
     /// Compares what the next process finds with what callers were told.
@@ -168,5 +153,24 @@ struct StoreScenario {
         }
         claimed.formUnion(waiting)
         await store.close()
+    }
+}
+
+extension NewNotification {
+    /// A notification to so many recipients, with so many bytes of content.
+    static func sample(_ id: NotificationID, _ time: ManualTime, recipients: Int = 1, content: Int) -> NewNotification {
+        NewNotification(
+            id: id,
+            notification: PushNotification(title: "Hello"),
+            content: Array(repeating: UInt8(ascii: "c"), count: content),
+            recipients: (0..<recipients).map {
+                .token(DeviceToken("token\(id.rawValue + Int64($0))", service: .iOSAPNs))
+            },
+            plan: DeliveryPlan(["apns"]),
+            caller: "shop",
+            acceptedAt: time.now,
+            expiresAt: time.now + 86_400,
+            event: [1]
+        )
     }
 }

@@ -2,7 +2,10 @@ import Foundation
 import SimulationDisk
 import Testing
 
-@Suite("The store after crashes and faults of the disk", .serialized, .timeLimit(.minutes(1)))
+// `CHAPAR_CRASHES=20` runs twenty times as many seeds.
+private let times = max(1, ProcessInfo.processInfo.environment["CHAPAR_CRASHES"].flatMap { Int($0) } ?? 1)
+
+@Suite("The store after crashes and faults of the disk", .serialized, .timeLimit(.minutes(30)))
 struct StoreOnDiskTests {
     static let troubles: [(trouble: StoreScenario.Trouble, seeds: Int)] = [
         (.init(crash: .process), 15), (.init(crash: .power), 25), (.init(crash: .power, faults: 20), 25),
@@ -27,7 +30,7 @@ struct StoreOnDiskTests {
 
     @Test("What was accepted is there, and what has ended stays ended", arguments: troubles)
     func acknowledged(trouble: StoreScenario.Trouble, seeds: Int) async throws {
-        let scenarios = try await run(trouble, 0..<seeds)
+        let scenarios = try await run(trouble, 0..<seeds * times)
         #expect(scenarios.flatMap(\.problems) == [])
         #expect(scenarios.reduce(0) { $0 + $1.acceptances } > 5 * seeds)
         if trouble.room != nil {

@@ -18,7 +18,7 @@ public protocol DiskDecider: Sendable {
     /// They reach the disk in their order, as in a journalling file system: the first ones stay, the others are undone.
     func keptEntries(of count: Int) -> Int
 
-    /// A random number, from the simulation's seed.
+    /// A random number, from the simulation's seed; SQLite waits for it with a lock of its own held, so it must not block.
     func random() -> UInt64
 
     /// The time of day, in milliseconds since 1970.

@@ -34,21 +34,20 @@ import Synchronization
 /// * **Locks**: SQLite's five levels between the handles of this process, the wal-index with its locks, and a handle that
 ///   was opened for reading cannot lock for writing.
 /// * **Room**: a budget for all files together, temporary ones included. A write beyond it is done as far as it fits, then
-///   fails with `SQLITE_FULL`. Holes and memory that is shared take room and none, respectively.
+///   fails with `SQLITE_FULL`. Holes take room, shared memory takes none.
 /// * **Randomness and time** of SQLite come from the decider of the disk that was registered last. `register()` makes
 ///   SQLite forget what its generator had drawn, so that salts of logs and the like are the same in each run.
 ///
 /// ## What is not
 /// * Reads do not fail, and bits do not rot. Opening fails only between a crash and the restart.
-/// * Nothing is written through by itself: what is not synced is lost only if the decider says so, but reaches the disk
-///   in no order of its own before the crash.
+/// * Nothing reaches the disk by itself before a crash: what is not synced can be lost, however long ago it was written.
 /// * Folders, links, renames, permissions, memory-mapped files, locks between processes.
 /// * What a program does past SQLite. `SQLiteStore` makes its file and a lock file itself, so its folder must be real; a
-///   database that was opened for reading and is there outside only is taken to be here, empty. It also looks at the
-///   length of the log by `stat`, which is 0.
+///   database that is opened and is there outside only is taken to be here, empty. It also looks at the length of the log
+///   by `stat`, which finds none, and so does GRDB, whose pools therefore begin each time with a transaction of their own.
 ///
 /// ## Threads
-/// One lock guards the state, so any thread may call. No lock is held while the decider is asked. In a simulation that runs
+/// One lock guards the state, so any thread may call. No lock of the disk is held while the decider is asked. In a simulation that runs
 /// one thread at a time the order of calls, and with it all that happens here, follows from the decider alone.
 public final class SimulatedDisk: Sendable {
     /// The folder that is simulated, without a slash at its end.

@@ -444,6 +444,21 @@ let package = Package(
             path: "Tests/Fuzz/Replay",
             swiftSettings: strict
         ),
+        // A disk in memory under SQLite that fails and crashes by a seed: for the simulation.
+        .target(
+            name: "SimulationDisk",
+            dependencies: [.product(name: "GRDBSQLite", package: "GRDB.swift")],
+            path: "Tests/Simulation/Disk",
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "SimulationDiskTests",
+            dependencies: [
+                "SimulationDisk", "PushStoreSQLite", "PushCore", "PushTesting",
+                .product(name: "GRDB", package: "GRDB.swift"),
+            ],
+            swiftSettings: strict
+        ),
         .testTarget(
             name: "ChaparTests",
             dependencies: [

@@ -53,10 +53,9 @@ struct OpenedStore: Sendable {
             let pool = try DatabasePool(path: options.path, configuration: configuration)
             try Schema.migrator.migrate(pool)
             let opened = try pool.writeWithoutTransaction { db in
-                // Only now: GRDB sets NORMAL itself while it opens the writer.
+                try Self.makeDurable(db, options)
                 try db.execute(
                     sql: """
-                        PRAGMA synchronous = \(options.durability == .full ? "FULL" : "NORMAL");
                         PRAGMA wal_autocheckpoint = \(options.checkpointPages);
                         PRAGMA journal_size_limit = \(options.logBytes);
                         PRAGMA cache_size = -\(max(1, options.cacheBytes >> 10));
@@ -86,6 +85,19 @@ struct OpenedStore: Sendable {
         } catch {
             throw .failed("cannot open the store \(options.path): \(error)")
         }
+    }
+
+    /// Makes sure that a commit survives what it is to survive, or that the store does not open.
+    private static func makeDurable(_ db: Database, _ options: SQLiteStoreOptions) throws {
+        // GRDB takes the answer to `PRAGMA journal_mode = WAL` before SQLite commits the change, and does not see it fail. With
+        // a rollback journal a power failure could undo the last commit, since the folder is not synced after each.
+        guard try String.fetchOne(db, sql: "PRAGMA journal_mode") == "wal" else {
+            throw StoreError.failed("cannot open the store \(options.path): the disk let it make no write-ahead log")
+        }
+        // Only now: GRDB sets NORMAL itself while it opens the writer. What was committed since is not synced: if the system
+        // forgot it with a sync that fails, later commits would stand behind a gap of the log. So it moves to the file first.
+        try db.execute(sql: "PRAGMA synchronous = \(options.durability == .full ? "FULL" : "NORMAL")")
+        try db.execute(sql: "PRAGMA wal_checkpoint(PASSIVE)")
     }
 
     /// Marks the deliveries of listed leases, unless they came back before the crash; takes a new range of lease

@@ -26,8 +26,17 @@ enum Schema {
     /// Nothing is written: a pool would already write when it opens.
     static func refuseNewer(_ path: String) throws {
         guard FileManager.default.fileExists(atPath: path) else { return }
+        do {
+            try refuseNewer(path, readonly: true)
+        } catch let error as DatabaseError where error.extendedResultCode == .SQLITE_READONLY_ROLLBACK {
+            // A crash while the file was made left a rollback journal, which only a connection that may write undoes.
+            try refuseNewer(path, readonly: false)
+        }
+    }
+
+    private static func refuseNewer(_ path: String, readonly: Bool) throws {
         var configuration = Configuration()
-        configuration.readonly = true
+        configuration.readonly = readonly
         let file = try DatabaseQueue(path: path, configuration: configuration)
         defer { try? file.close() }
         try file.read { try refuseNewer($0, path: path) }

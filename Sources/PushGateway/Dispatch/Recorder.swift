@@ -114,7 +114,7 @@ final class Recorder: Sendable {
                     )
                     return
                 }
-                pause = min(pause * 2, .seconds(5))
+                pause = min(pause * 2, .seconds(1))
             }
         }
     }

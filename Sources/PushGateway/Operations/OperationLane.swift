@@ -259,7 +259,7 @@ final class OperationLane: Sendable {
             } catch {
                 guard error != .closed, (try? await around.time.sleep(for: pause)) != nil else { return }
                 around.logger.error("an operation's outcome was not written", metadata: ["error": "\(error)"])
-                pause = min(pause * 2, .seconds(5))
+                pause = min(pause * 2, .seconds(1))
             }
         }
     }

@@ -74,7 +74,11 @@ final class SimulatedPlatform: @unchecked Sendable {
         taken[key, default: []].append(Taken(key: key, at: scheduler.now, steady: steady, life: life))
     }
 
+    /// Everything that was handed over, in order.
+    private(set) var log: [(at: Int64, key: String)] = []
+
     func offer(_ key: String, at now: Int64) {
+        log.append((now, key))
         offered[key, default: []].append(now)
         open.insert(key)
         if let quiet, now > quiet.from + 200_000_000, now < quiet.until - 50_000_000 {
@@ -127,6 +131,11 @@ struct SimulatedBackend: PushBackend {
     func isRepeatHarmful(_ notification: PushNotification) -> Bool { isHarmful }
 
     func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
+        for request in requests {
+            for addressee in request.recipients {
+                platform.offer(Self.key(request.notification, addressee.recipient), at: scheduler.now)
+            }
+        }
         await withDiscardingTaskGroup { group in
             for (row, request) in requests.enumerated() {
                 for (place, addressee) in request.recipients.enumerated() {
@@ -151,7 +160,6 @@ struct SimulatedBackend: PushBackend {
         _ place: Int,
         _ report: @escaping @Sendable ([DeliveryReport]) -> Void
     ) async {
-        platform.offer(key, at: scheduler.now)
         defer { platform.close(key) }
         let mood = platform.mood == .flapping ? (scheduler.chance(500) ? .busy : .healthy) : platform.mood
         // Of what the gateway gives up on, it cannot know when the platform does.

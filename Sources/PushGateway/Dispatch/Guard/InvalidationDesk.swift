@@ -379,7 +379,7 @@ public final class InvalidationDesk: Sendable {
                 } catch {
                     return  // Cancelled: the tokens will be refused again.
                 }
-                pause = min(pause * 2, .seconds(5))
+                pause = min(pause * 2, .seconds(1))
             }
         }
     }

@@ -87,7 +87,7 @@ def _copy_tree(to):
 
 def _copy_build(to):
     """Copies what debug builds have left, if there were any; programs are linked again, so they stay."""
-    ours = ("without", "faults", "checks", "release", "release.yaml", "docs", "symbols", "index-build")
+    ours = ("without", "faults", "planted", "checks", "release", "release.yaml", "docs", "symbols", "index-build")
 
     def copy(path, into):
         subprocess.run(["cp", "-a", "--reflink=auto", path, into], check=True)

@@ -12,6 +12,8 @@ final class Book: @unchecked Sendable {
         let serial: Int
         let body: String
         let recipients: Int
+        /// The device that it is for; nil for tokens.
+        let device: String?
         let timeToLive: Int
         let plan: DeliveryPlan
         let isUrgent: Bool
@@ -30,6 +32,9 @@ final class Book: @unchecked Sendable {
         /// When the next attempt was due, by the store's steady clock, for deliveries that wait for one.
         var due: [Int: Date] = [:]
         var isAnnounced = false
+
+        /// A delivery in the books of the platforms.
+        func key(_ place: Int) -> String { "\(serial)/\(device ?? "r\(place)")" }
     }
 
     /// What must have been reached in a set of runs, else they look at too little.
@@ -43,6 +48,7 @@ final class Book: @unchecked Sendable {
         case failed
         case fellBack
         case urgentAtOnce
+        case staleOwnerRefused
     }
 
     /// What goes wrong in a run.
@@ -86,17 +92,24 @@ final class Book: @unchecked Sendable {
 
     func crashed(_ now: Int64, steady: Date?) {
         crashes.append(now)
+        settleUnanswered()
         for message in messages {
             for place in 0..<message.recipients where message.ended[place] == nil {
                 if let due = message.due[place], let steady, due > steady.addingTimeInterval(0.5) { continue }
-                interrupted.insert("\(message.serial)/r\(place)")
+                interrupted.insert(message.key(place))
             }
         }
         stream = nil
         pending = []
     }
 
+    private func settleUnanswered() {
+        for (device, versions) in unanswered { devices[device, default: [nil]] += versions }
+        unanswered = [:]
+    }
+
     func ended(_ now: Int64) {
+        settleUnanswered()
         stream = nil
         pending = []
     }
@@ -134,6 +147,49 @@ final class Book: @unchecked Sendable {
     /// Whether every accepted message has ended, as far as the events tell.
     var isSettled: Bool {
         messages.allSatisfy { $0.id == nil || $0.ended.count == $0.recipients }
+    }
+
+    /// Notifications of nobody's, whose events tell nothing.
+    private var ignored: Set<String> = []
+    func ignore(_ id: String) { ignored.insert(id) }
+
+    // MARK: Devices
+
+    /// What a device is by what was answered last, and what it was after earlier lives; nil is removed.
+    private var devices: [String: [String?]] = [:]
+    /// Changes of this life whose clients went away: they may still be made.
+    private var unanswered: [String: [String?]] = [:]
+    private var changing: Set<String> = []
+    private var areDevicesKnown = true
+
+    /// Whether a device may be changed now: one request at a time, so that their order is known.
+    func begin(_ device: String) -> Bool { changing.insert(device).inserted }
+
+    func changed(_ device: String, to version: String?, status: Int?) {
+        changing.remove(device)
+        switch status {
+        case nil: unanswered[device, default: []].append(version)
+        case (200..<300)?, 404?: devices[device] = [version]
+        default: break  // Refused: nothing has changed.
+        }
+    }
+
+    /// A platform that is not configured learns nothing of what happens meanwhile.
+    func forgetDevices() { areDevicesKnown = false }
+
+    /// Whether the platform knows of every device what it should.
+    func areDevicesTold(_ platform: SimulatedPlatform) -> Bool { untold(platform) == nil }
+
+    private func untold(_ platform: SimulatedPlatform) -> String? {
+        guard areDevicesKnown else { return nil }
+        for (device, versions) in devices.sorted(by: { $0.key < $1.key }) {
+            let known = platform.devices[device] ?? nil
+            let versions = versions + (unanswered[device] ?? [])
+            if !versions.contains(known) {
+                return "\(platform.name) has \(device) as \(known ?? "none") instead of \(versions)"
+            }
+        }
+        return nil
     }
 
     // MARK: Events
@@ -196,7 +252,9 @@ final class Book: @unchecked Sendable {
             }
             return
         }
-        guard type.hasPrefix("delivery."), let id = event["notification"]?.stringValue else { return }
+        guard type.hasPrefix("delivery."), let id = event["notification"]?.stringValue, !ignored.contains(id) else {
+            return
+        }
         guard let serial = serials[id] else { return fail("an event of \(id) comes before it is announced") }
         if event["state"]?.stringValue == nil { return }
         let state = String(type.dropFirst(9))
@@ -222,6 +280,7 @@ final class Book: @unchecked Sendable {
 
     /// What must be true when all has ended.
     func judge(_ world: World) {
+        if let untold = untold(world.platforms[2]) { return fail(untold) }
         for message in messages where message.id != nil {
             if message.ended.count != message.recipients {
                 let open = (0..<message.recipients).filter { message.ended[$0] == nil }
@@ -257,7 +316,7 @@ final class Book: @unchecked Sendable {
     func disturb(_ now: Int64) { disturbances.append(now) }
 
     private func judge(_ message: Message, _ place: Int, _ world: World) {
-        let key = "\(message.serial)/r\(place)"
+        let key = message.key(place)
         let state = message.ended[place] ?? "?"
         let taken = world.platforms.flatMap { $0.taken[key] ?? [] }
         let isDoubtful = world.platforms.contains { $0.doubtful.contains(key) }

@@ -36,6 +36,8 @@ final class SimulatedPlatform: @unchecked Sendable {
         case flapping
         /// Answers come slowly, one by one.
         case slow
+        /// It takes some, refuses some and says nothing to others, of one batch.
+        case brownout
     }
 
     /// A message that it took.
@@ -65,10 +67,22 @@ final class SimulatedPlatform: @unchecked Sendable {
     private(set) var quiet: (from: Int64, until: Int64)?
     /// Since when it has been well.
     private(set) var healthySince: Int64 = 0
+    /// The version of each device that it was told of last; nil for one that was removed.
+    private(set) var devices: [String: String?] = [:]
+    func keep(_ device: String, _ version: String?) {
+        devices[device] = .some(version)
+        trace.note("\(name) keeps \(device) as \(version ?? "none")")
+    }
+
     /// What it found wrong with its gateway.
     private(set) var complaint: String?
 
-    init(_ name: String) { self.name = name }
+    private let trace: Trace
+
+    init(_ name: String, _ trace: Trace) {
+        self.name = name
+        self.trace = trace
+    }
 
     func take(_ key: String, _ life: Int, _ scheduler: Scheduler, steady: Date) {
         taken[key, default: []].append(Taken(key: key, at: scheduler.now, steady: steady, life: life))
@@ -127,6 +141,16 @@ struct SimulatedBackend: PushBackend {
     let life: Int
     let window: Int?
     let isHarmful: Bool
+    /// Whether it is told of devices.
+    let keepsDevices: Bool
+
+    var devices: (any DeviceRegistrar)? {
+        keepsDevices ? SimulatedRegistrar(platform: platform, scheduler: scheduler, time: time) : nil
+    }
+
+    var operationPolicy: OperationPolicy {
+        OperationPolicy(delays: [.seconds(1), .seconds(5)], sweep: .seconds(20), maximumAttempts: 10_000, jitter: 0.5)
+    }
 
     func isRepeatHarmful(_ notification: PushNotification) -> Bool { isHarmful }
 
@@ -161,7 +185,12 @@ struct SimulatedBackend: PushBackend {
         _ report: @escaping @Sendable ([DeliveryReport]) -> Void
     ) async {
         defer { platform.close(key) }
-        let mood = platform.mood == .flapping ? (scheduler.chance(500) ? .busy : .healthy) : platform.mood
+        let mood: SimulatedPlatform.Mood =
+            switch platform.mood {
+            case .flapping: scheduler.chance(500) ? .busy : .healthy
+            case .brownout: [.busy, .busy, .healthy, .hanging][scheduler.draw(below: 4)]
+            case let other: other
+            }
         // Of what the gateway gives up on, it cannot know when the platform does.
         let isCounted = mood != .late && mood != .hanging
         if isCounted { platform.begin(1) }
@@ -187,7 +216,7 @@ struct SimulatedBackend: PushBackend {
             return .unknown(UnknownOutcome(reason: reason, isRepeatHarmful: isHarmful))
         }
         switch mood {
-        case .healthy, .flapping:
+        case .healthy, .flapping, .brownout:
             guard await wait(scheduler.draw(below: 40)) else {
                 return answer(refusal(.platform, "cancelled", .retry(after: nil)))
             }

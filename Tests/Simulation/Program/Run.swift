@@ -62,10 +62,13 @@ struct Run {
             for part in 0..<4 {
                 postBatch(100, numbers.map { $0 + part })
                 world.callStore(30)
+                world.contend()
                 world.run(steps: 40)
             }
         case .cancel: cancel(numbers[0])
-        case .device, .deviceRemoval: post(1, numbers)
+        case .device: change(device: "d\(numbers[0] % 6)", to: "v\(numbers[1])")
+        case .deviceRemoval: change(device: "d\(numbers[0] % 6)", to: nil)
+        case .devicePost: post(1, numbers, device: "d\(numbers[3] % 6)")
         case .mood:
             let moods = SimulatedPlatform.Mood.allCases
             let platform = world.platforms[numbers[0] % world.platforms.count]
@@ -73,6 +76,8 @@ struct Run {
             trace.note("\(platform.name) is \(platform.mood)")
             switch platform.mood {
             case .hanging: world.book.count(.hanging)
+            // A device without tokens is removed from the platform.
+            case .burying: if platform.name == "gamma" { world.book.forgetDevices() }
             case .flapping: world.book.count(.flapping)
             case .late: world.book.count(.lateAnswer)
             case .repeating: world.book.count(.repeatedAnswer)
@@ -86,7 +91,7 @@ struct Run {
         case .clock:
             let span = [1.0, 30, 600, 3_600, 86_400][numbers[0] % 5]
             world.book.count(.clockJump)
-            world.scheduler.jump(by: numbers[1] % 2 == 0 ? span : -span)
+            world.jump(by: numbers[1] % 2 == 0 ? span : -span)
             trace.note("the clock jumps by \(numbers[1] % 2 == 0 ? span : -span) s")
         case .reload:
             world.book.count(.reload)
@@ -113,24 +118,38 @@ struct Run {
 
     // MARK: What clients do
 
-    private func message(_ serial: Int, _ recipients: Int, _ numbers: [Int]) -> Book.Message {
-        let (name, plan) = World.plans[numbers[0] % World.plans.count]
+    private func change(device: String, to version: String?) {
+        guard world.book.begin(device) else { return }
+        let body = version.map {
+            #"{"tokens":{"android-firebase":"\#(device)"},"app_version":"\#($0)"}"#
+        }
+        world.ask(version == nil ? .DELETE : .PUT, "/v1/devices/\(device)", [], body) { [world] status, answer in
+            world.book.changed(device, to: version, status: status)
+            guard let status, ![200, 201, 204, 404, 503].contains(status) else { return }
+            world.book.fail("a change of \(device) is answered with \(status): \(answer.text)")
+        }
+    }
+
+    private func message(_ serial: Int, _ recipients: Int, _ numbers: [Int], device: String? = nil) -> Book.Message {
+        let (name, plan) = device == nil ? World.plans[numbers[0] % World.plans.count] : World.devicePlan
         let timeToLive = [5, 30, 120, 300, 600][numbers[1] % 5]
         let isUrgent = numbers[2] & 1 != 0
         let hasKey = numbers[2] & 2 != 0
         let isScheduled = numbers[2] % 16 == 12
         let tokens = (0..<recipients).map { #"{"token":"r\#($0)","service":"ios-apns"}"# }.joined(separator: ",")
+        let audience = device.map { #""devices":["\#($0)"]"# } ?? #""tokens":[\#(tokens)]"#
         var options = #""ttl":\#(timeToLive),"priority":"\#(isUrgent ? "high" : "normal")""#
         if isScheduled, let now = world.life?.time.now {
             options += #","send_at":"\#(RFC3339.string(now.addingTimeInterval(Double(numbers[3] % 60))))""#
         }
         if numbers[2] % 8 == 5 { options += #","collapse_id":"c\#(numbers[3] % 4)""# }
         let body =
-            #"{"to":{"tokens":[\#(tokens)]},"content":{"title":"\#(serial)"},"options":{\#(options)},"route":"\#(name)"}"#
+            #"{"to":{\#(audience)},"content":{"title":"\#(serial)"},"options":{\#(options)},"route":"\#(name)"}"#
         return Book.Message(
             serial: serial,
             body: body,
             recipients: recipients,
+            device: device,
             timeToLive: timeToLive + (isScheduled ? 60 : 0),
             plan: plan,
             isUrgent: isUrgent,
@@ -139,8 +158,8 @@ struct Run {
         )
     }
 
-    private func post(_ recipients: Int, _ numbers: [Int]) {
-        let serial = world.book.add { message($0, recipients, numbers) }
+    private func post(_ recipients: Int, _ numbers: [Int], device: String? = nil) {
+        let serial = world.book.add { message($0, recipients, numbers, device: device) }
         send(serial, attempts: 3)
     }
 
@@ -217,13 +236,14 @@ struct Run {
         for platform in world.platforms { settleInvalidations(of: platform.name) }
         let end = world.scheduler.now + (600 + 60 + 120) * 1_000_000_000
         while !world.book.hasFailed, world.scheduler.now < end,
-            !world.book.isSettled || world.scheduler.steps < Self.fewestSteps
+            !world.book.isSettled || !world.book.areDevicesTold(world.platforms[2])
+                || world.scheduler.steps < Self.fewestSteps
         {
             world.run(milliseconds: 5_000)
             // What is scheduled follows the wall clock: it goes on when the others have had their time.
             if world.scheduler.now > end - 120_000_000_000, !isPushedOn {
                 isPushedOn = true
-                world.scheduler.jump(by: 2 * 86_400)
+                world.jump(by: 2 * 86_400)
             }
         }
         guard !world.book.hasFailed else { return }

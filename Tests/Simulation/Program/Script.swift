@@ -61,7 +61,11 @@ struct Conditions: CustomStringConvertible {
 
     init(_ record: [UInt32]) {
         let mask = record[0] | record[1] << 12
-        kinds = Set(Action.Kind.allCases.filter { !$0.isFault || mask & (1 << UInt32($0.rawValue)) != 0 })
+        kinds = Set(
+            Action.Kind.allCases.filter {
+                !$0.isFault || mask & (1 << UInt32($0.rawValue - Action.Kind.mood.rawValue)) != 0
+            }
+        )
         window = [4, 16, 64][Int(record[2]) % 3]
         memory = [8, 64, 512][Int(record[3]) % 3]
         commit = [1, 10, 100][Int(record[4]) % 3]
@@ -78,7 +82,7 @@ struct Conditions: CustomStringConvertible {
 struct Action: CustomStringConvertible {
     /// What is done.
     enum Kind: Int, CaseIterable {
-        case wait, post, postMany, batch, cancel, device, deviceRemoval
+        case wait, post, postMany, batch, cancel, device, deviceRemoval, devicePost
         case mood, crash, powerLoss, restart, clock, reload, reader, disk, burst
 
         /// Whether a run may be without it.
@@ -89,6 +93,7 @@ struct Action: CustomStringConvertible {
     private static let deck: [Kind] =
         [.wait, .wait, .wait, .wait, .post, .post, .post, .post, .postMany, .postMany, .batch, .cancel, .cancel]
         + [.mood, .mood, .mood, .mood, .crash, .powerLoss, .restart, .clock, .reload, .reader, .disk, .burst]
+        + [.device, .device, .device, .deviceRemoval, .devicePost, .devicePost]
 
     let kind: Kind
     let numbers: [Int]

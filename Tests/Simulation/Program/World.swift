@@ -28,6 +28,8 @@ final class World: @unchecked Sendable {
         var stopped: Int64?
         var hasEnded = false
         var failure: String?
+        /// Whether the wall clock was set while it lived.
+        var hasJumped = false
         /// What had gone wrong with the disk when it began.
         var troubles = 0
 
@@ -41,7 +43,7 @@ final class World: @unchecked Sendable {
     let scheduler = Scheduler.shared
     let conditions: Conditions
     let disk: WorldDisk
-    let platforms = ["alpha", "beta", "gamma"].map { SimulatedPlatform($0) }
+    let platforms: [SimulatedPlatform]
     let book: Book
     let trace: Trace
     private(set) var life: Life?
@@ -55,6 +57,7 @@ final class World: @unchecked Sendable {
         scheduler.begin(seed: script.schedule)
         conditions = Conditions(script.records.first ?? Array(repeating: 0, count: Script.width))
         self.trace = trace
+        platforms = ["alpha", "beta", "gamma"].map { SimulatedPlatform($0, trace) }
         disk = WorldDisk(scheduler)
         book = Book(trace)
         trace.scheduler = scheduler
@@ -143,6 +146,7 @@ final class World: @unchecked Sendable {
     /// Puts another configuration in force.
     func reload(_ variant: Int) {
         guard let life, let gateway = life.gateway, life.stopped == nil else { return }
+        if variant == 2 { book.forgetDevices() }
         if variant == 1 || variant == 2 { for platform in platforms { platform.forgetQuiet() } }
         self.variant = variant
         trace.note("reload of variant \(variant)")
@@ -161,7 +165,7 @@ final class World: @unchecked Sendable {
         configuration.queue.maximumRetry = .seconds(60)
         let gone = variant == 1 ? "beta" : variant == 2 ? "gamma" : ""
         let names = platforms.map(\.name).filter { $0 != gone }
-        configuration.routes = Self.plans.compactMap { name, plan in
+        configuration.routes = Self.allPlans.compactMap { name, plan in
             var plan = plan
             plan.backends.removeAll { $0 == gone }
             return plan.backends.isEmpty ? nil : GatewayConfiguration.Route(name: name, plan: plan)
@@ -180,7 +184,8 @@ final class World: @unchecked Sendable {
                     steady: { life.store?.time.steady ?? life.time.steady },
                     life: life.number,
                     window: nil,
-                    isHarmful: platform.name == "beta"
+                    isHarmful: platform.name == "beta",
+                    keepsDevices: platform.name == "gamma"
                 ),
                 maximumInFlight: conditions.window,
                 pacing: variant == 3 ? Pacing(perSecond: 20, burst: .seconds(1), urgentShare: 0.3) : nil
@@ -201,6 +206,10 @@ final class World: @unchecked Sendable {
         ("wait", DeliveryPlan(["alpha", "beta"], onUnknown: .wait)),
         ("retry", DeliveryPlan(["beta"], onUnknown: .retry)),
     ]
+    private static let allPlans = plans + [devicePlan]
+
+    /// The plan of messages to devices, which have tokens of gamma's.
+    static let devicePlan = ("gamma", DeliveryPlan(["gamma"]))
 
     // MARK: Time
 
@@ -244,6 +253,8 @@ final class World: @unchecked Sendable {
                 book.fail("the gateway ended by itself: \(failure)")
             }
             if life.turns.hasEnded || life.store == nil {
+                // Over a restart spans follow the wall clock.
+                if life.hasJumped { for platform in platforms { platform.forgetQuiet() } }
                 self.life = nil
                 connections = []
                 readers = []
@@ -273,7 +284,48 @@ final class World: @unchecked Sendable {
         }
     }
 
+    /// Sets the wall clock on or back.
+    func jump(by seconds: Double) {
+        life?.hasJumped = true
+        scheduler.jump(by: seconds)
+    }
+
     // MARK: Clients
+
+    /// Two owners of one delivery, as code that embeds a store may have: what the first one says after its claim is over changes nothing.
+    func contend() {
+        guard let store = life?.store, life?.gateway != nil else { return }
+        Task {
+            let id = store.makeID(recipients: 1)
+            book.ignore(id.description)
+            let now = store.time.steady
+            let new = NewNotification(
+                id: id,
+                notification: PushNotification(title: "two owners"),
+                content: Array(#"{"content":{"title":"two owners"}}"#.utf8),
+                recipients: [.topic("t")],
+                plan: DeliveryPlan(["delta"]),
+                caller: "",
+                acceptedAt: now,
+                expiresAt: now.addingTimeInterval(30),
+                event: Array("{}".utf8)
+            )
+            guard case .accepted? = try? await store.enqueue(EnqueueBatch([new])),
+                let first = try? await store.claim(lane: "delta", limit: 1, normal: 1, patience: .zero).first,
+                (try? await store.record([Resolution(of: first, .retry(at: store.time.steady, step: 0))])) != nil,
+                let second = try? await store.claim(lane: "delta", limit: 1, normal: 1, patience: .seconds(1)).first,
+                second.id == first.id
+            else { return }
+            try? await store.record([Resolution(of: first, .end(.failed))])
+            guard (try? await store.record([Resolution(of: second, .end(.acceptedByPlatform))])) != nil,
+                let found = try? await store.notification(id)
+            else { return }
+            book.reach(.staleOwnerRefused)
+            if found.counts != [.acceptedByPlatform: 1] {
+                book.fail("an owner whose claim was over ended a delivery: \(found.counts)")
+            }
+        }
+    }
 
     /// What calls bring along, to see that the store lets go of them when they are answered.
     private final class Load: Sendable {}
@@ -318,7 +370,7 @@ final class World: @unchecked Sendable {
             case .head(let head): status = Int(head.status.code)
             case .body(let buffer): bytes += buffer.readableBytesView
             case .end:
-                self.trace.note("\(method) \(path) \(status ?? 0)")
+                self.trace.note("\(method) \(path) \(status ?? 0) \(body?.suffix(40) ?? "")")
                 done(status, (try? JSONValue(parsing: bytes)) ?? .null)
             }
         } onEnd: {

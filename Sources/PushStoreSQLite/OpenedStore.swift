@@ -94,9 +94,10 @@ struct OpenedStore: Sendable {
         guard try String.fetchOne(db, sql: "PRAGMA journal_mode") == "wal" else {
             throw StoreError.failed("cannot open the store \(options.path): the disk let it make no write-ahead log")
         }
-        // Only now: GRDB sets NORMAL itself while it opens the writer. What was committed since is not synced: if the system
-        // forgot it with a sync that fails, later commits would stand behind a gap of the log. So it moves to the file first.
+        // Only now: GRDB sets NORMAL itself while it opens the writer.
         try db.execute(sql: "PRAGMA synchronous = \(options.durability == .full ? "FULL" : "NORMAL")")
+        // After a sync that failed, the system may take pages of the log for written that are not. An earlier process on this
+        // machine then left a gap, and what is committed behind it would be lost with the power. So the log starts over.
         try db.execute(sql: "PRAGMA wal_checkpoint(PASSIVE)")
     }
 

@@ -1,3 +1,4 @@
+import Glibc
 import SimulationDisk
 import Synchronization
 
@@ -60,6 +61,9 @@ final class SeededDecider: DiskDecider {
     }
 
     func keptEntries(of count: Int) -> Int { draw(0..<count + 1) }
+
+    /// Threads are real here: who holds the lock has to come to run.
+    func sleep(microseconds: Int) { usleep(UInt32(clamping: microseconds)) }
 }
 
 /// xorshift64*: enough for a test.

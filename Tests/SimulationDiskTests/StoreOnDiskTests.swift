@@ -8,8 +8,8 @@ private let times = max(1, ProcessInfo.processInfo.environment["CHAPAR_CRASHES"]
 @Suite("The store after crashes and faults of the disk", .serialized, .timeLimit(.minutes(30)))
 struct StoreOnDiskTests {
     static let troubles: [(trouble: StoreScenario.Trouble, seeds: Int)] = [
-        (.init(crash: .process), 15), (.init(crash: .power), 25), (.init(crash: .power, faults: 20), 25),
-        (.init(crash: .process, faults: 20), 10), (.init(crash: .power, room: 6_000), 10),
+        (.init(crash: .process), 10), (.init(crash: .power), 20), (.init(crash: .power, faults: 20), 20),
+        (.init(crash: .process, faults: 20), 5), (.init(crash: .power, room: 6_000), 10),
     ]
 
     /// Runs seeds in a real folder each, since the store makes its lock file by itself.

@@ -175,8 +175,9 @@ public final class SimulatedDisk: Sendable {
         guard state.withLock({ $0.life == life }) else { return failure }
         let answer = decider.answer(call)
         let fates = answer == .forget && kind == .sync ? handle.map(fatesOfUnsynced) : nil
-        let code = state.withLock { state in
-            guard state.life == life else { return failure }
+        let code: Int32? = state.withLock { state in
+            guard state.life == life else { return nil }
+            state.note(answer, of: kind)
             switch answer {
             case .proceed: return whole(&state)
             case .ignore: return SQLiteCode.ok
@@ -188,9 +189,8 @@ public final class SimulatedDisk: Sendable {
                 if case .full = answer { return SQLiteCode.full } else { return failure }
             }
         }
-        if case .crash(let kind, _) = answer { crash(kind) }
-        state.withLock { $0.note(answer, of: kind) }
-        return code
+        if code != nil, case .crash(let kind, _) = answer { crash(kind) }
+        return code ?? failure
     }
 
     private func fatesOfUnsynced(_ handle: Int) -> [ChangeFate] {

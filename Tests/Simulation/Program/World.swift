@@ -130,9 +130,15 @@ final class World: @unchecked Sendable {
         disk.crash(kind)
         for platform in platforms { platform.forgetUnderWay() }
         self.life = nil
-        connections = []
-        readers = []
+        hangUp()
         book.crashed(scheduler.now, steady: before)
+    }
+
+    /// Every client finds its connection closed.
+    private func hangUp() {
+        let open = connections
+        (connections, readers) = ([], [])
+        for connection in open { connection.end() }
     }
 
     /// What an operator's SIGTERM does.
@@ -256,8 +262,7 @@ final class World: @unchecked Sendable {
                 // Over a restart spans follow the wall clock.
                 if life.hasJumped { for platform in platforms { platform.forgetQuiet() } }
                 self.life = nil
-                connections = []
-                readers = []
+                hangUp()
                 book.ended(scheduler.now)
             } else {
                 return
@@ -312,6 +317,7 @@ final class World: @unchecked Sendable {
             )
             guard case .accepted? = try? await store.enqueue(EnqueueBatch([new])),
                 let first = try? await store.claim(lane: "delta", limit: 1, normal: 1, patience: .zero).first,
+                first.notificationID == id,
                 (try? await store.record([Resolution(of: first, .retry(at: store.time.steady, step: 0))])) != nil,
                 let second = try? await store.claim(lane: "delta", limit: 1, normal: 1, patience: .seconds(1)).first,
                 second.id == first.id

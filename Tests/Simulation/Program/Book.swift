@@ -33,6 +33,9 @@ final class Book: @unchecked Sendable {
         var due: [Int: Date] = [:]
         var isAnnounced = false
 
+        /// Whether it has ended, or was never accepted.
+        var isSettled: Bool { id == nil || ended.count == recipients }
+
         /// A delivery in the books of the platforms.
         func key(_ place: Int) -> String { "\(serial)/\(device ?? "r\(place)")" }
     }
@@ -146,7 +149,7 @@ final class Book: @unchecked Sendable {
 
     /// Whether every accepted message has ended, as far as the events tell.
     var isSettled: Bool {
-        messages.allSatisfy { $0.id == nil || $0.ended.count == $0.recipients }
+        messages.allSatisfy { $0.isSettled }
     }
 
     /// Notifications of nobody's, whose events tell nothing.

@@ -40,10 +40,11 @@ final class Scheduler: @unchecked Sendable {
     /// Takes the machine's place; once for a process.
     func install() {
         simulation_enter()
-        simulation_install({ Scheduler.shared.take($0!) }, { Scheduler.shared.generator.next() })
+        simulation_install({ Scheduler.shared.take($0) }, { Scheduler.shared.generator.next() })
     }
 
-    private func take(_ job: UnsafeMutableRawPointer) {
+    private func take(_ job: UnsafeMutableRawPointer?) {
+        guard let job else { return }
         if !isStepping { onStray?() }
         ready.append(.job(job))
     }

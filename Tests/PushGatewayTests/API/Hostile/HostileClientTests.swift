@@ -14,7 +14,7 @@ import Testing
 /// that is none, what was accepted is what is stored, and others are answered all the while.
 ///
 /// Every case follows from its number alone, which a failure names. `CHAPAR_FUZZ=20000` runs so many cases,
-/// `CHAPAR_FUZZ=1234...1234` just that one. The server's deadlines are short; `CHAPAR_SLOWNESS=10` makes them ten times as
+/// `CHAPAR_FUZZ=1234...1234` just that one. The server's deadlines are short; `CHAPAR_SLOWNESS=5` makes them five times as
 /// long, for a sanitizer under which honest clients could not keep to them.
 @Suite("Hostile clients", .serialized, .timeLimit(.minutes(5)))
 struct HostileClientTests {
@@ -93,7 +93,7 @@ struct HostileClientTests {
     private static func judge(_ cases: [HostileCase], at front: Front) async throws -> [String] {
         let harness = front.harness
         var limits = ConnectionHandler.Limits()
-        limits.request = .seconds(1) * slowness
+        limits.request = .seconds(3) * slowness
         limits.refusedBody = .milliseconds(300) * slowness
         limits.write = .seconds(1) * slowness
         let notes = Notes()

@@ -1,10 +1,12 @@
 import CNghttp2
 import NIOCore
 import NIOSSL
+import Synchronization
 
 /// One connection of a scripted server: frames by hand, only the header decoder is the library's.
 ///
-/// Sendable without proof by the compiler: everything runs on the server's one event loop.
+/// Sendable without proof by the compiler: everything runs on the server's one event loop, but for what tests read, which is
+/// in `seen`.
 final class ServerConnection: ChannelInboundHandler, @unchecked Sendable {
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
@@ -36,11 +38,20 @@ final class ServerConnection: ChannelInboundHandler, @unchecked Sendable {
     /// Requests that are complete and not answered, oldest first.
     private(set) var pending: [Int32] = []
     private(set) var requestCount = 0
-    private(set) var largestFrame = 0
-    private(set) var continuations = 0
-    private(set) var bodyBytes: [Int32: Int] = [:]
-    private(set) var pings = 0
-    private(set) var isClosed = false
+    /// What tests read on threads of their own.
+    private struct Seen {
+        var largestFrame = 0
+        var continuations = 0
+        var bodyBytes: [Int32: Int] = [:]
+        var pings = 0
+        var isClosed = false
+    }
+    private let seen = Mutex(Seen())
+    var largestFrame: Int { seen.withLock { $0.largestFrame } }
+    var continuations: Int { seen.withLock { $0.continuations } }
+    var bodyBytes: [Int32: Int] { seen.withLock { $0.bodyBytes } }
+    var pings: Int { seen.withLock { $0.pings } }
+    var isClosed: Bool { seen.withLock { $0.isClosed } }
     /// The `:path` of every request that came.
     private(set) var paths: [Int32: String] = [:]
     /// Stream limits sent and not yet superseded by an acknowledged one, oldest first.
@@ -161,10 +172,10 @@ final class ServerConnection: ChannelInboundHandler, @unchecked Sendable {
     func handlerAdded(context: ChannelHandlerContext) { self.context = context }
     func handlerRemoved(context: ChannelHandlerContext) {
         self.context = nil
-        isClosed = true  // A connection that was gone before it was taken never becomes inactive.
+        seen.withLock { $0.isClosed = true }  // A connection that was gone before it was taken never becomes inactive.
     }
 
-    func channelInactive(context: ChannelHandlerContext) { isClosed = true }
+    func channelInactive(context: ChannelHandlerContext) { seen.withLock { $0.isClosed = true } }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) { context.close(promise: nil) }
 
@@ -184,7 +195,7 @@ final class ServerConnection: ChannelInboundHandler, @unchecked Sendable {
             input.moveReaderIndex(forwardBy: 9)
             let payload = input.readBytes(length: count) ?? []
             let id = head[5...8].reduce(Int32(0)) { $0 << 8 | Int32($1) }
-            largestFrame = max(largestFrame, count)
+            seen.withLock { $0.largestFrame = max($0.largestFrame, count) }
             if let kind = Kind(rawValue: head[3]) { received(kind, flags: head[4], id, payload) }
         }
         input.discardReadBytes()
@@ -197,11 +208,11 @@ final class ServerConnection: ChannelInboundHandler, @unchecked Sendable {
             headerFlags = flags
             if flags & 4 != 0 { headersEnded(id) }
         case .continuation:
-            continuations += 1
+            seen.withLock { $0.continuations += 1 }
             headerBlock += payload
             if flags & 4 != 0 { headersEnded(id) }
         case .data:
-            bodyBytes[id, default: 0] += payload.count
+            seen.withLock { $0.bodyBytes[id, default: 0] += payload.count }
             server.rules.script(self, .data(id, payload.count))
             if flags & 1 != 0 { requestEnded(id) }
         case .reset:
@@ -214,7 +225,7 @@ final class ServerConnection: ChannelInboundHandler, @unchecked Sendable {
             if hasGreeted { frame(.settings, flags: 1) } else { owesAcknowledgement = true }
         case .ping:
             guard flags & 1 == 0 else { return }
-            pings += 1
+            seen.withLock { $0.pings += 1 }
             if server.rules.answersPings { frame(.ping, flags: 1, payload) }
             server.rules.script(self, .ping)
         case .goAway, .windowUpdate: break

@@ -14,11 +14,13 @@ import Testing
 /// that is none, what was accepted is what is stored, and others are answered all the while.
 ///
 /// Every case follows from its number alone, which a failure names. `CHAPAR_FUZZ=20000` runs so many cases,
-/// `CHAPAR_FUZZ=1234...1234` just that one.
+/// `CHAPAR_FUZZ=1234...1234` just that one. The server's deadlines are short; `CHAPAR_SLOWNESS=5` makes them five times as
+/// long, for a sanitizer under which honest clients could not keep to them.
 @Suite("Hostile clients", .serialized, .timeLimit(.minutes(5)))
 struct HostileClientTests {
     /// How long a case may take; the deadlines of the server are a small part of it.
-    private static let longest = Duration.seconds(30)
+    private static let longest = Duration.seconds(30) * slowness
+    private static let slowness = ProcessInfo.processInfo.environment["CHAPAR_SLOWNESS"].flatMap(Int.init) ?? 1
 
     private static let identity = Result {
         let authority = try SandboxCertificateAuthority()
@@ -91,9 +93,9 @@ struct HostileClientTests {
     private static func judge(_ cases: [HostileCase], at front: Front) async throws -> [String] {
         let harness = front.harness
         var limits = ConnectionHandler.Limits()
-        limits.request = .seconds(1)
-        limits.refusedBody = .milliseconds(300)
-        limits.write = .seconds(1)
+        limits.request = .seconds(3) * slowness
+        limits.refusedBody = .milliseconds(300) * slowness
+        limits.write = .seconds(1) * slowness
         let notes = Notes()
         try await harness.serve(limits: limits) { port, _ in
             async let others: Void = beHonest(port, front.tls, notes)

@@ -447,7 +447,7 @@ let package = Package(
         // A disk in memory under SQLite that fails and crashes by a seed: for the simulation.
         .target(
             name: "SimulationDisk",
-            dependencies: [.product(name: "GRDBSQLite", package: "GRDB.swift")],
+            dependencies: ["PushCore", .product(name: "GRDBSQLite", package: "GRDB.swift")],
             path: "Tests/Simulation/Disk",
             swiftSettings: strict
         ),

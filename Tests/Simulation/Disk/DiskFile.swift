@@ -1,3 +1,5 @@
+import PushCore
+
 /// A file: what reads see, what a power failure surely leaves, and what was done in between.
 final class DiskFile {
     /// A change since the last sync; the bytes of a write stand in the file's `written`.
@@ -83,7 +85,7 @@ final class DiskFile {
             keep(change, max(change.offset, (first + index) * sector), min(end, (first + index + 1) * sector))
         case .enlarged: if end > durable.count { durable.resize(to: end) }
         case .garbled(let seed):
-            var noise = SplitMix(state: seed)
+            var noise = SeededGenerator(seed: seed)
             let words = (0..<(change.count + 7) / 8).map { _ in noise.next() }
             words.withUnsafeBytes {
                 durable.write(UnsafeRawBufferPointer(rebasing: $0.prefix(change.count)), at: change.offset)
@@ -94,18 +96,5 @@ final class DiskFile {
     private func keep(_ change: Change, _ from: Int, _ to: Int) {
         guard from < to else { return }
         durable.write(written.slice(change.start + from - change.offset, to - from), at: from)
-    }
-}
-
-/// Vigna's SplitMix64: a few lines that make noise of a number.
-struct SplitMix {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9e37_79b9_7f4a_7c15
-        var word = state
-        word = (word ^ (word >> 30)) &* 0xbf58_476d_1ce4_e5b9
-        word = (word ^ (word >> 27)) &* 0x94d0_49bb_1331_11eb
-        return word ^ (word >> 31)
     }
 }

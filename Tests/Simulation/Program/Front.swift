@@ -150,7 +150,7 @@ final class Connection: @unchecked Sendable {
         client.write(HTTPClientRequestPart.head(head), promise: nil)
         if let body { client.write(HTTPClientRequestPart.body(.byteBuffer(ByteBuffer(bytes: body))), promise: nil) }
         client.writeAndFlush(HTTPClientRequestPart.end(nil), promise: nil)
-        while let bytes = try? client.readOutbound(as: ByteBuffer.self) { try? server.writeInbound(bytes) }
+        while let bytes = try? client.readOutbound(as: ByteBuffer.self) { _ = try? server.writeInbound(bytes) }
     }
 
     /// The client goes.
@@ -181,7 +181,7 @@ final class Connection: @unchecked Sendable {
             let moved = buffered
             buffered = []
             for bytes in moved {
-                try? client.writeInbound(bytes)
+                _ = try? client.writeInbound(bytes)
                 while let part = try? client.readInbound(as: HTTPClientResponsePart.self) {
                     let listener = onPart
                     if case .end = part {

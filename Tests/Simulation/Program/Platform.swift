@@ -40,22 +40,12 @@ final class SimulatedPlatform: @unchecked Sendable {
         case brownout
     }
 
-    /// A message that it took.
-    struct Taken {
-        let key: String
-        let at: Int64
-        let steady: Date
-        let life: Int
-    }
-
     let name: String
     private(set) var mood = Mood.healthy
-    /// Every message it took, by serial number and recipient.
-    private(set) var taken: [String: [Taken]] = [:]
+    /// When it took each message, by serial number and recipient, and by the store's steady clock.
+    private(set) var taken: [String: [Date]] = [:]
     /// Messages whose outcome it left open, or told late: `unknown` is allowed for them.
     private(set) var doubtful: Set<String> = []
-    /// Messages it definitely refused for good.
-    private(set) var refused: Set<String> = []
     /// When each message was handed over, whatever came of it.
     private(set) var offered: [String: [Int64]] = [:]
     /// Messages that were with it when a gateway died.
@@ -84,8 +74,8 @@ final class SimulatedPlatform: @unchecked Sendable {
         self.trace = trace
     }
 
-    func take(_ key: String, _ life: Int, _ scheduler: Scheduler, steady: Date) {
-        taken[key, default: []].append(Taken(key: key, at: scheduler.now, steady: steady, life: life))
+    func take(_ key: String, steady: Date) {
+        taken[key, default: []].append(steady)
     }
 
     /// Everything that was handed over, in order.
@@ -117,7 +107,6 @@ final class SimulatedPlatform: @unchecked Sendable {
     }
 
     func doubt(_ key: String) { doubtful.insert(key) }
-    func refuse(_ key: String) { refused.insert(key) }
     func begin(_ count: Int) { underWay += count }
     func end(_ count: Int) { underWay -= count }
     /// The gateway died; what was under way is nobody's any more.
@@ -138,8 +127,6 @@ struct SimulatedBackend: PushBackend {
     let time: any TimeSource
     /// The steady time of the store, which goes on over restarts.
     let steady: @Sendable () -> Date
-    let life: Int
-    let window: Int?
     let isHarmful: Bool
     /// Whether it is told of devices.
     let keepsDevices: Bool
@@ -206,7 +193,7 @@ struct SimulatedBackend: PushBackend {
                 return false
             }
         }
-        func take() { platform.take(key, life, scheduler, steady: steady()) }
+        func take() { platform.take(key, steady: steady()) }
         let accepted = DeliveryOutcome.accepted(Acceptance(platformID: key))
         func refusal(_ kind: Refusal.Kind, _ reason: String, _ advice: Refusal.Advice) -> DeliveryOutcome {
             .refused(Refusal(kind, reason: reason, advice: advice))
@@ -240,10 +227,8 @@ struct SimulatedBackend: PushBackend {
             answer(refusal(.platform, "connect_failed", .retry(after: nil)))
         case .parked: answer(refusal(.account, "credentials", .parkBackend))
         case .refusing:
-            platform.refuse(key)
             answer(refusal(.message, "bad", .never))
         case .burying:
-            platform.refuse(key)
             let dead = Refusal.Invalidation(asOf: time.now, isCertain: true)
             answer(.refused(Refusal(.token, reason: "dead", advice: .never, invalidation: dead)))
         case .losing:

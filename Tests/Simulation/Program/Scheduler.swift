@@ -1,4 +1,5 @@
 import Foundation
+import PushCore
 import SimulationHooks
 
 /// Runs everything that a gateway does, one thing at a time, in an order that a seed decides.
@@ -20,17 +21,13 @@ final class Scheduler: @unchecked Sendable {
     static let shared = Scheduler()
 
     private var ready: [Item] = []
-    private var generator = SplitMix(seed: 0)
+    private var generator = SeededGenerator(seed: 0)
     /// The steps since ``begin(seed:)``.
     private(set) var steps = 0
     /// The virtual monotonic time, in nanoseconds.
     private(set) var now: Int64 = 0
     /// How far the wall clock is ahead of the monotonic one, in nanoseconds.
     private var wallOffset: Int64 = 0
-
-    /// Is told of each step, to find out where two runs of one seed part.
-    var onStep: ((_ step: Int, _ ready: Int) -> Void)?
-    private var isStepping = false
 
     private static let begin: Int64 = 1_000_000_000_000
     private static let rightOffset: Int64 = 1_790_000_000_000_000_000 - begin
@@ -45,17 +42,13 @@ final class Scheduler: @unchecked Sendable {
 
     private func take(_ job: UnsafeMutableRawPointer?) {
         guard let job else { return }
-        if !isStepping { onStray?() }
         ready.append(.job(job))
     }
-
-    /// Is told of jobs that come while nothing runs.
-    var onStray: (() -> Void)?
 
     /// Begins anew: nothing is ready, and every draw follows from the seed.
     func begin(seed: UInt64) {
         ready = []
-        generator = SplitMix(seed: seed)
+        generator = SeededGenerator(seed: seed)
         steps = 0
         now = Self.begin
         wallOffset = Self.rightOffset
@@ -98,14 +91,10 @@ final class Scheduler: @unchecked Sendable {
         advance(by: Int64(generator.next() % 99_000) + 1_000)
         let place = Int(generator.next() % UInt64(ready.count))
         ready.swapAt(place, ready.count - 1)
-        let item = ready.removeLast()
-        isStepping = true
-        onStep?(steps, ready.count)
-        switch item {
+        switch ready.removeLast() {
         case .job(let job): simulation_run(job)
         case .call(let call): call()
         }
-        isStepping = false
         return true
     }
 
@@ -117,19 +106,4 @@ final class Scheduler: @unchecked Sendable {
 
     /// Whether something of this chance, in parts of a thousand, happens.
     func chance(_ perMille: Int) -> Bool { draw(below: 1000) < perMille }
-}
-
-/// Sebastiano Vigna's SplitMix64: small, and the same everywhere.
-struct SplitMix: RandomNumberGenerator {
-    private var state: UInt64
-
-    init(seed: UInt64) { state = seed }
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var number = state
-        number = (number ^ (number >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        number = (number ^ (number >> 27)) &* 0x94D0_49BB_1331_11EB
-        return number ^ (number >> 31)
-    }
 }

@@ -1,3 +1,5 @@
+import PushCore
+
 /// What a run does to a gateway, as numbers: shorter and smaller ones are simpler.
 ///
 /// The first record chooses the conditions of the run (``Conditions``), each other one is an ``Action``. What follows from the scheduler's
@@ -16,7 +18,7 @@ struct Script: Equatable {
 
     /// The script of a seed.
     init(seed: UInt64, actions: Int) {
-        var draws = SplitMix(seed: seed)
+        var draws = SeededGenerator(seed: seed)
         schedule = draws.next()
         records = (0...actions).map { _ in
             (0..<Self.width).map { _ in UInt32(truncatingIfNeeded: draws.next() >> 32) % 4096 }

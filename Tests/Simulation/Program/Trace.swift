@@ -4,16 +4,10 @@ import Logging
 /// What happened in a run, line by line; its hash is the run's.
 final class Trace: @unchecked Sendable {
     private(set) var hash: UInt64 = 0xCBF2_9CE4_8422_2325
-    private(set) var lines: [String] = []
     var scheduler: Scheduler?
-    /// Whether lines are kept.
-    private let isKept: Bool
     private let isPrinted: Bool
 
-    init(isKept: Bool = false, isPrinted: Bool = false) {
-        self.isKept = isKept
-        self.isPrinted = isPrinted
-    }
+    init(isPrinted: Bool = false) { self.isPrinted = isPrinted }
 
     func note(_ text: String) {
         let seconds = Double((scheduler?.now ?? 0) - 1_000_000_000_000) / 1e9
@@ -21,7 +15,6 @@ final class Trace: @unchecked Sendable {
         let text = text.contains("/tmp/") ? text.replacing(WorldDisk.folder, with: "") : text
         let line = "\(String(format: "%10.4f", seconds)) \(scheduler?.steps ?? 0)  \(text)"
         for byte in line.utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01B3 }
-        if isKept { lines.append(line) }
         if isPrinted { print(line) }
     }
 

@@ -1,12 +1,10 @@
 import Foundation
-import HTTPTypes
 import Logging
 import NIOCore
 import NIOHTTP1
 import PushCore
 import ServiceLifecycleTestKit
 import SimulationDisk
-import Synchronization
 
 @testable import PushGateway
 @testable import PushStoreSQLite
@@ -131,7 +129,7 @@ final class World: @unchecked Sendable {
         for platform in platforms { platform.forgetUnderWay() }
         self.life = nil
         hangUp()
-        book.crashed(scheduler.now, steady: before)
+        book.crashed(steady: before)
     }
 
     /// Every client finds its connection closed.
@@ -188,8 +186,6 @@ final class World: @unchecked Sendable {
                     scheduler: scheduler,
                     time: life.time,
                     steady: { life.store?.time.steady ?? life.time.steady },
-                    life: life.number,
-                    window: nil,
                     isHarmful: platform.name == "beta",
                     keepsDevices: platform.name == "gamma"
                 ),
@@ -263,7 +259,7 @@ final class World: @unchecked Sendable {
                 if life.hasJumped { for platform in platforms { platform.forgetQuiet() } }
                 self.life = nil
                 hangUp()
-                book.ended(scheduler.now)
+                book.ended()
             } else {
                 return
             }
@@ -276,10 +272,11 @@ final class World: @unchecked Sendable {
         for platform in platforms where platform.underWay > conditions.window {
             book.fail("\(platform.name) has \(platform.underWay) messages at a time, more than \(conditions.window)")
         }
-        for platform in platforms { if let complaint = platform.complaint { book.fail(complaint) } }
-        if held.filter({ $0.object != nil }).count > Self.mostHeld {
+        if held.count > Self.mostHeld { held.removeAll { $0.object == nil } }
+        if held.count > Self.mostHeld {
             book.fail("the store holds more than \(Self.mostHeld) calls that it has answered")
         }
+        for platform in platforms { if let complaint = platform.complaint { book.fail(complaint) } }
         if let life, let stopped = life.stopped, !life.hasEnded,
             scheduler.now > stopped + Int64(Self.drain + 5) * 1_000_000_000
         {
@@ -345,7 +342,6 @@ final class World: @unchecked Sendable {
     /// Calls the store as code does that embeds it: each call brings something along that nobody needs after the answer.
     func callStore(_ count: Int) {
         guard let store = life?.store, life?.gateway != nil else { return }
-        held.removeAll { $0.object == nil }
         for _ in 0..<count {
             Task {
                 let load = Load()

@@ -50,8 +50,6 @@ final class Entry {
     var lease: Lease?
     /// Where it is on disk while it has no row of its own.
     var arrival: Arrival?
-    /// How to tell of its replacement by a newer one that came while it was claimed.
-    var replacement: (@Sendable (ClaimedDelivery) -> [UInt8])?
     /// How to tell of its end, when it was cancelled while it was claimed.
     var cancellation: (@Sendable (ClaimedDelivery, DeliveryState) -> [UInt8])?
     /// Whether it was cancelled while an owner had it whose process died.
@@ -99,6 +97,14 @@ final class Entry {
     var bytes: Int { 512 + contentBytes + story.count }
 
     var key: DueKey { DueKey(due: due, id: id) }
+
+    /// How it ends when it is withdrawn while it waits: what may have been sent is not known to be cancelled.
+    var withdrawnState: DeliveryState { isReplay || isRecovered ? .unknown : .cancelled }
+
+    /// How it ends when it is withdrawn as it comes back from an attempt.
+    func state(after resolution: Resolution) -> DeliveryState {
+        resolution.mayHaveBeenSent ? .unknown : withdrawnState
+    }
 
     /// What an owner gets to see.
     var delivery: ClaimedDelivery {

@@ -68,12 +68,15 @@ struct CancelStep: Sendable {
     var inFlight = 0
 }
 
+/// Makes the event of a delivery that ends although its owner would have it wait again.
+typealias EndEvent = @Sendable (ClaimedDelivery, DeliveryState, EndReason) -> [UInt8]
+
 /// One call, as the writer gets it.
 enum Operation: Sendable {
     case enqueue(EnqueueBatch, EnqueueReply)
     case claim(ClaimTicket)
     case claimExpired(limit: Int, Reply<[ClaimedDelivery]>)
-    case record([Resolution], Reply<Void>)
+    case record([Resolution], EndEvent, Reply<Void>)
     case cancel(CancelStep, Reply<Cancellation?>)
     case move(lane: String, to: String, Reply<Int?>)
     /// A backend is there again whose deliveries went to another.
@@ -92,7 +95,7 @@ enum Operation: Sendable {
     var rows: Int {
         switch self {
         case .enqueue(let batch, _): batch.deliveries
-        case .record(let resolutions, _): resolutions.count
+        case .record(let resolutions, _, _): resolutions.count
         case .publish(let events, _): events.count / 8 + 1
         case .claimExpired: 500
         case .cancel, .purge: 1_000
@@ -114,7 +117,7 @@ enum Operation: Sendable {
         case .enqueue(_, let reply): reply.fail(error)
         case .claim(let ticket): ticket.answer(.failure(error))
         case .claimExpired(_, let reply): reply.fail(error)
-        case .record(_, let reply): reply.fail(error)
+        case .record(_, _, let reply): reply.fail(error)
         case .cancel(_, let reply): reply.fail(error)
         case .move(_, _, let reply): reply.fail(error)
         case .publish(_, let reply): reply.fail(error)

@@ -189,10 +189,7 @@ extension Writer {
                     continue
                 }
                 guard let entry = try reader.entry(number) else { continue }
-                let state: DeliveryState = entry.isReplay || entry.isRecovered ? .unknown : .cancelled
-                try end(number, as: state, attempt: nil)
-                journal.append(.removed(entry.flow, entry.key, entry.collapseKey))
-                journal.events.append(event(entry.delivery, state))
+                try withdraw(entry, event)
                 result.cancelled += 1
             }
             if let past = try end(ofOwn: head, recipients) {

@@ -123,8 +123,11 @@ public final class SQLiteStore: NotificationStore {
     }
 
     /// Writes what became of claimed deliveries.
-    public func record(_ resolutions: [Resolution]) async throws(StoreError) {
-        try await ask { .record(resolutions, $0) }
+    public func record(
+        _ resolutions: [Resolution],
+        event: @escaping @Sendable (ClaimedDelivery, DeliveryState, EndReason) -> [UInt8]
+    ) async throws(StoreError) {
+        try await ask { .record(resolutions, event, $0) }
     }
 
     /// Cancels what is not final; a large notification in several commits.

@@ -33,11 +33,7 @@ extension Writer {
                 continue
             }
             guard let entry = try reader.entry(number) else { continue }
-            // One whose owner died with it may have been sent.
-            let state: DeliveryState = entry.isReplay || entry.isRecovered ? .unknown : .cancelled
-            try end(number, as: state, attempt: nil)
-            journal.append(.removed(entry.flow, entry.key, entry.collapseKey))
-            journal.events.append(step.event(entry.delivery, state))
+            try withdraw(entry, step.event)
             next.cancelled += 1
         }
         journal.answers.append { [next] in
@@ -48,6 +44,15 @@ extension Writer {
                 reply.succeed(Cancellation(cancelled: next.cancelled, tooLate: tooLate, inFlight: next.inFlight))
             }
         }
+    }
+
+    /// Ends one that waits.
+    func withdraw(_ entry: Entry, _ event: (@Sendable (ClaimedDelivery, DeliveryState) -> [UInt8])?) throws(StoreError)
+    {
+        let state = entry.withdrawnState
+        try end(entry.id, as: state, attempt: nil)
+        journal.append(.removed(entry.flow, entry.key, entry.collapseKey))
+        if let event { journal.events.append(event(entry.delivery, state)) }
     }
 
     /// Hands what waits for a backend to another one; a change of names alone, however much waits.

@@ -275,24 +275,20 @@ extension Writer {
         return true
     }
 
-    /// Cancels what waits for the same recipient under the same collapse id.
+    /// Withdraws what waits for the same recipient under the same collapse id.
     private func replace(
         _ collapse: Int64,
         _ collapseID: String,
         in queue: BackendQueue,
         by id: Int64,
-        _ replacementEvent: (@Sendable (ClaimedDelivery) -> [UInt8])?
+        _ replacementEvent: (@Sendable (ClaimedDelivery, DeliveryState) -> [UInt8])?
     ) throws(StoreError) {
-        for older in try rivals(collapse, collapseID, queue, recipientText, besides: id) {
-            if let claimed = book.claims[older] {
-                claimed.replacement = replacementEvent
-                continue
-            }
+        // One that is claimed ends when its owner would have it wait again.
+        for older in try rivals(collapse, collapseID, queue, recipientText, besides: id) where book.claims[older] == nil
+        {
             var reader = RowReader(self)
             guard let entry = try reader.entry(older) else { continue }
-            try end(older, as: .cancelled, attempt: nil)
-            journal.append(.removed(entry.flow, entry.key, entry.collapseKey))
-            if let event = replacementEvent { journal.events.append(event(entry.delivery)) }
+            try withdraw(entry, replacementEvent)
         }
     }
 

@@ -3,15 +3,15 @@ import PushCore
 
 /// Writing what became of deliveries.
 extension Writer {
-    func record(_ resolutions: [Resolution], _ reply: Reply<Void>) throws(StoreError) {
+    func record(_ resolutions: [Resolution], _ event: EndEvent, _ reply: Reply<Void>) throws(StoreError) {
         try resolutions.withUnsafeBufferPointer { (all) throws(StoreError) in
             guard let first = all.baseAddress else { return }
-            for place in all.indices { try record(first + place) }  // Without copies.
+            for place in all.indices { try record(first + place, event) }  // Without copies.
         }
         journal.answers.append { reply.succeed(()) }
     }
 
-    private func record(_ place: UnsafePointer<Resolution>) throws(StoreError) {
+    private func record(_ place: UnsafePointer<Resolution>, _ event: EndEvent) throws(StoreError) {
         if let entry = book.claims[place.pointee.delivery],
             place.pointee.lease.map({ $0 == entry.lease?.number }) ?? true
         {
@@ -23,21 +23,21 @@ extension Writer {
                 if let event = place.pointee.event { journal.events.append(event) }
                 return
             }
-            try record(place.pointee, of: entry, isClaimed: true)
+            try record(place.pointee, of: entry, isClaimed: true, event)
         } else {
-            try recordStale(place.pointee)
+            try recordStale(place.pointee, event)
         }
     }
 
     /// Records what came under a lease that is not in force: only that the platform has the message is true whoever says
     /// so.
-    private func recordStale(_ resolution: Resolution) throws(StoreError) {
+    private func recordStale(_ resolution: Resolution, _ event: EndEvent) throws(StoreError) {
         guard case .end(let state) = resolution.transition, state == .acceptedByPlatform || state == .delivered else {
             journal.ignored += 1
             return
         }
         if let entry = book.claims[resolution.delivery] {
-            try record(resolution, of: entry, isClaimed: true)
+            try record(resolution, of: entry, isClaimed: true, event)
             return
         }
         var reader = RowReader(self)
@@ -45,10 +45,15 @@ extension Writer {
             journal.ignored += 1  // It is final already.
             return
         }
-        try record(resolution, of: entry, isClaimed: false)
+        try record(resolution, of: entry, isClaimed: false, event)
     }
 
-    private func record(_ resolution: Resolution, of entry: Entry, isClaimed: Bool) throws(StoreError) {
+    private func record(
+        _ resolution: Resolution,
+        of entry: Entry,
+        isClaimed: Bool,
+        _ event: EndEvent
+    ) throws(StoreError) {
         try begin()
         switch resolution.transition {
         case .end(let state):
@@ -68,17 +73,17 @@ extension Writer {
             guard entry.head.plan.backends.indices.contains(step) else {
                 throw .failed("the plan of delivery \(entry.id) has no step \(step)")
             }
-            if try endCancelled(entry, resolution) { return }
+            if try endCancelled(entry, resolution, event) { return }
             let flow = book.flow(
                 of: entry.head.plan.backends[step],
                 isUrgent: entry.flow.isUrgent,
                 caller: entry.flow.caller
             )
-            if try supersede(entry, isClaimed, at: flow.queue, resolution) { return }
+            if try supersede(entry, isClaimed, at: flow.queue, resolution, event) { return }
             try retry(resolution, entry, isClaimed, flow: flow, due: moment.millisecondsSince1970, step: step)
         case .release:
-            if try endCancelled(entry, resolution) { return }
-            if try supersede(entry, isClaimed, at: entry.flow.queue, resolution) { return }
+            if try endCancelled(entry, resolution, event) { return }
+            if try supersede(entry, isClaimed, at: entry.flow.queue, resolution, event) { return }
             try writeOut(entry)
             sql.release.bind(1, entry.id)
             sql.release.bind(2, entry.lease?.number ?? 0)
@@ -159,7 +164,8 @@ extension Writer {
         _ entry: Entry,
         _ isClaimed: Bool,
         at queue: BackendQueue,
-        _ resolution: Resolution
+        _ resolution: Resolution,
+        _ event: EndEvent
     ) throws(StoreError) -> Bool {
         guard let collapse = entry.collapse else { return false }
         recipientText.removeAll(keepingCapacity: true)
@@ -167,22 +173,27 @@ extension Writer {
         guard let collapseID = try collapseID(of: entry.head.id) else { return false }
         let rivals = try rivals(collapse, collapseID, queue, recipientText, besides: entry.id)
         guard rivals.contains(where: { $0 > entry.id }) else { return false }
-        try end(entry.id, as: .cancelled, attempt: resolution.attempt)
+        let state = entry.state(after: resolution)
+        try end(entry.id, as: state, attempt: resolution.attempt)
         finish(entry, isClaimed)
-        if let event = entry.replacement?(entry.delivery) ?? resolution.event { journal.events.append(event) }
+        journal.events.append(event(entry.delivery, state, .replaced))
         return true
     }
 
     /// Ends a delivery that would wait again although it was cancelled while it was claimed.
     ///
     /// True when it did.
-    private func endCancelled(_ entry: Entry, _ resolution: Resolution) throws(StoreError) -> Bool {
+    private func endCancelled(
+        _ entry: Entry,
+        _ resolution: Resolution,
+        _ event: EndEvent
+    ) throws(StoreError) -> Bool {
         guard entry.cancellation != nil || entry.isCancelled else { return false }
-        let mayHaveBeenSent = entry.isReplay || entry.isRecovered || resolution.mayHaveBeenSent
-        let state: DeliveryState = mayHaveBeenSent ? .unknown : .cancelled
+        let state = entry.state(after: resolution)
         try end(entry.id, as: state, attempt: resolution.attempt)
         finish(entry, true)
-        if let event = entry.cancellation?(entry.delivery, state) ?? resolution.event { journal.events.append(event) }
+        // Whoever cancelled says why; after a restart it is not known any more.
+        journal.events.append(entry.cancellation?(entry.delivery, state) ?? event(entry.delivery, state, .cancelled))
         return true
     }
 

@@ -187,7 +187,7 @@ final class Writer {
         }
         switch operation {
         case .enqueue(let batch, let reply): try enqueue(batch, reply)
-        case .record(let resolutions, let reply): try record(resolutions, reply)
+        case .record(let resolutions, let event, let reply): try record(resolutions, event, reply)
         case .claimExpired(let limit, let reply): try claimExpired(limit: limit, reply)
         case .cancel(let step, let reply): try cancel(step, reply)
         case .move(let name, let other, let reply): try move(name, to: other, reply)

@@ -119,7 +119,11 @@ struct StoreScenario {
                 default:
                     let some = Array(mine.prefix(decider.draw(0..<8)))
                     mine.removeFirst(some.count)
-                    try await store.record(some.map { Resolution(delivery: $0, transition: .end(.delivered)) })
+                    try await store.record(some.map { Resolution(delivery: $0, transition: .end(.delivered)) }) {
+                        _,
+                        _,
+                        _ in []
+                    }
                     ended.formUnion(some)
                 }
             } catch {

@@ -47,8 +47,13 @@ public protocol NotificationStore: StateStore {
 
     /// Writes what became of claimed deliveries, all in one commit, and ends their claims.
     ///
-    /// A resolution of a delivery that has become final in the meantime changes nothing.
-    func record(_ resolutions: [Resolution]) async throws(StoreError)
+    /// A resolution of a delivery that has become final in the meantime changes nothing. One that was cancelled, or comes to
+    /// a backend's queue in which a newer one with its collapse id waits, does not wait again: it ends as cancelled, or as
+    /// unknown when an attempt may have been sent, and `event` makes the event that tells of it.
+    func record(
+        _ resolutions: [Resolution],
+        event: @escaping @Sendable (ClaimedDelivery, DeliveryState, EndReason) -> [UInt8]
+    ) async throws(StoreError)
 
     /// Writes what platforms reported about deliveries that they had accepted, all in one commit; an answer for each.
     ///

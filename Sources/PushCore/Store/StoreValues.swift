@@ -46,8 +46,8 @@ public struct NewNotification: Sendable {
     public var collapseID: String?
     /// The event that tells of the acceptance, as JSON.
     public var event: [UInt8]
-    /// Makes the event that tells that a waiting delivery was replaced by this notification.
-    public var replacementEvent: (@Sendable (ClaimedDelivery) -> [UInt8])?
+    /// Makes the event that tells that a waiting delivery ended in a state since this notification replaced it.
+    public var replacementEvent: (@Sendable (ClaimedDelivery, DeliveryState) -> [UInt8])?
 
     /// Makes a notification.
     public init(
@@ -62,7 +62,7 @@ public struct NewNotification: Sendable {
         expiresAt: Date,
         collapseID: String? = nil,
         event: [UInt8],
-        replacementEvent: (@Sendable (ClaimedDelivery) -> [UInt8])? = nil
+        replacementEvent: (@Sendable (ClaimedDelivery, DeliveryState) -> [UInt8])? = nil
     ) {
         self.id = id
         self.notification = notification
@@ -305,6 +305,14 @@ public struct Resolution: Sendable {
         self.event = event
         self.receipt = receipt
     }
+}
+
+/// Why a store ends a delivery that its owner would have wait again.
+public enum EndReason: String, Sendable {
+    /// It was cancelled while it was claimed.
+    case cancelled
+    /// A newer one to the same recipient, with the same collapse id, waits for the same backend.
+    case replaced
 }
 
 /// What a cancellation did.

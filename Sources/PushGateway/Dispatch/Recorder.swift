@@ -57,8 +57,10 @@ final class Recorder: Sendable {
     /// Writes until ``finish()`` was called and nothing is left.
     func run() async {
         while let (resolutions, events) = await next() {
-            await write("outcomes", resolutions) { [store] resolutions throws(StoreError) in
-                try await store.record(resolutions)
+            await write("outcomes", resolutions) { [store, time] resolutions throws(StoreError) in
+                try await store.record(resolutions) { claim, state, reason in
+                    EventJSON.delivery(claim, state: state, at: time.now, reason: reason.rawValue)
+                }
             }
             waiting.withLock { $0.beingWritten = 0 }
             await write("events", events) { [store] events throws(StoreError) in try await store.publish(events) }

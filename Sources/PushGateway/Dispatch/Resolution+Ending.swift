@@ -7,7 +7,8 @@ extension Resolution {
     static func ending(_ claim: ClaimedDelivery, at now: TimeReading) -> Resolution? {
         let mayHaveBeenSent = claim.isReplay || claim.isRecovered
         if claim.isCancelled {
-            return ending(claim, as: mayHaveBeenSent ? .unknown : .cancelled, reason: "cancelled", at: now)
+            let reason = EndReason.cancelled.rawValue
+            return ending(claim, as: mayHaveBeenSent ? .unknown : .cancelled, reason: reason, at: now)
         }
         guard now.steady >= claim.expiresAt else { return nil }
         return ending(claim, as: mayHaveBeenSent ? .unknown : .expired, reason: "ttl_ended", at: now)

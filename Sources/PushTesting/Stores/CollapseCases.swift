@@ -35,7 +35,7 @@ extension StoreConformance {
             let events = try await store.eventTexts(after: before)
             try expect(
                 Set(events),
-                is: Set([old, scheduled].map { "replaced \($0.rawValue)" } + new.map { "accepted \($0)" }),
+                is: Set([old, scheduled].map { "replaced \($0.rawValue) cancelled" } + new.map { "accepted \($0)" }),
                 "events"
             )
             try expect(
@@ -77,13 +77,71 @@ extension StoreConformance {
                 try expect(try await store.counts(first), is: [.cancelled: 1], "the older one, after \(transition)")
                 try expect(
                     try await store.eventTexts().last,
-                    is: "replaced \(first.rawValue)",
+                    is: "replaced \(first.rawValue) cancelled",
                     "the event after \(transition)"
                 )
                 let next = try await store.claimNow()
                 try expect(next.map(\.notificationID), is: [second], "the newer one, after \(transition)")
                 try await store.end(next)
             }
+            await store.close()
+        },
+        StoreConformanceCase("One that goes to the next backend ends when a newer one waits there") { fixture in
+            let store = try await fixture.open()
+            func accept(_ backends: [String]) async throws -> NotificationID {
+                let recipients = [Recipient.sample("a")]
+                return try await store.accept(
+                    .sample(store, fixture.time, to: recipients, backends: backends, collapseID: "order")
+                )
+            }
+            let older = try await accept(["apns", "fcm"])
+            let claimed = try await store.claimNow()
+            let newer = try await accept(["fcm"])
+            let step = Resolution.Transition.retry(at: fixture.time.now, step: 1)
+            try await store.record(claimed.map { Resolution(of: $0, step, attempt: [49]) })
+            try expect(try await store.counts(older), is: [.cancelled: 1], "the older one")
+            try expect(try await store.eventTexts().last, is: "replaced \(older.rawValue) cancelled", "the event")
+            let next = try await store.claimNow("fcm")
+            try expect(next.map(\.notificationID), is: [newer], "the newer one")
+            await store.close()
+        },
+        StoreConformanceCase("One that may have been sent does not end as cancelled when a newer one takes its place") {
+            fixture in
+            var store = try await fixture.open()
+            func accept(_ collapseID: String) async throws -> NotificationID {
+                try await store.accept(.sample(store, fixture.time, to: [.sample("a")], collapseID: collapseID))
+            }
+            // By its attempt, on its way back.
+            var older = try await accept("order")
+            var claimed = try await store.claimNow()
+            _ = try await accept("order")
+            let retry = Resolution.Transition.retry(at: fixture.time.now, step: 0)
+            try await store.record(claimed.map { Resolution(of: $0, retry, attempt: [49], mayHaveBeenSent: true) })
+            try expect(try await store.counts(older), is: [.unknown: 1], "after an attempt without an answer")
+            try expect(try await store.eventTexts().last, is: "replaced \(older.rawValue) unknown", "its event")
+            try await store.end(try await store.claimNow())
+            // By an earlier attempt, while it waits.
+            older = try await accept("order")
+            claimed = try await store.claimNow()
+            try await store.record(claimed.map { Resolution(of: $0, retry, attempt: [49], mayHaveBeenSent: true) })
+            _ = try await accept("order")
+            try expect(try await store.counts(older), is: [.unknown: 1], "while it waits")
+            try expect(
+                Set(try await store.eventTexts().suffix(2)).contains("replaced \(older.rawValue) unknown"),
+                is: true,
+                "the event of the one that waited"
+            )
+            try await store.end(try await store.claimNow())
+            // By an owner that died with it.
+            older = try await accept("order")
+            _ = try await store.claimNow()
+            _ = try await accept("order")
+            store = try await fixture.reopen(store)
+            claimed = try await store.claimNow()
+            try expect(claimed.map(\.notificationID), is: [older], "what is claimed again")
+            try await store.record(claimed.map { Resolution(of: $0, .release) })
+            try expect(try await store.counts(older), is: [.unknown: 1], "after its owner died")
+            try expect(try await store.eventTexts().last, is: "replaced \(older.rawValue) unknown", "its event")
             await store.close()
         },
         StoreConformanceCase("Of two to one recipient in one request the later one stays") { fixture in

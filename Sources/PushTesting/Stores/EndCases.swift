@@ -81,6 +81,11 @@ extension StoreConformance {
             try expect(claimed.map(\.isCancelled), is: [true, true], "what its next owner is told")
             try await store.record(claimed.map { Resolution(of: $0, .release) })
             try expect(try await store.counts(id), is: [.unknown: 2, .cancelled: 1], "counts: they may have been sent")
+            try expect(
+                try await store.eventTexts().suffix(2),
+                is: claimed.map { "cancelled \($0.id) unknown" }[...],
+                "events"
+            )
             await store.close()
         },
     ]

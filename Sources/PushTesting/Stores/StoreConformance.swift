@@ -15,7 +15,8 @@ public struct StoreConformance {
     /// They are independent of each other.
     public static let cases: [StoreConformanceCase] = [
         (acceptance, "NotificationStore.enqueue(_:)"), (idempotency, "IdempotencyEntry"),
-        (claims, "NotificationStore.claim(lane:limit:normal:patience:)"), (resolutions, "NotificationStore.record(_:)"),
+        (claims, "NotificationStore.claim(lane:limit:normal:patience:)"),
+        (resolutions, "NotificationStore.record(_:event:)"),
         (leases, "NotificationStore"), (turns, "NotificationStore.claim(lane:limit:normal:patience:)"),
         (clocks, "NotificationStore.time"), (moving, "NotificationStore.move(lane:to:)"),
         (collapsing, "NewNotification.collapseID"), (cancelling, "NotificationStore.cancel(_:event:)"),

@@ -1,5 +1,5 @@
 import Foundation
-import PushCore
+public import PushCore
 import Synchronization
 
 /// A truth value that tasks share.
@@ -43,7 +43,7 @@ extension NewNotification {
             expiresAt: store.time.steady + timeToLive.inSeconds,
             collapseID: collapseID,
             event: Array("accepted \(id)".utf8),
-            replacementEvent: { Array("replaced \($0.id)".utf8) }
+            replacementEvent: { Array("replaced \($0.id) \($1.rawValue)".utf8) }
         )
     }
 }
@@ -86,5 +86,12 @@ extension NotificationStore {
     /// The events as text.
     func eventTexts(after: Int64 = 0) async throws -> [String] {
         try await events(after: after, limit: 10_000, patience: .zero).map { String(decoding: $0.json, as: UTF8.self) }
+    }
+}
+
+extension NotificationStore {
+    /// Records for a test: the event of an end that the store decided reads `replaced 17 unknown`.
+    public func record(_ resolutions: [Resolution]) async throws(StoreError) {
+        try await record(resolutions) { Array("\($2.rawValue) \($0.id) \($1.rawValue)".utf8) }
     }
 }

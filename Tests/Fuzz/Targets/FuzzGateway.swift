@@ -186,7 +186,10 @@ private struct ForgetfulStore: NotificationStore {
         -> [ClaimedDelivery]
     { [] }
     func claimExpired(limit: Int) async throws(StoreError) -> [ClaimedDelivery] { [] }
-    func record(_ resolutions: [Resolution]) async throws(StoreError) {}
+    func record(
+        _ resolutions: [Resolution],
+        event: @escaping @Sendable (ClaimedDelivery, DeliveryState, EndReason) -> [UInt8]
+    ) async throws(StoreError) {}
     func cancel(_ id: NotificationID, event: @escaping @Sendable (ClaimedDelivery, DeliveryState) -> [UInt8])
         async throws(StoreError) -> Cancellation?
     { nil }

@@ -151,7 +151,7 @@ final class MemoryStore: NotificationStore {
                     let older = contents.notifications.first { $0.id == row.notification }
                     guard !row.delivery.state.isFinal, older?.collapseID == collapseID else { continue }
                     contents.rows[place].delivery.state = .cancelled
-                    append(event(row.claim), &contents)
+                    append(event(row.claim, .cancelled), &contents)
                     replaced += 1
                 }
             }
@@ -202,7 +202,10 @@ final class MemoryStore: NotificationStore {
 
     func claimExpired(limit: Int) async throws(StoreError) -> [ClaimedDelivery] { [] }
 
-    func record(_ resolutions: [Resolution]) async throws(StoreError) {
+    func record(
+        _ resolutions: [Resolution],
+        event: @escaping @Sendable (ClaimedDelivery, DeliveryState, EndReason) -> [UInt8]
+    ) async throws(StoreError) {
         var change = StoreChange()
         for resolution in resolutions {
             if case .end(let state) = resolution.transition {

@@ -118,11 +118,6 @@ struct Run {
 
     // MARK: What clients do
 
-    /// Off until this is mended: a delivery that is replaced at its next backend ends without an event that says so.
-    ///
-    /// It counts as cancelled there also when it may have been sent. Seed 237 found it.
-    private static let usesCollapseIDs = false
-
     private func change(device: String, to version: String?) {
         guard world.book.begin(device) else { return }
         let body = version.map {
@@ -147,7 +142,7 @@ struct Run {
         if isScheduled, let now = world.life?.time.now {
             options += #","send_at":"\#(RFC3339.string(now.addingTimeInterval(Double(numbers[3] % 60))))""#
         }
-        if Self.usesCollapseIDs, numbers[2] % 8 == 5 { options += #","collapse_id":"c\#(numbers[3] % 4)""# }
+        if numbers[2] % 8 == 5 { options += #","collapse_id":"c\#(numbers[3] % 4)""# }
         let body =
             #"{"to":{\#(audience)},"content":{"title":"\#(serial)"},"options":{\#(options)},"route":"\#(name)"}"#
         return Book.Message(

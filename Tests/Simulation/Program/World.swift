@@ -312,15 +312,17 @@ final class World: @unchecked Sendable {
                 expiresAt: now.addingTimeInterval(30),
                 event: Array("{}".utf8)
             )
+            let silent: @Sendable (ClaimedDelivery, DeliveryState, EndReason) -> [UInt8] = { _, _, _ in [] }
             guard case .accepted? = try? await store.enqueue(EnqueueBatch([new])),
                 let first = try? await store.claim(lane: "delta", limit: 1, normal: 1, patience: .zero).first,
                 first.notificationID == id,
-                (try? await store.record([Resolution(of: first, .retry(at: store.time.steady, step: 0))])) != nil,
+                (try? await store.record([Resolution(of: first, .retry(at: store.time.steady, step: 0))], event: silent))
+                    != nil,
                 let second = try? await store.claim(lane: "delta", limit: 1, normal: 1, patience: .seconds(1)).first,
                 second.id == first.id
             else { return }
-            try? await store.record([Resolution(of: first, .end(.failed))])
-            guard (try? await store.record([Resolution(of: second, .end(.acceptedByPlatform))])) != nil,
+            try? await store.record([Resolution(of: first, .end(.failed))], event: silent)
+            guard (try? await store.record([Resolution(of: second, .end(.acceptedByPlatform))], event: silent)) != nil,
                 let found = try? await store.notification(id)
             else { return }
             book.reach(.staleOwnerRefused)

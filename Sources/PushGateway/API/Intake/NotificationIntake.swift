@@ -173,9 +173,9 @@ struct NotificationIntake {
     }
 
     /// The event of a waiting delivery that this notification replaces.
-    private var replacementEvent: @Sendable (ClaimedDelivery) -> [UInt8] {
-        { [time = now.wall(acceptedAt)] claim in
-            EventJSON.delivery(claim, state: .cancelled, at: time, reason: "replaced")
+    private var replacementEvent: @Sendable (ClaimedDelivery, DeliveryState) -> [UInt8] {
+        { [time = now.wall(acceptedAt)] claim, state in
+            EventJSON.delivery(claim, state: state, at: time, reason: EndReason.replaced.rawValue)
         }
     }
 }

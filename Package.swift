@@ -13,6 +13,10 @@ let package = Package(
     products: [
         .executable(name: "chapar", targets: ["chapar"]),
         .library(name: "PushCore", targets: ["PushCore"]),
+        .library(name: "PushJSON", targets: ["PushJSON"]),
+        .library(name: "PushComposition", targets: ["PushComposition"]),
+        .library(name: "PushOAuth", targets: ["PushOAuth"]),
+        .library(name: "PushQueue", targets: ["PushQueue"]),
         .library(name: "PushHTTP", targets: ["PushHTTP"]),
         .library(name: "PushAPNs", targets: ["PushAPNs"]),
         .library(name: "PushFCM", targets: ["PushFCM"]),
@@ -47,15 +51,36 @@ let package = Package(
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
     ],
     targets: [
-        // The core: protocols, model, registry. Foundation, swift-log and HTTP types only.
+        // JSON and RFC 3339, of which everything that passes through consists.
+        .target(name: "PushJSON", swiftSettings: strict),
+
+        // What the author of a plugin knows: the model, PushBackend and its abilities, the registry, configuration, transport.
         .target(
             name: "PushCore",
             dependencies: [
+                "PushJSON",
                 .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: strict
         ),
+
+        // Several backends as one: the plan and its rules, in code and in the gateway.
+        .target(name: "PushComposition", dependencies: ["PushCore"], swiftSettings: strict),
+
+        // OAuth 2 with rotating refresh tokens.
+        .target(
+            name: "PushOAuth",
+            dependencies: [
+                "PushCore",
+                .product(name: "HTTPTypes", package: "swift-http-types"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: strict
+        ),
+
+        // The contract of durable work: notifications, devices, outbox.
+        .target(name: "PushQueue", dependencies: ["PushComposition", "PushCore"], swiftSettings: strict),
 
         // What every plugin sends through.
         .systemLibrary(name: "CNghttp2", pkgConfig: "libnghttp2", providers: [.apt(["libnghttp2-dev"])]),
@@ -78,7 +103,7 @@ let package = Package(
         .target(
             name: "PushAPNs",
             dependencies: [
-                "PushCore",
+                "PushCore", "PushOAuth",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "SwiftASN1", package: "swift-asn1"),
@@ -90,7 +115,7 @@ let package = Package(
         .target(
             name: "PushFCM",
             dependencies: [
-                "PushCore",
+                "PushCore", "PushOAuth",
                 .product(name: "CryptoExtras", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
             ],
@@ -101,7 +126,7 @@ let package = Package(
         .target(
             name: "PushHMS",
             dependencies: [
-                "PushCore",
+                "PushCore", "PushOAuth",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
@@ -113,7 +138,7 @@ let package = Package(
         .target(
             name: "PushIDPush",
             dependencies: [
-                "PushCore",
+                "PushCore", "PushOAuth",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
             ],
@@ -124,7 +149,7 @@ let package = Package(
         .target(
             name: "PushAltcraft",
             dependencies: [
-                "PushCore",
+                "PushCore", "PushOAuth",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
@@ -134,7 +159,7 @@ let package = Package(
         ),
         .target(
             name: "PushChabok",
-            dependencies: ["PushCore"],
+            dependencies: ["PushCore", "PushOAuth"],
             path: "Plugins/Chabok",
             swiftSettings: strict
         ),
@@ -148,7 +173,7 @@ let package = Package(
 
         .target(
             name: "PushService",
-            dependencies: ["PushCore", .product(name: "Crypto", package: "swift-crypto")],
+            dependencies: ["PushCore", "PushOAuth", .product(name: "Crypto", package: "swift-crypto")],
             path: "Plugins/Service",
             swiftSettings: strict
         ),
@@ -157,7 +182,7 @@ let package = Package(
         .target(
             name: "PushStoreSQLite",
             dependencies: [
-                "PushCore",
+                "PushCore", "PushComposition", "PushQueue",
                 .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),
@@ -170,7 +195,7 @@ let package = Package(
         .target(
             name: "PushGateway",
             dependencies: [
-                "PushCore",
+                "PushCore", "PushComposition", "PushOAuth", "PushQueue",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "NIOSSL", package: "swift-nio-ssl"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
@@ -193,7 +218,7 @@ let package = Package(
         .target(
             name: "PushSandbox",
             dependencies: [
-                "PushCore", "CNghttp2",
+                "PushCore", "PushOAuth", "CNghttp2",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
@@ -209,7 +234,9 @@ let package = Package(
         ),
         .target(
             name: "PushTesting",
-            dependencies: ["PushCore", .product(name: "Logging", package: "swift-log")],
+            dependencies: [
+                "PushCore", "PushComposition", "PushQueue", .product(name: "Logging", package: "swift-log"),
+            ],
             swiftSettings: strict
         ),
 
@@ -221,7 +248,8 @@ let package = Package(
         .target(
             name: "PushCommands",
             dependencies: [
-                "CJemalloc", "CProcess", "PushCore", "PushHTTP", "PushGateway", "PushStoreSQLite", "PushSandbox",
+                "CJemalloc", "CProcess", "PushCore", "PushComposition", "PushOAuth", "PushHTTP", "PushGateway",
+                "PushStoreSQLite", "PushSandbox",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
@@ -254,8 +282,9 @@ let package = Package(
         .executableTarget(
             name: "ComposeInCode",
             dependencies: [
-                "PushCore", "PushHTTP", "PushAPNs", "PushFCM", "PushHMS", "PushIDPush", "PushAltcraft", "PushChabok",
-                "PushReleaseNotes", "PushSandbox", .product(name: "Logging", package: "swift-log"),
+                "PushCore", "PushComposition", "PushOAuth", "PushHTTP", "PushAPNs", "PushFCM", "PushHMS", "PushIDPush",
+                "PushAltcraft", "PushChabok", "PushReleaseNotes", "PushSandbox",
+                .product(name: "Logging", package: "swift-log"),
             ],
             path: "Examples/ComposeInCode",
             swiftSettings: strict
@@ -264,17 +293,37 @@ let package = Package(
         .executableTarget(
             name: "SeedsExample",
             dependencies: [
-                "PushCore", "PushHTTP", "PushIDPush", "PushAltcraft", "PushChabok", "PushReleaseNotes", "PushSandbox",
-                .product(name: "Logging", package: "swift-log"),
+                "PushCore", "PushOAuth", "PushHTTP", "PushIDPush", "PushAltcraft", "PushChabok", "PushReleaseNotes",
+                "PushSandbox", .product(name: "Logging", package: "swift-log"),
             ],
             path: "Examples/Seeds",
             swiftSettings: strict
         ),
 
         .testTarget(
+            name: "PushJSONTests",
+            dependencies: ["PushCore", "PushJSON", "PushTesting"],
+            swiftSettings: strict
+        ),
+        .testTarget(
             name: "PushCoreTests",
             dependencies: [
                 "PushCore", "PushHTTP", "PushTesting", "PushSandbox", .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "PushCompositionTests",
+            dependencies: [
+                "PushComposition", "PushCore", "PushTesting", .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "PushOAuthTests",
+            dependencies: [
+                "PushCore", "PushOAuth", "PushHTTP", "PushTesting", "PushSandbox",
+                .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: strict
         ),
@@ -296,7 +345,7 @@ let package = Package(
         .testTarget(
             name: "PushAPNsTests",
             dependencies: [
-                "PushAPNs", "PushHTTP", "PushCore", "PushTesting", "PushSandbox",
+                "PushAPNs", "PushHTTP", "PushCore", "PushComposition", "PushTesting", "PushSandbox",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
             ],
@@ -323,7 +372,7 @@ let package = Package(
         .testTarget(
             name: "PushIDPushTests",
             dependencies: [
-                "PushIDPush", "PushHTTP", "PushCore", "PushTesting", "PushSandbox",
+                "PushIDPush", "PushHTTP", "PushCore", "PushOAuth", "PushTesting", "PushSandbox",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: strict
@@ -364,7 +413,8 @@ let package = Package(
         .testTarget(
             name: "PushStoreSQLiteTests",
             dependencies: [
-                "PushStoreSQLite", "PushCore", "PushTesting", .product(name: "GRDB", package: "GRDB.swift"),
+                "PushStoreSQLite", "PushCore", "PushComposition", "PushQueue", "PushTesting",
+                .product(name: "GRDB", package: "GRDB.swift"),
             ],
             swiftSettings: strict
         ),
@@ -384,7 +434,8 @@ let package = Package(
         .testTarget(
             name: "PushGatewayTests",
             dependencies: [
-                "PushGateway", "PushCore", "PushTesting", "PushStoreSQLite", "PushSandbox",
+                "PushGateway", "PushCore", "PushComposition", "PushOAuth", "PushQueue", "PushTesting",
+                "PushStoreSQLite", "PushSandbox",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
@@ -405,7 +456,8 @@ let package = Package(
         .executableTarget(
             name: "ChaparSimulation",
             dependencies: [
-                "PushCore", "PushGateway", "PushStoreSQLite", "SimulationDisk", "SimulationHooks",
+                "PushCore", "PushComposition", "PushQueue", "PushGateway", "PushStoreSQLite", "SimulationDisk",
+                "SimulationHooks",
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "Hummingbird", package: "hummingbird"),
@@ -424,7 +476,8 @@ let package = Package(
         .target(
             name: "FuzzTargets",
             dependencies: [
-                "PushCore", "PushHTTP", "PushGateway", "PushTesting", "PushAPNs", "PushFCM", "PushHMS", "PushIDPush",
+                "PushCore", "PushQueue", "PushHTTP", "PushGateway", "PushTesting", "PushAPNs", "PushFCM", "PushHMS",
+                "PushIDPush",
                 "PushChabok", "PushAltcraft", "PushService",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
@@ -454,7 +507,7 @@ let package = Package(
         .testTarget(
             name: "SimulationDiskTests",
             dependencies: [
-                "SimulationDisk", "PushStoreSQLite", "PushCore", "PushTesting",
+                "SimulationDisk", "PushStoreSQLite", "PushCore", "PushComposition", "PushQueue", "PushTesting",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ],
             swiftSettings: strict

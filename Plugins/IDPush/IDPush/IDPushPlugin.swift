@@ -1,6 +1,7 @@
 import Foundation
 internal import Logging
 public import PushCore
+import PushOAuth
 
 extension BackendFactory {
     /// IDPush: registers devices with OneSignal from networks that OneSignal refuses.

@@ -1,5 +1,6 @@
 import Foundation
 public import PushCore
+import PushOAuth
 
 /// How a OneSignal app is reached and used.
 public struct OneSignalOptions: Sendable {

@@ -5,7 +5,7 @@ import Synchronization
 ///
 /// With a client certificate there is no token, and only the second half applies.
 struct APNsConnectionPolicy: HTTPConnectionPolicy {
-    let tokens: ProviderTokenSource?
+    let tokens: APNsTokenSource?
     private let pauses = RetirementPauses()
 
     func headers(for connection: HTTPConnectionInfo) throws(HTTPFailure) -> [HTTPHeader] {
@@ -55,7 +55,7 @@ final class RetirementPauses: Sendable {
     }
 }
 
-extension ProviderTokenSource: AuthStrategy {
+extension APNsTokenSource: AuthStrategy {
     /// The newest token, for the addresses it is meant for.
     public func credential(for destination: HTTPEndpoint) async throws(PushError) -> AuthCredential {
         guard addresses.contains(destination) else {

@@ -8,12 +8,12 @@ import Synchronization
 /// Source: Apple, "Sending channel management requests to APNs", read 2026-08.
 public final class APNsChannels: ChannelManager {
     let pool: any HTTPPool
-    private let tokens: ProviderTokenSource
+    private let tokens: APNsTokenSource
     private let bundleID: String
     private let time: any TimeSource
     private let storages = Mutex<[String: ChannelStorage]>([:])
 
-    init(pool: any HTTPPool, tokens: ProviderTokenSource, bundleID: String, time: any TimeSource) {
+    init(pool: any HTTPPool, tokens: APNsTokenSource, bundleID: String, time: any TimeSource) {
         self.pool = pool
         self.tokens = tokens
         self.bundleID = bundleID
@@ -143,7 +143,7 @@ public final class APNsChannels: ChannelManager {
             )
             if case .final(let outcome) = APNsRejections.verdict(on: answer, context) { throw Self.error(outcome) }
         }
-        throw PushError(.credentialsRefused, ProviderTokenSource.clockHint)  // The second verdict is always final.
+        throw PushError(.credentialsRefused, APNsTokenSource.clockHint)  // The second verdict is always final.
     }
 
     private static func error(_ outcome: DeliveryOutcome) -> PushError {

@@ -94,7 +94,7 @@ enum APNsRejections {
             .configuration,
             "The client certificate is for the other environment: change environment or the certificate."
         ),
-        "ExpiredProviderToken": Rule(.replay, ProviderTokenSource.clockHint),
+        "ExpiredProviderToken": Rule(.replay, APNsTokenSource.clockHint),
         "Forbidden": Rule(.configuration, "Apple forbids this: check that key, team and topic belong together."),
         "InvalidProviderToken": Rule(
             .configuration,
@@ -119,7 +119,7 @@ enum APNsRejections {
                 + "When many are refused at once, check environment and topic first: a wrong one looks exactly like this."
         ),
         "PayloadTooLarge": Rule(.drop, "The payload is too large."),
-        "TooManyProviderTokenUpdates": Rule(.slowLane, ProviderTokenSource.tooManyHint),
+        "TooManyProviderTokenUpdates": Rule(.slowLane, APNsTokenSource.tooManyHint),
         "TooManyRequests": Rule(.slowRecipient, "Too many messages to one recipient: collapse or delay them."),
         "InternalServerError": Rule(.retry, "Apple's service has a problem."),
         "ServiceUnavailable": Rule(.retry, "Apple's service is not available."),

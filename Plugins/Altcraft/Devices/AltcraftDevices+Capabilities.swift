@@ -4,37 +4,37 @@ public import PushCore
 extension AltcraftDevices: DeviceRegistrar {
     /// A device with a token of a service in the order.
     public func accepts(_ device: DeviceRecord) -> Bool {
-        let order = desk.order
+        let order = client.order
         return device.tokens.contains { order.contains($0.service) }
     }
 
     /// The order of the services.
-    public var stamp: String { desk.order.map(\.rawValue).joined(separator: ",") }
+    public var stamp: String { client.order.map(\.rawValue).joined(separator: ",") }
 
     /// Moves the device's subscription to its present token; makes none where there is none.
     ///
     /// - Returns: The token's fingerprint, since Altcraft's id of a subscription is the token.
     public func register(_ device: DeviceRecord) async throws(PushError) -> String {
-        _ = try await updateToken(of: device, as: OperationAttempt(at: desk.time.now))
-        let record = try await desk.store.load(device.id)
-        let token = try await desk.token(of: device, record)
+        _ = try await updateToken(of: device, as: OperationAttempt(at: client.time.now))
+        let record = try await client.store.load(device.id)
+        let token = try await client.token(of: device, record)
         return record.hashID ?? token.map { Fingerprint.of($0.value) } ?? ""
     }
 
     /// Does with the subscription what the options say, and forgets the device.
     public func remove(_ device: DeviceRecord) async throws(PushError) {
-        let saved = try await desk.store.load(device.id).saved
-        if let saved, let status = desk.options.removal.status {
-            let attempt = OperationAttempt(at: desk.time.now)
-            var errand = AltcraftErrand(action: AltcraftAction(status), device: device, attempt: attempt)
-            errand.tokens = [saved.value]
+        let saved = try await client.store.load(device.id).saved
+        if let saved, let status = client.options.removal.status {
+            let attempt = OperationAttempt(at: client.time.now)
+            var context = AltcraftRequestContext(action: AltcraftAction(status), device: device, attempt: attempt)
+            context.tokens = [saved.value]
             let time = Int64(clamping: attempt.at.timeIntervalSince1970)
-            let change = AltcraftChange(sync: desk.options.sync)
-            _ = try await desk.perform(errand) { mode in
+            let change = AltcraftChange(sync: client.options.sync)
+            _ = try await client.perform(context) { mode in
                 .subscription(status, token: saved, mode: mode, at: time, options: change, fields: JSONObject())
             }
         }
-        try await desk.store.forget(device.id)
+        try await client.store.forget(device.id)
     }
 }
 
@@ -55,7 +55,7 @@ extension AltcraftDevices: SubscriptionManager {
         _ = try await subscription(
             SubscriptionChange(status),
             of: device,
-            as: OperationAttempt(at: desk.time.now)
+            as: OperationAttempt(at: client.time.now)
         )
     }
 
@@ -67,7 +67,7 @@ extension AltcraftDevices: SubscriptionManager {
     /// What is wrong with the options: each with its pointer, what was found, and the fix.
     public func issues(in change: SubscriptionChange, of device: DeviceRecord) -> [PushWarning] {
         var issues: [PushWarning] = []
-        _ = AltcraftChange(change.options, sync: desk.options.sync, issues: &issues)
+        _ = AltcraftChange(change.options, sync: client.options.sync, issues: &issues)
         return issues
     }
 
@@ -102,7 +102,7 @@ extension AltcraftDevices: SubscriptionManager {
 extension AltcraftDevices: TagEditor {
     /// Sets profile fields; a null value removes one.
     public func setTags(_ tags: JSONObject, of device: DeviceRecord) async throws(PushError) {
-        _ = try await edit(tags, of: device, as: OperationAttempt(at: desk.time.now))
+        _ = try await edit(tags, of: device, as: OperationAttempt(at: client.time.now))
     }
 
     /// What is wrong with profile fields.
@@ -125,7 +125,7 @@ extension AltcraftDevices: TagEditor {
 extension AltcraftDevices: EventReporter {
     /// Tells an event.
     public func report(_ event: PushEvent, platformID: String, device: DeviceRecord) async throws(PushError) {
-        _ = try await tell(event, uid: platformID, of: device, as: OperationAttempt(at: desk.time.now))
+        _ = try await tell(event, uid: platformID, of: device, as: OperationAttempt(at: client.time.now))
     }
 
     /// The `_uid` of a payload that carries Altcraft's marker.
@@ -134,7 +134,7 @@ extension AltcraftDevices: EventReporter {
     public func platformID(in payload: JSONObject) throws(PushError) -> String? {
         guard let read = AltcraftPayload(payload) else { return nil }
         guard let uid = read.uid else {
-            desk.emit(.error, "event", "the payload has no _uid", 451)
+            client.emit(.error, "event", "the payload has no _uid", 451)
             throw PushError(
                 .invalidRequest,
                 "the payload is Altcraft's and has no _uid: no event can be sent",

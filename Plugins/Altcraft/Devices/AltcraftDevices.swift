@@ -6,20 +6,20 @@ public import PushCore
 /// What a gateway asks by the capabilities of a backend, and code by the methods that give Altcraft's whole answers. Queueing,
 /// order and repeats are the caller's.
 public final class AltcraftDevices: Sendable {
-    let desk: AltcraftDesk
+    let client: AltcraftClient
 
-    init(_ desk: AltcraftDesk) { self.desk = desk }
+    init(_ client: AltcraftClient) { self.client = client }
 
     /// Stands for the profile that the device's requests are about now; for a queue what waits stays without one (503), for
     /// anybody else the call is refused (402).
     func userTag(of device: DeviceRecord, isQueue: Bool = false) async throws(PushError) -> String {
         do throws(PushError) {
-            return try await desk.auth.session(for: AltcraftIdentity(device)).tag
+            return try await client.auth.session(for: AltcraftIdentity(device)).tag
         } catch {
             let code = error.reason.flatMap { Int($0) } ?? 543
-            desk.emit(.error, "userTag()", error.message, code, device: device.id)
-            if code == 540 { desk.emit(.error, "userTag()", "auth data is nil", 543, device: device.id) }
-            desk.emit(.error, "userTag()", "the user cannot be identified", isQueue ? 503 : 402, device: device.id)
+            client.emit(.error, "userTag()", error.message, code, device: device.id)
+            if code == 540 { client.emit(.error, "userTag()", "auth data is nil", 543, device: device.id) }
+            client.emit(.error, "userTag()", "the user cannot be identified", isQueue ? 503 : 402, device: device.id)
             throw error
         }
     }
@@ -28,8 +28,8 @@ public final class AltcraftDevices: Sendable {
 
     /// The token that the device's subscription is to be made of; nil when it has none that counts.
     public func pushToken(of device: DeviceRecord) async throws(PushError) -> TokenData? {
-        let record = try await desk.store.load(device.id)
-        return try await desk.token(of: device, record).map {
+        let record = try await client.store.load(device.id)
+        return try await client.token(of: device, record).map {
             TokenData(provider: $0.service.rawValue, token: $0.value)
         }
     }
@@ -42,7 +42,7 @@ public final class AltcraftDevices: Sendable {
     public func setPushToken(_ token: String, provider: String, of device: String) async throws(PushError) {
         let service = try service(provider, device)
         guard !token.isEmpty else { return }
-        try await desk.store.edit(device) { $0.manual = DeviceToken(token, service: service) }
+        try await client.store.edit(device) { $0.manual = DeviceToken(token, service: service) }
     }
 
     /// As ``setPushToken(_:provider:of:)-swift.method``, of bytes, which become lower-case hexadecimal digits.
@@ -53,7 +53,7 @@ public final class AltcraftDevices: Sendable {
     }
 
     /// The order in which a device's tokens are preferred.
-    public var providerPriority: [TokenService] { desk.order }
+    public var providerPriority: [TokenService] { client.order }
 
     /// Changes the order; an unknown name changes nothing.
     ///
@@ -62,9 +62,9 @@ public final class AltcraftDevices: Sendable {
     /// - Throws: Reason 473.
     public func setProviderPriority(_ names: [String]) throws(PushError) {
         do throws(AltcraftFault) {
-            desk.order = try AltcraftProviders.order(names)
+            client.order = try AltcraftProviders.order(names)
         } catch {
-            desk.emit(.error, "changePushProviderPriorityList()", error.message, 473, error.value)
+            client.emit(.error, "changePushProviderPriorityList()", error.message, 473, error.value)
             throw error.pushError
         }
     }
@@ -83,9 +83,9 @@ public final class AltcraftDevices: Sendable {
         as attempt: OperationAttempt,
         repeatsRefused: Bool
     ) async throws(PushError) -> Bool {
-        let record = try await desk.store.load(device.id)
-        guard let token = try await desk.token(of: device, record) else {
-            desk.emit(.error, "tokenUpdate()", "there is no push token", 502, device: device.id)
+        let record = try await client.store.load(device.id)
+        guard let token = try await client.token(of: device, record) else {
+            client.emit(.error, "tokenUpdate()", "there is no push token", 502, device: device.id)
             throw PushError(.invalidRequest, "the device has no push token that counts here", reason: "502")
         }
         return try await update(record, to: token, device, attempt, repeatsRefused: repeatsRefused)
@@ -101,17 +101,17 @@ public final class AltcraftDevices: Sendable {
         // Without a token that Altcraft confirmed there is no subscription to move: the first subscription saves one.
         guard let saved = record.saved, saved != token else { return false }
         // A JWT finds the profile without the old token, so that a refused move is no reason to ask again and again.
-        guard repeatsRefused || desk.auth.isShared || record.refused != token else { return false }
-        var errand = AltcraftErrand(action: .update, device: device, attempt: attempt)
-        errand.tokens = [saved.value, token.value]
-        let isSync = desk.auth.isShared
+        guard repeatsRefused || client.auth.isShared || record.refused != token else { return false }
+        var context = AltcraftRequestContext(action: .update, device: device, attempt: attempt)
+        context.tokens = [saved.value, token.value]
+        let isSync = client.auth.isShared
         do throws(PushError) {
-            _ = try await desk.perform(errand) { _ in AltcraftRequest.update(from: saved, to: token, isSync: isSync) }
+            _ = try await client.perform(context) { _ in AltcraftRequest.update(from: saved, to: token, isSync: isSync) }
         } catch {
-            if error.code == .invalidRequest { try await desk.store.edit(device.id) { $0.refused = token } }
+            if error.code == .invalidRequest { try await client.store.edit(device.id) { $0.refused = token } }
             throw error
         }
-        try await desk.store.edit(device.id) { ($0.saved, $0.refused) = (token, nil) }
+        try await client.store.edit(device.id) { ($0.saved, $0.refused) = (token, nil) }
         return true
     }
 
@@ -127,31 +127,31 @@ public final class AltcraftDevices: Sendable {
         as attempt: OperationAttempt
     ) async throws(PushError) -> ResponseWithHttp {
         var issues: [PushWarning] = []
-        let options = AltcraftChange(change.options, sync: desk.options.sync, issues: &issues)
-        var errand = AltcraftErrand(action: AltcraftAction(change.status), device: device, attempt: attempt)
+        let options = AltcraftChange(change.options, sync: client.options.sync, issues: &issues)
+        var context = AltcraftRequestContext(action: AltcraftAction(change.status), device: device, attempt: attempt)
         if let issue = issues.first {
             let code = issue.code == "not_primitive" ? 475 : 474
-            desk.emit(errand, .error, "\(issue.pointer): \(issue.detail)", code)
+            client.emit(context, .error, "\(issue.pointer): \(issue.detail)", code)
             throw PushError(.invalidRequest, "\(issue.pointer): \(issue.detail)", reason: "\(code)")
         }
         if change.status == .subscribed, device.attributes["notifications_allowed"] == false {
-            throw desk.unprepared(errand, "the device does not allow notifications", code: 504)
+            throw client.unprepared(context, "the device does not allow notifications", code: 504)
         }
-        let record = try await desk.store.load(device.id)
-        guard let token = try await desk.token(of: device, record) else {
-            throw desk.unprepared(errand, "there is no push token")
+        let record = try await client.store.load(device.id)
+        guard let token = try await client.token(of: device, record) else {
+            throw client.unprepared(context, "there is no push token")
         }
-        errand.tokens = [token.value]
+        context.tokens = [token.value]
         do throws(PushError) {
             let own = OperationAttempt(at: attempt.at, number: attempt.number)
             _ = try await update(record, to: token, device, own, repeatsRefused: false)
         } catch {
             // With a role token the profile is found by the old token, so that nothing goes before the update.
-            guard error.code == .invalidRequest, !desk.auth.isShared else { throw error }
+            guard error.code == .invalidRequest, !client.auth.isShared else { throw error }
         }
-        let fields = device.altcraftFields(desk.options.appInfo).overlaid(with: options.customFields)
+        let fields = device.altcraftFields(client.options.appInfo).overlaid(with: options.customFields)
         let time = Int64(clamping: attempt.at.timeIntervalSince1970)
-        let answer = try await desk.perform(errand) { mode in
+        let answer = try await client.perform(context) { mode in
             .subscription(change.status, token: token, mode: mode, at: time, options: options, fields: fields)
         }
         try await note(answer, token, device.id)
@@ -164,18 +164,18 @@ public final class AltcraftDevices: Sendable {
     }
 
     func unsuspend(_ device: DeviceRecord, hearing heard: AnswerSlot?) async throws(PushError) -> ResponseWithHttp {
-        var errand = AltcraftErrand(
+        var context = AltcraftRequestContext(
             action: .unsuspend,
             device: device,
-            attempt: OperationAttempt(at: desk.time.now)
+            attempt: OperationAttempt(at: client.time.now)
         )
-        errand.heard = heard
-        let record = try await desk.store.load(device.id)
-        guard let token = try await desk.token(of: device, record) else {
-            throw desk.unprepared(errand, "there is no push token")
+        context.heard = heard
+        let record = try await client.store.load(device.id)
+        guard let token = try await client.token(of: device, record) else {
+            throw client.unprepared(context, "there is no push token")
         }
-        errand.tokens = [token.value]
-        let answer = try await desk.perform(errand) { .unsuspend(token, mode: $0) }
+        context.tokens = [token.value]
+        let answer = try await client.perform(context) { .unsuspend(token, mode: $0) }
         if answer.response?.profile?.subscription != nil { try await note(answer, token, device.id) }
         return answer
     }
@@ -191,32 +191,32 @@ public final class AltcraftDevices: Sendable {
         of device: DeviceRecord,
         hearing heard: AnswerSlot?
     ) async throws(PushError) -> ResponseWithHttp {
-        var errand = AltcraftErrand(
+        var context = AltcraftRequestContext(
             action: .status,
             device: device,
-            attempt: OperationAttempt(at: desk.time.now)
+            attempt: OperationAttempt(at: client.time.now)
         )
-        errand.heard = heard
+        context.heard = heard
         let service: TokenService?
         var token: String?
         switch query {
         case .latest: service = nil
         case .latestOf(let wanted?): service = try self.service(wanted.rawValue, device.id)
         case .latestOf(nil), .current:
-            let record = try await desk.store.load(device.id)
+            let record = try await client.store.load(device.id)
             var current = record.saved
-            if current == nil { current = try await desk.token(of: device, record) }
-            guard let current else { throw desk.unprepared(errand, "there is no push token") }
+            if current == nil { current = try await client.token(of: device, record) }
+            guard let current else { throw client.unprepared(context, "there is no push token") }
             service = current.service
             if query == .current { token = current.value }
         }
-        errand.tokens = token.map { [$0] } ?? []
-        return try await desk.perform(errand) { .status(service: service, token: token, mode: $0) }
+        context.tokens = token.map { [$0] } ?? []
+        return try await client.perform(context) { .status(service: service, token: token, mode: $0) }
     }
 
     private func note(_ answer: ResponseWithHttp, _ token: DeviceToken, _ device: String) async throws(PushError) {
         let hashID = answer.response?.profile?.subscription?.hashId
-        try await desk.store.edit(device) { record in
+        try await client.store.edit(device) { record in
             // After a refused move the subscription that was made now is one of the new token.
             if record.saved == nil || record.refused == token { (record.saved, record.refused) = (token, nil) }
             if let hashID { record.hashID = hashID }
@@ -232,12 +232,12 @@ public final class AltcraftDevices: Sendable {
         of device: DeviceRecord,
         as attempt: OperationAttempt
     ) async throws(PushError) -> ResponseWithHttp {
-        let errand = AltcraftErrand(action: .profile, device: device, attempt: attempt)
+        let context = AltcraftRequestContext(action: .profile, device: device, attempt: attempt)
         if let issue = AltcraftFields.issues(profile: fields, at: "#").first {
-            desk.emit(errand, .error, "\(issue.pointer): \(issue.detail)", 474)
+            client.emit(context, .error, "\(issue.pointer): \(issue.detail)", 474)
             throw PushError(.invalidRequest, "\(issue.pointer): \(issue.detail)", reason: "474")
         }
-        return try await desk.perform(errand) { _ in .profile(fields, skipTriggers: skipTriggers) }
+        return try await client.perform(context) { _ in .profile(fields, skipTriggers: skipTriggers) }
     }
 
     /// Tells Altcraft that a message reached the device, or was opened; `uid` is the message as its payload named it.
@@ -248,7 +248,7 @@ public final class AltcraftDevices: Sendable {
         as attempt: OperationAttempt
     ) async throws(PushError) -> ResponseWithHttp {
         let value: JSONObject = ["uid": .string(uid), "type": .string(event.altcraftName)]
-        let errand = AltcraftErrand(
+        let context = AltcraftRequestContext(
             action: .event,
             device: device,
             attempt: attempt,
@@ -256,18 +256,18 @@ public final class AltcraftDevices: Sendable {
             remark: event.altcraftName
         )
         guard !uid.allSatisfy(\.isWhitespace) else {
-            desk.emit(errand, .error, "the payload has no _uid", 451)
+            client.emit(context, .error, "the payload has no _uid", 451)
             throw PushError(.invalidRequest, "the payload has no _uid", reason: "451")
         }
         let time = Int64(clamping: attempt.at.timeIntervalSince1970)
-        return try await desk.perform(errand) { .event(event, uid: uid, mode: $0, at: time) }
+        return try await client.perform(context) { .event(event, uid: uid, mode: $0, at: time) }
     }
 
     func service(_ name: String, _ device: String) throws(PushError) -> TokenService {
         do throws(AltcraftFault) {
             return try AltcraftProviders.service(name)
         } catch {
-            desk.emit(.error, "provider()", error.message, 473, error.value, device: device)
+            client.emit(.error, "provider()", error.message, 473, error.value, device: device)
             throw error.pushError
         }
     }

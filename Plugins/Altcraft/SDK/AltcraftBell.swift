@@ -1,7 +1,7 @@
 import Synchronization
 
 /// Lets one task wait until another has something for it; a ring that nobody waits for is kept.
-final class AltcraftBell: Sendable {
+final class AltcraftWakeUp: Sendable {
     private enum State {
         case quiet
         case rung

@@ -30,7 +30,7 @@ actor AltcraftSDKCore {
     /// The loop of ``AltcraftBackgroundTasks/registerBackgroundTask()``.
     private var background: Task<Void, Never>?
     /// Rung when a call left something to be repeated.
-    private let failures = AltcraftBell()
+    private let failures = AltcraftWakeUp()
 
     init(
         http: any HTTPTransport,

@@ -24,7 +24,7 @@ enum ChabokCheck {
                 )
             )
         }
-        let way = ChabokMessage.mechanism(notification, options)
+        let way = ChabokPayload.mechanism(notification, options)
         if let form, let problem = problem(of: form, with: way) {
             check.faults.append(PushWarning(pointer: "#/to", code: "unsupported_mechanism", detail: problem))
         }
@@ -51,7 +51,7 @@ enum ChabokCheck {
     }
 
     static func allowsBroadcast(_ notification: PushNotification, _ options: ChabokOptions) -> Bool {
-        options.allowsBroadcast || ChabokMessage.overrides(notification)["allow_broadcast"] == .bool(true)
+        options.allowsBroadcast || ChabokPayload.overrides(notification)["allow_broadcast"] == .bool(true)
     }
 
     /// Why recipients of a form cannot be reached in a way; nil when they can.
@@ -65,8 +65,8 @@ enum ChabokCheck {
         }
     }
 
-    private static func message(_ notification: PushNotification, _ options: ChabokOptions) -> ChabokMessage {
-        ChabokMessage(
+    private static func message(_ notification: PushNotification, _ options: ChabokOptions) -> ChabokPayload {
+        ChabokPayload(
             notification,
             language: nil,
             remaining: notification.timeToLive?.components.seconds,
@@ -95,7 +95,7 @@ enum ChabokCheck {
             fault("options/ttl", "bad_ttl", "The time to live is not negative.")
         }
         checkActions(shown?["actions"]?.arrayValue ?? [], fault)
-        checkOverrides(ChabokMessage.overrides(notification), message.mechanism, fault)
+        checkOverrides(ChabokPayload.overrides(notification), message.mechanism, fault)
         guard message.mechanism == .smart else { return faults }
         if notification.timeToLive.map({ $0 <= .zero }) ?? true {
             fault("options/ttl", "ttl_missing", "A smart message needs a time to live.")
@@ -132,7 +132,7 @@ enum ChabokCheck {
 
     /// What is wrong with the overrides whatever the backend's configuration is.
     static func overrideFaults(_ notification: PushNotification) -> [PushWarning] {
-        let overrides = ChabokMessage.overrides(notification)
+        let overrides = ChabokPayload.overrides(notification)
         var faults: [PushWarning] = []
         // The way of a message takes all there is: which of it another way takes, the backend knows.
         let way = overrides["mechanism"]?.stringValue.flatMap(ChabokOptions.Mechanism.init) ?? .message
@@ -147,7 +147,7 @@ enum ChabokCheck {
         _ way: ChabokOptions.Mechanism,
         _ fault: (String, String, String) -> Void
     ) {
-        let allowed = ChabokMessage.keys[way] ?? []
+        let allowed = ChabokPayload.keys[way] ?? []
         let reserved: Set<String> = ["user", "users", "target", "segment", "clientId", "ttl", "data", "id", "idr"]
         for (name, value) in overrides {
             let pointer = "overrides/chabok/\(name)"
@@ -190,7 +190,7 @@ enum ChabokCheck {
         if notification.priority == .normal {
             warn("options/priority", "priority_dropped", "Chabok knows no priorities.")
         }
-        if let span = notification.timeToLive, span.components.seconds > ChabokMessage.longestTimeToLive {
+        if let span = notification.timeToLive, span.components.seconds > ChabokPayload.longestTimeToLive {
             warn("options/ttl", "ttl_clamped", "Chabok keeps a message for 30 days at most.")
         }
         let isForMany = form == .topic || form == .tags || form == .everyone

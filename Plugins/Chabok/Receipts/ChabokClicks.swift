@@ -21,7 +21,7 @@ extension ChabokTracker: ClickReader {
         var taken = TakenClick(receipt: receipt, notification: notification.json)
         if let verdict { taken.notification["arrival"] = verdict.json }
         if let plan = display.plan(of: notification, at: click.at) { taken.notification["display"] = plan.json }
-        guard api.options.forwardsClicks, let id = notification.messageID else { return taken }
+        guard client.options.forwardsClicks, let id = notification.messageID else { return taken }
         guard let installation = click.installation ?? known?.installation else {
             let problem = PushError(.invalidRequest, "the installation is not known", reason: "installation_missing")
             taken.forwarding = .failure(problem)

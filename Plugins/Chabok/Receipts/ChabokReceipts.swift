@@ -92,7 +92,7 @@ extension ChabokReport {
     func receipt(receivedAt: Date) -> DeliveryReceipt? {
         guard let messageID else { return nil }
         let error = (raw["error"] ?? raw["reason"])?.stringValue
-        if let error, let reason = ChabokFailures.deliveryReason(error) {
+        if let error, let reason = ChabokRejections.deliveryReason(error) {
             return DeliveryReceipt(.failed, platformID: messageID, token: owner, reason: reason, at: at ?? receivedAt)
         }
         let (event, reason): (DeliveryReceipt.Event, String) =

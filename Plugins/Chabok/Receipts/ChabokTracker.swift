@@ -36,7 +36,7 @@ public struct ChabokTracker: EventReporter {
     /// The most behaviours of one request.
     public static let bulkLimit = 1000
 
-    let api: ChabokAPI
+    let client: ChabokClient
     let records: ChabokRecords
     let stream: ChabokEventStream
     let display: ChabokDisplayPolicy
@@ -113,7 +113,7 @@ public struct ChabokTracker: EventReporter {
     }
 
     private func post(_ call: String, _ body: JSONValue) async throws(PushError) -> ChabokAnswer {
-        try await api.call("POST", "/installations/\(call)", body, isRepeatable: false)
+        try await client.call("POST", "/installations/\(call)", body, isRepeatable: false)
     }
 
     // MARK: What devices did
@@ -137,7 +137,7 @@ public struct ChabokTracker: EventReporter {
     ) async throws(PushError) -> ChabokNotification {
         let notification = ChabokPayloadParser.parse(userInfo, actionIdentifier: actionIdentifier)
         stream.send(.messageReceived(notification))
-        if api.options.forwardsClicks, let id = notification.messageID {
+        if client.options.forwardsClicks, let id = notification.messageID {
             try await report(
                 notification.action,
                 messageID: id,
@@ -168,7 +168,7 @@ public struct ChabokTracker: EventReporter {
         if let trackID { event["trackId"] = .string(trackID) }
         if let id = action.actionID { event["actionId"] = .string(id) }
         var body: JSONObject = [
-            "installationId": .string(installation), "createdAt": .integer(api.time.now.millisecondsSince1970),
+            "installationId": .string(installation), "createdAt": .integer(client.time.now.millisecondsSince1970),
             "eventData": [.object(event)],
         ]
         if let user { body["userId"] = .string(user) }
@@ -188,7 +188,7 @@ public struct ChabokTracker: EventReporter {
 
     /// Reports an event of a registered device: what reached it counts as shown.
     public func report(_ event: PushEvent, platformID: String, device: DeviceRecord) async throws(PushError) {
-        try await report(event, platformID, device, at: api.time.now)
+        try await report(event, platformID, device, at: client.time.now)
     }
 
     /// Reports an event as of when it happened.

@@ -1,8 +1,8 @@
 public import PushCore
 
 extension FCMBackend {
-    /// The token as ``FirebaseTokenProvider/validate(_:)`` gives it: without blanks around it.
+    /// The token as ``FCMTokenProvider/validate(_:)`` gives it: without blanks around it.
     public func checked(_ token: DeviceToken) throws(InvalidToken) -> DeviceToken {
-        try FirebaseTokenProvider.form(of: token.value, token.service)
+        try FCMTokenProvider.form(of: token.value, token.service)
     }
 }

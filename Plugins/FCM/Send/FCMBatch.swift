@@ -26,7 +26,7 @@ struct FCMBatch {
     private let template: HTTPCallTemplate
     private let path: String
     private let label: String?
-    private let holds: FCMHolds
+    private let pauses: FCMPartialPauses
     /// How long after it was last seen an Android device is left out; nil for never.
     private let staleAfter: Duration?
     /// When it began, by the clock that pauses go by.
@@ -38,7 +38,7 @@ struct FCMBatch {
         template: HTTPCallTemplate,
         path: String,
         label: String?,
-        holds: FCMHolds,
+        pauses: FCMPartialPauses,
         staleAfter: Duration?,
         steady: Date
     ) {
@@ -46,7 +46,7 @@ struct FCMBatch {
         self.template = template
         self.path = path
         self.label = label
-        self.holds = holds
+        self.pauses = pauses
         self.staleAfter = staleAfter
         self.steady = steady
         calls.reserveCapacity(room)
@@ -87,7 +87,7 @@ struct FCMBatch {
         _ place: Int,
         _ bodies: inout BodyCache
     ) {
-        if let refusal = holds.refusal(of: target.kind, at: steady) { return refuse(index, place, refusal) }
+        if let refusal = pauses.refusal(of: target.kind, at: steady) { return refuse(index, place, refusal) }
         if target.kind == .android, let refusal = stale(addressee.lastSeen) { return refuse(index, place, refusal) }
         switch bodies.body(for: target.kind, language: addressee.language) {
         case .failure(let fault): refuse(index, place, fault.refusal)

@@ -25,7 +25,7 @@ enum FCMRejections {
         /// The access token was refused: send it once more with a fresh one; the outcome if that is not possible.
         case replay(otherwise: DeliveryOutcome)
         /// One part of the project must pause, the rest goes on.
-        case hold(FCMHolds.Part, Duration, DeliveryOutcome)
+        case hold(FCMPartialPauses.Part, Duration, DeliveryOutcome)
     }
 
     /// Google's first delay after a server error; shorter ones may get a sender blocked.
@@ -143,13 +143,13 @@ enum FCMRejections {
                     "The APNs key or web push key in the Firebase console is missing or wrong\(apple): Project settings, "
                     + "Cloud Messaging. Android is not concerned.",
                 status: answer.status,
-                advice: .retry(after: FCMHolds.span)
+                advice: .retry(after: FCMPartialPauses.span)
             )
         )
         // Whatever this was addressed to, tokens of Android devices go on.
         switch context.target {
-        case .iOS: return .hold(.iOS, FCMHolds.span, outcome)
-        case .web: return .hold(.web, FCMHolds.span, outcome)
+        case .iOS: return .hold(.iOS, FCMPartialPauses.span, outcome)
+        case .web: return .hold(.web, FCMPartialPauses.span, outcome)
         case .android, .topic, .condition: return .final(outcome)
         }
     }
@@ -188,7 +188,7 @@ enum FCMRejections {
     static func accountDetail(_ reason: String?, status: Int) -> String {
         switch reason {
         case "SERVICE_DISABLED": return "Enable the Firebase Cloud Messaging API in the Google Cloud console."
-        case "ACCESS_TOKEN_SCOPE_INSUFFICIENT": return "The access token lacks the scope \(GoogleAuth.messagingScope)."
+        case "ACCESS_TOKEN_SCOPE_INSUFFICIENT": return "The access token lacks the scope \(FCMAuth.messagingScope)."
         case "BILLING_DISABLED": return "Billing is disabled for the project."
         case "CONSUMER_INVALID", "CONSUMER_SUSPENDED": return "Google has suspended the project, or does not know it."
         case FCMErrorCode.thirdPartyAuth?:

@@ -19,7 +19,7 @@ struct FCMTarget: Sendable {
         /// Whether a recipient can make use of what is meant for devices of a kind; members of topics are of any.
         func includes(_ device: Class) -> Bool { self == device || !isToken }
 
-        var part: FCMHolds.Part? {
+        var part: FCMPartialPauses.Part? {
             switch self {
             case .android: nil
             case .iOS: .iOS

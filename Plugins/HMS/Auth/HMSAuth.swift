@@ -67,7 +67,7 @@ public final class HMSAuth: AuthStrategy {
     public func refused(_ credential: AuthCredential, status: Int, reason: String?) async -> AuthDecision {
         let isCurable = reason.map { Self.curable.contains($0) || $0.hasPrefix("8020") } ?? (status == 401)
         guard isCurable else {
-            return .giveUp(HMSCodes.rule(for: reason ?? "")?.detail ?? "Huawei refused the request for good.")
+            return .giveUp(HMSRejections.rule(for: reason ?? "")?.detail ?? "Huawei refused the request for good.")
         }
         await cache.invalidate(generation: credential.generation)
         return .retry

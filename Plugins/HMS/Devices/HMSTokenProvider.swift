@@ -114,13 +114,13 @@ extension HMSBackend {
             throw PushError(.unsupported, "v3 has no message that is checked and not sent: tokens cannot be looked up")
         }
         guard audience.contains(.token(token)), HMSToken.problem(in: token.value) == nil else { return .dead }
-        let probe = (try? JSONValue(parsing: HMSLink.probe(token: token.value))) ?? .null
-        let (answer, _) = try await link.call(options.sendPath, probe)
+        let probe = (try? JSONValue(parsing: HMSClient.probe(token: token.value))) ?? .null
+        let (answer, _) = try await client.call(options.sendPath, probe)
         switch answer.code {
         case "80000000"?: return .good
         case "80300007"?: return .dead
         case let code?: return .unknown(reason: code)
-        case nil: throw HMSLink.error(answer)
+        case nil: throw HMSClient.error(answer)
         }
     }
 
@@ -131,7 +131,7 @@ extension HMSBackend {
         guard let appID = options.appID else {
             throw PushError(.unsupported, "deleting tokens needs app_id")
         }
-        let (answer, _) = try await link.call("/v1/\(appID)/token:delete", ["token": .string(token.value)])
-        guard answer.code == "80000000" || answer.code == "80300007" else { throw HMSLink.error(answer) }
+        let (answer, _) = try await client.call("/v1/\(appID)/token:delete", ["token": .string(token.value)])
+        guard answer.code == "80000000" || answer.code == "80300007" else { throw HMSClient.error(answer) }
     }
 }

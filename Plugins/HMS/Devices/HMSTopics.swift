@@ -8,7 +8,7 @@ public struct HMSTopics: TopicManager {
     public static let batchLimit = 1000
 
     let appID: String
-    let link: HMSLink
+    let client: HMSClient
 
     /// Those of Android devices.
     public var services: [TokenService] { [.androidHuawei] }
@@ -31,8 +31,8 @@ public struct HMSTopics: TopicManager {
     /// The topics a device is in; none for a token that Huawei does not know, since it does not say so.
     public func topics(of token: DeviceToken) async throws(PushError) -> [TopicMembership]? {
         guard token.service == .androidHuawei else { throw Self.notAndroid }
-        let (answer, body) = try await link.call("/v1/\(appID)/topic:list", ["token": .string(token.value)])
-        guard answer.code == "80000000" else { throw HMSLink.error(answer) }
+        let (answer, body) = try await client.call("/v1/\(appID)/topic:list", ["token": .string(token.value)])
+        guard answer.code == "80000000" else { throw HMSClient.error(answer) }
         return (body["topics"]?.arrayValue ?? []).compactMap { topic in
             topic["name"]?.stringValue.map { TopicMembership(name: $0, since: topic["addDate"]?.stringValue) }
         }
@@ -69,16 +69,16 @@ public struct HMSTopics: TopicManager {
     private func changeOnce(_ path: String, _ body: JSONValue) async throws(PushError) -> [Int: String] {
         // Other codes of the family are worth two more tries; what was added already stays added.
         for _ in 0..<2 {
-            let (answer, result) = try await link.call(path, body)
+            let (answer, result) = try await client.call(path, body)
             if answer.code.map(HMSTopicCodes.isWorthATry) ?? false { continue }
             return try Self.read(answer, result)
         }
-        let (answer, result) = try await link.call(path, body)
+        let (answer, result) = try await client.call(path, body)
         return try Self.read(answer, result)
     }
 
     private static func read(_ answer: HMSAnswer, _ body: JSONValue) throws(PushError) -> [Int: String] {
-        guard answer.code == "80000000" || answer.code == "82000010" else { throw HMSLink.error(answer) }
+        guard answer.code == "80000000" || answer.code == "82000010" else { throw HMSClient.error(answer) }
         var wrong: [Int: String] = [:]
         for error in body["errors"]?.arrayValue ?? [] {
             guard let place = HMSAnswer.count(error["index"]) else { continue }
@@ -105,7 +105,7 @@ public struct HMSTopics: TopicManager {
     }
 
     /// Whom a topic recipient means: a name, or an expression such as `'a' in topics || 'b' in topics`.
-    static func target(_ text: String) -> HMSChunk.Target? {
+    static func target(_ text: String) -> HMSBatchRequest.Target? {
         if isName(text) { return .topic(text) }
         guard text.contains("' in topics"), text.utf8.count <= 4096 else { return nil }
         let isBalanced = text.reduce(into: (depth: 0, isFine: true)) { state, character in

@@ -14,7 +14,7 @@ enum HMSCheck {
         let overrides = notification.overrides[HMSBackend.kind.rawValue]
         let request = PushRequest(notification, to: [])
         // A token may be of a phone or of an Apple device; the sizes of both must do.
-        let forms: [HMSMessage.Form] = form == .topic ? [.audience] : [.android, .apple]
+        let forms: [HMSPayload.Form] = form == .topic ? [.audience] : [.android, .apple]
         var check = PayloadCheck(warnings: warnings(notification, form: forms[0]))
         let ownClass = overrides?["android"]?["notification"]?["badge"]?["class"]
         if notification.badge != nil, !notification.isSilent, options.badgeClass == nil, ownClass == nil {
@@ -23,7 +23,7 @@ enum HMSCheck {
         }
         for (place, form) in forms.enumerated() {
             for language in notification.languages {
-                var tree = HMSMessageTree.make(request, form: form, language: language, options: options, now: Date())
+                var tree = HMSPayloadTree.make(request, form: form, language: language, options: options, now: Date())
                 if let overrides { tree = tree.merging(form.blocks(of: overrides)) }
                 if place == 0, language == nil {
                     check.faults = faults(notification, tree: tree, form: form, overrides: overrides)
@@ -42,7 +42,7 @@ enum HMSCheck {
         let request = PushRequest(notification, to: [])
         var check = PayloadCheck(warnings: warnings(notification, form: .harmony))
         for language in notification.languages {
-            let tag = HMSMessageTree.tag(request, language)
+            let tag = HMSPayloadTree.tag(request, language)
             let (pushType, tree) = HMSScene.make(request, language: language, tag: tag, options: options, now: Date())
             if language == nil { check.faults = HMSScene.faults(notification, pushType, tree) }
             if let fault = tooLarge(JSONValue.object(tree).bytes.count) {
@@ -66,7 +66,7 @@ enum HMSCheck {
     static func faults(
         _ notification: PushNotification,
         tree: JSONObject,
-        form: HMSMessage.Form,
+        form: HMSPayload.Form,
         overrides: JSONObject?
     ) -> [PushWarning] {
         var faults: [PushWarning] = []
@@ -124,7 +124,7 @@ enum HMSCheck {
         return faults
     }
 
-    private static func shows(_ tree: JSONObject, _ form: HMSMessage.Form) -> Bool {
+    private static func shows(_ tree: JSONObject, _ form: HMSPayload.Form) -> Bool {
         if form == .apple {
             let aps = tree["apns"]?["payload"]?["aps"]
             return aps?["alert"] != nil || aps?["badge"] != nil || aps?["sound"] != nil
@@ -139,7 +139,7 @@ enum HMSCheck {
         PushWarning(pointer: "#/overrides/hms\(place)", code: code, detail: detail)
     }
 
-    private static func warnings(_ notification: PushNotification, form: HMSMessage.Form) -> [PushWarning] {
+    private static func warnings(_ notification: PushNotification, form: HMSPayload.Form) -> [PushWarning] {
         var warnings: [PushWarning] = []
         func warn(_ pointer: String, _ code: String, _ detail: String) {
             warnings.append(PushWarning(pointer: "#/\(pointer)", code: code, detail: detail))
@@ -169,7 +169,7 @@ enum HMSCheck {
                 warn("content/actions", "too_many", "Huawei shows three buttons: the first three are kept.")
             }
         }
-        if let span = notification.timeToLive, span.components.seconds > HMSMessageTree.longestLife {
+        if let span = notification.timeToLive, span.components.seconds > HMSPayloadTree.longestLife {
             warn("options/ttl", "shortened", "Huawei keeps a message for 15 days at most.")
         }
         return warnings
@@ -203,7 +203,7 @@ enum HMSAndroidCheck {
             guard let text = value.stringValue, text.hasSuffix("s"), let seconds = Double(text.dropLast()) else {
                 return false
             }
-            return (1...Double(HMSMessageTree.longestLife)).contains(seconds)
+            return (1...Double(HMSPayloadTree.longestLife)).contains(seconds)
         }
         check("urgency", android["urgency"], "bad_urgency", "Allowed: HIGH, NORMAL.", word("HIGH", "NORMAL"))
         check(

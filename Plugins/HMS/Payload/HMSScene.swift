@@ -37,7 +37,7 @@ enum HMSScene {
             ]
         }
         var sending = JSONObject()
-        sending["ttl"] = HMSMessageTree.timeToLive(of: request, now: now).map { .integer($0) }
+        sending["ttl"] = HMSPayloadTree.timeToLive(of: request, now: now).map { .integer($0) }
         if let receipts = options.receipts {
             sending["biTag"] = .string(String(decoding: tag.utf8.prefix(64), as: UTF8.self))
             sending["receiptId"] = receipts.id.map { .string($0) }

@@ -19,13 +19,13 @@ public struct HMSReceipts: ReceiptReader {
     private let options: HMSReceiptOptions
     private let key: SymmetricKey
     private let memory = HMSNonces(life: 2 * Self.tolerance)
-    private let pauses: HMSPauses?
+    private let pauses: HMSTokenPauses?
 
     /// Makes a reader.
     public init(_ options: HMSReceiptOptions) { self.init(options, pauses: nil) }
 
     /// Makes a reader that takes note of the tokens that Huawei wants left alone.
-    init(_ options: HMSReceiptOptions, pauses: HMSPauses?) {
+    init(_ options: HMSReceiptOptions, pauses: HMSTokenPauses?) {
         self.options = options
         self.pauses = pauses
         let secret = options.secret.reveal()

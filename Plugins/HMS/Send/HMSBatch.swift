@@ -12,7 +12,7 @@ struct HMSBatch {
         var notification: PushNotification
         var expiration: PushRequest.Expiration?
         var language: String?
-        var form: HMSMessage.Form
+        var form: HMSPayload.Form
 
         func hash(into hasher: inout Hasher) {
             hasher.combine(form)
@@ -34,12 +34,12 @@ struct HMSBatch {
 
     /// Recipients that get one message, before they are cut into requests.
     private final class Group {
-        let message: Result<HMSMessage, HMSFault>
+        let message: Result<HMSPayload, HMSFault>
         var tokens: [String] = []
         var places: [String: Int32] = [:]
-        var slots: [HMSChunk.Slot] = []
+        var slots: [HMSBatchRequest.Slot] = []
 
-        init(_ message: Result<HMSMessage, HMSFault>) { self.message = message }
+        init(_ message: Result<HMSPayload, HMSFault>) { self.message = message }
     }
 
     let started: Date
@@ -47,12 +47,12 @@ struct HMSBatch {
     private(set) var refused: [DeliveryReport] = []
     private var groups: [Key: Group] = [:]
     private var order: [Group] = []
-    private var audiences: [HMSChunk] = []
+    private var audiences: [HMSBatchRequest] = []
     private let options: HMSOptions
-    private let pauses: HMSPauses
+    private let pauses: HMSTokenPauses
     private let isDemoted: Bool
 
-    init(started: Date, options: HMSOptions, pauses: HMSPauses, isDemoted: Bool) {
+    init(started: Date, options: HMSOptions, pauses: HMSTokenPauses, isDemoted: Bool) {
         self.started = started
         self.options = options
         self.pauses = pauses
@@ -60,28 +60,28 @@ struct HMSBatch {
     }
 
     /// The requests to send.
-    var chunks: [HMSChunk] {
-        var chunks = audiences
+    var batchRequests: [HMSBatchRequest] {
+        var batchRequests = audiences
         for group in order {
             guard case .success(let message) = group.message, !group.tokens.isEmpty else { continue }
-            let whole = HMSChunk(
+            let whole = HMSBatchRequest(
                 message,
                 to: .tokens(group.tokens),
                 slots: group.slots,
                 awaitsReceipts: options.receipts != nil
             )
-            chunks += whole.split(options.batchSize)
+            batchRequests += whole.split(options.batchSize)
         }
-        return chunks
+        return batchRequests
     }
 
     /// Adds the recipients of a request.
     mutating func add(_ request: PushRequest, at index: Int) {
         let isLocalized = request.notification.isLocalized
         // The recipients of a request share its group, unless they differ in language or platform.
-        var last: (form: HMSMessage.Form, language: String?, group: Group)?
+        var last: (form: HMSPayload.Form, language: String?, group: Group)?
         for (place, addressee) in request.recipients.enumerated() {
-            let slot = HMSChunk.Slot(
+            let slot = HMSBatchRequest.Slot(
                 request: Int32(clamping: index),
                 recipient: Int32(clamping: place),
                 token: 0,
@@ -108,7 +108,7 @@ struct HMSBatch {
     }
 
     /// How a message to a token of a service is written; nil when this generation of the API does not take it.
-    private func form(of service: TokenService) -> HMSMessage.Form? {
+    private func form(of service: TokenService) -> HMSPayload.Form? {
         switch service {
         case .androidHuawei: options.isHarmony ? nil : .android
         case .iOSHuawei: options.isHarmony ? nil : .apple
@@ -117,7 +117,7 @@ struct HMSBatch {
         }
     }
 
-    private mutating func add(_ token: String, _ slot: HMSChunk.Slot, to group: Group, isSilent: Bool) {
+    private mutating func add(_ token: String, _ slot: HMSBatchRequest.Slot, to group: Group, isSilent: Bool) {
         if case .failure(let fault) = group.message { return refuse(slot, fault.refusal) }
         guard HMSToken.problem(in: token) == nil else { return refuse(slot, malformed) }
         if let refusal = pauses.refusal(of: token, isSilent: isSilent, at: started) { return refuse(slot, refusal) }
@@ -135,7 +135,7 @@ struct HMSBatch {
 
     private mutating func addAudience(
         _ name: String,
-        _ slot: HMSChunk.Slot,
+        _ slot: HMSBatchRequest.Slot,
         _ request: PushRequest,
         _ language: String?
     ) {
@@ -144,11 +144,11 @@ struct HMSBatch {
         case .failure(let fault): refuse(slot, fault.refusal)
         case .success(let message):
             guard let target = HMSTopics.target(name) else { return refuse(slot, Self.badTopic) }
-            audiences.append(HMSChunk(message, to: target, slots: [slot], awaitsReceipts: false))
+            audiences.append(HMSBatchRequest(message, to: target, slots: [slot], awaitsReceipts: false))
         }
     }
 
-    private mutating func group(_ request: PushRequest, _ form: HMSMessage.Form, _ language: String?) -> Group {
+    private mutating func group(_ request: PushRequest, _ form: HMSPayload.Form, _ language: String?) -> Group {
         let key = Key(
             notification: request.notification,
             expiration: request.expiration,
@@ -156,7 +156,7 @@ struct HMSBatch {
             form: form
         )
         if let group = groups[key] { return group }
-        let message = HMSMessage.make(
+        let message = HMSPayload.make(
             request,
             form: form,
             language: language,
@@ -172,7 +172,7 @@ struct HMSBatch {
 
     // MARK: What never leaves
 
-    private mutating func refuse(_ slot: HMSChunk.Slot, _ refusal: Refusal) {
+    private mutating func refuse(_ slot: HMSBatchRequest.Slot, _ refusal: Refusal) {
         refused.append(
             DeliveryReport(request: Int(slot.request), recipient: Int(slot.recipient), outcome: .refused(refusal))
         )

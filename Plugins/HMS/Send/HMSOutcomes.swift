@@ -6,22 +6,22 @@ struct HMSOutcomes {
     /// When the send began: since then a refused token counts as dead.
     let started: Date
     /// The round of a request whose answer it is.
-    let chunk: HMSChunk
+    let batchRequest: HMSBatchRequest
 
     /// What an answer leads to.
     enum Verdict {
         /// Everything is decided.
         case reports([DeliveryReport])
         /// Send these instead; nothing of them was taken.
-        case again([HMSChunk])
+        case again([HMSBatchRequest])
         /// The credential was refused: replace it, send once more, and report this if that is not possible.
         case reauthorize(code: String?, status: Int, otherwise: DeliveryOutcome)
         /// Every one of several tokens was refused, which a wrong app or project brings about too.
         case suspicious
     }
 
-    func verdict(on answer: HMSAnswer, flow: HMSFlow) -> Verdict {
-        guard let code = answer.code, let rule = HMSCodes.rule(for: code) else {
+    func verdict(on answer: HMSAnswer, flow: HMSFlowControl) -> Verdict {
+        guard let code = answer.code, let rule = HMSRejections.rule(for: code) else {
             return withoutCode(answer, flow)
         }
         let status = answer.status
@@ -33,40 +33,40 @@ struct HMSOutcomes {
         case .partial: return .reports(partial(answer))
         case .drop: return all(refused(.message, .never))
         case .split(let size): return split(size) ?? all(refused(.message, .never))
-        case .halve: return split((chunk.count + 1) / 2) ?? all(refused(.message, .never))
+        case .halve: return split((batchRequest.count + 1) / 2) ?? all(refused(.message, .never))
         case .slowTopics:
             return all(refused(.account, .slowRecipient(after: max(answer.retryAfter ?? .zero, .seconds(60)))))
         case .reauthorize:
             let outcome = refused(.account, .parkBackend)
-            return chunk.isReauthorized ? all(outcome) : .reauthorize(code: code, status: status, otherwise: outcome)
+            return batchRequest.isReauthorized ? all(outcome) : .reauthorize(code: code, status: status, otherwise: outcome)
         case .configuration: return all(refused(.account, .parkBackend))
         case .deadTokens:
-            if chunk.target.isAudience { return all(refused(.message, .never)) }
+            if batchRequest.target.isAudience { return all(refused(.message, .never)) }
             if let reports = reasoned(answer) { return .reports(reports) }
-            return chunk.count > 1 ? .suspicious : all(dead(code, rule.detail, status))
+            return batchRequest.count > 1 ? .suspicious : all(dead(code, rule.detail, status))
         case .demote:
             // Only this message is concerned, so the lane goes on.
-            guard let demoted = chunk.demoted else { return all(refused(.account, .never)) }
+            guard let demoted = batchRequest.demoted else { return all(refused(.account, .never)) }
             return .again([demoted])
         case .retry: return all(refused(.platform, .retry(after: answer.retryAfter)))
         }
     }
 
-    /// The outcome of everybody when a canary's answer has told what a refusal of all tokens means.
-    func afterCanary(isAppFine: Bool?) -> [DeliveryReport] {
+    /// The outcome of everybody when the answer for a known good token has told what a refusal of all tokens means.
+    func afterProbe(isAppFine: Bool?) -> [DeliveryReport] {
         if isAppFine == false {
             let detail = "Huawei refuses every token, also one that worked before: check app_id, project_id and api."
-            return chunk.reports(
+            return batchRequest.reports(
                 .refused(Refusal(.account, reason: "80300007", detail: detail, advice: .parkBackend))
             )
         }
-        return chunk.reports(dead("80300007", HMSCodes.rule(for: "80300007")?.detail, nil))
+        return batchRequest.reports(dead("80300007", HMSRejections.rule(for: "80300007")?.detail, nil))
     }
 
     /// What a call without an answer means.
     func verdict(on failure: HTTPFailure) -> [DeliveryReport] {
         guard failure.stage == .notProcessed else { return unknown(failure.cause.reason, failure.detail) }
-        return chunk.reports(failure.outcome())
+        return batchRequest.reports(failure.outcome())
     }
 
     /// What a credential that cannot be had means: the lane waits, and no message fails for it.
@@ -81,15 +81,15 @@ struct HMSOutcomes {
 
     // MARK: Parts
 
-    private func all(_ outcome: DeliveryOutcome) -> Verdict { .reports(chunk.reports(outcome)) }
+    private func all(_ outcome: DeliveryOutcome) -> Verdict { .reports(batchRequest.reports(outcome)) }
 
     private func accepted(_ answer: HMSAnswer) -> DeliveryOutcome {
         .accepted(
             Acceptance(
                 platformID: answer.requestID,
-                isForAudience: chunk.target.isAudience,
-                isVerdictPending: chunk.awaitsReceipts,
-                isDryRun: chunk.isDryRun,
+                isForAudience: batchRequest.target.isAudience,
+                isVerdictPending: batchRequest.awaitsReceipts,
+                isDryRun: batchRequest.isDryRun,
                 status: answer.status
             )
         )
@@ -109,15 +109,15 @@ struct HMSOutcomes {
     }
 
     private func split(_ size: Int) -> Verdict? {
-        guard chunk.count > 1, size < chunk.count else { return nil }
-        return .again(chunk.split(max(1, size)))
+        guard batchRequest.count > 1, size < batchRequest.count else { return nil }
+        return .again(batchRequest.split(max(1, size)))
     }
 
     /// Accepted are those not listed, provided that Huawei's list and count agree; else those are unknown, and nobody
     /// gets the message twice.
     private func partial(_ answer: HMSAnswer) -> [DeliveryReport] {
-        guard case .tokens(let tokens) = chunk.target else {
-            return chunk.reports(unknownOutcome("unreadable_partial", nil))
+        guard case .tokens(let tokens) = batchRequest.target else {
+            return batchRequest.reports(unknownOutcome("unreadable_partial", nil))
         }
         let listed = answer.partial?.refused ?? []
         var reasons: [String: String?] = [:]
@@ -127,7 +127,7 @@ struct HMSOutcomes {
             matched == reasons.count && answer.partial?.failures == matched
             && (answer.partial?.successes.map { $0 == tokens.count - matched } ?? true)
         let others = agrees ? accepted(answer) : unknownOutcome("partial_counts_differ", nil)
-        return chunk.reports(byToken: { token in
+        return batchRequest.reports(byToken: { token in
             guard let reason = reasons[tokens[token]] else { return others }
             return refusal(reason, answer)
         })
@@ -135,11 +135,11 @@ struct HMSOutcomes {
 
     /// The outcomes where Huawei names the reason of every token that it refused; nil where it does not.
     private func reasoned(_ answer: HMSAnswer) -> [DeliveryReport]? {
-        guard case .tokens(let tokens) = chunk.target else { return nil }
+        guard case .tokens(let tokens) = batchRequest.target else { return nil }
         var reasons: [String: String] = [:]
         for (token, reason) in answer.partial?.refused ?? [] { reasons[token] = reason }
         guard tokens.allSatisfy({ reasons[$0] != nil }) else { return nil }
-        return chunk.reports(byToken: { refusal(reasons[tokens[$0]], answer) })
+        return batchRequest.reports(byToken: { refusal(reasons[tokens[$0]], answer) })
     }
 
     private func refusal(_ reason: String?, _ answer: HMSAnswer) -> DeliveryOutcome {
@@ -158,7 +158,7 @@ struct HMSOutcomes {
         )
     }
 
-    private func withoutCode(_ answer: HMSAnswer, _ flow: HMSFlow) -> Verdict {
+    private func withoutCode(_ answer: HMSAnswer, _ flow: HMSFlowControl) -> Verdict {
         let reason = answer.code == nil ? "http_\(answer.status)" : "unknown_code"
         func refused(_ kind: Refusal.Kind, _ advice: Refusal.Advice, _ detail: String) -> DeliveryOutcome {
             .refused(Refusal(kind, reason: reason, detail: detail, status: answer.status, advice: advice))
@@ -171,7 +171,7 @@ struct HMSOutcomes {
         case 200..<300: return .reports(unknown("unreadable_answer", "Huawei's answer cannot be read."))
         case 401:
             let outcome = refused(.account, .parkBackend, "Huawei does not take the access token.")
-            return chunk.isReauthorized
+            return batchRequest.isReauthorized
                 ? all(outcome) : .reauthorize(code: nil, status: 401, otherwise: outcome)
         case 403: return all(refused(.account, .parkBackend, "Huawei forbids this: check that Push Kit is enabled."))
         case 404, 405:
@@ -191,7 +191,7 @@ struct HMSOutcomes {
     }
 
     private func unknown(_ reason: String, _ detail: String?) -> [DeliveryReport] {
-        chunk.reports(bySlot: { unknownOutcome(reason, detail, isSecond: $0.isReplay) })
+        batchRequest.reports(bySlot: { unknownOutcome(reason, detail, isSecond: $0.isReplay) })
     }
 
     /// A repeat is harmless where it takes the first one's place on the screen, and once: a second unknown answer ends it.
@@ -200,7 +200,7 @@ struct HMSOutcomes {
             UnknownOutcome(
                 reason: reason,
                 detail: detail,
-                isRepeatHarmful: isSecond || !chunk.message.isRepeatHarmless
+                isRepeatHarmful: isSecond || !batchRequest.message.isRepeatHarmless
             )
         )
     }

@@ -53,7 +53,7 @@ struct ServiceBatch {
             if places[language] == nil { languages.append(language) }
             places[language, default: []].append(place)
         }
-        var message = ServiceMessage(notification, expiration: request.expiration)
+        var message = ServicePayload(notification, expiration: request.expiration)
         for language in languages {
             let texts = message.texts(in: language)
             let size = message.size(with: texts)
@@ -81,7 +81,7 @@ struct ServiceBatch {
         writer.beginArray()
         for place in places {
             let addressee = request.recipients[place]
-            ServiceMessage.write(addressee, to: &writer)
+            ServicePayload.write(addressee, to: &writer)
             let isAudience =
                 switch addressee.recipient {
                 case .topic, .tags, .everyone: true

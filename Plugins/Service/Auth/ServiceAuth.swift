@@ -4,7 +4,7 @@ internal import PushCore
 
 /// Signs requests as the specification Standard Webhooks 1.0 describes (`webhook-id`, `webhook-timestamp`,
 /// `webhook-signature`), so that a service can check them with a library that exists in most languages.
-struct ServiceSignature: Sendable {
+struct ServiceAuth: Sendable {
     /// A secret that cannot be used.
     struct Mistake: Error {
         let problem: String

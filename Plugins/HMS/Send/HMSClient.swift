@@ -4,7 +4,7 @@ import PushCore
 /// Sends single signed calls to the push API: topics, tokens, probes.
 ///
 /// A call refused for its credential is sent once more with a fresh one.
-struct HMSLink: Sendable {
+struct HMSClient: Sendable {
     let pool: any HTTPPool
     let auth: any AuthStrategy
     let endpoint: HTTPEndpoint
@@ -74,8 +74,8 @@ struct HMSLink: Sendable {
                 reason: "http_\(answer.status)"
             )
         }
-        let detail = HMSTopicCodes.detail(code) ?? HMSCodes.rule(for: code)?.detail ?? "Huawei gave the code \(code)."
-        switch HMSCodes.rule(for: code)?.consequence {
+        let detail = HMSTopicCodes.detail(code) ?? HMSRejections.rule(for: code)?.detail ?? "Huawei gave the code \(code)."
+        switch HMSRejections.rule(for: code)?.consequence {
         case .reauthorize?, .configuration?: return PushError(.credentialsRefused, detail, reason: code)
         case .retry?: return PushError(.unavailable, detail, reason: code, retryAfter: answer.retryAfter)
         default:

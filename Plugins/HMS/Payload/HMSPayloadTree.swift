@@ -7,7 +7,7 @@ import PushCore
 /// A notification that shows something always has a `tag`: should it go out twice, the second copy takes the place of the
 /// first on the screen. The tag is the collapse id, or else made of the content and its end, so that it is the same with every
 /// attempt, and the same for messages that say the same and can therefore share a request.
-enum HMSMessageTree {
+enum HMSPayloadTree {
     /// The longest time to live that Huawei takes: 15 days.
     static let longestLife: Int64 = 15 * 86_400
     /// The categories of Huawei's self-classification; any other category names an Android channel.
@@ -18,7 +18,7 @@ enum HMSMessageTree {
 
     static func make(
         _ request: PushRequest,
-        form: HMSMessage.Form,
+        form: HMSPayload.Form,
         language: String?,
         options: HMSOptions,
         now: Date
@@ -154,7 +154,7 @@ enum HMSMessageTree {
     // MARK: Looking at the result
 
     /// Whether a second copy takes the first one's place on the screen.
-    static func replacesItself(_ message: JSONObject, _ form: HMSMessage.Form) -> Bool {
+    static func replacesItself(_ message: JSONObject, _ form: HMSPayload.Form) -> Bool {
         if form == .apple { return message["apns"]?["headers"]?["apns-collapse-id"] != nil }
         let shown = message["android"]?["notification"]
         return shown?["tag"] != nil || shown?["notify_id"] != nil

@@ -1,7 +1,7 @@
 import PushCore
 
 /// A notification in Chabok's words: the body of a send but for its audience.
-struct ChabokMessage: Sendable {
+struct ChabokPayload: Sendable {
     /// The longest that a message waits for its user.
     static let longestTimeToLive: Int64 = 30 * 86_400
     /// Chabok takes no message without a text; a silent one shows none of it.

@@ -4,7 +4,7 @@ internal import PushCore
 /// A notification as the contract has it: the words of the gateway's own API, texts in the recipient's language.
 ///
 /// What all languages share, `data` above all, is encoded once; for each language there are its texts alone to encode.
-struct ServiceMessage {
+struct ServicePayload {
     /// How many bytes were encoded so far.
     private(set) var encodedBytes = 0
     private let notification: PushNotification

@@ -4,7 +4,7 @@ import PushCore
 internal import Synchronization
 
 /// Something that is done at Altcraft for a device: what requests and events have in common.
-struct AltcraftErrand: Sendable {
+struct AltcraftRequestContext: Sendable {
     var action: AltcraftAction
     var device: DeviceRecord
     var attempt: OperationAttempt
@@ -32,7 +32,7 @@ final class AnswerSlot: Sendable {
 /// Makes requests with the credential of their identity, and tells with an event how each went.
 ///
 /// The mapping of an answer to a number, and to what a gateway does next, is here and nowhere else.
-final class AltcraftDesk: Sendable {
+final class AltcraftClient: Sendable {
     let options: AltcraftOptions
     let auth: AltcraftAuth
     let store: AltcraftStore
@@ -103,40 +103,40 @@ final class AltcraftDesk: Sendable {
     /// - Throws: `PushError.Code.unavailable` or `PushError.Code.badAnswer` for what is worth another try, anything else
     ///   for what is not; the reason is the event's number.
     func perform(
-        _ errand: AltcraftErrand,
+        _ context: AltcraftRequestContext,
         _ make: (_ mode: String) -> AltcraftRequest
     ) async throws(PushError) -> ResponseWithHttp {
-        let strategy = auth.strategy(for: AltcraftIdentity(errand.device), at: options.base.endpoint)
+        let strategy = auth.strategy(for: AltcraftIdentity(context.device), at: options.base.endpoint)
         let session: AltcraftSession
         do throws(PushError) {
             session = try await strategy.session()
         } catch {
-            throw withoutCredential(error, errand)
+            throw withoutCredential(error, context)
         }
-        var answer = await exchange(make(session.matchingMode), session, errand)
+        var answer = await exchange(make(session.matchingMode), session, context)
         if case .success(let first) = answer, strategy.isRefusal(first),
             await strategy.refused(session.credential, status: first.status, reason: nil) == .retry,
             let fresh = try? await strategy.session()
         {
-            answer = await exchange(make(fresh.matchingMode), fresh, errand)
+            answer = await exchange(make(fresh.matchingMode), fresh, context)
         }
         switch answer {
-        case .success(let answer): return try settle(answer, errand)
-        case .failure(let failure): throw noAnswer(failure, errand)
+        case .success(let answer): return try settle(answer, context)
+        case .failure(let failure): throw noAnswer(failure, context)
         }
     }
 
     private func exchange(
         _ request: AltcraftRequest,
         _ session: AltcraftSession,
-        _ errand: AltcraftErrand
+        _ context: AltcraftRequestContext
     ) async -> Result<HTTPAnswer, HTTPFailure> {
         guard let template = templates[request.method] else {
             return .failure(HTTPFailure(.notProcessed, .invalidCall, "no such method"))
         }
         let headers = [
             HTTPHeader("authorization", session.authorization.reveal(), .literal),
-            HTTPHeader("request-id", errand.attempt.id.uuidString.lowercased(), .literal),
+            HTTPHeader("request-id", context.attempt.id.uuidString.lowercased(), .literal),
         ]
         let body = request.body.map { JSONValue.object($0).bytes } ?? []
         var target = request.target(under: options.base)
@@ -165,19 +165,19 @@ final class AltcraftDesk: Sendable {
 
     // MARK: Outcomes
 
-    private func settle(_ answer: HTTPAnswer, _ errand: AltcraftErrand) throws(PushError) -> ResponseWithHttp {
-        let action = errand.action
+    private func settle(_ answer: HTTPAnswer, _ context: AltcraftRequestContext) throws(PushError) -> ResponseWithHttp {
+        let action = context.action
         var response = Response(answer.body)
-        if let text = response?.errorText { response?.errorText = redacted(text, errand) }
+        if let text = response?.errorText { response?.errorText = redacted(text, context) }
         let full = ResponseWithHttp(httpCode: answer.status, response: response)
-        errand.heard?.answer = full
-        let value = errand.value
+        context.heard?.answer = full
+        let value = context.value
         let shown = full.redacted()
         let error = response?.error ?? 0
         if (200..<300).contains(answer.status), error == 0 {
-            let remark = errand.remark.map { ". Type: \($0)" } ?? ""
+            let remark = context.remark.map { ". Type: \($0)" } ?? ""
             emit(
-                errand,
+                context,
                 .info,
                 "successful request: \(action.requestName)\(remark)",
                 codes.success(action),
@@ -186,14 +186,14 @@ final class AltcraftDesk: Sendable {
             )
             return full
         }
-        let remark = errand.remark.map { ", type: \($0)" } ?? ""
+        let remark = context.remark.map { ", type: \($0)" } ?? ""
         let sentence =
             "request: \(action.requestName), http code: \(answer.status), error: \(error), "
             + "errorText: \(response?.errorText ?? "")\(remark)"
         if (500..<600).contains(answer.status) || options.alsoRetried.contains(answer.status) {
             let code = codes.failed(action)
-            emit(errand, .retry, sentence, code, value, shown)
-            dropIfLast(errand)
+            emit(context, .retry, sentence, code, value, shown)
+            dropIfLast(context)
             throw PushError(
                 .unavailable,
                 sentence,
@@ -202,61 +202,61 @@ final class AltcraftDesk: Sendable {
             )
         }
         let code = codes.refused(action)
-        emit(errand, .error, sentence, code, value, shown)
+        emit(context, .error, sentence, code, value, shown)
         let isAccount = auth.isShared && (answer.status == 401 || answer.status == 403)
         throw PushError(isAccount ? .credentialsRefused : .invalidRequest, sentence, reason: "\(code)")
     }
 
-    private func noAnswer(_ failure: HTTPFailure, _ errand: AltcraftErrand) -> PushError {
+    private func noAnswer(_ failure: HTTPFailure, _ context: AltcraftRequestContext) -> PushError {
         switch failure.cause {
         case .invalidCall:
-            emit(errand, .error, "the request could not be built: \(failure.detail)", 561)
+            emit(context, .error, "the request could not be built: \(failure.detail)", 561)
             return PushError(.invalidRequest, "the request could not be built: \(failure.detail)", reason: "561")
         case .badAnswer:
-            emit(errand, .retry, failure.detail, 572)
-            dropIfLast(errand)
+            emit(context, .retry, failure.detail, 572)
+            dropIfLast(context)
             return PushError(.badAnswer, failure.detail, reason: "572")
         default:
-            emit(errand, .retry, failure.detail, 500)
-            dropIfLast(errand)
+            emit(context, .retry, failure.detail, 500)
+            dropIfLast(context)
             return PushError(.unavailable, failure.detail, reason: "500")
         }
     }
 
-    private func withoutCredential(_ error: PushError, _ errand: AltcraftErrand) -> PushError {
+    private func withoutCredential(_ error: PushError, _ context: AltcraftRequestContext) -> PushError {
         let code = error.reason.flatMap { Int($0) } ?? 543
-        emit(errand, .error, error.message, code)
-        if code == 540 { emit(errand, .error, "auth data is nil", 543) }
-        if errand.action.isRepeated {
-            emit(errand, .error, "the user cannot be identified; the request waits", 503)
-            dropIfLast(errand)
+        emit(context, .error, error.message, code)
+        if code == 540 { emit(context, .error, "auth data is nil", 543) }
+        if context.action.isRepeated {
+            emit(context, .error, "the user cannot be identified; the request waits", 503)
+            dropIfLast(context)
         } else {
-            emit(errand, .error, "the request could not be prepared", codes.unprepared(errand.action))
+            emit(context, .error, "the request could not be prepared", codes.unprepared(context.action))
         }
         return error
     }
 
     /// Something is missing that has to be there before a request can be made.
-    func unprepared(_ errand: AltcraftErrand, _ message: String, code: Int? = nil) -> PushError {
-        let code = code ?? codes.unprepared(errand.action)
-        emit(errand, errand.action.isRepeated ? .retry : .error, message, code)
-        if errand.action.isRepeated { dropIfLast(errand) }
-        return PushError(errand.action.isRepeated ? .unavailable : .invalidRequest, message, reason: "\(code)")
+    func unprepared(_ context: AltcraftRequestContext, _ message: String, code: Int? = nil) -> PushError {
+        let code = code ?? codes.unprepared(context.action)
+        emit(context, context.action.isRepeated ? .retry : .error, message, code)
+        if context.action.isRepeated { dropIfLast(context) }
+        return PushError(context.action.isRepeated ? .unavailable : .invalidRequest, message, reason: "\(code)")
     }
 
     /// After the last try of an operation that waits in a queue: silence would be a loss that nobody learns of.
-    private func dropIfLast(_ errand: AltcraftErrand) {
-        guard errand.action.isRepeated, errand.action != .update,
-            errand.attempt.number >= options.operationPolicy.maximumAttempts
+    private func dropIfLast(_ context: AltcraftRequestContext) {
+        guard context.action.isRepeated, context.action != .update,
+            context.attempt.number >= options.operationPolicy.maximumAttempts
         else { return }
-        let sentence = "given up after \(errand.attempt.number) tries: \(errand.action.requestName)"
-        emit(errand, .error, sentence, codes.dropped(errand.action), errand.value)
+        let sentence = "given up after \(context.attempt.number) tries: \(context.action.requestName)"
+        emit(context, .error, sentence, codes.dropped(context.action), context.value)
     }
 
     // MARK: Events
 
     func emit(
-        _ errand: AltcraftErrand,
+        _ context: AltcraftRequestContext,
         _ level: AltcraftEvent.Level,
         _ message: String,
         _ code: Int,
@@ -265,15 +265,15 @@ final class AltcraftDesk: Sendable {
     ) {
         var event = AltcraftEvent(
             level,
-            function: errand.action.rawValue,
+            function: context.action.rawValue,
             message: message,
             eventCode: code,
             value: value,
             response: response,
             date: time.now,
-            device: errand.device.id
+            device: context.device.id
         )
-        event.requestID = errand.attempt.id
+        event.requestID = context.attempt.id
         tell(event)
     }
 
@@ -298,9 +298,9 @@ final class AltcraftDesk: Sendable {
         )
     }
 
-    private func redacted(_ text: String, _ errand: AltcraftErrand) -> String {
+    private func redacted(_ text: String, _ context: AltcraftRequestContext) -> String {
         var text = String(text.prefix(500))
-        for token in errand.tokens + errand.device.tokens.map(\.value) where token.count >= 8 {
+        for token in context.tokens + context.device.tokens.map(\.value) where token.count >= 8 {
             text = text.replacing(token, with: Fingerprint.of(token))
         }
         return text

@@ -5,29 +5,29 @@ import Synchronization
 /// Calls to Chabok's API: paths, access token, pace, link state, and repeats of what may be repeated.
 ///
 /// What everything else here calls through.
-final class ChabokAPI: Sendable {
+final class ChabokClient: Sendable {
     /// The longest pause between two tries; a longer wish of the platform is the caller's to keep.
     static let longestPause = Duration.seconds(20)
 
     let options: ChabokOptions
     let pool: any HTTPPool
     let time: any TimeSource
-    let link: ChabokLink
+    let monitor: ChabokConnectionMonitor
     private let strategy: any AuthStrategy
-    private let accessToken: ChabokAccessToken?
+    private let accessToken: ChabokAuth?
     private let pace: ChabokPace
     private let refusedToken = Mutex<String?>(nil)
 
     init(
         _ options: ChabokOptions,
         strategy: (any AuthStrategy)?,
-        link: ChabokLink,
+        monitor: ChabokConnectionMonitor,
         context: BackendContext
     ) throws(HTTPPoolError) {
         self.options = options
-        self.link = link
+        self.monitor = monitor
         time = context.time
-        let own = ChabokAccessToken(
+        let own = ChabokAuth(
             options.accessToken,
             placement: options.tokenPlacement,
             origin: options.base.endpoint
@@ -57,15 +57,15 @@ final class ChabokAPI: Sendable {
         let template = HTTPCallTemplate(method: method, headers: headers, deadline: options.common.timeout)
         let plain = options.base.path(path)
         let stamped = try accessToken?.stamped(plain, for: options.base.endpoint) ?? plain
-        link.began()
+        monitor.began()
         let answer: HTTPAnswer
         do throws(HTTPFailure) {
             answer = try await pool.send(HTTPCall(template, path: stamped, body: body?.bytes ?? []))
         } catch {
-            link.failed(error)
+            monitor.failed(error)
             return .failure(redacted(error))
         }
-        link.answered(answer.status)
+        monitor.answered(answer.status)
         let read = ChabokAnswer(answer, retryAfter: answer.retryAfter(now: time.now))
         if read.status == 401 || read.status == 403 {
             refusedToken.withLock {
@@ -101,11 +101,11 @@ final class ChabokAPI: Sendable {
             switch try await exchange(method, path, body) {
             case .success(let answer):
                 if answer.isSuccess || accepted.contains(answer.status) { return answer }
-                problem = ChabokFailures.error(answer)
+                problem = ChabokRejections.error(answer)
                 // What wrong credentials of an SDK look like as well: once more, and no more.
                 if answer.status == 500, attempt > 1 { throw problem }
             case .failure(let failure):
-                problem = ChabokFailures.error(failure, isRepeatable: isRepeatable)
+                problem = ChabokRejections.error(failure, isRepeatable: isRepeatable)
             }
             let isPassing = problem.code == .unavailable || problem.code == .rateLimited
             guard isPassing, problem.reason != "cancelled", attempt < options.maximumAttempts else { throw problem }
@@ -126,7 +126,7 @@ final class ChabokAPI: Sendable {
     func shutdown(grace: Duration) async {
         await pool.shutdown(grace: grace)
         await strategy.shutdown()
-        link.ended()
+        monitor.ended()
     }
 
     /// Half a second, doubled with each try, at most 20 s, of which at least half.

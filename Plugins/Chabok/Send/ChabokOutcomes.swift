@@ -2,18 +2,18 @@ import PushCore
 import Synchronization
 
 /// What the answer to a send means for each of its recipients.
-struct ChabokVerdicts: Sendable {
-    private let call: ChabokSend
+struct ChabokOutcomes: Sendable {
+    private let call: ChabokBatchRequest
     private let resendsAmbiguous: Bool
 
-    init(_ call: ChabokSend, resendsAmbiguous: Bool) {
+    init(_ call: ChabokBatchRequest, resendsAmbiguous: Bool) {
         self.call = call
         self.resendsAmbiguous = resendsAmbiguous
     }
 
     func reports(_ answer: ChabokAnswer, secondChances: ChabokSecondChances) -> [DeliveryReport] {
         guard answer.isSuccess else {
-            var refusal = ChabokFailures.refusal(answer)
+            var refusal = ChabokRejections.refusal(answer)
             guard answer.status == 500 else { return all(.refused(refusal)) }
             // Also what wrong credentials can look like: one repeat of each delivery, and no more.
             return call.places.map { place in
@@ -49,7 +49,7 @@ struct ChabokVerdicts: Sendable {
 
     func all(_ outcome: DeliveryOutcome) -> [DeliveryReport] { call.places.map { report($0, outcome) } }
 
-    private func report(_ place: ChabokPlace, _ outcome: DeliveryOutcome) -> DeliveryReport {
+    private func report(_ place: ChabokSlot, _ outcome: DeliveryOutcome) -> DeliveryReport {
         DeliveryReport(request: place.request, recipient: place.recipient, outcome: outcome)
     }
 

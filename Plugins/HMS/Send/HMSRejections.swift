@@ -4,7 +4,7 @@ import PushCore
 ///
 /// Source: Huawei, "Push Kit, downlink message API, result codes", read 2026-08. Codes that nobody knows are judged by their
 /// family.
-enum HMSCodes {
+enum HMSRejections {
     /// What follows from a code.
     enum Consequence: Sendable, Hashable {
         /// Every recipient was accepted.

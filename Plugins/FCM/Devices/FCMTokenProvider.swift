@@ -3,8 +3,8 @@ public import PushCore
 /// Gives and checks the device tokens of `ios-firebase` or `android-firebase`, for code that gets them from an app.
 ///
 /// On iOS Firebase needs an APNs token first, so that early calls come back empty: a chain of providers tries again. What can
-/// also delete a token is ``FirebaseDeletingTokenProvider``.
-public struct FirebaseTokenProvider: TokenProvider {
+/// also delete a token is ``FCMDeletingTokenProvider``.
+public struct FCMTokenProvider: TokenProvider {
     /// How a token stands with Google.
     public enum Standing: Sendable, Hashable {
         /// Good, and of this project.
@@ -125,11 +125,11 @@ public struct FirebaseTokenProvider: TokenProvider {
     }
 }
 
-/// A ``FirebaseTokenProvider`` whose app can delete its token, so that the next one is new.
+/// A ``FCMTokenProvider`` whose app can delete its token, so that the next one is new.
 ///
 /// Only the app can: its SDK has `deleteToken`. A server forgets the token and takes it off its topics.
-public struct FirebaseDeletingTokenProvider: TokenDeleting {
-    private let base: FirebaseTokenProvider
+public struct FCMDeletingTokenProvider: TokenDeleting {
+    private let base: FCMTokenProvider
     private let deadline: Duration
     private let remove: @Sendable () async throws -> Void
 
@@ -140,7 +140,7 @@ public struct FirebaseDeletingTokenProvider: TokenDeleting {
     ///   - deadline: How long `remove` may take.
     ///   - remove: Has the app delete its token; throws when it could not.
     public init(
-        _ base: FirebaseTokenProvider,
+        _ base: FCMTokenProvider,
         deadline: Duration = .seconds(10),
         remove: @escaping @Sendable () async throws -> Void
     ) {
@@ -178,3 +178,10 @@ public struct FirebaseDeletingTokenProvider: TokenDeleting {
         return try await base.token()
     }
 }
+
+/// The former name of ``FCMTokenProvider``.
+@available(*, deprecated, renamed: "FCMTokenProvider")
+public typealias FirebaseTokenProvider = FCMTokenProvider
+/// The former name of ``FCMDeletingTokenProvider``.
+@available(*, deprecated, renamed: "FCMDeletingTokenProvider")
+public typealias FirebaseDeletingTokenProvider = FCMDeletingTokenProvider

@@ -2,7 +2,7 @@ import Foundation
 import PushCore
 
 /// What Chabok's errors mean for whoever waits: the one table.
-enum ChabokFailures {
+enum ChabokRejections {
     /// A send that Chabok did not take.
     static func refusal(_ answer: ChabokAnswer) -> Refusal {
         func refusal(_ kind: Refusal.Kind, _ reason: String, _ advice: Refusal.Advice, _ hint: String? = nil) -> Refusal

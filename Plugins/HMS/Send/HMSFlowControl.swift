@@ -4,7 +4,7 @@ import Synchronization
 /// How much may be under way: halved when Huawei limits the flow, raised by steps while messages are accepted.
 ///
 /// Huawei does not publish an app's quota of devices per second; it can only be felt for.
-final class HMSFlow: Sendable {
+final class HMSFlowControl: Sendable {
     private struct State {
         var share = 1.0
         var inARow = 0

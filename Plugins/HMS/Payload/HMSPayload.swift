@@ -3,7 +3,7 @@ import Foundation
 import PushCore
 
 /// A message as Huawei wants it, encoded once for all who get it: everything but the list of recipients.
-struct HMSMessage: Sendable {
+struct HMSPayload: Sendable {
     /// For whom a message is written.
     enum Form: Sendable, Hashable {
         /// Android phones and HarmonyOS up to 4.
@@ -55,23 +55,23 @@ struct HMSMessage: Sendable {
         options: HMSOptions,
         now: Date,
         isDemoted: Bool
-    ) -> Result<HMSMessage, HMSFault> {
+    ) -> Result<HMSPayload, HMSFault> {
         if form == .harmony { return scene(request, language: language, options: options, now: now) }
         let overrides = request.notification.overrides[HMSBackend.kind.rawValue]
-        var tree = HMSMessageTree.make(request, form: form, language: language, options: options, now: now)
+        var tree = HMSPayloadTree.make(request, form: form, language: language, options: options, now: now)
         if let overrides { tree = tree.merging(form.blocks(of: overrides)) }
-        if isDemoted { tree = HMSMessageTree.demoted(tree) ?? tree }
+        if isDemoted { tree = HMSPayloadTree.demoted(tree) ?? tree }
         if let fault = HMSCheck.faults(request.notification, tree: tree, form: form, overrides: overrides).first {
             return .failure(HMSFault(fault))
         }
         let bytes = JSONValue.object(tree).bytes
         if let fault = HMSCheck.tooLarge(bytes.count) { return .failure(HMSFault(fault)) }
-        let normal = options.demotesWithoutRight ? HMSMessageTree.demoted(tree) : nil
+        let normal = options.demotesWithoutRight ? HMSPayloadTree.demoted(tree) : nil
         return .success(
-            HMSMessage(
+            HMSPayload(
                 head: Array(bytes.dropLast()),
                 isDryRun: request.notification.isDryRun,
-                isRepeatHarmless: HMSMessageTree.replacesItself(tree, form),
+                isRepeatHarmless: HMSPayloadTree.replacesItself(tree, form),
                 normal: normal.map { Array(JSONValue.object($0).bytes.dropLast()) }
             )
         )
@@ -83,15 +83,15 @@ struct HMSMessage: Sendable {
         language: String?,
         options: HMSOptions,
         now: Date
-    ) -> Result<HMSMessage, HMSFault> {
+    ) -> Result<HMSPayload, HMSFault> {
         let notification = request.notification
-        let tag = HMSMessageTree.tag(request, language)
+        let tag = HMSPayloadTree.tag(request, language)
         let (pushType, tree) = HMSScene.make(request, language: language, tag: tag, options: options, now: now)
         if let fault = HMSScene.faults(notification, pushType, tree).first { return .failure(HMSFault(fault)) }
         let bytes = JSONValue.object(tree).bytes
         if let fault = HMSCheck.tooLarge(bytes.count) { return .failure(HMSFault(fault)) }
         return .success(
-            HMSMessage(
+            HMSPayload(
                 head: Array(bytes.dropLast()),
                 isDryRun: notification.isDryRun,
                 isRepeatHarmless: tree["payload"]?["notification"]?["notifyId"] != nil,
@@ -101,12 +101,12 @@ struct HMSMessage: Sendable {
     }
 
     /// The same with normal urgency; nil when it has none higher.
-    var demoted: HMSMessage? {
-        normal.map { HMSMessage(head: $0, isDryRun: isDryRun, isRepeatHarmless: isRepeatHarmless) }
+    var demoted: HMSPayload? {
+        normal.map { HMSPayload(head: $0, isDryRun: isDryRun, isRepeatHarmless: isRepeatHarmless) }
     }
 
     /// The body of a request to somebody.
-    func body(to target: HMSChunk.Target, isDryRun: Bool? = nil) -> [UInt8] {
+    func body(to target: HMSBatchRequest.Target, isDryRun: Bool? = nil) -> [UInt8] {
         var room = head.count + 64
         if case .tokens(let tokens) = target { room += tokens.reduce(0) { $0 + $1.utf8.count + 3 } }
         var bytes: [UInt8] = []

@@ -1,22 +1,22 @@
 import PushCore
 
 /// One recipient's place in the requests of a send.
-struct ChabokPlace: Hashable, Sendable {
+struct ChabokSlot: Hashable, Sendable {
     var request: Int
     var recipient: Int
     var messageID: MessageID
 }
 
 /// One call, and which recipients its answer is for.
-struct ChabokSend: Sendable {
+struct ChabokBatchRequest: Sendable {
     var path: String
     var body: JSONValue
     /// One element for each message of the call: an array of bodies has several, anything else has one.
-    var members: [[ChabokPlace]]
+    var members: [[ChabokSlot]]
     /// Whether an audience answers for itself, whose size only Chabok knows.
     var isForAudience = false
 
-    var places: [ChabokPlace] { members.flatMap(\.self) }
+    var places: [ChabokSlot] { members.flatMap(\.self) }
 }
 
 /// Who is addressed by one recipient, after devices were looked up.
@@ -33,14 +33,14 @@ enum ChabokTarget: Sendable {
 /// Puts the recipients of a send into as few calls as Chabok's forms allow.
 ///
 /// Users with the same body share a call of up to ``chunk``; single users with different bodies share an array.
-struct ChabokPlan {
+struct ChabokBatch {
     /// The most users of one call; Chabok documents no limit, and this is ours.
     static let chunk = 500
     /// The most bodies in one array.
     static let arrayLimit = 100
 
-    private(set) var calls: [ChabokSend] = []
-    private var groups: [Key: [(user: String, places: [ChabokPlace])]] = [:]
+    private(set) var calls: [ChabokBatchRequest] = []
+    private var groups: [Key: [(user: String, places: [ChabokSlot])]] = [:]
     private var order: [Key] = []
     private var bodies: [Key: JSONObject] = [:]
     private var seen: [Key: [String: Int]] = [:]
@@ -53,15 +53,15 @@ struct ChabokPlan {
 
     /// A message with what stands for it, made once for all recipients of a request and language.
     struct Draft: Sendable {
-        fileprivate let message: ChabokMessage
+        fileprivate let message: ChabokPayload
         fileprivate let key: Key
         fileprivate let body: JSONObject
 
-        init(_ message: ChabokMessage, _ options: ChabokOptions) {
+        init(_ message: ChabokPayload, _ options: ChabokOptions) {
             self.message = message
             let channel = message.mechanism == .message ? message.channel ?? options.channel : nil
             body = message.body([:], channel: channel)
-            key = Key(path: ChabokPlan.path(message.mechanism), text: JSONValue.object(body).bytes)
+            key = Key(path: ChabokBatch.path(message.mechanism), text: JSONValue.object(body).bytes)
         }
     }
 
@@ -74,12 +74,12 @@ struct ChabokPlan {
     }
 
     /// Adds a recipient that was not refused.
-    mutating func add(_ target: ChabokTarget, _ draft: Draft, _ options: ChabokOptions, _ place: ChabokPlace) {
+    mutating func add(_ target: ChabokTarget, _ draft: Draft, _ options: ChabokOptions, _ place: ChabokSlot) {
         let message = draft.message
         let path = Self.path(message.mechanism)
         func audience(_ path: String, _ audience: JSONObject, channel: String? = nil) {
             calls.append(
-                ChabokSend(
+                ChabokBatchRequest(
                     path: path,
                     body: .object(message.body(audience, channel: channel)),
                     members: [[place]],
@@ -102,7 +102,7 @@ struct ChabokPlan {
             }
         case .installation(let id, let user):
             let body = message.body(["user": .string(user)], channel: "private/\(id)", clientID: "\(place.messageID)")
-            calls.append(ChabokSend(path: path, body: .object(body), members: [[place]]))
+            calls.append(ChabokBatchRequest(path: path, body: .object(body), members: [[place]]))
         case .channel(let name):
             let channel = (ChabokChannel(name)?.normalized) ?? "public/\(name)"
             audience(path, ["user": "*"], channel: channel)
@@ -115,7 +115,7 @@ struct ChabokPlan {
             var members = message
             members.dropMessageOnly()
             calls.append(
-                ChabokSend(
+                ChabokBatchRequest(
                     path: "/push/notifyUsers",
                     body: .object(members.body(["target": everybody])),
                     members: [[place]],
@@ -128,7 +128,7 @@ struct ChabokPlan {
 
     /// Cuts the users into calls; nothing may be added afterwards.
     mutating func finish() {
-        var singles: [String: [(JSONObject, [ChabokPlace])]] = [:]
+        var singles: [String: [(JSONObject, [ChabokSlot])]] = [:]
         for key in order {
             let users = groups[key] ?? []
             let common = bodies[key] ?? JSONObject()
@@ -149,7 +149,7 @@ struct ChabokPlan {
                 let part = users[start..<min(start + Self.chunk, users.count)]
                 var body: JSONObject = ["users": .array(part.map { .string($0.user) })]
                 for (name, value) in common { body[name] = value }
-                calls.append(ChabokSend(path: key.path, body: .object(body), members: [part.flatMap(\.places)]))
+                calls.append(ChabokBatchRequest(path: key.path, body: .object(body), members: [part.flatMap(\.places)]))
             }
         }
         for (path, bodies) in singles.sorted(by: { $0.key < $1.key }) {
@@ -158,7 +158,7 @@ struct ChabokPlan {
                 let part = bodies[start..<min(start + size, bodies.count)]
                 let list = part.map { JSONValue.object($0.0) }
                 calls.append(
-                    ChabokSend(path: path, body: list.count == 1 ? list[0] : .array(list), members: part.map(\.1))
+                    ChabokBatchRequest(path: path, body: list.count == 1 ? list[0] : .array(list), members: part.map(\.1))
                 )
             }
         }
@@ -166,7 +166,7 @@ struct ChabokPlan {
     }
 }
 
-extension ChabokMessage {
+extension ChabokPayload {
     /// Leaves out what only Chabok messages have.
     mutating func dropMessageOnly() {
         for name in ["inApp", "silent", "alertText", "channel"] { remove(name) }

@@ -7,7 +7,7 @@ import Synchronization
 ///
 /// Tokens are replaced five minutes before their end, by one request that nobody waits for; a thousand refused messages cause
 /// one refresh. A token endpoint that is down stops nothing while the present token lives.
-public final class GoogleAuth: AuthStrategy {
+public final class FCMAuth: AuthStrategy {
     /// Where tokens come from.
     public enum Source: Sendable {
         /// Signed assertions of a service account.
@@ -131,3 +131,7 @@ public final class GoogleAuth: AuthStrategy {
         let last = Mutex<PushError?>(nil)
     }
 }
+
+/// The former name of ``FCMAuth``.
+@available(*, deprecated, renamed: "FCMAuth")
+public typealias GoogleAuth = FCMAuth

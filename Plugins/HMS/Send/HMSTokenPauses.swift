@@ -7,7 +7,7 @@ import Synchronization
 /// Huawei says so for single tokens of an answer (`noRight`) and in delivery receipts (statuses 6, 10, 102, 201 and 256, of
 /// which it advises to leave 6, 10 and 201 out). None of them means that the token is dead, so the registry keeps it.
 /// Bounded, and in memory: after a restart or a reload each token costs one more refusal.
-final class HMSPauses: Sendable {
+final class HMSTokenPauses: Sendable {
     /// What follows from one of Huawei's words.
     struct Rule: Sendable, Hashable {
         /// How long a pause lasts.

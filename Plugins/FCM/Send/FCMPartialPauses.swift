@@ -6,7 +6,7 @@ internal import Synchronization
 ///
 /// A lane has one brake for everything; but a wrong APNs key in the Firebase console stops iOS only, and the quota of topics
 /// stops topics only. What is held is refused here, with the time that is left, and never leaves.
-final class FCMHolds: Sendable {
+final class FCMPartialPauses: Sendable {
     /// A part of a project.
     enum Part: Hashable, Sendable {
         /// Tokens of Apple devices.
@@ -25,22 +25,22 @@ final class FCMHolds: Sendable {
         var refusal: Refusal
     }
 
-    private let holds = Mutex<[Part: Hold]>([:])
+    private let pauses = Mutex<[Part: Hold]>([:])
 
     /// Begins a pause.
     func hold(_ part: Part, for span: Duration, after outcome: DeliveryOutcome, at now: Date) {
         guard case .refused(let refusal) = outcome else { return }
         let until = now.addingTimeInterval(span.inSeconds)
-        holds.withLock { $0[part] = Hold(until: until, refusal: refusal) }
+        pauses.withLock { $0[part] = Hold(until: until, refusal: refusal) }
     }
 
     /// The refusal of a message to `target`, with the rest of the pause; nil when it may go out.
     func refusal(of target: FCMTarget.Class, at now: Date) -> Refusal? {
-        holds.withLock { holds in
-            guard !holds.isEmpty, let part = target.part, let hold = holds[part] else { return nil }
+        pauses.withLock { pauses in
+            guard !pauses.isEmpty, let part = target.part, let hold = pauses[part] else { return nil }
             let rest = hold.until.timeIntervalSince(now)
             guard rest > 0 else {
-                holds[part] = nil
+                pauses[part] = nil
                 return nil
             }
             var refusal = hold.refusal
@@ -51,8 +51,8 @@ final class FCMHolds: Sendable {
 
     /// What is held now, in a sentence; nil when nothing is.
     func detail(at now: Date) -> String? {
-        holds.withLock { holds in
-            let texts = holds.values.filter { $0.until > now }.map { $0.refusal.detail ?? $0.refusal.reason }
+        pauses.withLock { pauses in
+            let texts = pauses.values.filter { $0.until > now }.map { $0.refusal.detail ?? $0.refusal.reason }
             return texts.isEmpty ? nil : texts.sorted().joined(separator: " ")
         }
     }

@@ -12,7 +12,7 @@ import Synchronization
 ///
 /// The newest token survives a restart in the `StateStore`, which several nodes share: Apple counts the tokens, not us.
 /// Used by ``APNsBackend`` through its connection policy, and by anybody else as an `AuthStrategy`.
-public final class ProviderTokenSource: Sendable {
+public final class APNsTokenSource: Sendable {
     /// The spans of the rules, in seconds.
     enum Rule {
         static let leastBetweenMints: Int64 = 20 * 60
@@ -77,7 +77,7 @@ public final class ProviderTokenSource: Sendable {
         key: APNsAuthKey,
         keyID: String,
         teamID: String,
-        for addresses: [HTTPEndpoint] = ProviderTokenSource.appleHosts,
+        for addresses: [HTTPEndpoint] = APNsTokenSource.appleHosts,
         time: any TimeSource = SystemTime(),
         store: (any StateStore)? = nil,
         logger: Logger

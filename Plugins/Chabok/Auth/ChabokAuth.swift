@@ -4,7 +4,7 @@ public import PushCore
 ///
 /// Stamps only calls to the origin it was made for. The header field goes through `AuthorizedPool`; the query parameter is
 /// written by ``stamped(_:for:)``, which the plugin asks for every call.
-public final class ChabokAccessToken: AuthStrategy {
+public final class ChabokAuth: AuthStrategy {
     private let token: Secret
     private let placement: ChabokOptions.TokenPlacement
     private let origin: HTTPEndpoint

@@ -91,7 +91,7 @@ public enum ChabokNetworkType: Hashable, Sendable {
 }
 
 /// The state machine of the link: a value that is told what happened and says what changed.
-struct ChabokLinkMachine: Sendable {
+struct ChabokConnectionMachine: Sendable {
     /// So many failures in a row count as a lost connection.
     static let patience = 3
 
@@ -130,8 +130,8 @@ struct ChabokLinkMachine: Sendable {
 }
 
 /// The link of one backend: tells its changes to the event stream.
-final class ChabokLink: Sendable {
-    private let machine = Mutex(ChabokLinkMachine())
+final class ChabokConnectionMonitor: Sendable {
+    private let machine = Mutex(ChabokConnectionMachine())
     private let events: ChabokEventStream
 
     init(_ events: ChabokEventStream) { self.events = events }
@@ -152,7 +152,7 @@ final class ChabokLink: Sendable {
     }
 
     /// Told under the lock, so that two changes never change places; the stream does not block.
-    private func tell(_ change: (inout ChabokLinkMachine) -> [ChabokEvent]) {
+    private func tell(_ change: (inout ChabokConnectionMachine) -> [ChabokEvent]) {
         machine.withLock { machine in
             for event in change(&machine) { events.send(event) }
         }

@@ -6,7 +6,7 @@ import PushCore
 /// "Accepted" says that the platform took the start, never that somebody got a push. Sources: Altcraft's developer guide,
 /// "Trigger launch (API call)", "Profile import + trigger campaign launch" and "API interaction", read 2026-11. Neither call has
 /// a time to live: `timeout` of the import delays the start, and comes from overrides only.
-final class AltcraftCampaign: Sendable {
+final class AltcraftBatch: Sendable {
     private let options: AltcraftCampaignOptions
     private let pool: any HTTPPool
     private let time: any TimeSource

@@ -1,7 +1,7 @@
 import PushCore
 
 /// One request to Huawei: a message, to whom it goes, and whose outcomes hang on the answer.
-struct HMSChunk: Sendable {
+struct HMSBatchRequest: Sendable {
     /// Whom a request goes to.
     enum Target: Sendable {
         /// Device tokens, each once.
@@ -24,7 +24,7 @@ struct HMSChunk: Sendable {
         var isReplay: Bool
     }
 
-    let message: HMSMessage
+    let message: HMSPayload
     private(set) var target: Target
     private(set) var slots: [Slot]
     /// Whether an acceptance is followed by a receipt.
@@ -32,7 +32,7 @@ struct HMSChunk: Sendable {
     /// Whether it goes out with a credential that replaced a refused one.
     var isReauthorized = false
 
-    init(_ message: HMSMessage, to target: Target, slots: [Slot], awaitsReceipts: Bool) {
+    init(_ message: HMSPayload, to target: Target, slots: [Slot], awaitsReceipts: Bool) {
         self.message = message
         self.target = target
         self.slots = slots
@@ -48,12 +48,12 @@ struct HMSChunk: Sendable {
     var body: [UInt8] { message.body(to: target) }
 
     /// The same with normal urgency; nil when it has none higher.
-    var demoted: HMSChunk? {
-        message.demoted.map { HMSChunk($0, to: target, slots: slots, awaitsReceipts: awaitsReceipts, isReauthorized) }
+    var demoted: HMSBatchRequest? {
+        message.demoted.map { HMSBatchRequest($0, to: target, slots: slots, awaitsReceipts: awaitsReceipts, isReauthorized) }
     }
 
     /// The same in requests of at most so many tokens.
-    func split(_ size: Int) -> [HMSChunk] {
+    func split(_ size: Int) -> [HMSBatchRequest] {
         guard case .tokens(let tokens) = target, tokens.count > size else { return [self] }
         var parts: [[Slot]] = Array(repeating: [], count: (tokens.count + size - 1) / size)
         for slot in slots {
@@ -64,7 +64,7 @@ struct HMSChunk: Sendable {
         }
         return parts.enumerated().map { place, slots in
             let range = (place * size)..<min(tokens.count, (place + 1) * size)
-            return HMSChunk(
+            return HMSBatchRequest(
                 message,
                 to: .tokens(Array(tokens[range])),
                 slots: slots,
@@ -74,7 +74,7 @@ struct HMSChunk: Sendable {
         }
     }
 
-    private init(_ message: HMSMessage, to target: Target, slots: [Slot], awaitsReceipts: Bool, _ isReauthorized: Bool)
+    private init(_ message: HMSPayload, to target: Target, slots: [Slot], awaitsReceipts: Bool, _ isReauthorized: Bool)
     {
         self.init(message, to: target, slots: slots, awaitsReceipts: awaitsReceipts)
         self.isReauthorized = isReauthorized

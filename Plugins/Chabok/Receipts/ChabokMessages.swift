@@ -49,7 +49,7 @@ public struct ChabokMessages: MessageTracker, MessageRecaller {
         public var deviceType: String?
     }
 
-    let api: ChabokAPI
+    let client: ChabokClient
 
     // MARK: Sending
 
@@ -68,8 +68,8 @@ public struct ChabokMessages: MessageTracker, MessageRecaller {
         mechanism: ChabokOptions.Mechanism? = nil,
         allowsBroadcast: Bool = false
     ) async throws(PushError) -> Sent {
-        let options = api.options
-        var message = ChabokMessage(
+        let options = client.options
+        var message = ChabokPayload(
             notification,
             language: nil,
             remaining: notification.timeToLive.map { Int64(clamping: $0.inSeconds.rounded(.up)) },
@@ -94,8 +94,8 @@ public struct ChabokMessages: MessageTracker, MessageRecaller {
             return try await post(path, message.body(["user": .string(id)], channel: channel))
         case .users(let ids):
             var sent = Sent(ids: [], devices: nil)
-            for start in stride(from: 0, to: ids.count, by: ChabokPlan.chunk) {
-                let part = ids[start..<min(start + ChabokPlan.chunk, ids.count)].map { JSONValue.string($0) }
+            for start in stride(from: 0, to: ids.count, by: ChabokBatch.chunk) {
+                let part = ids[start..<min(start + ChabokBatch.chunk, ids.count)].map { JSONValue.string($0) }
                 let more = try await post(own, message.body(["users": .array(part)], channel: channel))
                 sent.ids += more.ids
                 if let devices = more.devices { sent.devices = (sent.devices ?? 0) + devices }
@@ -116,20 +116,20 @@ public struct ChabokMessages: MessageTracker, MessageRecaller {
 
     /// Sends a notification alone to one user, in the call that takes nothing else: no data, no time to live.
     public func notify(_ notification: PushNotification, user: String) async throws(PushError) -> Sent {
-        if let problem = ChabokUserID.problem(user, minimum: api.options.minimumUserIDLength) {
+        if let problem = ChabokUserID.problem(user, minimum: client.options.minimumUserIDLength) {
             throw PushError(.invalidRequest, problem, reason: "bad_user")
         }
-        let message = ChabokMessage(
+        let message = ChabokPayload(
             notification,
             language: nil,
             remaining: nil,
             mechanism: .notification,
-            options: api.options
+            options: client.options
         )
         guard case .object(let bare)? = message.body([:])["notification"], bare["title"] != nil else {
             throw PushError(.invalidRequest, "A notification alone needs a title", reason: "title_missing")
         }
-        return try await post(ChabokAPI.path("push", "notifyUser", user), bare)
+        return try await post(ChabokClient.path("push", "notifyUser", user), bare)
     }
 
     private static func problems(
@@ -178,11 +178,11 @@ public struct ChabokMessages: MessageTracker, MessageRecaller {
     }
 
     private func post(_ path: String, _ body: JSONObject) async throws(PushError) -> Sent {
-        switch try await api.exchange("POST", path, .object(body)) {
+        switch try await client.exchange("POST", path, .object(body)) {
         case .failure(let failure):
-            throw ChabokFailures.error(failure, isRepeatable: api.options.resendsAmbiguous)
+            throw ChabokRejections.error(failure, isRepeatable: client.options.resendsAmbiguous)
         case .success(let answer):
-            guard answer.isSuccess else { throw ChabokFailures.error(answer) }
+            guard answer.isSuccess else { throw ChabokRejections.error(answer) }
             guard let entries = answer.entries else {
                 throw PushError(.unknownOutcome, "Chabok's answer is no JSON", reason: "bad_answer")
             }
@@ -194,12 +194,12 @@ public struct ChabokMessages: MessageTracker, MessageRecaller {
 
     /// How a message fares; nil when Chabok does not know it.
     public func status(of id: String) async throws(PushError) -> Status? {
-        let answer = try await api.call("GET", ChabokAPI.path("messages", "fetchById", id), accepting: [404])
+        let answer = try await client.call("GET", ChabokClient.path("messages", "fetchById", id), accepting: [404])
         guard answer.status != 404 else { return nil }
         guard let json = answer.json?.objectValue else {
             throw PushError(.badAnswer, "Chabok's answer shows no message", reason: "bad_answer")
         }
-        return Status(json, now: api.time.now)
+        return Status(json, now: client.time.now)
     }
 
     /// Where a message stands.
@@ -237,7 +237,7 @@ public struct ChabokMessages: MessageTracker, MessageRecaller {
         var offset = 0
         while true {
             let path = "/installations/v1/uninstall/report/\(span)?offset=\(offset)&limit=\(max(1, page))"
-            let answer = try await api.call("GET", path + (churnOnly ? "&type=churn" : ""))
+            let answer = try await client.call("GET", path + (churnOnly ? "&type=churn" : ""))
             guard let rows = answer.json?["data"]?.arrayValue, let count = answer.json?["count"]?.integerValue else {
                 throw PushError(.badAnswer, "Chabok's answer is no report", reason: "bad_answer")
             }
@@ -265,16 +265,16 @@ public struct ChabokMessages: MessageTracker, MessageRecaller {
 
     /// Sends a user a code.
     public func requestCode(for user: String) async throws(PushError) -> Bool {
-        try await result(ChabokAPI.path("verification", "requestCode", user), isRepeatable: false)
+        try await result(ChabokClient.path("verification", "requestCode", user), isRepeatable: false)
     }
 
     /// Whether the code is the one that the user was sent.
     public func verify(_ code: String, of user: String) async throws(PushError) -> Bool {
-        try await result(ChabokAPI.path("verification", "verifyCode", user, code), isRepeatable: false)
+        try await result(ChabokClient.path("verification", "verifyCode", user, code), isRepeatable: false)
     }
 
     private func result(_ path: String, isRepeatable: Bool) async throws(PushError) -> Bool {
-        let answer = try await api.call("GET", path, isRepeatable: isRepeatable)
+        let answer = try await client.call("GET", path, isRepeatable: isRepeatable)
         guard let result = answer.json?["result"]?.boolValue else {
             throw PushError(.badAnswer, "Chabok's answer has no result", reason: "bad_answer")
         }

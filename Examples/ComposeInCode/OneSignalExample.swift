@@ -3,6 +3,8 @@
 import PushCore
 import PushHTTP
 import PushIDPush
+import PushIDPushSDK
+import PushOneSignal
 import PushSandbox
 
 enum OneSignalExample {

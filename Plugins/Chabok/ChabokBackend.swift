@@ -48,7 +48,12 @@ public final class ChabokBackend: PushBackend {
     ) throws(HTTPPoolError) {
         let stream = ChabokEventStream(announce: context.announce)
         self.stream = stream
-        client = try ChabokClient(options, strategy: strategy, monitor: ChabokConnectionMonitor(stream), context: context)
+        client = try ChabokClient(
+            options,
+            strategy: strategy,
+            monitor: ChabokConnectionMonitor(stream),
+            context: context
+        )
         let records = ChabokRecords(context.state, backend: context.name)
         installations = ChabokInstallations(client: client, records: records, stream: stream)
         users = ChabokUsers(client: client)

@@ -125,7 +125,12 @@ public final class HMSBackend: PushBackend {
         let headers = credential.httpHeaders.map { HTTPHeader($0.name, $0.value, .indexed) }
         let calls = batchRequests.map { batchRequest in
             let scene = batchRequest.message.pushType.map { [HTTPHeader("push-type", String($0), .indexed)] } ?? []
-            return HTTPCall(HMSClient.template, path: options.sendPath, headers: headers + scene, body: batchRequest.body)
+            return HTTPCall(
+                HMSClient.template,
+                path: options.sendPath,
+                headers: headers + scene,
+                body: batchRequest.body
+            )
         }
         let rest = Mutex(Rest())
         await pool.send(calls) { replies in

@@ -5,6 +5,7 @@ import PushTesting
 import Testing
 
 @testable import PushChabok
+@testable import PushChabokSDK
 
 /// Configuration, addresses, the access token and the link: specs/chabok.md sections 8, 15, 16 and 21.
 @Suite("Chabok: options, access token, link", .timeLimit(.minutes(1)))

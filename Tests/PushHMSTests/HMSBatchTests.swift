@@ -183,7 +183,7 @@ struct HMSBatchTests {
         }
     }
 
-    @Test("A whole batch of dead tokens is believed when a known good token still works, which costs its device nothing")
+    @Test("A whole batch of dead tokens is believed when a known good token still works, at no cost to its device")
     func reallyDead() async throws {
         try await Harness.run { harness in
             await harness.sendOne(9)

@@ -132,7 +132,7 @@ extension AltcraftDevices: EventReporter {
     ///
     /// - Throws: Reason 451 when it carries no id.
     public func platformID(in payload: JSONObject) throws(PushError) -> String? {
-        guard let read = AltcraftPayload(payload) else { return nil }
+        guard let read = AltcraftReceivedPush(payload) else { return nil }
         guard let uid = read.uid else {
             client.emit(.error, "event", "the payload has no _uid", 451)
             throw PushError(

@@ -12,7 +12,7 @@ public final class AltcraftDevices: Sendable {
 
     /// Stands for the profile that the device's requests are about now; for a queue what waits stays without one (503), for
     /// anybody else the call is refused (402).
-    func userTag(of device: DeviceRecord, isQueue: Bool = false) async throws(PushError) -> String {
+    package func userTag(of device: DeviceRecord, isQueue: Bool = false) async throws(PushError) -> String {
         do throws(PushError) {
             return try await client.auth.session(for: AltcraftIdentity(device)).tag
         } catch {
@@ -78,7 +78,7 @@ public final class AltcraftDevices: Sendable {
     }
 
     /// As ``updateToken(of:as:)``; a move that Altcraft refused before is made again only if `repeatsRefused`.
-    func updateToken(
+    package func updateToken(
         of device: DeviceRecord,
         as attempt: OperationAttempt,
         repeatsRefused: Bool
@@ -106,7 +106,8 @@ public final class AltcraftDevices: Sendable {
         context.tokens = [saved.value, token.value]
         let isSync = client.auth.isShared
         do throws(PushError) {
-            _ = try await client.perform(context) { _ in AltcraftRequest.update(from: saved, to: token, isSync: isSync) }
+            _ = try await client.perform(context) { _ in AltcraftRequest.update(from: saved, to: token, isSync: isSync)
+            }
         } catch {
             if error.code == .invalidRequest { try await client.store.edit(device.id) { $0.refused = token } }
             throw error
@@ -163,7 +164,9 @@ public final class AltcraftDevices: Sendable {
         try await unsuspend(device, hearing: nil)
     }
 
-    func unsuspend(_ device: DeviceRecord, hearing heard: AnswerSlot?) async throws(PushError) -> ResponseWithHttp {
+    package func unsuspend(_ device: DeviceRecord, hearing heard: AnswerSlot?) async throws(PushError)
+        -> ResponseWithHttp
+    {
         var context = AltcraftRequestContext(
             action: .unsuspend,
             device: device,
@@ -186,7 +189,7 @@ public final class AltcraftDevices: Sendable {
         try await status(query, of: device, hearing: nil)
     }
 
-    func status(
+    package func status(
         _ query: SubscriptionQuery,
         of device: DeviceRecord,
         hearing heard: AnswerSlot?

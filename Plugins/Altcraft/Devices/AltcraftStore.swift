@@ -1,13 +1,13 @@
 internal import Foundation
-import PushCore
+package import PushCore
 internal import Synchronization
 
 /// What is kept of a device: the token that Altcraft confirmed, and one that was set by hand.
-struct AltcraftRecord: Hashable {
+package struct AltcraftRecord: Hashable {
     /// The token of the subscription, as Altcraft has it.
     var saved: DeviceToken?
     /// The token that goes before those of the registry.
-    var manual: DeviceToken?
+    package var manual: DeviceToken?
     /// Altcraft's other id of the subscription, which is no secret.
     var hashID: String?
     /// The token that Altcraft refused to move the subscription to: not tried again before there is another one.
@@ -20,7 +20,7 @@ struct AltcraftRecord: Hashable {
 ///
 /// Clearing all is one write: each record holds the number of the clearing it was made after, and counts as none after the
 /// next.
-actor AltcraftStore {
+package actor AltcraftStore {
     /// The most records in memory.
     static let maximumInMemory = 100_000
 
@@ -28,13 +28,13 @@ actor AltcraftStore {
     private let prefix: String
     private var epoch: Int64?
 
-    init(_ context: BackendContext) {
+    package init(_ context: BackendContext) {
         state = context.state ?? MemoryStateStore(limit: Self.maximumInMemory)
         prefix = "altcraft/\(context.name)"
     }
 
     /// The record of a device; one that cannot be read counts as none.
-    func load(_ device: String) async throws(PushError) -> AltcraftRecord {
+    package func load(_ device: String) async throws(PushError) -> AltcraftRecord {
         let epoch = try await currentEpoch()
         guard let json = try await get("device/\(device)"), json["epoch"]?.integerValue == epoch else {
             return AltcraftRecord()
@@ -58,7 +58,7 @@ actor AltcraftStore {
     }
 
     /// Changes the record of a device.
-    func edit(_ device: String, _ change: @Sendable (inout AltcraftRecord) -> Void) async throws(PushError) {
+    package func edit(_ device: String, _ change: @Sendable (inout AltcraftRecord) -> Void) async throws(PushError) {
         let old = try await load(device)
         var record = old
         change(&record)
@@ -66,7 +66,7 @@ actor AltcraftStore {
     }
 
     /// Forgets a device, or all.
-    func forget(_ device: String?) async throws(PushError) {
+    package func forget(_ device: String?) async throws(PushError) {
         if let device {
             try await set("device/\(device)", nil)
             try await set("last/\(try await currentEpoch())/\(device)", nil)
@@ -80,7 +80,7 @@ actor AltcraftStore {
     /// The token that a device's subscription is to be made of, by the order of the services; nil when it has none of them.
     ///
     /// A token set by hand goes before the device's own. `announce` hears a choice that differs from the last one.
-    func token(
+    package func token(
         of device: DeviceRecord,
         _ record: AltcraftRecord,
         order: [TokenService],
@@ -140,15 +140,15 @@ actor AltcraftStore {
 }
 
 /// Keeps small values in memory, for backends that are made without a store.
-final class MemoryStateStore: StateStore {
+package final class MemoryStateStore: StateStore {
     private let values = Mutex<[String: [UInt8]]>([:])
     private let limit: Int
 
-    init(limit: Int) { self.limit = limit }
+    package init(limit: Int) { self.limit = limit }
 
-    func loadState(_ name: String) async throws(StoreError) -> [UInt8]? { values.withLock { $0[name] } }
+    package func loadState(_ name: String) async throws(StoreError) -> [UInt8]? { values.withLock { $0[name] } }
 
-    func saveState(_ name: String, _ value: [UInt8]?) async throws(StoreError) {
+    package func saveState(_ name: String, _ value: [UInt8]?) async throws(StoreError) {
         let isFull = values.withLock { values in
             guard value == nil || values[name] != nil || values.count < limit else { return true }
             values[name] = value

@@ -1,7 +1,7 @@
-import PushCore
+package import PushCore
 
 /// The parameters of a subscription's change, read from the options that a caller gave.
-struct AltcraftChange: Hashable {
+package struct AltcraftChange: Hashable {
     static let names = ["sync", "profile_fields", "custom_fields", "cats", "replace", "skip_triggers"]
     /// The most categories in one request.
     static let maximumCategories = 200
@@ -16,7 +16,7 @@ struct AltcraftChange: Hashable {
     init(sync: Bool) { self.sync = sync }
 
     /// Reads options; what is wrong goes to `issues`, and reads as if it were not there.
-    init(_ options: JSONObject, sync fallback: Bool, issues: inout [PushWarning]) {
+    package init(_ options: JSONObject, sync fallback: Bool, issues: inout [PushWarning]) {
         sync = fallback
         for (name, value) in options where value != .null {
             let pointer = "#/options/\(name.jsonPointerStep)"

@@ -50,7 +50,7 @@ public enum AltcraftProviders {
     /// An empty list is the default order.
     ///
     /// - Throws: Code 473 when a name is unknown or stands twice.
-    static func order(_ names: [String]) throws(AltcraftFault) -> [TokenService] {
+    package static func order(_ names: [String]) throws(AltcraftFault) -> [TokenService] {
         guard !names.isEmpty else { return defaultOrder }
         var order: [TokenService] = []
         for name in names {
@@ -70,7 +70,7 @@ public enum AltcraftProviders {
     /// A service by its name in any letter case.
     ///
     /// - Throws: Code 473 when there is none.
-    static func service(_ name: String) throws(AltcraftFault) -> TokenService {
+    package static func service(_ name: String) throws(AltcraftFault) -> TokenService {
         let service = TokenService(rawValue: name)
         guard defaultOrder.contains(service) else {
             let known = defaultOrder.map(\.rawValue).joined(separator: ", ")
@@ -82,12 +82,12 @@ public enum AltcraftProviders {
 }
 
 /// Something that Altcraft has a number for, found before anything was sent.
-struct AltcraftFault: Error, Hashable, CustomStringConvertible {
+package struct AltcraftFault: Error, Hashable, CustomStringConvertible {
     /// The number, from the table of the seed's time.
-    let code: Int
+    package let code: Int
     /// A sentence for people; never a token or credential.
-    let message: String
-    let value: JSONObject
+    package let message: String
+    package let value: JSONObject
     /// Whether trying again later makes sense.
     let isPassing: Bool
 
@@ -98,7 +98,7 @@ struct AltcraftFault: Error, Hashable, CustomStringConvertible {
         self.isPassing = isPassing
     }
 
-    var description: String { "\(code): \(message)" }
+    package var description: String { "\(code): \(message)" }
 
     /// The error that a gateway understands; the number is its reason.
     var pushError: PushError { PushError(isPassing ? .unavailable : .invalidRequest, message, reason: "\(code)") }

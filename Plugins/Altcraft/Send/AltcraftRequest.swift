@@ -1,5 +1,5 @@
 internal import Foundation
-import PushCore
+package import PushCore
 
 /// One request of the mobile endpoints: the one place that knows their paths, parameters and bodies.
 ///
@@ -123,7 +123,7 @@ struct AltcraftRequest {
 
 extension AltcraftAction {
     /// The action that brings a subscription to a status.
-    init(_ status: SubscriptionStatus) {
+    package init(_ status: SubscriptionStatus) {
         switch status {
         case .subscribed: self = .subscribe
         case .suspended: self = .suspend
@@ -134,7 +134,7 @@ extension AltcraftAction {
 
 extension PushEvent {
     /// Altcraft's word.
-    var altcraftName: String {
+    package var altcraftName: String {
         switch self {
         case .delivered: "delivery"
         case .opened: "open"

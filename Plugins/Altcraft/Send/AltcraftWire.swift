@@ -64,7 +64,7 @@ public struct Response: Sendable, Hashable, Codable {
         self.init(errorText: text)
     }
 
-    var json: JSONValue {
+    package var json: JSONValue {
         var object: JSONObject = ["error": .integer(Int64(error ?? 0)), "error_text": .string(errorText ?? "")]
         if let profile { object["profile"] = profile.json }
         return .object(object)
@@ -107,7 +107,7 @@ public struct ProfileData: Sendable, Hashable, Codable {
         )
     }
 
-    var json: JSONValue {
+    package var json: JSONValue {
         .object(
             JSONObject.present([
                 ("id", id.map { .string($0) }), ("status", status.map { .string($0) }),
@@ -172,7 +172,7 @@ public struct SubscriptionData: Sendable, Hashable, Codable {
         )
     }
 
-    var json: JSONValue {
+    package var json: JSONValue {
         var sorted: JSONObject?
         if let fields {
             sorted = JSONObject()
@@ -217,7 +217,7 @@ public struct CategoryData: Sendable, Hashable, Codable {
         )
     }
 
-    var json: JSONValue {
+    package var json: JSONValue {
         .object(
             JSONObject.present([
                 ("name", name.map { .string($0) }), ("title", title.map { .string($0) }),
@@ -245,7 +245,7 @@ extension ResponseWithHttp {
 
 extension JSONObject {
     /// The members that have a value.
-    static func present(_ members: [(String, JSONValue?)]) -> JSONObject {
+    package static func present(_ members: [(String, JSONValue?)]) -> JSONObject {
         var object = JSONObject()
         for (name, value) in members { object[name] = value }
         return object

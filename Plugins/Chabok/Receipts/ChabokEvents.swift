@@ -19,7 +19,14 @@ public enum ChabokEvent: Sendable, Hashable {
 
     /// The name of the client notification that it stands for; nil for kinds that the clients do not post.
     public var clientName: String? {
-        clientNotification?.name.rawValue
+        switch self {
+        case .registrationFailed: "PushClientDidFailRegisterUserNotification"
+        case .messageReceived: "PushClientDidReceivedMessageNotification"
+        case .registered: "PushClientDidRegisterUserNotification"
+        case .connectionStateChanged: "PushClientDidChangeServerConnectionStateNotification"
+        case .reachabilityChanged: "PushClientDidChangeServerReachabilityNotification"
+        case .reported: nil
+        }
     }
 }
 

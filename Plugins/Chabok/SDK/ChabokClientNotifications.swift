@@ -1,4 +1,5 @@
 public import Foundation
+public import PushChabok
 internal import PushCore
 
 // The names under which the vendor's client library posts what happens, as an app's observers know them.
@@ -21,22 +22,24 @@ public let kPushClientDidChangeServerReachabilityNotification = Notification.Nam
 extension ChabokEvent {
     /// The notification that the client library posts for it; nil for kinds that the clients do not post.
     public var clientNotification: Notification? {
+        clientName.map { Notification(name: Notification.Name($0), userInfo: clientInfo) }
+    }
+
+    private static func registered(_ user: String?) -> [String: any Sendable] {
+        var info: [String: any Sendable] = ["isRegistered": true]
+        info["userId"] = user
+        return info
+    }
+
+    private var clientInfo: [String: any Sendable]? {
         switch self {
         case .registrationFailed(let message, _, _):
-            let error = PushError(.invalidRequest, message, reason: "registration_failed")
-            return Notification(name: kPushClientDidFailRegisterUserNotification, userInfo: ["error": error])
-        case .messageReceived(let message):
-            return Notification(name: kPushClientDidReceivedMessageNotification, userInfo: ["message": message])
-        case .registered(let user, _):
-            var userInfo: [String: any Sendable] = ["isRegistered": true]
-            userInfo["userId"] = user
-            return Notification(name: kPushClientDidRegisterUserNotification, userInfo: userInfo)
-        case .connectionStateChanged:
-            return Notification(name: kPushClientDidChangeServerConnectionStateNotification)
+            ["error": PushError(.invalidRequest, message, reason: "registration_failed")]
+        case .messageReceived(let message): ["message": message]
+        case .registered(let user, _): Self.registered(user)
         case .reachabilityChanged(let isReachable, let network):
-            let userInfo: [String: any Sendable] = ["reachable": isReachable, "networkType": network.rawValue]
-            return Notification(name: kPushClientDidChangeServerReachabilityNotification, userInfo: userInfo)
-        case .reported: return nil
+            ["reachable": isReachable, "networkType": network.rawValue]
+        case .connectionStateChanged, .reported: nil
         }
     }
 }

@@ -158,7 +158,11 @@ struct ChabokBatch {
                 let part = bodies[start..<min(start + size, bodies.count)]
                 let list = part.map { JSONValue.object($0.0) }
                 calls.append(
-                    ChabokBatchRequest(path: path, body: list.count == 1 ? list[0] : .array(list), members: part.map(\.1))
+                    ChabokBatchRequest(
+                        path: path,
+                        body: list.count == 1 ? list[0] : .array(list),
+                        members: part.map(\.1)
+                    )
                 )
             }
         }

@@ -49,7 +49,9 @@ struct HMSBatchRequest: Sendable {
 
     /// The same with normal urgency; nil when it has none higher.
     var demoted: HMSBatchRequest? {
-        message.demoted.map { HMSBatchRequest($0, to: target, slots: slots, awaitsReceipts: awaitsReceipts, isReauthorized) }
+        message.demoted.map {
+            HMSBatchRequest($0, to: target, slots: slots, awaitsReceipts: awaitsReceipts, isReauthorized)
+        }
     }
 
     /// The same in requests of at most so many tokens.

@@ -74,7 +74,8 @@ struct HMSClient: Sendable {
                 reason: "http_\(answer.status)"
             )
         }
-        let detail = HMSTopicCodes.detail(code) ?? HMSRejections.rule(for: code)?.detail ?? "Huawei gave the code \(code)."
+        let detail =
+            HMSTopicCodes.detail(code) ?? HMSRejections.rule(for: code)?.detail ?? "Huawei gave the code \(code)."
         switch HMSRejections.rule(for: code)?.consequence {
         case .reauthorize?, .configuration?: return PushError(.credentialsRefused, detail, reason: code)
         case .retry?: return PushError(.unavailable, detail, reason: code, retryAfter: answer.retryAfter)

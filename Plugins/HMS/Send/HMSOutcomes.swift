@@ -38,7 +38,8 @@ struct HMSOutcomes {
             return all(refused(.account, .slowRecipient(after: max(answer.retryAfter ?? .zero, .seconds(60)))))
         case .reauthorize:
             let outcome = refused(.account, .parkBackend)
-            return batchRequest.isReauthorized ? all(outcome) : .reauthorize(code: code, status: status, otherwise: outcome)
+            return batchRequest.isReauthorized
+                ? all(outcome) : .reauthorize(code: code, status: status, otherwise: outcome)
         case .configuration: return all(refused(.account, .parkBackend))
         case .deadTokens:
             if batchRequest.target.isAudience { return all(refused(.message, .never)) }

@@ -8,6 +8,30 @@ let strict: [SwiftSetting] = [
     .enableUpcomingFeature("MemberImportVisibility"),
 ]
 
+let crypto: Target.Dependency = .product(name: "Crypto", package: "swift-crypto")
+let cryptoExtras: Target.Dependency = .product(name: "CryptoExtras", package: "swift-crypto")
+let logging: Target.Dependency = .product(name: "Logging", package: "swift-log")
+
+/// The target of a plugin: a folder under Plugins/, and what it needs besides the core.
+func plugin(_ name: String, at folder: String, _ more: [Target.Dependency] = [], exclude: [String] = []) -> Target {
+    .target(
+        name: name,
+        dependencies: ["PushCore", "PushOAuth"] + more,
+        path: "Plugins/\(folder)",
+        exclude: exclude,
+        swiftSettings: strict
+    )
+}
+
+/// The tests of plugins: what all of them need, the plugin, and more.
+func pluginTests(_ name: String, _ more: [Target.Dependency]) -> Target {
+    .testTarget(
+        name: name,
+        dependencies: ["PushHTTP", "PushCore", "PushOAuth", "PushTesting", "PushSandbox", logging] + more,
+        swiftSettings: strict
+    )
+}
+
 let package = Package(
     name: "chapar",
     products: [
@@ -21,9 +45,14 @@ let package = Package(
         .library(name: "PushAPNs", targets: ["PushAPNs"]),
         .library(name: "PushFCM", targets: ["PushFCM"]),
         .library(name: "PushHMS", targets: ["PushHMS"]),
+        .library(name: "PushOneSignal", targets: ["PushOneSignal"]),
+        .library(name: "PushOneSignalDevices", targets: ["PushOneSignalDevices"]),
         .library(name: "PushIDPush", targets: ["PushIDPush"]),
+        .library(name: "PushIDPushSDK", targets: ["PushIDPushSDK"]),
         .library(name: "PushAltcraft", targets: ["PushAltcraft"]),
+        .library(name: "PushAltcraftSDK", targets: ["PushAltcraftSDK"]),
         .library(name: "PushChabok", targets: ["PushChabok"]),
+        .library(name: "PushChabokSDK", targets: ["PushChabokSDK"]),
         .library(name: "PushReleaseNotes", targets: ["PushReleaseNotes"]),
         .library(name: "PushReleaseNotesCommand", targets: ["PushReleaseNotesCommand"]),
         .library(name: "PushService", targets: ["PushService"]),
@@ -99,84 +128,28 @@ let package = Package(
             swiftSettings: strict
         ),
 
-        // The platforms, one folder and one line of registration each.
-        .target(
-            name: "PushAPNs",
-            dependencies: [
-                "PushCore", "PushOAuth",
-                .product(name: "Crypto", package: "swift-crypto"),
-                .product(name: "Logging", package: "swift-log"),
-                .product(name: "SwiftASN1", package: "swift-asn1"),
+        // The platforms, one folder each (Plugins/README.md); SDK folders are the faces of vendors' client libraries.
+        plugin(
+            "PushAPNs",
+            at: "APNs",
+            [
+                crypto, logging, .product(name: "SwiftASN1", package: "swift-asn1"),
                 .product(name: "X509", package: "swift-certificates"),
-            ],
-            path: "Plugins/APNs",
-            swiftSettings: strict
+            ]
         ),
-        .target(
-            name: "PushFCM",
-            dependencies: [
-                "PushCore", "PushOAuth",
-                .product(name: "CryptoExtras", package: "swift-crypto"),
-                .product(name: "Logging", package: "swift-log"),
-            ],
-            path: "Plugins/FCM",
-            swiftSettings: strict
-        ),
-
-        .target(
-            name: "PushHMS",
-            dependencies: [
-                "PushCore", "PushOAuth",
-                .product(name: "Crypto", package: "swift-crypto"),
-                .product(name: "CryptoExtras", package: "swift-crypto"),
-                .product(name: "Logging", package: "swift-log"),
-            ],
-            path: "Plugins/HMS",
-            swiftSettings: strict
-        ),
-
-        .target(
-            name: "PushIDPush",
-            dependencies: [
-                "PushCore", "PushOAuth",
-                .product(name: "Crypto", package: "swift-crypto"),
-                .product(name: "Logging", package: "swift-log"),
-            ],
-            path: "Plugins/IDPush",
-            swiftSettings: strict
-        ),
-
-        .target(
-            name: "PushAltcraft",
-            dependencies: [
-                "PushCore", "PushOAuth",
-                .product(name: "Crypto", package: "swift-crypto"),
-                .product(name: "CryptoExtras", package: "swift-crypto"),
-                .product(name: "Logging", package: "swift-log"),
-            ],
-            path: "Plugins/Altcraft",
-            swiftSettings: strict
-        ),
-        .target(
-            name: "PushChabok",
-            dependencies: ["PushCore", "PushOAuth"],
-            path: "Plugins/Chabok",
-            swiftSettings: strict
-        ),
-        .target(
-            name: "PushReleaseNotes",
-            dependencies: ["PushCore", .product(name: "Logging", package: "swift-log")],
-            path: "Plugins/ReleaseNotes",
-            exclude: ["Command"],
-            swiftSettings: strict
-        ),
-
-        .target(
-            name: "PushService",
-            dependencies: ["PushCore", "PushOAuth", .product(name: "Crypto", package: "swift-crypto")],
-            path: "Plugins/Service",
-            swiftSettings: strict
-        ),
+        plugin("PushFCM", at: "FCM", [cryptoExtras, logging]),
+        plugin("PushHMS", at: "HMS", [crypto, cryptoExtras, logging]),
+        plugin("PushOneSignal", at: "OneSignal", ["PushOneSignalDevices", crypto, logging]),
+        plugin("PushIDPush", at: "IDPush", ["PushOneSignalDevices", logging], exclude: ["SDK"]),
+        plugin("PushIDPushSDK", at: "IDPush/SDK", ["PushIDPush"]),
+        plugin("PushAltcraft", at: "Altcraft", [crypto, cryptoExtras, logging], exclude: ["SDK"]),
+        plugin("PushAltcraftSDK", at: "Altcraft/SDK", ["PushAltcraft", logging]),
+        plugin("PushChabok", at: "Chabok", exclude: ["SDK"]),
+        plugin("PushChabokSDK", at: "Chabok/SDK", ["PushChabok"]),
+        plugin("PushReleaseNotes", at: "ReleaseNotes", [logging], exclude: ["Command"]),
+        plugin("PushService", at: "Service", [crypto]),
+        // What OneSignal and IDPush share: the devices that OneSignal keeps. Neither plugin imports the other.
+        .target(name: "PushOneSignalDevices", dependencies: ["PushCore", crypto], swiftSettings: strict),
 
         // The stores.
         .target(
@@ -258,21 +231,21 @@ let package = Package(
             ],
             swiftSettings: strict
         ),
-        .target(
-            name: "PushReleaseNotesCommand",
-            dependencies: [
-                "PushReleaseNotes", "PushCommands", "PushCore",
+        plugin(
+            "PushReleaseNotesCommand",
+            at: "ReleaseNotes/Command",
+            [
+                "PushReleaseNotes", "PushCommands",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
-            ],
-            path: "Plugins/ReleaseNotes/Command",
-            swiftSettings: strict
+            ]
         ),
 
         // The program: the one place that lists the platforms.
         .executableTarget(
             name: "chapar",
             dependencies: [
-                "PushCommands", "PushAPNs", "PushFCM", "PushHMS", "PushIDPush", "PushAltcraft", "PushChabok",
+                "PushCommands", "PushAPNs", "PushFCM", "PushHMS", "PushOneSignal", "PushIDPush", "PushAltcraft",
+                "PushChabok",
                 "PushReleaseNotes", "PushReleaseNotesCommand", "PushService",
             ],
             swiftSettings: strict
@@ -282,9 +255,10 @@ let package = Package(
         .executableTarget(
             name: "ComposeInCode",
             dependencies: [
-                "PushCore", "PushComposition", "PushOAuth", "PushHTTP", "PushAPNs", "PushFCM", "PushHMS", "PushIDPush",
-                "PushAltcraft", "PushChabok", "PushReleaseNotes", "PushSandbox",
-                .product(name: "Logging", package: "swift-log"),
+                "PushCore", "PushComposition", "PushOAuth", "PushHTTP", "PushAPNs", "PushFCM", "PushHMS",
+                "PushOneSignal",
+                "PushIDPush", "PushIDPushSDK", "PushAltcraft", "PushAltcraftSDK", "PushChabok", "PushReleaseNotes",
+                "PushSandbox", .product(name: "Logging", package: "swift-log"),
             ],
             path: "Examples/ComposeInCode",
             swiftSettings: strict
@@ -293,8 +267,10 @@ let package = Package(
         .executableTarget(
             name: "SeedsExample",
             dependencies: [
-                "PushCore", "PushOAuth", "PushHTTP", "PushIDPush", "PushAltcraft", "PushChabok", "PushReleaseNotes",
-                "PushSandbox", .product(name: "Logging", package: "swift-log"),
+                "PushCore", "PushOAuth", "PushHTTP", "PushIDPush", "PushIDPushSDK", "PushAltcraft", "PushAltcraftSDK",
+                "PushChabok",
+                "PushChabokSDK", "PushReleaseNotes", "PushSandbox",
+                .product(name: "Logging", package: "swift-log"),
             ],
             path: "Examples/Seeds",
             swiftSettings: strict
@@ -308,14 +284,16 @@ let package = Package(
         .testTarget(
             name: "PushCoreTests",
             dependencies: [
-                "PushCore", "PushHTTP", "PushTesting", "PushSandbox", .product(name: "Logging", package: "swift-log"),
+                "PushCore", "PushComposition", "PushQueue", "PushHTTP", "PushTesting", "PushSandbox",
+                .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: strict
         ),
         .testTarget(
             name: "PushCompositionTests",
             dependencies: [
-                "PushComposition", "PushCore", "PushTesting", .product(name: "Logging", package: "swift-log"),
+                "PushComposition", "PushCore", "PushQueue", "PushTesting",
+                .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: strict
         ),
@@ -342,74 +320,28 @@ let package = Package(
             ],
             swiftSettings: strict
         ),
-        .testTarget(
-            name: "PushAPNsTests",
-            dependencies: [
-                "PushAPNs", "PushHTTP", "PushCore", "PushComposition", "PushTesting", "PushSandbox",
-                .product(name: "Crypto", package: "swift-crypto"),
-                .product(name: "Logging", package: "swift-log"),
-            ],
+        pluginTests("PushAPNsTests", ["PushAPNs", "PushComposition", crypto]),
+        pluginTests("PushFCMTests", ["PushFCM", cryptoExtras]),
+        pluginTests("PushHMSTests", ["PushHMS", crypto]),
+        pluginTests("PushOneSignalTests", ["PushOneSignal", "PushOneSignalDevices", "OneSignalBench"]),
+        pluginTests(
+            "PushIDPushTests",
+            ["PushIDPush", "PushIDPushSDK", "PushOneSignal", "PushOneSignalDevices", "OneSignalBench"]
+        ),
+        // The simulator that the tests of OneSignal and IDPush share.
+        .target(
+            name: "OneSignalBench",
+            dependencies: ["PushHTTP", "PushCore", "PushTesting", "PushSandbox", logging],
+            path: "Tests/OneSignalBench",
             swiftSettings: strict
         ),
-        .testTarget(
-            name: "PushHMSTests",
-            dependencies: [
-                "PushHMS", "PushHTTP", "PushCore", "PushTesting", "PushSandbox",
-                .product(name: "Crypto", package: "swift-crypto"),
-                .product(name: "Logging", package: "swift-log"),
-            ],
-            swiftSettings: strict
+        pluginTests(
+            "PushAltcraftTests",
+            ["PushAltcraft", "PushAltcraftSDK", "PushAPNs", "PushFCM", "PushHMS", crypto, cryptoExtras]
         ),
-        .testTarget(
-            name: "PushFCMTests",
-            dependencies: [
-                "PushFCM", "PushHTTP", "PushCore", "PushTesting", "PushSandbox",
-                .product(name: "CryptoExtras", package: "swift-crypto"),
-                .product(name: "Logging", package: "swift-log"),
-            ],
-            swiftSettings: strict
-        ),
-        .testTarget(
-            name: "PushIDPushTests",
-            dependencies: [
-                "PushIDPush", "PushHTTP", "PushCore", "PushOAuth", "PushTesting", "PushSandbox",
-                .product(name: "Logging", package: "swift-log"),
-            ],
-            swiftSettings: strict
-        ),
-        .testTarget(
-            name: "PushAltcraftTests",
-            dependencies: [
-                "PushAltcraft", "PushAPNs", "PushFCM", "PushHMS", "PushHTTP", "PushCore", "PushTesting", "PushSandbox",
-                .product(name: "Crypto", package: "swift-crypto"),
-                .product(name: "CryptoExtras", package: "swift-crypto"),
-                .product(name: "Logging", package: "swift-log"),
-            ],
-            swiftSettings: strict
-        ),
-        .testTarget(
-            name: "PushServiceTests",
-            dependencies: [
-                "PushService", "PushHTTP", "PushCore", "PushTesting", "PushSandbox",
-                .product(name: "Logging", package: "swift-log"),
-            ],
-            swiftSettings: strict
-        ),
-        .testTarget(
-            name: "PushChabokTests",
-            dependencies: [
-                "PushChabok", "PushHTTP", "PushCore", "PushTesting", "PushSandbox",
-                .product(name: "Logging", package: "swift-log"),
-            ],
-            swiftSettings: strict
-        ),
-        .testTarget(
-            name: "PushReleaseNotesTests",
-            dependencies: [
-                "PushReleaseNotes", "PushCore", "PushTesting", .product(name: "Logging", package: "swift-log"),
-            ],
-            swiftSettings: strict
-        ),
+        pluginTests("PushServiceTests", ["PushService"]),
+        pluginTests("PushChabokTests", ["PushChabok", "PushChabokSDK"]),
+        pluginTests("PushReleaseNotesTests", ["PushReleaseNotes"]),
         .testTarget(
             name: "PushStoreSQLiteTests",
             dependencies: [
@@ -476,9 +408,9 @@ let package = Package(
         .target(
             name: "FuzzTargets",
             dependencies: [
-                "PushCore", "PushQueue", "PushHTTP", "PushGateway", "PushTesting", "PushAPNs", "PushFCM", "PushHMS",
-                "PushIDPush",
-                "PushChabok", "PushAltcraft", "PushService",
+                "PushCore", "PushComposition", "PushQueue", "PushHTTP", "PushGateway", "PushTesting", "PushAPNs",
+                "PushFCM", "PushHMS", "PushOneSignal",
+                "PushIDPush", "PushChabok", "PushAltcraft", "PushService",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "Hummingbird", package: "hummingbird"),

@@ -2,6 +2,7 @@
 import Foundation
 import Logging
 import PushAltcraft
+import PushAltcraftSDK
 import PushCore
 import PushHTTP
 import PushSandbox

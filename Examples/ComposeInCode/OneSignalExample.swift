@@ -4,6 +4,8 @@ import PushCore
 import PushOAuth
 import PushHTTP
 import PushIDPush
+import PushIDPushSDK
+import PushOneSignal
 import PushSandbox
 
 enum OneSignalExample {

@@ -3,6 +3,7 @@
 import Foundation
 import Logging
 import PushAltcraft
+import PushAltcraftSDK
 import PushCore
 import PushHTTP
 import PushSandbox

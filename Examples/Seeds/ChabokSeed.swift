@@ -2,6 +2,7 @@
 // Apple alone draws is named where it is left out.
 import Foundation
 import PushChabok
+import PushChabokSDK
 import PushCore
 import PushHTTP
 import PushSandbox

@@ -3,6 +3,7 @@
 import PushCore
 import PushHTTP
 import PushIDPush
+import PushIDPushSDK
 import PushSandbox
 
 enum IDPushSeed {

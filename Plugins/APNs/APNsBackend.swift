@@ -23,7 +23,7 @@ public final class APNsBackend: PushBackend {
     let options: APNsOptions
     let pool: any HTTPPool
     private let ownChannels: APNsChannels?
-    let tokens: ProviderTokenSource?
+    let tokens: APNsTokenSource?
     private let broadcastPool: any HTTPPool
     private let templates: APNsTemplates
     let time: any TimeSource
@@ -41,7 +41,7 @@ public final class APNsBackend: PushBackend {
         templates = APNsTemplates(topic: options.topic)
         switch options.credential {
         case .key(let key, let keyID, let teamID):
-            tokens = ProviderTokenSource(
+            tokens = APNsTokenSource(
                 key: key,
                 keyID: keyID,
                 teamID: teamID,

@@ -17,8 +17,8 @@ public final class AltcraftBackend: PushBackend {
     /// Tokens, subscriptions, profile fields, events.
     public let mobile: AltcraftDevices
 
-    private let desk: AltcraftDesk
-    private let campaign: AltcraftCampaign?
+    private let client: AltcraftClient
+    private let campaign: AltcraftBatch?
 
     /// Makes a backend; nothing is opened before the first call.
     ///
@@ -36,7 +36,7 @@ public final class AltcraftBackend: PushBackend {
     ) throws(HTTPPoolError) {
         let logger = context.logger
         let announce = context.announce
-        desk = try AltcraftDesk(options: options, auth: auth, context: context) { event in
+        client = try AltcraftClient(options: options, auth: auth, context: context) { event in
             announce(event.notice)
             onEvent?(event)
             logger.debug(
@@ -46,9 +46,9 @@ public final class AltcraftBackend: PushBackend {
                 ]
             )
         }
-        mobile = AltcraftDevices(desk)
+        mobile = AltcraftDevices(client)
         campaign = try options.campaign.map { campaign throws(HTTPPoolError) in
-            try AltcraftCampaign(campaign, common: options.common, context: context)
+            try AltcraftBatch(campaign, common: options.common, context: context)
         }
         audience = BackendAudience(forms: campaign == nil ? [] : [.user, .platformID])
     }
@@ -75,7 +75,7 @@ public final class AltcraftBackend: PushBackend {
 
     /// Finds what a template cannot show.
     public func check(_ notification: PushNotification, for recipient: Recipient.Form) -> PayloadCheck {
-        AltcraftCampaign.check(notification, for: desk.options.campaign?.call)
+        AltcraftBatch.check(notification, for: client.options.campaign?.call)
     }
 
     /// A launch that is repeated sends twice.
@@ -83,7 +83,7 @@ public final class AltcraftBackend: PushBackend {
 
     /// The connections of both, subscriptions' and campaigns'.
     public var health: BackendHealth {
-        var health = BackendHealth(desk.pool.status)
+        var health = BackendHealth(client.pool.status)
         guard let campaign = campaign?.status else { return health }
         health.connections += campaign.connections
         health.inFlight += campaign.openStreams
@@ -100,7 +100,7 @@ public final class AltcraftBackend: PushBackend {
                 Diagnosis("campaign", .warning, "The backend keeps subscriptions and cannot send.", fix: fix)
             )
         }
-        if let failure = desk.pool.status.lastConnectFailure {
+        if let failure = client.pool.status.lastConnectFailure {
             findings.append(
                 Diagnosis("reachability", .failure, failure.detail, fix: "Check api_url and the network path.")
             )
@@ -115,7 +115,7 @@ public final class AltcraftBackend: PushBackend {
 
     /// Ends the backend.
     public func shutdown(grace: Duration) async {
-        await desk.shutdown(grace: grace)
+        await client.shutdown(grace: grace)
         await campaign?.shutdown(grace: grace)
     }
 
@@ -124,16 +124,16 @@ public final class AltcraftBackend: PushBackend {
     /// Keeps subscriptions.
     public var subscriptions: (any SubscriptionManager)? { mobile }
     /// Keeps profile fields, when the options say so.
-    public var tags: (any TagEditor)? { desk.options.updatesProfiles ? mobile : nil }
+    public var tags: (any TagEditor)? { client.options.updatesProfiles ? mobile : nil }
     /// Takes deliveries and openings.
     public var events: (any EventReporter)? { mobile }
     /// The SDK's schedule, unless the options say otherwise.
-    public var operationPolicy: OperationPolicy { desk.options.operationPolicy }
+    public var operationPolicy: OperationPolicy { client.options.operationPolicy }
 
     /// Forgets saved and manual tokens and JWTs, of a device or of all; the subscriptions at Altcraft stay as they are.
     public func forget(device: String?) async throws(PushError) {
-        try await desk.store.forget(device)
-        desk.auth.forget(device: device)
-        desk.emit(.info, "clear()", "the data is cleared", 205, device: device)
+        try await client.store.forget(device)
+        client.auth.forget(device: device)
+        client.emit(.info, "clear()", "the data is cleared", 205, device: device)
     }
 }

@@ -61,7 +61,7 @@ public struct AltcraftOptions: Sendable {
     }
 
     /// The pauses of the SDK: 5.5 to the power of 0 to 5 seconds.
-    static let sdkDelays: [Duration] = [
+    package static let sdkDelays: [Duration] = [
         .seconds(1), .milliseconds(5_500), .milliseconds(30_250), .milliseconds(166_375), .milliseconds(915_063),
         .milliseconds(5_032_844),
     ]

@@ -25,11 +25,11 @@ public final class ChabokBackend: PushBackend {
     /// What happens at Chabok, on its devices and on the way; for one reader.
     public let stream: ChabokEventStream
 
-    let api: ChabokAPI
+    let client: ChabokClient
     private let secondChances = ChabokSecondChances()
     private let reader: ChabokReceipts?
 
-    private var options: ChabokOptions { api.options }
+    private var options: ChabokOptions { client.options }
 
     /// Makes a backend; nothing is opened before the first call.
     ///
@@ -48,17 +48,22 @@ public final class ChabokBackend: PushBackend {
     ) throws(HTTPPoolError) {
         let stream = ChabokEventStream(announce: context.announce)
         self.stream = stream
-        api = try ChabokAPI(options, strategy: strategy, link: ChabokLink(stream), context: context)
+        client = try ChabokClient(
+            options,
+            strategy: strategy,
+            monitor: ChabokConnectionMonitor(stream),
+            context: context
+        )
         let records = ChabokRecords(context.state, backend: context.name)
-        installations = ChabokInstallations(api: api, records: records, stream: stream)
-        users = ChabokUsers(api: api)
+        installations = ChabokInstallations(client: client, records: records, stream: stream)
+        users = ChabokUsers(client: client)
         tracker = ChabokTracker(
-            api: api,
+            client: client,
             records: records,
             stream: stream,
             display: display ?? ChabokDisplayPolicy(options.display)
         )
-        messages = ChabokMessages(api: api)
+        messages = ChabokMessages(client: client)
         reader = options.webhookSecret.map { ChabokReceipts($0, events: stream) }
     }
 
@@ -66,14 +71,14 @@ public final class ChabokBackend: PushBackend {
 
     /// Sends all requests in as few calls as Chabok's forms allow, each call once.
     public func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
-        var plan = ChabokPlan()
+        var batch = ChabokBatch()
         for (index, request) in requests.enumerated() {
-            let settled = await add(request, at: index, to: &plan)
+            let settled = await add(request, at: index, to: &batch)
             if !settled.isEmpty { report(settled) }
         }
-        plan.finish()
+        batch.finish()
         await withTaskGroup(of: Void.self) { tasks in
-            for (number, call) in plan.calls.enumerated() {
+            for (number, call) in batch.calls.enumerated() {
                 // What waits beyond this waits here, not in tasks.
                 if number >= options.common.maximumConnections * 2 { await tasks.next() }
                 tasks.addTask { report(await self.send(call)) }
@@ -81,8 +86,8 @@ public final class ChabokBackend: PushBackend {
         }
     }
 
-    /// Adds a request's recipients to the plan; gives the outcomes of those that need no call.
-    private func add(_ request: PushRequest, at index: Int, to plan: inout ChabokPlan) async -> [DeliveryReport] {
+    /// Adds a request's recipients to the batch; gives the outcomes of those that need no call.
+    private func add(_ request: PushRequest, at index: Int, to batch: inout ChabokBatch) async -> [DeliveryReport] {
         let notification = request.notification
         func tell(_ place: Int, _ outcome: DeliveryOutcome) -> DeliveryReport {
             DeliveryReport(request: index, recipient: place, outcome: outcome)
@@ -97,13 +102,13 @@ public final class ChabokBackend: PushBackend {
         var remaining = notification.timeToLive.map { Int64(clamping: $0.inSeconds.rounded(.up)) }
         switch request.expiration {
         case .at(let end)?:
-            remaining = end.subtracting(clamping: Int64(clamping: api.time.now.timeIntervalSince1970))
+            remaining = end.subtracting(clamping: Int64(clamping: client.time.now.timeIntervalSince1970))
             if let remaining, remaining <= 0 { return tellAll("expired", "Its time to live has ended.") }
         case .immediately?: remaining = 0
         case nil: break
         }
         var settled: [DeliveryReport] = []
-        var written: [String?: ChabokPlan.Draft] = [:]
+        var written: [String?: ChabokBatch.Draft] = [:]
         for (place, addressee) in request.recipients.enumerated() {
             let target = await resolve(addressee.recipient, notification)
             if case .refused(let refusal) = target {
@@ -117,21 +122,21 @@ public final class ChabokBackend: PushBackend {
             let language = addressee.language
             let draft =
                 written[language]
-                ?? ChabokPlan.Draft(
-                    ChabokMessage(notification, language: language, remaining: remaining, options: options),
+                ?? ChabokBatch.Draft(
+                    ChabokPayload(notification, language: language, remaining: remaining, options: options),
                     options
                 )
             written[language] = draft
-            let own = ChabokPlace(request: index, recipient: place, messageID: addressee.messageID)
-            plan.add(target, draft, options, own)
+            let own = ChabokSlot(request: index, recipient: place, messageID: addressee.messageID)
+            batch.add(target, draft, options, own)
         }
         return settled
     }
 
-    private func send(_ call: ChabokSend) async -> [DeliveryReport] {
-        let verdicts = ChabokVerdicts(call, resendsAmbiguous: options.resendsAmbiguous)
+    private func send(_ call: ChabokBatchRequest) async -> [DeliveryReport] {
+        let verdicts = ChabokOutcomes(call, resendsAmbiguous: options.resendsAmbiguous)
         do throws(PushError) {
-            switch try await api.exchange("POST", call.path, call.body) {
+            switch try await client.exchange("POST", call.path, call.body) {
             case .success(let answer): return verdicts.reports(answer, secondChances: secondChances)
             case .failure(let failure): return verdicts.reports(failure)
             }
@@ -151,7 +156,7 @@ public final class ChabokBackend: PushBackend {
         func refuse(_ kind: Refusal.Kind, _ reason: String, _ detail: String) -> ChabokTarget {
             .refused(Refusal(kind, reason: reason, detail: detail, advice: .never))
         }
-        let way = ChabokMessage.mechanism(notification, options)
+        let way = ChabokPayload.mechanism(notification, options)
         if let problem = ChabokCheck.problem(of: recipient.form, with: way) {
             return refuse(.message, "unsupported_mechanism", problem)
         }
@@ -206,19 +211,19 @@ public final class ChabokBackend: PushBackend {
 
     /// The link, and whether the access token is good.
     public var health: BackendHealth {
-        var health = BackendHealth(api.pool.status)
-        if let alert = api.credentialAlert {
+        var health = BackendHealth(client.pool.status)
+        if let alert = client.credentialAlert {
             (health.status, health.detail) = (.down, alert)
-        } else if api.link.isReachable == false {
+        } else if client.monitor.isReachable == false {
             (health.status, health.detail) = (.down, "Chabok cannot be reached.")
-        } else if api.link.state == .socketTimeout {
+        } else if client.monitor.state == .socketTimeout {
             (health.status, health.detail) = (.degraded, "Chabok did not answer in time.")
         }
         return health
     }
 
     /// Where the link stands.
-    public var connectionState: ChabokConnectionState { api.link.state }
+    public var connectionState: ChabokConnectionState { client.monitor.state }
 
     /// Asks for the app's tags: a cheap call that proves address and access token.
     public func diagnose() async -> [Diagnosis] {
@@ -237,9 +242,9 @@ public final class ChabokBackend: PushBackend {
     public func watch() async {
         guard options.probeInterval > .zero else { return }
         while !Task.isCancelled {
-            _ = try? await api.exchange("GET", "/installations/tags")
+            _ = try? await client.exchange("GET", "/installations/tags")
             do {
-                try await api.time.sleep(for: options.probeInterval)
+                try await client.time.sleep(for: options.probeInterval)
             } catch {
                 return
             }
@@ -248,7 +253,7 @@ public final class ChabokBackend: PushBackend {
 
     /// Ends the backend and its event stream.
     public func shutdown(grace: Duration) async {
-        await api.shutdown(grace: grace)
+        await client.shutdown(grace: grace)
         stream.finish()
     }
 

@@ -26,7 +26,7 @@ public final class FCMBackend: PushBackend {
     let options: FCMOptions
     let pool: any HTTPPool
     let time: any TimeSource
-    private let holds = FCMHolds()
+    private let pauses = FCMPartialPauses()
     private let templates = FCMTemplates()
     private let logger: Logger
     private let unknownCodes = Mutex<Set<String>>([])
@@ -39,9 +39,9 @@ public final class FCMBackend: PushBackend {
         self.options = options
         time = context.time
         logger = context.logger
-        func google(_ source: GoogleAuth.Source) throws(HTTPPoolError) -> any AuthStrategy {
+        func google(_ source: FCMAuth.Source) throws(HTTPPoolError) -> any AuthStrategy {
             let addresses = [options.endpoint] + (options.instanceIDEndpoint.map { [$0] } ?? [])
-            return try GoogleAuth(source, for: addresses, common: options.common, context: context)
+            return try FCMAuth(source, for: addresses, common: options.common, context: context)
         }
         switch options.credential {
         case .serviceAccount(let account): auth = try google(.serviceAccount(account))
@@ -86,7 +86,7 @@ public final class FCMBackend: PushBackend {
             template: template,
             path: options.sendPath,
             label: options.analyticsLabel,
-            holds: holds,
+            pauses: pauses,
             staleAfter: options.staleAfter,
             steady: time.steady
         )
@@ -184,7 +184,7 @@ public final class FCMBackend: PushBackend {
             let context = FCMRejections.Context(started: started, target: slot.target, isSecondTry: isSecondTry)
             let verdict = FCMRejections.verdict(on: answer, context)
             if case .hold(let part, let span, let outcome) = verdict {
-                holds.hold(part, for: span, after: outcome, at: time.steady)
+                pauses.hold(part, for: span, after: outcome, at: time.steady)
             }
             return verdict
         case .failure(let failure):
@@ -261,8 +261,8 @@ public final class FCMBackend: PushBackend {
 
     /// Connections, access token, and what Google complained about.
     public var health: BackendHealth {
-        guard let failure = (auth as? GoogleAuth)?.lastFailure else {
-            return BackendHealth(pool.status, alert: holds.detail(at: time.steady))
+        guard let failure = (auth as? FCMAuth)?.lastFailure else {
+            return BackendHealth(pool.status, alert: pauses.detail(at: time.steady))
         }
         let severity: BackendHealth.Status = failure.code == .credentialsRefused ? .down : .degraded
         return BackendHealth(pool.status, alert: failure.message, severity: severity)
@@ -277,7 +277,7 @@ public final class FCMBackend: PushBackend {
         guard isFirst else { return }
         await pool.shutdown(grace: grace)
         await instanceIDs?.pool.shutdown(grace: grace)
-        await (auth as? GoogleAuth)?.shutdown(grace: grace)
+        await (auth as? FCMAuth)?.shutdown(grace: grace)
     }
 }
 

@@ -74,7 +74,7 @@ extension FCMBackend {
     }
 
     private var clockFinding: [Diagnosis] {
-        guard let ahead = (auth as? GoogleAuth)?.clockOffset else { return [] }
+        guard let ahead = (auth as? FCMAuth)?.clockOffset else { return [] }
         let seconds = Int(clamping: ahead.inSeconds.rounded())
         guard abs(seconds) > 60 else { return [Diagnosis("clock", .ok, "Within \(abs(seconds)) s of Google's.")] }
         return [

@@ -29,12 +29,12 @@ public final class HMSBackend: PushBackend {
     let options: HMSOptions
     let time: any TimeSource
     let pool: any HTTPPool
-    let link: HMSLink
+    let client: HMSClient
     private let tokenPool: (any HTTPPool)?
     private let logger: Logger
-    private let flow = HMSFlow()
-    private let canaries = HMSCanaries()
-    private let pauses = HMSPauses()
+    private let flow = HMSFlowControl()
+    private let knownGood = HMSKnownGoodTokens()
+    private let pauses = HMSTokenPauses()
     /// Until when urgent messages are sent with normal urgency, since Huawei said that the app has no right to them.
     private let demotedUntil = Mutex<Date>(.distantPast)
     private let unknownCodes = Mutex<Set<String>>([])
@@ -71,8 +71,8 @@ public final class HMSBackend: PushBackend {
             tokenPool = nil
             auth = strategy
         }
-        link = HMSLink(pool: pool, auth: auth, endpoint: options.endpoint, time: context.time)
-        topics = options.isHarmony ? nil : options.appID.map { [link] in HMSTopics(appID: $0, link: link) }
+        client = HMSClient(pool: pool, auth: auth, endpoint: options.endpoint, time: context.time)
+        topics = options.isHarmony ? nil : options.appID.map { [client] in HMSTopics(appID: $0, client: client) }
         receipts = options.receipts.map { [pauses] in HMSReceipts($0, pauses: pauses) }
     }
 
@@ -89,7 +89,7 @@ public final class HMSBackend: PushBackend {
         )
         for index in requests.indices { batch.add(requests[index], at: index) }
         if !batch.refused.isEmpty { report(batch.refused) }
-        var waiting = batch.chunks
+        var waiting = batch.batchRequests
         if options.isHarmony {
             // Nor has it dry runs: what was checked here is as much as can be told.
             let dry = waiting.filter(\.isDryRun)
@@ -104,46 +104,51 @@ public final class HMSBackend: PushBackend {
 
     /// What a round leaves to be done.
     private struct Rest {
-        var again: [HMSChunk] = []
-        var unauthorized: [(chunk: HMSChunk, code: String?, status: Int, otherwise: DeliveryOutcome)] = []
-        var suspicious: [HMSChunk] = []
+        var again: [HMSBatchRequest] = []
+        var unauthorized: [(batchRequest: HMSBatchRequest, code: String?, status: Int, otherwise: DeliveryOutcome)] = []
+        var suspicious: [HMSBatchRequest] = []
     }
 
     private func round(
-        _ chunks: [HMSChunk],
+        _ batchRequests: [HMSBatchRequest],
         started: Date,
         report: @escaping @Sendable ([DeliveryReport]) -> Void
-    ) async -> [HMSChunk] {
+    ) async -> [HMSBatchRequest] {
         let credential: AuthCredential
         do throws(PushError) {
             credential = try await auth.credential(for: options.endpoint)
         } catch {
             note(error)
-            report(chunks.flatMap { $0.reports(HMSOutcomes.outcome(of: error)) })
+            report(batchRequests.flatMap { $0.reports(HMSOutcomes.outcome(of: error)) })
             return []
         }
         let headers = credential.httpHeaders.map { HTTPHeader($0.name, $0.value, .indexed) }
-        let calls = chunks.map { chunk in
-            let scene = chunk.message.pushType.map { [HTTPHeader("push-type", String($0), .indexed)] } ?? []
-            return HTTPCall(HMSLink.template, path: options.sendPath, headers: headers + scene, body: chunk.body)
+        let calls = batchRequests.map { batchRequest in
+            let scene = batchRequest.message.pushType.map { [HTTPHeader("push-type", String($0), .indexed)] } ?? []
+            return HTTPCall(
+                HMSClient.template,
+                path: options.sendPath,
+                headers: headers + scene,
+                body: batchRequest.body
+            )
         }
         let rest = Mutex(Rest())
         await pool.send(calls) { replies in
             var reports: [DeliveryReport] = []
             for reply in replies {
-                let chunk = chunks[reply.index]
-                let outcomes = HMSOutcomes(started: started, chunk: chunk)
+                let batchRequest = batchRequests[reply.index]
+                let outcomes = HMSOutcomes(started: started, batchRequest: batchRequest)
                 switch reply.result {
                 case .failure(let failure): reports += outcomes.verdict(on: failure)
                 case .success(let answer):
                     let answer = HMSAnswer(answer, now: started)
-                    self.look(at: answer, chunk, at: started)
+                    self.look(at: answer, batchRequest, at: started)
                     switch outcomes.verdict(on: answer, flow: self.flow) {
                     case .reports(let own): reports += own
                     case .again(let parts): rest.withLock { $0.again += parts }
                     case .reauthorize(let code, let status, let otherwise):
-                        rest.withLock { $0.unauthorized.append((chunk, code, status, otherwise)) }
-                    case .suspicious: rest.withLock { $0.suspicious.append(chunk) }
+                        rest.withLock { $0.unauthorized.append((batchRequest, code, status, otherwise)) }
+                    case .suspicious: rest.withLock { $0.suspicious.append(batchRequest) }
                     }
                 }
             }
@@ -158,67 +163,67 @@ public final class HMSBackend: PushBackend {
         _ credential: AuthCredential,
         started: Date,
         report: @escaping @Sendable ([DeliveryReport]) -> Void
-    ) async -> [HMSChunk] {
+    ) async -> [HMSBatchRequest] {
         var again = rest.again
-        for (chunk, code, status, otherwise) in rest.unauthorized {
+        for (batchRequest, code, status, otherwise) in rest.unauthorized {
             guard !Task.isCancelled, await auth.refused(credential, status: status, reason: code) == .retry else {
-                report(chunk.reports(otherwise))
+                report(batchRequest.reports(otherwise))
                 continue
             }
-            var chunk = chunk
-            chunk.isReauthorized = true
-            again.append(chunk)
+            var batchRequest = batchRequest
+            batchRequest.isReauthorized = true
+            again.append(batchRequest)
         }
         if !rest.suspicious.isEmpty {
-            let isAppFine = Task.isCancelled ? nil : await askCanary(credential, at: started)
-            for chunk in rest.suspicious {
-                report(HMSOutcomes(started: started, chunk: chunk).afterCanary(isAppFine: isAppFine))
+            let isAppFine = Task.isCancelled ? nil : await askKnownGoodToken(credential, at: started)
+            for batchRequest in rest.suspicious {
+                report(HMSOutcomes(started: started, batchRequest: batchRequest).afterProbe(isAppFine: isAppFine))
             }
         }
         return again
     }
 
     /// Whether Huawei still takes a token that it took within the last day; nil when nobody can tell.
-    private func askCanary(_ credential: AuthCredential, at now: Date) async -> Bool? {
+    private func askKnownGoodToken(_ credential: AuthCredential, at now: Date) async -> Bool? {
         // v3 has no message that is checked and not sent.
-        guard !options.isHarmony, let token = canaries.token(at: now) else { return nil }
+        guard !options.isHarmony, let token = knownGood.token(at: now) else { return nil }
         let call = HTTPCall(
-            HMSLink.template,
+            HMSClient.template,
             path: options.sendPath,
             headers: credential.httpHeaders,
-            body: HMSLink.probe(token: token)
+            body: HMSClient.probe(token: token)
         )
         guard let answer = try? await pool.send(call) else { return nil }
         switch HMSAnswer(answer, now: now).code {
         case "80000000": return true
         case "80300007", "80300002":
-            canaries.forget(token)
+            knownGood.forget(token)
             return false
         default: return nil
         }
     }
 
     /// Learns from an answer what concerns more than its own recipients.
-    private func look(at answer: HMSAnswer, _ chunk: HMSChunk, at now: Date) {
+    private func look(at answer: HMSAnswer, _ batchRequest: HMSBatchRequest, at now: Date) {
         guard let code = answer.code else { return }
         switch code {
         case "80000000":
             flow.accepted()
             alert.withLock { $0 = nil }
-            if !chunk.isDryRun, case .tokens(let tokens) = chunk.target, let first = tokens.first {
-                canaries.note(first, at: now)
+            if !batchRequest.isDryRun, case .tokens(let tokens) = batchRequest.target, let first = tokens.first {
+                knownGood.note(first, at: now)
             }
         case "80100000":
             flow.accepted()
             pause(answer, at: now)
         case "80300007":
             // Where nothing was taken of late, a wrong project is as likely as a token without right.
-            if canaries.token(at: now) != nil { pause(answer, at: now) }
+            if knownGood.token(at: now) != nil { pause(answer, at: now) }
         case "80300011": demotedUntil.withLock { $0 = now.addingTimeInterval(600) }
-        case "80200005" where chunk.isReauthorized:
-            alert.withLock { $0 = HMSCodes.rule(for: code)?.detail }
+        case "80200005" where batchRequest.isReauthorized:
+            alert.withLock { $0 = HMSRejections.rule(for: code)?.detail }
         default:
-            guard !HMSCodes.isKnown(code) else { return }
+            guard !HMSRejections.isKnown(code) else { return }
             let isNew = unknownCodes.withLock { $0.count < 100 && $0.insert(code).inserted }
             if isNew { logger.debug("Huawei gave an unknown code", metadata: ["code": "\(code)"]) }
         }

@@ -21,10 +21,10 @@ extension HMSBackend {
                     "payload": ["extraData": ""], "pushOptions": ["testMessage": true, "ttl": 1],
                     "target": ["token": [.string(Self.nobody)]],
                 ]
-                answer = try await link.call(options.sendPath, probe, pushType: 6).answer
+                answer = try await client.call(options.sendPath, probe, pushType: 6).answer
             } else {
-                let probe = (try? JSONValue(parsing: HMSLink.probe(token: Self.nobody))) ?? .null
-                answer = try await link.call(options.sendPath, probe).answer
+                let probe = (try? JSONValue(parsing: HMSClient.probe(token: Self.nobody))) ?? .null
+                answer = try await client.call(options.sendPath, probe).answer
             }
             findings.append(Diagnosis("reachability", .ok, "\(options.endpoint) answers over TLS."))
             findings.append(answerFinding(answer))
@@ -87,7 +87,7 @@ extension HMSBackend {
         if code == "80300007" || code == "80000000" {
             return Diagnosis("service", .ok, "Huawei takes messages of this app.")
         }
-        let rule = HMSCodes.rule(for: code)
+        let rule = HMSRejections.rule(for: code)
         let isOurs = rule.map { $0.consequence == .configuration || $0.consequence == .reauthorize } ?? false
         let what = code == "80200005" ? "clock" : isOurs ? "credentials" : "service"
         return Diagnosis(

@@ -22,7 +22,7 @@ public final class ServiceBackend: PushBackend {
     private let pool: any HTTPPool
     private let time: any TimeSource
     private let strategy: (any AuthStrategy)?
-    private let signature: ServiceSignature
+    private let signature: ServiceAuth
     private let template: HTTPCallTemplate
 
     /// Makes a backend; nothing is opened before the first message.
@@ -42,8 +42,8 @@ public final class ServiceBackend: PushBackend {
         name = context.name
         path = options.url.path.isEmpty ? "/" : options.url.path
         time = context.time
-        do throws(ServiceSignature.Mistake) {
-            signature = try ServiceSignature([options.secret] + [options.previousSecret].compactMap(\.self))
+        do throws(ServiceAuth.Mistake) {
+            signature = try ServiceAuth([options.secret] + [options.previousSecret].compactMap(\.self))
         } catch {
             throw HTTPPoolError("secret \(error.problem). \(error.fix)")
         }
@@ -87,7 +87,7 @@ public final class ServiceBackend: PushBackend {
 
     /// Finds a message that is larger than the service takes, in the longest of its languages' texts.
     public func check(_ notification: PushNotification, for recipient: Recipient.Form) -> PayloadCheck {
-        var message = ServiceMessage(notification, expiration: nil)
+        var message = ServicePayload(notification, expiration: nil)
         let largest = message.largestSize()
         guard largest > options.maximumMessageBytes else { return PayloadCheck() }
         let detail = "The message has \(largest) bytes; the service takes \(options.maximumMessageBytes)."

@@ -56,8 +56,8 @@ extension ServiceOptions {
         let (secret, previous) = (section.secret("secret"), section.secret("previous_secret"))
         for (key, secret) in [("secret", secret), ("previous_secret", previous)] {
             guard let secret else { continue }
-            do throws(ServiceSignature.Mistake) {
-                _ = try ServiceSignature([secret])
+            do throws(ServiceAuth.Mistake) {
+                _ = try ServiceAuth([secret])
             } catch {
                 section.reject(key, error.problem, fix: error.fix)
             }

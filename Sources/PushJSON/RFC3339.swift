@@ -20,7 +20,7 @@ public enum RFC3339 {
         }
     }
 
-    /// Reads a time with any offset and up to nine digits of a second's fraction; nil for anything else.
+    /// Reads a time of the years 1 to 9999 with any offset and up to nine digits of a second's fraction; nil for anything else.
     public static func parse(_ text: String) -> Date? {
         let bytes = Array(text.utf8)
         guard bytes.count >= 20, bytes[4] == UInt8(ascii: "-"), bytes[7] == UInt8(ascii: "-"),
@@ -42,7 +42,8 @@ public enum RFC3339 {
         guard place < bytes.count, let offset = offset(bytes[place...]) else { return nil }
         let days = days(year, month, day)
         let seconds = days * 86400 + hour * 3600 + minute * 60 + second - offset
-        return Date(timeIntervalSince1970: Double(seconds) + fraction)
+        let time = Date(timeIntervalSince1970: Double(seconds) + fraction)
+        return years.contains(time.millisecondsSince1970) ? time : nil
     }
 
     private static func offset(_ bytes: ArraySlice<UInt8>) -> Int? {

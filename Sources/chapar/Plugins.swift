@@ -5,6 +5,7 @@ import PushCommands
 import PushFCM
 import PushHMS
 import PushIDPush
+import PushOneSignal
 import PushReleaseNotes
 import PushReleaseNotesCommand
 import PushService
@@ -19,7 +20,8 @@ enum Plugins {
             .apns,
             .fcm,
             .hms,
-            .oneSignal, .idPush,
+            .oneSignal,
+            .idPush(sender: .oneSignal),
             .altcraft,
             .chabok,
             .service,

@@ -36,14 +36,16 @@ struct PlatformsTests {
         let list = try String(contentsOf: root.appending(path: "Sources/chapar/Plugins.swift"), encoding: .utf8)
         let folders = try FileManager.default.contentsOfDirectory(
             at: root.appending(path: "Plugins"),
-            includingPropertiesForKeys: nil
-        )
+            includingPropertiesForKeys: [.isDirectoryKey]
+        ).filter { $0.hasDirectoryPath }
         #expect(folders.count > 1)
         for folder in folders {
             let files = FileManager.default.enumerator(at: folder, includingPropertiesForKeys: nil)?.allObjects
             let sources = (files as? [URL] ?? []).filter { $0.pathExtension == "swift" }
             let text = try sources.map { try String(contentsOf: $0, encoding: .utf8) }.joined()
-            let factories = text.matches(of: /static let (\w+) = (?:Backend|Module)Factory\(/).map(\.output.1)
+            let constants = text.matches(of: /static let (\w+) = (?:Backend|Module)Factory\(/).map(\.output.1)
+            let functions = text.matches(of: /static func (\w+)\(.*\) -> BackendFactory/).map(\.output.1)
+            let factories = constants + functions
             #expect(!factories.isEmpty, "\(folder.lastPathComponent) exports no factory")
             for factory in factories { #expect(list.contains(".\(factory)"), "\(factory) is not registered") }
         }

@@ -10,8 +10,8 @@ import Testing
 
 @Suite("Provider tokens", .timeLimit(.minutes(1)))
 struct ProviderTokenTests {
-    static func source(_ time: ManualTime, state: MemoryState? = nil) throws -> ProviderTokenSource {
-        ProviderTokenSource(
+    static func source(_ time: ManualTime, state: MemoryState? = nil) throws -> APNsTokenSource {
+        APNsTokenSource(
             key: try APNsAuthKey(pem: Secret(sampleKey.pem)),
             keyID: sampleKey.keyID,
             teamID: sampleKey.teamID,
@@ -247,7 +247,7 @@ struct ProviderTokenTests {
         let source = try Self.source(ManualTime())
         let credential = try await source.credential(for: HTTPEndpoint(host: "api.push.apple.com"))
         let expired = await source.refused(credential, status: 403, reason: "ExpiredProviderToken")
-        #expect(expired == .giveUp(ProviderTokenSource.clockHint))
+        #expect(expired == .giveUp(APNsTokenSource.clockHint))
         let tooMany = await source.refused(credential, status: 429, reason: "TooManyProviderTokenUpdates")
         #expect(tooMany == .wait(.seconds(1200)))
         #expect(source.generation == 1)

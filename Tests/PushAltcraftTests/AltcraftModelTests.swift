@@ -167,11 +167,11 @@ struct AltcraftModelTests {
 
     @Test("Apple's dialect is read whole, and buttons keep their places")
     func applePayload() throws {
-        let payload = try #require(AltcraftPayload(Self.apple))
+        let payload = try #require(AltcraftReceivedPush(Self.apple))
         #expect(payload.uid == "m-7f31c0" && payload.title == "Order 118" && payload.body == "On its way")
         #expect(payload.media == "https://img.example.com/p/118.png" && payload.clickURL == "shop://orders/118")
         #expect(payload.buttons.map(\.id) == ["button0", "button2"] && payload.buttons[1].link == nil)
-        #expect(try payload.link(for: AltcraftPayload.defaultAction) == "shop://orders/118")
+        #expect(try payload.link(for: AltcraftReceivedPush.defaultAction) == "shop://orders/118")
         #expect(try payload.link(for: "button0") == "https://shop.example.com/t")
         #expect(try payload.link(for: "button2") == nil)
     }
@@ -190,7 +190,7 @@ struct AltcraftModelTests {
         arguments: wrappings
     )
     func androidPayload(json: JSONObject) throws {
-        let payload = try #require(AltcraftPayload(json))
+        let payload = try #require(AltcraftReceivedPush(json))
         #expect(payload.uid == "m-1" && payload.title == "T" && payload.body == "B" && payload.extra == "e")
         #expect(payload.media == "https://i.example.com/a.png" && payload.clickURL == "app://x")
         #expect(payload.buttons == [.init(index: 0, label: "A", link: "l")])
@@ -203,8 +203,8 @@ struct AltcraftModelTests {
 
     @Test("A tap that leads nowhere has its code", arguments: links)
     func badLinks(action: String, code: Int) throws {
-        let payload = try #require(AltcraftPayload(Self.android))
-        let fault = #expect(throws: AltcraftPayload.LinkFault.self) { try payload.link(for: action) }
+        let payload = try #require(AltcraftReceivedPush(Self.android))
+        let fault = #expect(throws: AltcraftReceivedPush.LinkFault.self) { try payload.link(for: action) }
         #expect(fault?.code == code)
     }
 
@@ -213,20 +213,20 @@ struct AltcraftModelTests {
         for json: JSONObject in [
             [:], ["aps": ["alert": "x"]], ["data": "no"], ["uid": "1", "hub_link": [:]], ["data": ["x": 1]],
         ] {
-            #expect(AltcraftPayload(json) == nil && !AltcraftPayload.isAltcraft(json))
+            #expect(AltcraftReceivedPush(json) == nil && !AltcraftReceivedPush.isAltcraft(json))
         }
         let damaged = try #require(
-            AltcraftPayload([
+            AltcraftReceivedPush([
                 "_ac_push": true, "aps": ["alert": "only text"], "_buttons": "[{", "_media": "ftp://x", "_uid": " ",
             ])
         )
         #expect(damaged.uid == nil && damaged.body == "only text" && damaged.title == nil)
         #expect(damaged.hasBadButtons && damaged.hasBadMedia && damaged.media == nil)
-        #expect(try damaged.link(for: AltcraftPayload.defaultAction) == nil)
-        #expect(throws: AltcraftPayload.LinkFault(code: 454, identifier: "button0", index: 0)) {
+        #expect(try damaged.link(for: AltcraftReceivedPush.defaultAction) == nil)
+        #expect(throws: AltcraftReceivedPush.LinkFault(code: 454, identifier: "button0", index: 0)) {
             try damaged.link(for: "button0")
         }
-        let plain = try #require(AltcraftPayload(["_ac_push": false]))
+        let plain = try #require(AltcraftReceivedPush(["_ac_push": false]))
         #expect(!plain.hasBadButtons && plain.buttons.isEmpty, "no buttons is no mistake")
     }
 }

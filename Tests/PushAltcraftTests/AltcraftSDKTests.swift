@@ -7,6 +7,7 @@ import Synchronization
 import Testing
 
 @testable import PushAltcraft
+@testable import PushAltcraftSDK
 
 /// The SDK in its own words, over real sockets: what somebody who comes from there would write.
 @Suite("Altcraft: the SDK's words", .timeLimit(.minutes(1)))
@@ -488,7 +489,7 @@ struct AltcraftSDKTests {
             )
             #expect(await notifications.didReceive(action: "button0", payload: apple) == "https://shop.example.com/t")
             #expect(
-                await notifications.didReceive(action: AltcraftPayload.defaultAction, payload: apple)
+                await notifications.didReceive(action: AltcraftReceivedPush.defaultAction, payload: apple)
                     == "shop://orders/118"
             )
             #expect(await notifications.didReceive(action: "button1", payload: apple) == nil && rig.codes.last == 455)

@@ -146,7 +146,7 @@ struct AltcraftSubscriptionTests {
             #expect(error?.code == code && error?.reason == "\(number)")
             #expect(harness.events.all.last?.level == level && harness.codes.last == number)
             #expect(harness.simulator.counters.requests == 1, "the backend repeats nothing itself")
-            let record = try await harness.mobile.desk.store.load("d-1")
+            let record = try await harness.mobile.client.store.load("d-1")
             #expect(record == AltcraftRecord(), "nothing is kept")
         }
     }
@@ -399,9 +399,9 @@ struct AltcraftSubscriptionTests {
     }
 }
 
-/// What the desk decides without a platform.
+/// What the client decides without a platform.
 enum AltcraftDeskTests {
     static func sameHost(_ location: String) -> String? {
-        AltcraftDesk.path(location, on: HTTPEndpoint(host: "a.test"))
+        AltcraftClient.path(location, on: HTTPEndpoint(host: "a.test"))
     }
 }

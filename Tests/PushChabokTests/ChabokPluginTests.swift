@@ -5,6 +5,7 @@ import PushTesting
 import Testing
 
 @testable import PushChabok
+@testable import PushChabokSDK
 
 /// Configuration, addresses, the access token and the link: specs/chabok.md sections 8, 15, 16 and 21.
 @Suite("Chabok: options, access token, link", .timeLimit(.minutes(1)))
@@ -43,7 +44,7 @@ struct ChabokPluginTests {
             ("webhook_secret", "0123456789abcdef"),
         ])
         #expect(issues.isEmpty)
-        let options = try #require(backend?.api.options)
+        let options = try #require(backend?.client.options)
         #expect("\(options.base)" == "https://shop.push.adpdigital.com/api/")
         #expect(options.tokenPlacement == .both && options.mechanism == .notification)
         #expect(options.common.timeout == .seconds(15) && options.appID == "shop-demo")
@@ -156,7 +157,7 @@ struct ChabokPluginTests {
     @Test("The strategy stamps its own origin only, and never over another token")
     func stamping() async throws {
         let origin = HTTPEndpoint(host: "shop.push.adpdigital.com")
-        let strategy = ChabokAccessToken(Secret("a/b"), placement: .both, origin: origin)
+        let strategy = ChabokAuth(Secret("a/b"), placement: .both, origin: origin)
         #expect(try strategy.stamped("/api/x", for: origin) == "/api/x?access_token=a%2Fb")
         #expect(try strategy.stamped("/api/x?y=1", for: origin) == "/api/x?y=1&access_token=a%2Fb")
         #expect(try strategy.stamped("/x?access_token=a%2Fb", for: origin) == "/x?access_token=a%2Fb")
@@ -173,7 +174,7 @@ struct ChabokPluginTests {
     func conformance(_ check: AuthStrategyConformance.Check) async throws {
         let origin = HTTPEndpoint(host: "shop.push.adpdigital.com")
         let subject = AuthStrategyConformance.Subject(
-            strategy: ChabokAccessToken(Secret("t0k3n"), placement: .header, origin: origin),
+            strategy: ChabokAuth(Secret("t0k3n"), placement: .header, origin: origin),
             destination: origin,
             refreshes: { 1 },
             curable: nil,
@@ -206,13 +207,13 @@ struct ChabokPluginTests {
     ]
 
     @Test("Delivery errors have one word each", arguments: reasons)
-    func deliveryReasons(text: String, reason: String?) { #expect(ChabokFailures.deliveryReason(text) == reason) }
+    func deliveryReasons(text: String, reason: String?) { #expect(ChabokRejections.deliveryReason(text) == reason) }
 
     // MARK: The link
 
     @Test("The link's states follow answers and failures, and tell each change once")
     func linkMachine() {
-        var machine = ChabokLinkMachine()
+        var machine = ChabokConnectionMachine()
         var events: [ChabokEvent] = []
         events += machine.began() + machine.began() + machine.answered(200) + machine.answered(404)
         #expect(machine.state == .connected)

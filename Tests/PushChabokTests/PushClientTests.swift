@@ -5,6 +5,7 @@ import PushTesting
 import Testing
 
 @testable import PushChabok
+@testable import PushChabokSDK
 
 /// The names of the vendor's client library, and what observers of them get.
 @Suite("Chabok: what the client library posts", .timeLimit(.minutes(1)))

@@ -12,18 +12,18 @@ import Testing
 struct FCMAuthTests {
     /// A strategy for a simulator's account.
     private func run(
-        _ source: (FCMSimulator) throws -> GoogleAuth.Source,
-        _ body: (FCMSimulator, GoogleAuth) async throws -> Void
+        _ source: (FCMSimulator) throws -> FCMAuth.Source,
+        _ body: (FCMSimulator, FCMAuth) async throws -> Void
     ) async throws {
         try await FCMSimulator.run { simulator in
             let common = CommonBackendOptions(trustPEM: simulator.authority.certificatePEM, timeout: .seconds(30))
             let context = BackendContext(name: "android", http: NIOTransport(logger: quiet), logger: quiet)
-            let auth = try GoogleAuth(try source(simulator), common: common, context: context)
+            let auth = try FCMAuth(try source(simulator), common: common, context: context)
             try await finally({ try await body(simulator, auth) }) { await auth.shutdown(grace: .milliseconds(100)) }
         }
     }
 
-    private func account(_ simulator: FCMSimulator) throws -> GoogleAuth.Source {
+    private func account(_ simulator: FCMSimulator) throws -> FCMAuth.Source {
         .serviceAccount(try GoogleServiceAccount(json: Secret(simulator.credentialsFile)))
     }
 

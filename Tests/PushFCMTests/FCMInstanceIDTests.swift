@@ -173,13 +173,13 @@ struct FCMInstanceIDTests {
         for service in [TokenService.iOSFirebase, .androidFirebase] {
             try await check.run(
                 .init(
-                    provider: FirebaseTokenProvider(service) { goodToken },
-                    empty: FirebaseTokenProvider(service) { nil },
-                    hanging: FirebaseTokenProvider(service, deadline: .milliseconds(20)) {
+                    provider: FCMTokenProvider(service) { goodToken },
+                    empty: FCMTokenProvider(service) { nil },
+                    hanging: FCMTokenProvider(service, deadline: .milliseconds(20)) {
                         // An app that never calls back does not hear of cancellation either.
                         await withUnsafeContinuation { (_: UnsafeContinuation<String?, Never>) in }
                     },
-                    failing: FirebaseTokenProvider(service) { throw AppError() },
+                    failing: FCMTokenProvider(service) { throw AppError() },
                     invalidTexts: ["two words", "line\nbreak", String(repeating: "a", count: 4097), "bell\u{7}"]
                 )
             )
@@ -190,19 +190,19 @@ struct FCMInstanceIDTests {
     func importing() async throws {
         try await run { harness, ids in
             let apns = AppleTokens()
-            let provider = FirebaseTokenProvider(importing: apns, application: "com.example.chapar", through: ids)
+            let provider = FCMTokenProvider(importing: apns, application: "com.example.chapar", through: ids)
             let token = try #require(try await provider.token())
             #expect(token == DeviceToken("imported:APA91be8f9", service: .iOSFirebase))
             let number = FCMSimulatorConfiguration().projectNumber
             #expect(
-                try await FirebaseTokenProvider.standing(of: token, through: ids, projectNumber: number) == .alive
+                try await FCMTokenProvider.standing(of: token, through: ids, projectNumber: number) == .alive
             )
             #expect(
-                try await FirebaseTokenProvider.standing(of: token, through: ids, projectNumber: "1")
+                try await FCMTokenProvider.standing(of: token, through: ids, projectNumber: "1")
                     == .otherProject(number)
             )
             harness.simulator.setDevice(FCMDevice(state: .unregistered), token: token.value)
-            #expect(try await FirebaseTokenProvider.standing(of: token, through: ids) == .dead)
+            #expect(try await FCMTokenProvider.standing(of: token, through: ids) == .dead)
         }
     }
 
@@ -215,7 +215,7 @@ struct FCMInstanceIDTests {
     @Test("Deleting is the app's: its failure is told, and a refresh deletes before it fetches")
     func deleting() async throws {
         let app = App()
-        let provider = FirebaseDeletingTokenProvider(FirebaseTokenProvider(.iOSFirebase) { await app.token }) {
+        let provider = FCMDeletingTokenProvider(FCMTokenProvider(.iOSFirebase) { await app.token }) {
             try await app.delete()
         }
         #expect(try await provider.token()?.value == "token-1")
@@ -224,7 +224,7 @@ struct FCMInstanceIDTests {
         let error = await #expect(throws: PushError.self) { try await provider.refreshed() }
         #expect(error?.code == .unavailable)
         #expect(try await provider.token()?.value == "token-2", "the old one stays good")
-        let plain: any TokenProvider = FirebaseTokenProvider(.iOSFirebase) { nil }
+        let plain: any TokenProvider = FCMTokenProvider(.iOSFirebase) { nil }
         #expect(!(plain is any TokenDeleting))
     }
 

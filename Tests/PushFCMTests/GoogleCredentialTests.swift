@@ -24,7 +24,7 @@ struct GoogleCredentialTests {
         let key = try FCMServiceAccountKey(projectID: "courier-demo")
         let account = try GoogleServiceAccount(json: Secret(key.json(tokenURI: "https://oauth2.googleapis.com/token")))
         let now = Date(timeIntervalSince1970: 1_767_225_605)
-        let jwt = try account.assertion(scope: GoogleAuth.messagingScope, now: now)
+        let jwt = try account.assertion(scope: FCMAuth.messagingScope, now: now)
         let parts = jwt.split(separator: ".", omittingEmptySubsequences: false)
         #expect(parts.count == 3)
         let isURLSafe = jwt.utf8.allSatisfy { !"+/=".utf8.contains($0) }

@@ -166,7 +166,7 @@ struct HMSBatchTests {
 
     // MARK: All tokens refused
 
-    @Test("A whole batch of dead tokens kills no token when a canary is refused as well")
+    @Test("A whole batch of dead tokens kills no token when a known good token is refused as well")
     func wrongApp() async throws {
         try await Harness.run { harness in
             let recipients = harness.register(0..<5)
@@ -183,7 +183,7 @@ struct HMSBatchTests {
         }
     }
 
-    @Test("A whole batch of dead tokens is believed when a canary still works, which costs its device nothing")
+    @Test("A whole batch of dead tokens is believed when a known good token still works, at no cost to its device")
     func reallyDead() async throws {
         try await Harness.run { harness in
             await harness.sendOne(9)
@@ -197,17 +197,17 @@ struct HMSBatchTests {
         }
     }
 
-    @Test("A canary is forgotten after a day")
-    func canaries() {
-        let canaries = HMSCanaries()
+    @Test("A known good token is forgotten after a day")
+    func knownGood() {
+        let knownGood = HMSKnownGoodTokens()
         let start = Date(timeIntervalSince1970: 1_767_225_600)
-        #expect(canaries.token(at: start) == nil)
-        canaries.note("one", at: start)
-        canaries.note("two", at: start.addingTimeInterval(10))
-        #expect(canaries.token(at: start.addingTimeInterval(86_405)) == "two")
-        canaries.forget("two")
-        #expect(canaries.token(at: start.addingTimeInterval(60)) == "one")
-        #expect(canaries.token(at: start.addingTimeInterval(86_400)) == nil)
+        #expect(knownGood.token(at: start) == nil)
+        knownGood.note("one", at: start)
+        knownGood.note("two", at: start.addingTimeInterval(10))
+        #expect(knownGood.token(at: start.addingTimeInterval(86_405)) == "two")
+        knownGood.forget("two")
+        #expect(knownGood.token(at: start.addingTimeInterval(60)) == "one")
+        #expect(knownGood.token(at: start.addingTimeInterval(86_400)) == nil)
     }
 
     // MARK: What never leaves

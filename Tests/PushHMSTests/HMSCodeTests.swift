@@ -46,7 +46,7 @@ struct HMSCodeTests {
     @Test("The table above is the whole table")
     func isComplete() {
         let tested = Set(Self.rows.map(\.code)).union(["80000000", "80100000"])
-        #expect(Set(HMSCodes.known.keys).isSubset(of: tested))
+        #expect(Set(HMSRejections.known.keys).isSubset(of: tested))
     }
 
     @Test("A code decides, at HTTP 200 and at 4xx", arguments: rows)
@@ -137,7 +137,7 @@ struct HMSCodeTests {
             #expect(refusal.advice == .slowBackend(after: .seconds(7)))
             #expect(try #require(harness.backend.window) == window / 2)
         }
-        let flow = HMSFlow(random: { 1 })
+        let flow = HMSFlowControl(random: { 1 })
         #expect(flow.throttled(floor: nil) == .seconds(10))
         #expect(flow.throttled(floor: nil) == .seconds(10), "what was on the way together counts once")
         #expect(flow.share == 0.5)

@@ -112,7 +112,7 @@ struct HMSMessageTests {
     )
     func timeToLive(expiration: PushRequest.Expiration, expected: String) {
         let request = PushRequest(PushNotification(title: "t"), to: [], expiration: expiration)
-        let seconds = HMSMessageTree.timeToLive(of: request, now: Date(timeIntervalSince1970: 1_000_000))
+        let seconds = HMSPayloadTree.timeToLive(of: request, now: Date(timeIntervalSince1970: 1_000_000))
         #expect(seconds.map { "\($0)s" } == expected)
     }
 
@@ -128,7 +128,7 @@ struct HMSMessageTests {
             )
             let options = HMSOptions(credential: .client(id: "1", secret: Secret("s")), api: .v1(appID: "1"))
             let now = Date(timeIntervalSince1970: .random(in: 0...4_000_000))
-            let tree = HMSMessageTree.make(request, form: .android, language: nil, options: options, now: now)
+            let tree = HMSPayloadTree.make(request, form: .android, language: nil, options: options, now: now)
             return try #require(tree["android"]?["notification"]?["tag"]?.stringValue)
         }
         let first = try tag("a")
@@ -252,7 +252,7 @@ struct HMSMessageTests {
         func size(_ body: String) -> Int {
             let request = PushRequest(PushNotification(title: "t", body: .plain(body)), to: [])
             return JSONValue.object(
-                HMSMessageTree.make(request, form: .android, language: nil, options: options, now: .now)
+                HMSPayloadTree.make(request, form: .android, language: nil, options: options, now: .now)
             ).bytes.count
         }
         func isFine(_ body: String) -> Bool {

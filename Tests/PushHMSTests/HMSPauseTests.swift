@@ -79,7 +79,7 @@ struct HMSPauseTests {
 
     @Test("A delivery ends a pause; a receipt of the future makes none longer; memory is bounded")
     func edges() throws {
-        let pauses = HMSPauses()
+        let pauses = HMSTokenPauses()
         let now = HMSReceiptTests.now
         let reader = HMSReceipts(
             HMSReceiptOptions(user: "chapar", secret: Secret("sandbox"), encoding: .raw),
@@ -100,7 +100,7 @@ struct HMSPauseTests {
         #expect(pauses.refusal(of: "t", isSilent: false, at: now)?.reason == "device_inactive", "the longer one counts")
         try report(0, at: now)
         #expect(pauses.refusal(of: "t", isSilent: false, at: now) == nil)
-        for number in 0...HMSPauses.capacity { pauses.note("noRight", of: "t-\(number)", at: now) }
-        #expect(pauses.count == HMSPauses.capacity)
+        for number in 0...HMSTokenPauses.capacity { pauses.note("noRight", of: "t-\(number)", at: now) }
+        #expect(pauses.count == HMSTokenPauses.capacity)
     }
 }

@@ -1,4 +1,5 @@
 import Foundation
+import OneSignalBench
 import PushCore
 import PushSandbox
 import PushTesting
@@ -6,6 +7,8 @@ import Synchronization
 import Testing
 
 @testable import PushIDPush
+@testable import PushOneSignal
+@testable import PushOneSignalDevices
 
 /// The server-side backend: registers through IDPush, sends through OneSignal.
 @Suite("IDPush: the backend", .timeLimit(.minutes(5)))
@@ -158,8 +161,8 @@ struct IDPushBackendTests {
             )
             let again = try IDPushBackend(
                 options: .sample(harness.simulator),
-                oneSignal: .sample(harness.simulator),
-                context: context
+                context: context,
+                sender: OneSignalOptions.sample(harness.simulator).sender
             )
             #expect(await again.send(.sample, to: [.device("d-1")])[0].acceptance != nil)
             try await again.subscriptions?.setStatus(.unsubscribed, of: .sample())
@@ -177,7 +180,15 @@ struct IDPushBackendTests {
             options.schedulesOnPlatform = true
         }
         try await Harness.run(adjust: adjust, logger: log.logger) { harness in
-            try await check.run(try await harness.subject(harness.idPush, deadline: timeout, log: log))
+            try await check.run(
+                try await harness.bench.subject(
+                    harness.idPush,
+                    sender: harness.oneSignal,
+                    payloadLimit: OneSignalCheck.payloadLimit,
+                    deadline: timeout,
+                    log: log
+                )
+            )
         }
     }
 }

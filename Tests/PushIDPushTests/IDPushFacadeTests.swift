@@ -1,17 +1,19 @@
 import Foundation
+import OneSignalBench
 import PushCore
 import PushSandbox
 import PushTesting
 import Testing
 
 @testable import PushIDPush
+@testable import PushIDPushSDK
 
 /// The seed's class, over real sockets.
 @Suite("IDPush: the facade", .timeLimit(.minutes(5)))
 struct IDPushFacadeTests {
     @Test("A device is added, subscribed, tagged and edited")
     func actions() async throws {
-        try await Harness.run { harness in
+        try await OneSignalBench.run { harness in
             let idPush = try harness.facade()
             idPush.setup(projectID: "  \(harness.simulator.rules.projectID)\n")
             #expect(idPush.projectID == harness.simulator.rules.projectID)
@@ -37,7 +39,7 @@ struct IDPushFacadeTests {
 
     @Test("Setting tags subscribes, as the original does")
     func tagsSubscribe() async throws {
-        try await Harness.run { harness in
+        try await OneSignalBench.run { harness in
             let idPush = try harness.facade()
             idPush.setup(projectID: harness.simulator.rules.projectID)
             _ = await idPush.perform(.addDevice(token: apnsToken))
@@ -49,7 +51,7 @@ struct IDPushFacadeTests {
 
     @Test("A blank project id changes nothing; another replaces the first", arguments: ["", "  ", "\n"])
     func setup(blank: String) async throws {
-        try await Harness.run { harness in
+        try await OneSignalBench.run { harness in
             let printed = Recorder<String>()
             let idPush = try harness.facade { printed.add($0) }
             idPush.setup(projectID: blank)
@@ -67,7 +69,7 @@ struct IDPushFacadeTests {
 
     @Test("What cannot be sent calls back once, at once, and is printed")
     func validation() async throws {
-        try await Harness.run { harness in
+        try await OneSignalBench.run { harness in
             let printed = Recorder<String>()
             let told = Recorder<IDPushActionError?>()
             let idPush = try harness.facade { printed.add($0) }
@@ -86,7 +88,7 @@ struct IDPushFacadeTests {
 
     @Test("The player id outlives the program: the trap of the original")
     func restart() async throws {
-        try await Harness.run { harness in
+        try await OneSignalBench.run { harness in
             let path = FileManager.default.temporaryDirectory.appending(path: "idpush-\(UUID())/id.json").path
             defer { try? FileManager.default.removeItem(atPath: path) }
             let first = try harness.facade(store: FilePlayerIDStore(path))
@@ -106,7 +108,7 @@ struct IDPushFacadeTests {
             func read() throws -> String? { throw CancellationError() }
             func write(_ playerID: String) throws { throw CancellationError() }
         }
-        try await Harness.run { harness in
+        try await OneSignalBench.run { harness in
             let printed = Recorder<String>()
             let idPush = try harness.facade(store: Broken()) { printed.add($0) }
             idPush.setup(projectID: harness.simulator.rules.projectID)
@@ -125,7 +127,7 @@ struct IDPushFacadeTests {
 
     @Test("An answer that is no good is handed over, and nothing is stored", arguments: faults)
     func badAnswers(answer: FaultAnswer, data: JSONValue?) async throws {
-        try await Harness.run { harness in
+        try await OneSignalBench.run { harness in
             harness.simulator.add([FaultRule(match: FaultMatch(listener: "idpush"), .answer(answer))])
             let idPush = try harness.facade()
             idPush.setup(projectID: harness.simulator.rules.projectID)
@@ -138,7 +140,7 @@ struct IDPushFacadeTests {
 
     @Test("No answer is an error of its own, with nothing beside it")
     func noAnswer() async throws {
-        try await Harness.run { harness in
+        try await OneSignalBench.run { harness in
             harness.simulator.add([FaultRule(match: FaultMatch(listener: "idpush"), .end(.reset))])
             let idPush = try harness.facade()
             idPush.setup(projectID: harness.simulator.rules.projectID)
@@ -153,7 +155,7 @@ struct IDPushFacadeTests {
 
     @Test("A cancelled action calls back once")
     func cancelled() async throws {
-        try await Harness.run { harness in
+        try await OneSignalBench.run { harness in
             harness.simulator.add([FaultRule(match: FaultMatch(listener: "idpush"), .delay(.milliseconds(300)))])
             let idPush = try harness.facade()
             idPush.setup(projectID: harness.simulator.rules.projectID)
@@ -167,7 +169,7 @@ struct IDPushFacadeTests {
 
     @Test("The seed's spellings reach a shared instance; a set-up before it counts")
     func spellings() async throws {
-        try await Harness.run { harness in
+        try await OneSignalBench.run { harness in
             let told = Recorder<IDPushActionError?>()
             IDPush.Perform(action: .subscribe) { error, _ in told.add(error) }
             #expect(told.all == [.isNotConfigured])
@@ -219,7 +221,7 @@ struct IDPushFacadeTests {
         #expect(plain["city"] as? String == "تهران" && plain["level"] as? Int == 7 && plain["vip"] as? Bool == true)
         #expect(plain["rate"] as? Double == 1.5 && (plain["shelf"] as? [Any])?.count == 2)
         #expect((plain["deep"] as? [String: Any])?["a"] is NSNull)
-        try await Harness.run { harness in
+        try await OneSignalBench.run { harness in
             let idPush = try harness.facade()
             idPush.setup(projectID: harness.simulator.rules.projectID)
             _ = await idPush.perform(.addDevice(token: apnsToken))
@@ -248,7 +250,7 @@ struct IDPushFacadeTests {
 
     @Test("Many actions at once are each answered once")
     func concurrent() async throws {
-        try await Harness.run { harness in
+        try await OneSignalBench.run { harness in
             let idPush = try harness.facade()
             idPush.setup(projectID: harness.simulator.rules.projectID)
             let errors = await withTaskGroup(of: IDPushActionError?.self) { tasks in

@@ -1,4 +1,5 @@
 import Foundation
+import OneSignalBench
 import PushCore
 import Testing
 

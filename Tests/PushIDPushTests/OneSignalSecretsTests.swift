@@ -1,5 +1,6 @@
 import Foundation
 import Logging
+import OneSignalBench
 import PushCore
 import PushHTTP
 import PushSandbox
@@ -8,6 +9,8 @@ import Synchronization
 import Testing
 
 @testable import PushIDPush
+@testable import PushOneSignal
+@testable import PushOneSignalDevices
 
 /// Keeps every line that is logged, with its metadata.
 private struct ListeningHandler: LogHandler {
@@ -46,8 +49,8 @@ struct OneSignalSecretsTests {
             let options = OneSignalOptions.sample(harness.simulator)
             let backend = try IDPushBackend(
                 options: .sample(harness.simulator),
-                oneSignal: options,
-                context: context
+                context: context,
+                sender: options.sender
             )
             let device = DeviceRecord.sample(user: "ali-8812")
             let player = try await #require(backend.devices).register(device)

@@ -1,4 +1,5 @@
 import Foundation
+import OneSignalBench
 import PushCore
 import PushSandbox
 import PushTesting
@@ -6,6 +7,8 @@ import Synchronization
 import Testing
 
 @testable import PushIDPush
+@testable import PushOneSignal
+@testable import PushOneSignalDevices
 
 /// Which devices are registered, who stays out, who comes back, and what is forgotten; over real sockets.
 @Suite("OneSignal and IDPush: how devices stand", .timeLimit(.minutes(5)))

@@ -62,7 +62,7 @@ struct ServicePluginTests {
     @Test("The signature is that of the specification's example")
     func signature() throws {
         // From the test vectors of Standard Webhooks: secret, id, time, body, signature.
-        let signature = try ServiceSignature([Secret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")])
+        let signature = try ServiceAuth([Secret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")])
         let fields = signature.fields(
             id: "msg_p5jXN8AQM9LWM0D4loKWxJek",
             seconds: 1_614_265_330,

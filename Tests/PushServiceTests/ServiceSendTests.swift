@@ -46,7 +46,7 @@ struct ServiceSendTests {
             body: .localized(default: "text", languages: languages),
             data: ["blob": .string(String(repeating: "x", count: 60_000))]
         )
-        var message = ServiceMessage(notification, expiration: nil)
+        var message = ServicePayload(notification, expiration: nil)
         #expect(message.largestSize() > 60_000)
         #expect(message.encodedBytes < 70_000)
     }
@@ -58,7 +58,7 @@ struct ServiceSendTests {
 
     @Test("A message is JSON of the size that was said, with and without texts", arguments: shapes)
     func sizes(notification: PushNotification) throws {
-        var message = ServiceMessage(notification, expiration: .at(7))
+        var message = ServicePayload(notification, expiration: .at(7))
         let texts = message.texts(in: "fa")
         let bytes = message.bytes(with: texts)
         #expect(bytes.count == message.size(with: texts))

@@ -101,7 +101,7 @@ public struct AltcraftMatching: Sendable, Hashable {
         return Self.hash("{\n" + lines.joined(separator: ",\n") + "\n}")
     }
 
-    static func hash(_ text: String) -> String {
+    package static func hash(_ text: String) -> String {
         let digits = Array("0123456789abcdef".utf8)
         let bytes = SHA256.hash(data: Array(text.utf8)).flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }
         return String(decoding: bytes, as: UTF8.self)

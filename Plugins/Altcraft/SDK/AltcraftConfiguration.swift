@@ -1,4 +1,5 @@
 public import PushCore
+public import PushAltcraft
 
 /// How Altcraft's SDK is set up: only a ``Builder`` makes one, and it never changes.
 public struct AltcraftConfiguration: Sendable, Hashable {

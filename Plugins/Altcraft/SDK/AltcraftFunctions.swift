@@ -1,5 +1,6 @@
 public import Foundation
 public import PushCore
+public import PushAltcraft
 
 /// Subscriptions, in the SDK's words.
 public struct AltcraftSubscriptionFunctions: Sendable {
@@ -242,7 +243,7 @@ public struct AltcraftEventFunctions: Sendable {
             core.events.emit(.error, function, "the payload is no object", 450)
             return nil
         }
-        guard let read = AltcraftPayload(object) else { return nil }
+        guard let read = AltcraftReceivedPush(object) else { return nil }
         guard let uid = read.uid else {
             core.events.emit(.error, function, "the payload has no _uid", 451)
             return nil
@@ -256,17 +257,17 @@ public struct AltcraftNotifications: Sendable {
     let core: AltcraftSDKCore
 
     /// Whether a payload is Altcraft's.
-    public func isAltcraftPush(_ payload: JSONObject) -> Bool { AltcraftPayload.isAltcraft(payload) }
+    public func isAltcraftPush(_ payload: JSONObject) -> Bool { AltcraftReceivedPush.isAltcraft(payload) }
 
     /// Reads a payload that arrived and tells its delivery; nil when it is not Altcraft's.
     ///
     /// What cannot be read of it is told as an event, and the rest is handed on all the same.
-    public func didReceive(_ payload: JSONValue) async -> AltcraftPayload? {
+    public func didReceive(_ payload: JSONValue) async -> AltcraftReceivedPush? {
         guard let object = payload.objectValue else {
             core.events.emit(.error, "didReceive()", "the payload is no object", 450)
             return nil
         }
-        guard let read = AltcraftPayload(object) else { return nil }
+        guard let read = AltcraftReceivedPush(object) else { return nil }
         core.events.emit(.info, "didReceive()", "an Altcraft push was received", 203)
         await AltcraftEventFunctions(core: core).deliveryEvent(from: payload)
         if read.hasBadButtons { core.events.emit(.error, "didReceive()", "_buttons cannot be read", 454) }
@@ -277,9 +278,9 @@ public struct AltcraftNotifications: Sendable {
 
     /// After a tap: tells the opening, and gives what is to be opened; nil for the app itself.
     public func didReceive(action: String, payload: JSONValue) async -> String? {
-        guard let read = payload.objectValue.flatMap(AltcraftPayload.init) else { return nil }
+        guard let read = payload.objectValue.flatMap(AltcraftReceivedPush.init) else { return nil }
         await AltcraftEventFunctions(core: core).openEvent(from: payload)
-        do throws(AltcraftPayload.LinkFault) {
+        do throws(AltcraftReceivedPush.LinkFault) {
             return try read.link(for: action)
         } catch {
             let value = JSONObject.present([
@@ -320,5 +321,7 @@ public struct AltcraftPushReceiver: Sendable {
     public func isAltcraftPush(_ payload: JSONObject) -> Bool { notifications.isAltcraftPush(payload) }
 
     /// Reads a payload that arrived and tells its delivery; nil when it is not Altcraft's.
-    public func didReceive(_ payload: JSONValue) async -> AltcraftPayload? { await notifications.didReceive(payload) }
+    public func didReceive(_ payload: JSONValue) async -> AltcraftReceivedPush? {
+        await notifications.didReceive(payload)
+    }
 }

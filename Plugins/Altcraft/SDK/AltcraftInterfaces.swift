@@ -1,5 +1,6 @@
 internal import Foundation
 import PushCore
+import PushAltcraft
 internal import Synchronization
 
 /// Gives the present JWT; asked for each request, so it should answer from a cache.

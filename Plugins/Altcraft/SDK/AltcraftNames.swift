@@ -1,5 +1,6 @@
 public import Foundation
 public import PushCore
+public import PushAltcraft
 
 /// The SDK's public constants.
 public enum Constants {

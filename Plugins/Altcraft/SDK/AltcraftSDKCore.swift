@@ -1,6 +1,7 @@
 internal import Foundation
 import Logging
 import PushCore
+import PushAltcraft
 import Synchronization
 
 /// The SDK's state: configuration, backend, providers, what waits.
@@ -30,7 +31,7 @@ actor AltcraftSDKCore {
     /// The loop of ``AltcraftBackgroundTasks/registerBackgroundTask()``.
     private var background: Task<Void, Never>?
     /// Rung when a call left something to be repeated.
-    private let failures = AltcraftBell()
+    private let failures = AltcraftWakeUp()
 
     init(
         http: any HTTPTransport,
@@ -102,7 +103,7 @@ actor AltcraftSDKCore {
         if await hasTokenSource() {
             repeatsRefused = true
             await sweep()
-            if needsRepeat { failures.ring() }
+            if needsRepeat { failures.signal() }
         }
         return true
     }
@@ -287,7 +288,7 @@ actor AltcraftSDKCore {
             }
             repeats = 0
             let answer = await sweep()[row.id]
-            if needsRepeat { failures.ring() }
+            if needsRepeat { failures.signal() }
             return answer
         } catch {
             return nil  // The event has been told; nothing is kept.
@@ -398,7 +399,7 @@ actor AltcraftSDKCore {
     }
 
     private func nextPause() -> Duration {
-        failures.hush()  // What has rung so far is in `needsRepeat` already.
+        failures.reset()  // What has rung so far is in `needsRepeat` already.
         guard needsRepeat, repeats < AltcraftOptions.sdkDelays.count else {
             repeats = 0
             needsRepeat = false

@@ -47,7 +47,7 @@ public struct ChabokInstallations: DeviceRegistrar {
     /// The tag of an installation whose user has not logged in.
     public static let guestTag = "CHABOK_GUEST"
 
-    let api: ChabokAPI
+    let client: ChabokClient
     let records: ChabokRecords
     let stream: ChabokEventStream
 
@@ -87,19 +87,19 @@ public struct ChabokInstallations: DeviceRegistrar {
         if old == fields {
             var body: JSONObject = [
                 "installationId": .string(known.installation),
-                "createdAt": .integer(api.time.now.millisecondsSince1970),
+                "createdAt": .integer(client.time.now.millisecondsSince1970),
             ]
             for name in ["deviceToken", "userId", "deviceType"] { body[name] = fields[name] }
-            answer = try await api.call("POST", "/installations/updateDeviceToken", .object(body), accepting: [404])
+            answer = try await client.call("POST", "/installations/updateDeviceToken", .object(body), accepting: [404])
         } else {
-            let path = try ChabokAPI.path("installations", known.installation)
-            answer = try await api.call("PUT", path, .object(fields), accepting: [404])
+            let path = try ChabokClient.path("installations", known.installation)
+            answer = try await client.call("PUT", path, .object(fields), accepting: [404])
         }
         return answer.status == 404 ? try await create(fields) : known.installation
     }
 
     private func create(_ fields: JSONObject) async throws(PushError) -> String {
-        let answer = try await api.call("POST", "/installations", .object(fields), isRepeatable: false)
+        let answer = try await client.call("POST", "/installations", .object(fields), isRepeatable: false)
         guard let id = ChabokAnswer.text(answer.json?["id"]) else {
             throw PushError(.badAnswer, "Chabok's answer has no installation id", reason: "bad_answer")
         }
@@ -107,7 +107,7 @@ public struct ChabokInstallations: DeviceRegistrar {
     }
 
     private func fields(_ device: DeviceRecord) throws(PushError) -> JSONObject {
-        guard let appID = api.options.appID else {
+        guard let appID = client.options.appID else {
             throw PushError(.invalidRequest, "registering needs app_id in the configuration", reason: "app_id_missing")
         }
         guard let token = device.token else {
@@ -116,11 +116,11 @@ public struct ChabokInstallations: DeviceRegistrar {
         var fields: JSONObject = [
             "appId": .string(appID), "deviceType": .string(token.service.platform),
             "deviceToken": .string(token.value), "tokenStatus": "ALLOWED",
-            "subscriptions": [.string(ChabokChannel(api.options.channel)?.name ?? "default")],
+            "subscriptions": [.string(ChabokChannel(client.options.channel)?.name ?? "default")],
         ]
         var tags = device.tags
         if let user = device.user {
-            if let problem = ChabokUserID.problem(user, minimum: api.options.minimumUserIDLength) {
+            if let problem = ChabokUserID.problem(user, minimum: client.options.minimumUserIDLength) {
                 throw PushError(.invalidRequest, problem, reason: "bad_user")
             }
             fields["userId"] = .string(user)
@@ -140,8 +140,8 @@ public struct ChabokInstallations: DeviceRegistrar {
     /// Deletes the installation; one that is gone is no error.
     public func remove(_ device: DeviceRecord) async throws(PushError) {
         guard let known = try await records.load(device.id) else { return }
-        let path = try ChabokAPI.path("installations", known.installation)
-        _ = try await api.call("DELETE", path, accepting: [404])
+        let path = try ChabokClient.path("installations", known.installation)
+        _ = try await client.call("DELETE", path, accepting: [404])
         try await records.save(nil, of: device.id)
     }
 
@@ -160,15 +160,15 @@ public struct ChabokInstallations: DeviceRegistrar {
         {
             settings[name] = value.json
         }
-        let path = try ChabokAPI.path("installations", installation)
-        _ = try await api.call("PUT", path, ["notificationSettings": .object(settings)])
+        let path = try ChabokClient.path("installations", installation)
+        _ = try await client.call("PUT", path, ["notificationSettings": .object(settings)])
     }
 
     // MARK: Looking
 
     /// An installation; nil when Chabok does not know it.
     public func fetch(_ id: String) async throws(PushError) -> Installation? {
-        let answer = try await api.call("GET", ChabokAPI.path("installations", "fetchById", id), accepting: [404])
+        let answer = try await client.call("GET", ChabokClient.path("installations", "fetchById", id), accepting: [404])
         guard answer.status != 404 else { return nil }
         guard let found = answer.json.flatMap(Installation.init) else {
             throw PushError(.badAnswer, "Chabok's answer shows no installation", reason: "bad_answer")
@@ -178,8 +178,8 @@ public struct ChabokInstallations: DeviceRegistrar {
 
     /// All installations of a user; none for a user that Chabok does not know.
     public func fetch(ofUser user: String) async throws(PushError) -> [Installation] {
-        let path = try ChabokAPI.path("installations", "fetchByUserId", user)
-        let answer = try await api.call("GET", path, accepting: [404])
+        let path = try ChabokClient.path("installations", "fetchByUserId", user)
+        let answer = try await client.call("GET", path, accepting: [404])
         guard answer.status != 404 else { return [] }
         guard let list = answer.json?.arrayValue else {
             throw PushError(.badAnswer, "Chabok's answer is no list of installations", reason: "bad_answer")
@@ -204,14 +204,14 @@ public struct ChabokInstallations: DeviceRegistrar {
 
     /// The tags of a user.
     public func tags(ofUser user: String) async throws(PushError) -> [String] {
-        try await names(ChabokAPI.path("installations", "tags", user))
+        try await names(ChabokClient.path("installations", "tags", user))
     }
 
     /// All channels of the app.
     public func channels() async throws(PushError) -> [String] { try await names("/installations/channels") }
 
     private func names(_ path: String) async throws(PushError) -> [String] {
-        let answer = try await api.call("GET", path)
+        let answer = try await client.call("GET", path)
         guard let list = answer.json?.arrayValue else {
             throw PushError(.badAnswer, "Chabok's answer is no list", reason: "bad_answer")
         }

@@ -18,13 +18,13 @@ public struct ChabokUsers: TagEditor {
         }
     }
 
-    let api: ChabokAPI
+    let client: ChabokClient
 
     // MARK: Tags
 
     /// Adds a tag; gives the number of devices.
     public func addTag(_ tag: String, to user: String) async throws(PushError) -> Int {
-        try await count("GET", ChabokAPI.path("installations", "addTag", user, tag))
+        try await count("GET", ChabokClient.path("installations", "addTag", user, tag))
     }
 
     /// Adds tags; gives the number of devices.
@@ -40,7 +40,7 @@ public struct ChabokUsers: TagEditor {
 
     /// Removes a tag; gives the number of devices.
     public func removeTag(_ tag: String, of user: String) async throws(PushError) -> Int {
-        try await count("GET", ChabokAPI.path("installations", "removeTag", user, tag))
+        try await count("GET", ChabokClient.path("installations", "removeTag", user, tag))
     }
 
     /// Removes tags; gives the number of devices.
@@ -61,7 +61,7 @@ public struct ChabokUsers: TagEditor {
         let (name, value) = owner.member
         var body: JSONObject = ["attributes": .object(attributes)]
         body[name] = value
-        _ = try await api.call("POST", "/installations/attributes", .object(body))
+        _ = try await client.call("POST", "/installations/attributes", .object(body))
     }
 
     /// What becomes of an attribute of one installation.
@@ -103,7 +103,7 @@ public struct ChabokUsers: TagEditor {
         }
         var body: JSONObject = ["installationId": .string(installation), "data": .object(data)]
         if !keys.isEmpty { body["__meta"] = ["keys": .object(keys)] }
-        _ = try await api.call("PUT", "/installations/userInfo", .object(body))
+        _ = try await client.call("PUT", "/installations/userInfo", .object(body))
     }
 
     /// Adds to numbers among the attributes of one installation; a negative number takes away.
@@ -114,7 +114,7 @@ public struct ChabokUsers: TagEditor {
             ["attribute": .string(name), "value": .number(amount)]
         }
         let body: JSONValue = ["installationId": .string(installation), "attributes": .array(list)]
-        _ = try await api.call("POST", "/installations/incrementAttribute", body, isRepeatable: false)
+        _ = try await client.call("POST", "/installations/incrementAttribute", body, isRepeatable: false)
     }
 
     private func body(_ user: String, _ tags: [String]) -> JSONValue {
@@ -122,7 +122,7 @@ public struct ChabokUsers: TagEditor {
     }
 
     private func count(_ method: String, _ path: String, _ body: JSONValue? = nil) async throws(PushError) -> Int {
-        let answer = try await api.call(method, path, body)
+        let answer = try await client.call(method, path, body)
         guard let count = answer.count else {
             throw PushError(.badAnswer, "Chabok's answer has no count", reason: "bad_answer")
         }

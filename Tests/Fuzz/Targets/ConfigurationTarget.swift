@@ -9,6 +9,7 @@ import PushFCM
 import PushGateway
 import PushHMS
 import PushIDPush
+import PushOneSignal
 import PushService
 import PushTesting
 
@@ -16,7 +17,7 @@ extension FuzzTarget {
     /// A configuration file: it is in order, or every mistake has a place and words.
     static let configuration = FuzzTarget.prepared("configuration") { body in
         let registry = try BackendRegistry([
-            .apns, .fcm, .hms, .oneSignal, .idPush, .altcraft, .chabok, .service,
+            .apns, .fcm, .hms, .oneSignal, .idPush(sender: .oneSignal), .altcraft, .chabok, .service,
         ])
         try await body { bytes in
             guard !mayRunPrograms(bytes) else { return }

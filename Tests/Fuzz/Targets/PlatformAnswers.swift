@@ -7,6 +7,7 @@ import PushCore
 import PushFCM
 import PushHMS
 import PushIDPush
+import PushOneSignal
 import PushService
 import PushTesting
 import Synchronization
@@ -50,7 +51,7 @@ enum PlatformAnswers {
         ),
         target(
             "idpush",
-            .idPush,
+            .idPush(sender: .oneSignal),
             to: [.platformID(player)],
             ["project_id": "p", "onesignal": ["app_id": .string(player), "api_key": "k"]]
         ),

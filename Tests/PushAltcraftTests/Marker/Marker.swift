@@ -14,7 +14,7 @@ enum Marker {
 
     /// Reads a platform's message as Altcraft's library on the phone does.
     static func expect(in message: JSONValue) throws {
-        let read = try #require(message.objectValue.flatMap(AltcraftPayload.init), "\(message.text)")
+        let read = try #require(message.objectValue.flatMap(AltcraftReceivedPush.init), "\(message.text)")
         #expect(read.uid == "m-7f31c0" && read.buttons.map(\.label) == ["Track"])
     }
 }

@@ -8,7 +8,7 @@ import Testing
 struct MarkerOverHMSTests {
     @Test("A raw push with the marker in its data comes out as Altcraft's")
     func marker() throws {
-        let message = HMSMessageTree.make(
+        let message = HMSPayloadTree.make(
             PushRequest(Marker.notification, to: []),
             form: .android,
             language: nil,

@@ -1,0 +1,90 @@
+public import PushCore
+import Synchronization
+
+/// What APNs asks of its connections: one provider token for each, and when one must be given up.
+///
+/// With a client certificate there is no token, and only the second half applies.
+struct APNsConnectionPolicy: HTTPConnectionPolicy {
+    let tokens: APNsTokenSource?
+    private let pauses = RetirementPauses()
+
+    func headers(for connection: HTTPConnectionInfo) throws(HTTPFailure) -> [HTTPHeader] {
+        guard let tokens else { return [] }
+        return [try tokens.header(for: connection)]
+    }
+
+    func verdict(on answer: HTTPAnswer, from connection: HTTPConnectionInfo) -> HTTPConnectionVerdict {
+        guard let reason = APNsAnswer(answer).reason else { return .keep }
+        if answer.status == 403 { tokens?.compareClock(with: answer.date) }
+        switch reason {
+        case "ExpiredProviderToken":
+            // Every later request on this connection may be refused the same way. It cannot come to a storm of new ones:
+            // a second refusal of the same token makes the source refuse to open another.
+            tokens?.expired(on: connection)
+            return .retire
+        case "TooManyProviderTokenUpdates":
+            tokens?.tooManyUpdates()
+            return pauses.verdict(reason, for: connection, pause: .seconds(60))
+        case "UnrelatedKeyIdInToken":
+            return pauses.verdict(reason, for: connection, pause: .seconds(60))
+        case "Shutdown", "IdleTimeout":
+            return pauses.verdict(reason, for: connection, pause: .seconds(1))
+        case "InvalidProviderToken", "TopicDisallowed":
+            // A connection knows the key's topics as they were when it began. A new one helps if they were changed since.
+            return pauses.verdict(reason, for: connection, pause: .seconds(600))
+        default:
+            return .keep
+        }
+    }
+}
+
+/// Keeps a lasting refusal from opening a connection for each message: one new connection per reason and pause.
+final class RetirementPauses: Sendable {
+    private let last = Mutex<[String: ContinuousClock.Instant]>([:])
+
+    /// Retires connections that were open when the reason last came up, and newer ones after the pause only.
+    func verdict(_ reason: String, for connection: HTTPConnectionInfo, pause: Duration) -> HTTPConnectionVerdict {
+        last.withLock { last in
+            let now = ContinuousClock.now
+            if let before = last[reason], now < before + pause {
+                return connection.openedAt <= before ? .retire : .keep
+            }
+            last[reason] = now
+            return .retire
+        }
+    }
+}
+
+extension APNsTokenSource: AuthStrategy {
+    /// The newest token, for the addresses it is meant for.
+    public func credential(for destination: HTTPEndpoint) async throws(PushError) -> AuthCredential {
+        guard addresses.contains(destination) else {
+            throw PushError(.unsupported, "the provider token is not for \(destination)")
+        }
+        await prepare()
+        do throws(HTTPFailure) {
+            let token = try newest()
+            return AuthCredential(
+                headers: [.init("authorization", Secret(token.header.value))],
+                generation: token.generation
+            )
+        } catch {
+            throw PushError(.credentialsRefused, error.detail)
+        }
+    }
+
+    /// Whether the call goes where the token is meant for.
+    public func covers(_ endpoint: HTTPEndpoint, path: String) -> Bool { addresses.contains(endpoint) }
+
+    /// An expired token is replaced unless the newest is younger than Apple's 20 minutes; anything else is for an operator.
+    public func refused(_ credential: AuthCredential, status: Int, reason: String?) async -> AuthDecision {
+        switch reason {
+        case "ExpiredProviderToken": return expired(generation: credential.generation)
+        case "TooManyProviderTokenUpdates":
+            tooManyUpdates()
+            return .wait(.seconds(Rule.leastBetweenMints))
+        default:
+            return .giveUp(APNsRejections.rule(for: reason ?? "", status: status).detail)
+        }
+    }
+}

@@ -1,0 +1,323 @@
+import Foundation
+public import Logging
+public import PushCore
+import Synchronization
+
+/// The provider tokens of one (team, key): mints them, hands one to each connection, and keeps both of Apple's time rules.
+///
+/// Apple wants a token changed at least once an hour and at most once in 20 minutes on a connection. So a new one is minted
+/// when the newest is 30 minutes old, a connection keeps the one it began with until that is 50 to 54 minutes old, and nothing
+/// is minted within 20 minutes of the last: at most two tokens live at once, and none goes out older than 55 minutes.
+/// Signing takes microseconds, so it happens under the lock: a thousand refusals at once find the one new token.
+///
+/// The newest token survives a restart in the `StateStore`, which several nodes share: Apple counts the tokens, not us.
+/// Used by ``APNsBackend`` through its connection policy, and by anybody else as an `AuthStrategy`.
+public final class APNsTokenSource: Sendable {
+    /// The spans of the rules, in seconds.
+    enum Rule {
+        static let leastBetweenMints: Int64 = 20 * 60
+        static let newTokenAfter: Int64 = 30 * 60
+        static let moveAfter: Int64 = 50 * 60
+        static let neverOlderThan: Int64 = 55 * 60
+        static let tolerableSkew: Double = 60
+    }
+
+    /// What is not as it should be, for health and logs.
+    struct Alert: Sendable, Hashable {
+        let text: String
+        let until: Int64
+    }
+
+    struct State {
+        var newest: APNsProviderToken?
+        /// The token each connection began with.
+        ///
+        /// Entries go when their token may not be sent any more.
+        var pins: [UInt64: APNsProviderToken] = [:]
+        /// Since when the newest token is under suspicion: a connection opened later that is refused too proves it.
+        var suspectSince: ContinuousClock.Instant?
+        /// The newest token is proven useless and no other may be minted until then.
+        var heldUntil: Int64?
+        /// Apple said that tokens change too often.
+        var noMintBefore: Int64 = 0
+        var alert: Alert?
+        /// The newest token that was refused as expired and has a successor: no connection that carries it is of use.
+        var refusedGeneration: UInt64 = 0
+        var mustReplaceConnections = false
+        var generation: UInt64 = 0
+        var isRestored = false
+        var isUnsaved = false
+    }
+
+    let key: APNsAuthKey
+    let keyID: String
+    let teamID: String
+    let addresses: [HTTPEndpoint]
+    let state = Mutex(State())
+    private let time: any TimeSource
+    private let store: (any StateStore)?
+    private let logger: Logger
+
+    /// Apple's own hosts, for sending and for channels.
+    public static let appleHosts = APNsOptions.Environment.allCases.flatMap { environment in
+        [443, 2197].map { APNsOptions.host(environment, $0) } + [APNsOptions.management(environment)]
+    }
+
+    /// Makes a source; nothing is minted before the first use.
+    ///
+    /// - Parameters:
+    ///   - key: What signs.
+    ///   - keyID: The key's id.
+    ///   - teamID: The team's id.
+    ///   - addresses: The only ones whose requests carry a token when it is used as an `AuthStrategy`.
+    ///   - time: The clock.
+    ///   - store: Where the newest token survives a restart.
+    ///   - logger: Its log.
+    public init(
+        key: APNsAuthKey,
+        keyID: String,
+        teamID: String,
+        for addresses: [HTTPEndpoint] = APNsTokenSource.appleHosts,
+        time: any TimeSource = SystemTime(),
+        store: (any StateStore)? = nil,
+        logger: Logger
+    ) {
+        self.key = key
+        self.keyID = keyID
+        self.teamID = teamID
+        self.addresses = addresses
+        self.time = time
+        self.store = store
+        self.logger = logger
+    }
+
+    var now: Int64 { Int64(clamping: time.now.timeIntervalSince1970.rounded(.down)) }
+
+    /// How many tokens this process has minted or taken over: what tests and `chapar doctor` look at.
+    var generation: UInt64 { state.withLock { $0.generation } }
+
+    /// What is wrong at the moment, in a sentence with its fix.
+    var alert: String? {
+        let now = now
+        return state.withLock { $0.alert.flatMap { now < $0.until ? $0.text : nil } }
+    }
+
+    // MARK: Tokens for connections
+
+    /// The field for calls on a connection: the token it began with, until that nears its end.
+    func header(for connection: HTTPConnectionInfo) throws(HTTPFailure) -> HTTPHeader {
+        let now = now
+        let result = state.withLock { state -> Result<HTTPHeader, HTTPFailure> in
+            // Spread by the connection's number, so that the connections do not all change within one second.
+            let moveAfter = Rule.moveAfter + Int64(connection.id % 5) * 60
+            if let pin = state.pins[connection.id], now - pin.issuedAt < moveAfter { return .success(pin.header) }
+            return usable(&state, now).map { token in
+                state.pins = state.pins.filter { now - $0.value.issuedAt < Rule.neverOlderThan }
+                state.pins[connection.id] = token
+                return token.header
+            }
+        }
+        return try result.get()
+    }
+
+    /// The newest token, minted first when its time has come.
+    func newest() throws(HTTPFailure) -> APNsProviderToken {
+        let now = now
+        return try state.withLock { usable(&$0, now) }.get()
+    }
+
+    private func usable(_ state: inout State, _ now: Int64) -> Result<APNsProviderToken, HTTPFailure> {
+        guard let newest = state.newest else { return mint(&state, now) }
+        if let until = state.heldUntil, now < until {
+            return .failure(HTTPFailure(.notProcessed, .credentials, state.alert?.text ?? Self.clockHint))
+        }
+        let age = now - newest.issuedAt
+        let mayMint = abs(age) >= Rule.leastBetweenMints && now >= state.noMintBefore
+        // A token far from the future was minted before the clock was set back: it is as good as expired.
+        let isDue = age >= Rule.newTokenAfter || age < 0 || state.suspectSince != nil
+        if isDue, mayMint { return mint(&state, now) }
+        guard age < Rule.neverOlderThan else {
+            let wait = state.noMintBefore - now
+            return .failure(
+                HTTPFailure(.notProcessed, .credentials, "no new provider token may be made for another \(wait) s")
+            )
+        }
+        return .success(newest)
+    }
+
+    private func mint(_ state: inout State, _ now: Int64) -> Result<APNsProviderToken, HTTPFailure> {
+        do {
+            let token = try APNsProviderToken.mint(
+                key: key,
+                keyID: keyID,
+                teamID: teamID,
+                issuedAt: now,
+                generation: state.generation + 1
+            )
+            adopt(token, in: &state)
+            state.isUnsaved = true
+            return .success(token)
+        } catch {
+            return .failure(HTTPFailure(.notProcessed, .credentials, "the provider token cannot be signed"))
+        }
+    }
+
+    private func adopt(_ token: APNsProviderToken, in state: inout State) {
+        state.newest = token
+        state.generation = token.generation
+        state.suspectSince = nil
+        state.heldUntil = nil
+    }
+
+    // MARK: Refusals
+
+    static let clockHint = """
+        Apple calls a fresh provider token expired: this machine's clock is wrong. Set it (chronyc tracking, timedatectl), \
+        then the lane goes on by itself.
+        """
+    static let tooManyHint = """
+        Apple says that provider tokens change too often: some other process signs tokens with this team's keys at each \
+        start or for each connection. Let it reuse one token for 30 minutes.
+        """
+
+    /// A connection was told that its token has expired.
+    func expired(on connection: HTTPConnectionInfo) {
+        let now = now
+        state.withLock { state in
+            guard let newest = state.newest, let pin = state.pins.removeValue(forKey: connection.id) else { return }
+            if pin.generation < newest.generation {
+                Self.replace(pin.generation, in: &state)  // There is a newer token already.
+            } else if abs(now - newest.issuedAt) >= Rule.leastBetweenMints, now >= state.noMintBefore {
+                _ = mint(&state, now)
+                Self.replace(pin.generation, in: &state)
+                state.suspectSince = .now  // If the new one is refused too, it is not the token's age.
+            } else if let since = state.suspectSince, connection.openedAt > since {
+                let until = max(newest.issuedAt + Rule.leastBetweenMints, state.noMintBefore, now + 60)
+                state.heldUntil = until
+                state.alert = Alert(text: Self.clockHint, until: until)
+            } else if state.suspectSince == nil {
+                state.suspectSince = .now  // Perhaps only the connection is wedged; the next one tells.
+            }
+        }
+    }
+
+    /// Has the connections replaced that carry a refused token, once for each such token.
+    private static func replace(_ generation: UInt64, in state: inout State) {
+        guard generation > state.refusedGeneration else { return }
+        state.refusedGeneration = generation
+        state.mustReplaceConnections = true
+    }
+
+    /// Whether all connections are to be replaced: true once after a refused token was replaced, for whoever asks first.
+    func takeReplacement() -> Bool {
+        state.withLock { state in
+            defer { state.mustReplaceConnections = false }
+            return state.mustReplaceConnections
+        }
+    }
+
+    /// A request that carried the token of `generation` was told that it has expired.
+    func expired(generation: UInt64) -> AuthDecision {
+        let now = now
+        return state.withLock { state in
+            guard let newest = state.newest, generation == newest.generation else { return .retry }
+            guard abs(now - newest.issuedAt) >= Rule.leastBetweenMints, now >= state.noMintBefore else {
+                state.alert = Alert(text: Self.clockHint, until: newest.issuedAt + Rule.leastBetweenMints)
+                return .giveUp(Self.clockHint)
+            }
+            if case .failure(let failure) = mint(&state, now) { return .giveUp(failure.detail) }
+            return .retry
+        }
+    }
+
+    /// Apple said that tokens change too often.
+    func tooManyUpdates() {
+        let until = now + Rule.leastBetweenMints
+        state.withLock { state in
+            state.noMintBefore = until
+            state.alert = Alert(text: Self.tooManyHint, until: until)
+        }
+    }
+
+    /// A request that had been refused went through with the newest token: nothing is wrong with it.
+    func confirm() {
+        state.withLock { state in
+            state.suspectSince = nil
+            if state.heldUntil != nil { (state.heldUntil, state.alert) = (nil, nil) }
+        }
+    }
+
+    /// Compares Apple's clock with ours, when an answer told the time.
+    func compareClock(with date: Date?) {
+        guard let date else { return }
+        let offset = time.now.timeIntervalSince(date)
+        guard abs(offset) > Rule.tolerableSkew else { return }
+        let way = offset > 0 ? "ahead" : "behind"
+        let text =
+            "This machine's clock is \(Int(clamping: abs(offset))) s \(way). Set it, or Apple refuses the provider tokens."
+        let until = now + 3600
+        state.withLock { $0.alert = Alert(text: text, until: until) }
+    }
+
+    // MARK: Over restarts
+
+    /// Loads, mints and keeps the token before a send, when one of these is due; almost always it is not.
+    func prepare() async {
+        let now = now
+        let isDue = state.withLock { state in
+            guard state.isRestored, !state.isUnsaved, let newest = state.newest else { return true }
+            return now - newest.issuedAt >= Rule.newTokenAfter && now >= state.noMintBefore
+        }
+        guard isDue else { return }
+        await restore()
+        _ = try? newest()  // A failure comes back on the connection, to the calls it concerns.
+        await save()
+    }
+
+    private func restore() async {
+        let stored: [UInt8]?
+        do {
+            stored = try await store?.loadState(stateName)
+        } catch {
+            logger.debug("provider token not loaded", metadata: ["error": "\(error)"])
+            stored = nil
+        }
+        let now = now
+        state.withLock { state in
+            state.isRestored = true
+            guard let stored, let token = Self.decode(stored, generation: state.generation + 1),
+                token.issuedAt > state.newest?.issuedAt ?? .min,
+                (-Rule.leastBetweenMints..<Rule.moveAfter).contains(now.subtracting(clamping: token.issuedAt)),
+                token.isMade(by: key, keyID: keyID, teamID: teamID)
+            else { return }
+            adopt(token, in: &state)
+            state.isUnsaved = false
+        }
+    }
+
+    private func save() async {
+        let token = state.withLock { state -> APNsProviderToken? in
+            defer { state.isUnsaved = false }
+            return state.isUnsaved ? state.newest : nil
+        }
+        guard let token, let store else { return }
+        do {
+            try await store.saveState(stateName, Self.encode(token))
+        } catch {
+            logger.debug("provider token not kept", metadata: ["error": "\(error)"])
+        }
+    }
+
+    private var stateName: String { "apns.provider-token.\(teamID).\(keyID)" }
+
+    private static func encode(_ token: APNsProviderToken) -> [UInt8] {
+        JSONValue.object(["jwt": .string(token.jwt.reveal()), "iat": .integer(token.issuedAt)]).bytes
+    }
+
+    private static func decode(_ bytes: [UInt8], generation: UInt64) -> APNsProviderToken? {
+        guard let value = try? JSONValue(parsing: bytes), let jwt = value["jwt"]?.stringValue,
+            let issuedAt = value["iat"]?.integerValue
+        else { return nil }
+        return APNsProviderToken(jwt: Secret(jwt), issuedAt: issuedAt, generation: generation)
+    }
+}

@@ -1,0 +1,229 @@
+import Foundation
+import PushCore
+
+/// What each of Apple's reasons means for the message, the token and the lane: the one mapping table.
+///
+/// Source: Apple, "Handling notification responses from APNs" and "Sending channel management requests", read 2026-08;
+/// reasons that nobody knows are judged by their status class.
+enum APNsRejections {
+    /// What follows from a reason.
+    enum Consequence: Sendable, Hashable {
+        /// The token is dead or foreign.
+        case invalidToken
+        /// The message stays wrong.
+        case drop
+        /// An operator must act.
+        case configuration
+        /// As `configuration`, but about the topic: with a topic of the caller's own it is the caller's mistake.
+        case topic
+        /// Send once more on another connection; after that `configuration`.
+        case replay
+        /// This recipient gets too much.
+        case slowRecipient
+        /// The whole lane must pause.
+        case slowLane
+        /// Nobody but time helps.
+        case retry
+        /// The channel does not exist any more.
+        case channelGone
+    }
+
+    /// A row of the table.
+    struct Rule: Sendable, Hashable {
+        let consequence: Consequence
+        let detail: String
+
+        init(_ consequence: Consequence, _ detail: String) {
+            self.consequence = consequence
+            self.detail = detail
+        }
+    }
+
+    /// The row of a reason; of its status class when the reason is unknown.
+    static func rule(for reason: String, status: Int) -> Rule {
+        known[reason] ?? unknown(reason, status: status)
+    }
+
+    static func isKnown(_ reason: String) -> Bool { known[reason] != nil }
+
+    private static func unknown(_ reason: String, status: Int) -> Rule {
+        let word = reason.isEmpty ? "no reason" : "\"\(reason)\", a reason unknown to Chapar"
+        switch status {
+        case 403: return Rule(.configuration, "Apple refused the credentials and gave \(word).")
+        case 404, 405:
+            return Rule(.configuration, "The address is not one of APNs' (\(word)): check base_url and any proxy.")
+        case 410: return Rule(.invalidToken, "Apple says the token is gone and gave \(word).")
+        case 429: return Rule(.slowRecipient, "Apple wants fewer messages and gave \(word).")
+        case 500...: return Rule(.retry, "Apple's service has a problem and gave \(word).")
+        case 400..<500: return Rule(.drop, "Apple refused the message and gave \(word).")
+        default:
+            return Rule(.configuration, "Status \(status) is not one of APNs': check base_url and any proxy.")
+        }
+    }
+
+    private static let gatewayFault = "This is a fault of Chapar or of a header override."
+    private static let known: [String: Rule] = [
+        "BadCollapseId": Rule(.drop, "The collapse id is longer than 64 bytes."),
+        "BadDeviceToken": Rule(
+            .invalidToken,
+            "Not a token of this environment: tokens of builds run from Xcode belong to development, all others to production."
+        ),
+        "BadExpirationDate": Rule(
+            .drop,
+            "The expiration is not an epoch time, or not 0 on a channel that stores nothing."
+        ),
+        "BadMessageId": Rule(.drop, "The apns-id is not a UUID. \(gatewayFault)"),
+        "BadPriority": Rule(.drop, "The priority is not 1, 5 or 10, or does not go with the push type."),
+        "BadTopic": Rule(.topic, "The topic is malformed: write the app's bundle id, without a suffix."),
+        "DeviceTokenNotForTopic": Rule(
+            .invalidToken,
+            "The token belongs to another app: compare topic with the bundle id of the app that registered it."
+        ),
+        "DuplicateHeaders": Rule(.configuration, "A header went out twice. \(gatewayFault)"),
+        "IdleTimeout": Rule(.retry, "The connection was idle for too long; the next attempt uses another."),
+        "InvalidPushType": Rule(.drop, "The push type is unknown to Apple."),
+        "MissingDeviceToken": Rule(.drop, "The device token is empty."),
+        "MissingTopic": Rule(.configuration, "The topic is missing: write topic into the backend's section."),
+        "PayloadEmpty": Rule(.drop, "The payload is empty."),
+        "TopicDisallowed": Rule(
+            .topic,
+            "This credential may not send to the topic: check topic, and the topics of the key or certificate."
+        ),
+        "BadCertificate": Rule(.configuration, "Apple does not take the client certificate: renew it."),
+        "BadCertificateEnvironment": Rule(
+            .configuration,
+            "The client certificate is for the other environment: change environment or the certificate."
+        ),
+        "ExpiredProviderToken": Rule(.replay, APNsTokenSource.clockHint),
+        "Forbidden": Rule(.configuration, "Apple forbids this: check that key, team and topic belong together."),
+        "InvalidProviderToken": Rule(
+            .configuration,
+            "Apple does not take the provider token: check that key_id, team_id and the key file belong together."
+        ),
+        "MissingProviderToken": Rule(.configuration, "Apple saw neither a certificate nor a token: set key_file."),
+        "UnrelatedKeyIdInToken": Rule(.replay, "The connection began with another key: check key_id."),
+        "BadEnvironmentKeyIdInToken": Rule(
+            .configuration,
+            "The key is for the other environment: change environment, or use a key made for this one."
+        ),
+        "BadEnvironmentKeyInToken": Rule(
+            .configuration,
+            "The key is for the other environment: change environment, or use a key made for this one."
+        ),
+        "BadPath": Rule(.configuration, "The address is not one of APNs': check base_url and any proxy."),
+        "MethodNotAllowed": Rule(.configuration, "The method is not allowed there: check base_url and any proxy."),
+        "ExpiredToken": Rule(.invalidToken, "The device token has expired."),
+        "Unregistered": Rule(
+            .invalidToken,
+            "The app is no longer installed on the device, or gave up its token. "
+                + "When many are refused at once, check environment and topic first: a wrong one looks exactly like this."
+        ),
+        "PayloadTooLarge": Rule(.drop, "The payload is too large."),
+        "TooManyProviderTokenUpdates": Rule(.slowLane, APNsTokenSource.tooManyHint),
+        "TooManyRequests": Rule(.slowRecipient, "Too many messages to one recipient: collapse or delay them."),
+        "InternalServerError": Rule(.retry, "Apple's service has a problem."),
+        "ServiceUnavailable": Rule(.retry, "Apple's service is not available."),
+        "Shutdown": Rule(.retry, "The server is going away; the next attempt uses another connection."),
+        // Broadcast channels.
+        "BadChannelId": Rule(.channelGone, "There is no such channel in this environment."),
+        "ChannelNotRegistered": Rule(.channelGone, "There is no such channel in this environment."),
+        "MissingChannelId": Rule(.drop, "The channel id is empty."),
+        "MissingPushType": Rule(.drop, "The push type is missing. \(gatewayFault)"),
+        "BadRequestParams": Rule(.drop, "Apple does not take the parameters."),
+        "BadRequestPayload": Rule(.drop, "Apple does not take the payload."),
+        "CannotCreateChannelConfig": Rule(.drop, "There are as many channels as Apple allows."),
+        "FeatureNotEnabled": Rule(
+            .configuration,
+            "Broadcast is not enabled for this app: enable it under the app's push capability."
+        ),
+        "TopicMismatch": Rule(.configuration, "The key or certificate is not for the bundle id: check topic."),
+    ]
+}
+
+extension APNsRejections {
+    /// What a request was like, as far as it decides what an answer to it means.
+    struct Context {
+        /// When the send began: the invalidation's time when Apple gives none.
+        var started: Date
+        /// Whether it went to the configured topic itself.
+        var isOwnTopic: Bool
+        /// Whether it went to a broadcast channel.
+        var isBroadcast: Bool
+        /// Whether it has been replayed already.
+        var isSecondTry: Bool
+    }
+
+    /// What an answer other than 200 means.
+    enum Verdict {
+        case final(DeliveryOutcome)
+        /// Send it once more, on another connection; the outcome if that is not possible.
+        case replay(otherwise: DeliveryOutcome)
+    }
+
+    /// The meaning of an answer that is not a success.
+    static func verdict(on answer: HTTPAnswer, _ context: Context) -> Verdict {
+        let body = APNsAnswer(answer)
+        if body.isForeign, answer.status < 500, answer.status != 429 {
+            let detail = "Something other than APNs answered: a proxy, a captive portal or a wrong base_url."
+            return .final(
+                .refused(
+                    Refusal(
+                        .account,
+                        reason: "foreign_answer",
+                        detail: detail,
+                        status: answer.status,
+                        advice: .parkBackend
+                    )
+                )
+            )
+        }
+        let reason = body.reason ?? "http_\(answer.status)"
+        let rule = rule(for: body.reason ?? "", status: answer.status)
+        func refused(
+            _ kind: Refusal.Kind,
+            _ advice: Refusal.Advice,
+            _ invalidation: Refusal.Invalidation? = nil
+        ) -> DeliveryOutcome {
+            .refused(
+                Refusal(
+                    kind,
+                    reason: reason,
+                    detail: rule.detail,
+                    status: answer.status,
+                    advice: advice,
+                    invalidation: invalidation
+                )
+            )
+        }
+        let wait = answer.retryAfter(now: context.started)
+        switch rule.consequence {
+        case .invalidToken: return .final(refused(.token, .never, invalidation(answer, body, context)))
+        case .drop: return .final(refused(.message, .never))
+        case .configuration: return .final(refused(.account, .parkBackend))
+        case .topic: return .final(context.isOwnTopic ? refused(.account, .parkBackend) : refused(.message, .never))
+        case .replay:
+            let outcome = refused(.account, .parkBackend)
+            return context.isSecondTry ? .final(outcome) : .replay(otherwise: outcome)
+        case .slowRecipient: return .final(refused(.token, .slowRecipient(after: wait ?? .seconds(60))))
+        case .slowLane: return .final(refused(.account, .slowBackend(after: max(wait ?? .zero, .seconds(1200)))))
+        case .retry: return .final(refused(.platform, .retry(after: wait)))
+        case .channelGone: return .final(refused(.token, .never))
+        }
+    }
+
+    /// When the token counts as dead, if the answer says that it is.
+    private static func invalidation(
+        _ answer: HTTPAnswer,
+        _ body: APNsAnswer,
+        _ context: Context
+    ) -> Refusal.Invalidation? {
+        if context.isBroadcast { return nil }
+        if answer.status == 410, let timestamp = body.timestamp {
+            return Refusal.Invalidation(asOf: timestamp, isCertain: true)
+        }
+        guard let reason = body.reason, isKnown(reason) else { return nil }  // A word that nobody knows kills no token.
+        // A token that is not for a topic of the caller's choice may well be one for the app's own.
+        if reason == "DeviceTokenNotForTopic", !context.isOwnTopic { return nil }
+        return Refusal.Invalidation(asOf: context.started, isCertain: false)
+    }
+}

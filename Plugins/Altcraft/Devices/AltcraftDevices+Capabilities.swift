@@ -1,0 +1,156 @@
+internal import Foundation
+public import PushCore
+
+extension AltcraftDevices: DeviceRegistrar {
+    /// A device with a token of a service in the order.
+    public func accepts(_ device: DeviceRecord) -> Bool {
+        let order = client.order
+        return device.tokens.contains { order.contains($0.service) }
+    }
+
+    /// The order of the services.
+    public var stamp: String { client.order.map(\.rawValue).joined(separator: ",") }
+
+    /// Moves the device's subscription to its present token; makes none where there is none.
+    ///
+    /// - Returns: The token's fingerprint, since Altcraft's id of a subscription is the token.
+    public func register(_ device: DeviceRecord) async throws(PushError) -> String {
+        _ = try await updateToken(of: device, as: OperationAttempt(at: client.time.now))
+        let record = try await client.store.load(device.id)
+        let token = try await client.token(of: device, record)
+        return record.hashID ?? token.map { Fingerprint.of($0.value) } ?? ""
+    }
+
+    /// Does with the subscription what the options say, and forgets the device.
+    public func remove(_ device: DeviceRecord) async throws(PushError) {
+        let saved = try await client.store.load(device.id).saved
+        if let saved, let status = client.options.removal.status {
+            let attempt = OperationAttempt(at: client.time.now)
+            var context = AltcraftRequestContext(action: AltcraftAction(status), device: device, attempt: attempt)
+            context.tokens = [saved.value]
+            let time = Int64(clamping: attempt.at.timeIntervalSince1970)
+            let change = AltcraftChange(sync: client.options.sync)
+            _ = try await client.perform(context) { mode in
+                .subscription(status, token: saved, mode: mode, at: time, options: change, fields: JSONObject())
+            }
+        }
+        try await client.store.forget(device.id)
+    }
+}
+
+extension AltcraftOptions.Removal {
+    /// Where the subscription goes; nil for nowhere.
+    var status: SubscriptionStatus? {
+        switch self {
+        case .nothing: nil
+        case .suspend: .suspended
+        case .unsubscribe: .unsubscribed
+        }
+    }
+}
+
+extension AltcraftDevices: SubscriptionManager {
+    /// As ``change(_:of:as:)``, without options.
+    public func setStatus(_ status: SubscriptionStatus, of device: DeviceRecord) async throws(PushError) {
+        _ = try await subscription(
+            SubscriptionChange(status),
+            of: device,
+            as: OperationAttempt(at: client.time.now)
+        )
+    }
+
+    /// Where the device's subscription stands.
+    public func status(of device: DeviceRecord) async throws(PushError) -> SubscriptionStatus? {
+        try await status(.current, of: device).status
+    }
+
+    /// What is wrong with the options: each with its pointer, what was found, and the fix.
+    public func issues(in change: SubscriptionChange, of device: DeviceRecord) -> [PushWarning] {
+        var issues: [PushWarning] = []
+        _ = AltcraftChange(change.options, sync: client.options.sync, issues: &issues)
+        return issues
+    }
+
+    /// Brings the subscription where the change says.
+    ///
+    /// One that comes after its user's log-out is left suspended, as the log-out would have left it.
+    public func change(
+        _ change: SubscriptionChange,
+        of device: DeviceRecord,
+        as attempt: OperationAttempt
+    ) async throws(PushError) -> JSONObject {
+        var change = change
+        if change.status == .subscribed, device.hasNewUser { change.status = .suspended }
+        return try await subscription(change, of: device, as: attempt).redacted().json
+    }
+
+    /// Asks about a subscription.
+    public func report(_ query: SubscriptionQuery, of device: DeviceRecord) async throws(PushError)
+        -> SubscriptionReport
+    {
+        let answer = try await status(query, of: device)
+        return SubscriptionReport(answer.status, detail: answer.redacted().json)
+    }
+
+    /// The recipe of the SDK for a log-in or log-out, but for its last step, which is the caller's.
+    public func resume(_ device: DeviceRecord) async throws(PushError) -> SubscriptionReport? {
+        let answer = try await unsuspend(device)
+        return SubscriptionReport(answer.status, detail: answer.redacted().json)
+    }
+}
+
+extension AltcraftDevices: TagEditor {
+    /// Sets profile fields; a null value removes one.
+    public func setTags(_ tags: JSONObject, of device: DeviceRecord) async throws(PushError) {
+        _ = try await edit(tags, of: device, as: OperationAttempt(at: client.time.now))
+    }
+
+    /// What is wrong with profile fields.
+    public func issues(in tags: JSONObject, of device: DeviceRecord) -> [PushWarning] {
+        AltcraftFields.issues(profile: tags, at: "#")
+    }
+
+    /// Sets profile fields: a value as it is or a functional field; null removes.
+    public func edit(_ tags: JSONObject, of device: DeviceRecord, as attempt: OperationAttempt)
+        async throws(PushError) -> JSONObject
+    {
+        var fields = JSONObject()
+        for (name, value) in tags {
+            fields[name] = value == .null ? AltcraftFields.actionField(key: name).unset()[name] : value
+        }
+        return try await updateProfile(fields, of: device, as: attempt).redacted().json
+    }
+}
+
+extension AltcraftDevices: EventReporter {
+    /// Tells an event.
+    public func report(_ event: PushEvent, platformID: String, device: DeviceRecord) async throws(PushError) {
+        _ = try await tell(event, uid: platformID, of: device, as: OperationAttempt(at: client.time.now))
+    }
+
+    /// The `_uid` of a payload that carries Altcraft's marker.
+    ///
+    /// - Throws: Reason 451 when it carries no id.
+    public func platformID(in payload: JSONObject) throws(PushError) -> String? {
+        guard let read = AltcraftReceivedPush(payload) else { return nil }
+        guard let uid = read.uid else {
+            client.emit(.error, "event", "the payload has no _uid", 451)
+            throw PushError(
+                .invalidRequest,
+                "the payload is Altcraft's and has no _uid: no event can be sent",
+                reason: "451"
+            )
+        }
+        return uid
+    }
+
+    /// Tells an event.
+    public func report(
+        _ event: PushEvent,
+        platformID: String,
+        device: DeviceRecord,
+        as attempt: OperationAttempt
+    ) async throws(PushError) -> JSONObject {
+        try await tell(event, uid: platformID, of: device, as: attempt).redacted().json
+    }
+}

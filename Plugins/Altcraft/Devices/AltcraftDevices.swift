@@ -1,0 +1,286 @@
+internal import Foundation
+public import PushCore
+
+/// Devices at Altcraft: their tokens, subscriptions, profile fields and events.
+///
+/// What a gateway asks by the capabilities of a backend, and code by the methods that give Altcraft's whole answers. Queueing,
+/// order and repeats are the caller's.
+public final class AltcraftDevices: Sendable {
+    let client: AltcraftClient
+
+    init(_ client: AltcraftClient) { self.client = client }
+
+    /// Stands for the profile that the device's requests are about now; for a queue what waits stays without one (503), for
+    /// anybody else the call is refused (402).
+    package func userTag(of device: DeviceRecord, isQueue: Bool = false) async throws(PushError) -> String {
+        do throws(PushError) {
+            return try await client.auth.session(for: AltcraftIdentity(device)).tag
+        } catch {
+            let code = error.reason.flatMap { Int($0) } ?? 543
+            client.emit(.error, "userTag()", error.message, code, device: device.id)
+            if code == 540 { client.emit(.error, "userTag()", "auth data is nil", 543, device: device.id) }
+            client.emit(.error, "userTag()", "the user cannot be identified", isQueue ? 503 : 402, device: device.id)
+            throw error
+        }
+    }
+
+    // MARK: Tokens
+
+    /// The token that the device's subscription is to be made of; nil when it has none that counts.
+    public func pushToken(of device: DeviceRecord) async throws(PushError) -> TokenData? {
+        let record = try await client.store.load(device.id)
+        return try await client.token(of: device, record).map {
+            TokenData(provider: $0.service.rawValue, token: $0.value)
+        }
+    }
+
+    /// Sets a token that goes before those of the registry, until ``AltcraftBackend/forget(device:)``.
+    ///
+    /// An empty one changes nothing.
+    ///
+    /// - Throws: Reason 473 for a service that Altcraft does not know.
+    public func setPushToken(_ token: String, provider: String, of device: String) async throws(PushError) {
+        let service = try service(provider, device)
+        guard !token.isEmpty else { return }
+        try await client.store.edit(device) { $0.manual = DeviceToken(token, service: service) }
+    }
+
+    /// As ``setPushToken(_:provider:of:)-swift.method``, of bytes, which become lower-case hexadecimal digits.
+    public func setPushToken(_ token: [UInt8], provider: String, of device: String) async throws(PushError) {
+        let digits = Array("0123456789abcdef".utf8)
+        let text = token.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }
+        try await setPushToken(String(decoding: text, as: UTF8.self), provider: provider, of: device)
+    }
+
+    /// The order in which a device's tokens are preferred.
+    public var providerPriority: [TokenService] { client.order }
+
+    /// Changes the order; an unknown name changes nothing.
+    ///
+    /// Devices whose choice changes are moved when they are registered next: a gateway does so by ``stamp``.
+    ///
+    /// - Throws: Reason 473.
+    public func setProviderPriority(_ names: [String]) throws(PushError) {
+        do throws(AltcraftFault) {
+            client.order = try AltcraftProviders.order(names)
+        } catch {
+            client.emit(.error, "changePushProviderPriorityList()", error.message, 473, error.value)
+            throw error.pushError
+        }
+    }
+
+    /// Moves the device's subscription to its present token, when Altcraft has another one.
+    ///
+    /// - Returns: Whether a request was made.
+    @discardableResult
+    public func updateToken(of device: DeviceRecord, as attempt: OperationAttempt) async throws(PushError) -> Bool {
+        try await updateToken(of: device, as: attempt, repeatsRefused: true)
+    }
+
+    /// As ``updateToken(of:as:)``; a move that Altcraft refused before is made again only if `repeatsRefused`.
+    package func updateToken(
+        of device: DeviceRecord,
+        as attempt: OperationAttempt,
+        repeatsRefused: Bool
+    ) async throws(PushError) -> Bool {
+        let record = try await client.store.load(device.id)
+        guard let token = try await client.token(of: device, record) else {
+            client.emit(.error, "tokenUpdate()", "there is no push token", 502, device: device.id)
+            throw PushError(.invalidRequest, "the device has no push token that counts here", reason: "502")
+        }
+        return try await update(record, to: token, device, attempt, repeatsRefused: repeatsRefused)
+    }
+
+    private func update(
+        _ record: AltcraftRecord,
+        to token: DeviceToken,
+        _ device: DeviceRecord,
+        _ attempt: OperationAttempt,
+        repeatsRefused: Bool
+    ) async throws(PushError) -> Bool {
+        // Without a token that Altcraft confirmed there is no subscription to move: the first subscription saves one.
+        guard let saved = record.saved, saved != token else { return false }
+        // A JWT finds the profile without the old token, so that a refused move is no reason to ask again and again.
+        guard repeatsRefused || client.auth.isShared || record.refused != token else { return false }
+        var context = AltcraftRequestContext(action: .update, device: device, attempt: attempt)
+        context.tokens = [saved.value, token.value]
+        let isSync = client.auth.isShared
+        do throws(PushError) {
+            _ = try await client.perform(context) { _ in AltcraftRequest.update(from: saved, to: token, isSync: isSync)
+            }
+        } catch {
+            if error.code == .invalidRequest { try await client.store.edit(device.id) { $0.refused = token } }
+            throw error
+        }
+        try await client.store.edit(device.id) { ($0.saved, $0.refused) = (token, nil) }
+        return true
+    }
+
+    // MARK: Subscriptions
+
+    /// Brings the subscription to a status; Altcraft's answer.
+    ///
+    /// - Throws: `PushError.Code.invalidRequest` without sending anything when the options are wrong, else what became of
+    ///   the request.
+    public func subscription(
+        _ change: SubscriptionChange,
+        of device: DeviceRecord,
+        as attempt: OperationAttempt
+    ) async throws(PushError) -> ResponseWithHttp {
+        var issues: [PushWarning] = []
+        let options = AltcraftChange(change.options, sync: client.options.sync, issues: &issues)
+        var context = AltcraftRequestContext(action: AltcraftAction(change.status), device: device, attempt: attempt)
+        if let issue = issues.first {
+            let code = issue.code == "not_primitive" ? 475 : 474
+            client.emit(context, .error, "\(issue.pointer): \(issue.detail)", code)
+            throw PushError(.invalidRequest, "\(issue.pointer): \(issue.detail)", reason: "\(code)")
+        }
+        if change.status == .subscribed, device.attributes["notifications_allowed"] == false {
+            throw client.unprepared(context, "the device does not allow notifications", code: 504)
+        }
+        let record = try await client.store.load(device.id)
+        guard let token = try await client.token(of: device, record) else {
+            throw client.unprepared(context, "there is no push token")
+        }
+        context.tokens = [token.value]
+        do throws(PushError) {
+            let own = OperationAttempt(at: attempt.at, number: attempt.number)
+            _ = try await update(record, to: token, device, own, repeatsRefused: false)
+        } catch {
+            // With a role token the profile is found by the old token, so that nothing goes before the update.
+            guard error.code == .invalidRequest, !client.auth.isShared else { throw error }
+        }
+        let fields = device.altcraftFields(client.options.appInfo).overlaid(with: options.customFields)
+        let time = Int64(clamping: attempt.at.timeIntervalSince1970)
+        let answer = try await client.perform(context) { mode in
+            .subscription(change.status, token: token, mode: mode, at: time, options: options, fields: fields)
+        }
+        try await note(answer, token, device.id)
+        return answer
+    }
+
+    /// After a log-in or log-out: suspends what other profiles have with the device's token, resumes what this one has.
+    public func unsuspend(_ device: DeviceRecord) async throws(PushError) -> ResponseWithHttp {
+        try await unsuspend(device, hearing: nil)
+    }
+
+    package func unsuspend(_ device: DeviceRecord, hearing heard: AnswerSlot?) async throws(PushError)
+        -> ResponseWithHttp
+    {
+        var context = AltcraftRequestContext(
+            action: .unsuspend,
+            device: device,
+            attempt: OperationAttempt(at: client.time.now)
+        )
+        context.heard = heard
+        let record = try await client.store.load(device.id)
+        guard let token = try await client.token(of: device, record) else {
+            throw client.unprepared(context, "there is no push token")
+        }
+        context.tokens = [token.value]
+        let answer = try await client.perform(context) { .unsuspend(token, mode: $0) }
+        if answer.response?.profile?.subscription != nil { try await note(answer, token, device.id) }
+        return answer
+    }
+
+    /// Asks about a subscription.
+    public func status(_ query: SubscriptionQuery, of device: DeviceRecord) async throws(PushError) -> ResponseWithHttp
+    {
+        try await status(query, of: device, hearing: nil)
+    }
+
+    package func status(
+        _ query: SubscriptionQuery,
+        of device: DeviceRecord,
+        hearing heard: AnswerSlot?
+    ) async throws(PushError) -> ResponseWithHttp {
+        var context = AltcraftRequestContext(
+            action: .status,
+            device: device,
+            attempt: OperationAttempt(at: client.time.now)
+        )
+        context.heard = heard
+        let service: TokenService?
+        var token: String?
+        switch query {
+        case .latest: service = nil
+        case .latestOf(let wanted?): service = try self.service(wanted.rawValue, device.id)
+        case .latestOf(nil), .current:
+            let record = try await client.store.load(device.id)
+            var current = record.saved
+            if current == nil { current = try await client.token(of: device, record) }
+            guard let current else { throw client.unprepared(context, "there is no push token") }
+            service = current.service
+            if query == .current { token = current.value }
+        }
+        context.tokens = token.map { [$0] } ?? []
+        return try await client.perform(context) { .status(service: service, token: token, mode: $0) }
+    }
+
+    private func note(_ answer: ResponseWithHttp, _ token: DeviceToken, _ device: String) async throws(PushError) {
+        let hashID = answer.response?.profile?.subscription?.hashId
+        try await client.store.edit(device) { record in
+            // After a refused move the subscription that was made now is one of the new token.
+            if record.saved == nil || record.refused == token { (record.saved, record.refused) = (token, nil) }
+            if let hashID { record.hashID = hashID }
+        }
+    }
+
+    // MARK: Profiles and events
+
+    /// Changes profile fields without touching a subscription.
+    public func updateProfile(
+        _ fields: JSONObject,
+        skipTriggers: Bool = false,
+        of device: DeviceRecord,
+        as attempt: OperationAttempt
+    ) async throws(PushError) -> ResponseWithHttp {
+        let context = AltcraftRequestContext(action: .profile, device: device, attempt: attempt)
+        if let issue = AltcraftFields.issues(profile: fields, at: "#").first {
+            client.emit(context, .error, "\(issue.pointer): \(issue.detail)", 474)
+            throw PushError(.invalidRequest, "\(issue.pointer): \(issue.detail)", reason: "474")
+        }
+        return try await client.perform(context) { _ in .profile(fields, skipTriggers: skipTriggers) }
+    }
+
+    /// Tells Altcraft that a message reached the device, or was opened; `uid` is the message as its payload named it.
+    public func tell(
+        _ event: PushEvent,
+        uid: String,
+        of device: DeviceRecord,
+        as attempt: OperationAttempt
+    ) async throws(PushError) -> ResponseWithHttp {
+        let value: JSONObject = ["uid": .string(uid), "type": .string(event.altcraftName)]
+        let context = AltcraftRequestContext(
+            action: .event,
+            device: device,
+            attempt: attempt,
+            value: value,
+            remark: event.altcraftName
+        )
+        guard !uid.allSatisfy(\.isWhitespace) else {
+            client.emit(context, .error, "the payload has no _uid", 451)
+            throw PushError(.invalidRequest, "the payload has no _uid", reason: "451")
+        }
+        let time = Int64(clamping: attempt.at.timeIntervalSince1970)
+        return try await client.perform(context) { .event(event, uid: uid, mode: $0, at: time) }
+    }
+
+    func service(_ name: String, _ device: String) throws(PushError) -> TokenService {
+        do throws(AltcraftFault) {
+            return try AltcraftProviders.service(name)
+        } catch {
+            client.emit(.error, "provider()", error.message, 473, error.value, device: device)
+            throw error.pushError
+        }
+    }
+}
+
+extension JSONObject {
+    /// The members with the other's in the place of those of the same name.
+    func overlaid(with other: JSONObject) -> JSONObject {
+        var object = self
+        for (name, value) in other { object[name] = value }
+        return object
+    }
+}

@@ -1,0 +1,253 @@
+internal import Foundation
+import PushCore
+
+/// Starts a trigger campaign for one profile after another: the one way in which Altcraft can be asked to send.
+///
+/// "Accepted" says that the platform took the start, never that somebody got a push. Sources: Altcraft's developer guide,
+/// "Trigger launch (API call)", "Profile import + trigger campaign launch" and "API interaction", read 2026-11. Neither call has
+/// a time to live: `timeout` of the import delays the start, and comes from overrides only.
+final class AltcraftBatch: Sendable {
+    private let options: AltcraftCampaignOptions
+    private let pool: any HTTPPool
+    private let time: any TimeSource
+    private let template: HTTPCallTemplate
+
+    init(
+        _ options: AltcraftCampaignOptions,
+        common: CommonBackendOptions,
+        context: BackendContext
+    ) throws(HTTPPoolError) {
+        self.options = options
+        time = context.time
+        var configuration = HTTPPoolConfiguration(endpoint: options.base.endpoint, version: .http1)
+        common.apply(to: &configuration)
+        configuration.endpoint = options.base.endpoint
+        pool = try context.http.pool(configuration)
+        template = HTTPCallTemplate(
+            method: "POST",
+            headers: [HTTPHeader("content-type", "application/json"), HTTPHeader("accept", "application/json")],
+            deadline: common.timeout
+        )
+    }
+
+    /// What no template gets, and overrides that the call does not take; nil is no campaign at all.
+    static func check(_ notification: PushNotification, for call: AltcraftCampaignOptions.Call?) -> PayloadCheck {
+        let dropped: [(isUsed: Bool, field: String)] = [
+            (notification.badge != nil, "badge"), (notification.sound != nil, "sound"),
+            (notification.category != nil, "category"), (!notification.actions.isEmpty, "actions"),
+            (notification.collapseID != nil, "collapse_id"), (notification.isSilent, "silent"),
+        ]
+        var check = PayloadCheck(
+            warnings: dropped.filter(\.isUsed).map { _, field in
+                PushWarning(
+                    pointer: "#/content/\(field)",
+                    code: "not_supported",
+                    detail: "The template of the campaign decides about \(field); this value is dropped."
+                )
+            }
+        )
+        guard let call else { return check }
+        for (name, value) in notification.overrides[AltcraftBackend.kind.rawValue] ?? JSONObject() {
+            let pointer = "#/overrides/\(AltcraftBackend.kind.rawValue)/\(name.jsonPointerStep)"
+            func fault(_ detail: String) {
+                check.faults.append(PushWarning(pointer: pointer, code: "wrong_type", detail: detail))
+            }
+            guard let kind = call.overrides[name] else {
+                let known = call.overrides.keys.sorted().joined(separator: ", ")
+                let detail = "\(call.rawValue) takes \(known); this value is dropped."
+                check.warnings.append(PushWarning(pointer: pointer, code: "not_supported", detail: detail))
+                continue
+            }
+            if !kind.takes(value) { fault("\(name) must be \(kind.rawValue).") }
+        }
+        return check
+    }
+
+    func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
+        await withTaskGroup(of: Void.self) { tasks in
+            var count = 0
+            for (index, request) in requests.enumerated() {
+                for (place, addressee) in request.recipients.enumerated() {
+                    count += 1
+                    if count > 64 { await tasks.next() }
+                    tasks.addTask {
+                        let outcome = await self.start(request, addressee)
+                        report([DeliveryReport(request: index, recipient: place, outcome: outcome)])
+                    }
+                }
+            }
+        }
+    }
+
+    private func start(_ request: PushRequest, _ addressee: Addressee) async -> DeliveryOutcome {
+        func refuse(_ reason: String, _ detail: String) -> DeliveryOutcome {
+            .refused(Refusal(.message, reason: reason, detail: detail, advice: .never))
+        }
+        let (matching, identifier): (AltcraftCampaignOptions.Matching, String)
+        switch addressee.recipient {
+        case .user(let user): (matching, identifier) = (options.matching, user)
+        case .platformID(let id): (matching, identifier) = (.profileID, id)
+        default:
+            let detail =
+                "A campaign is started for a user or a profile id, not for a \(addressee.recipient.form.rawValue)."
+            return refuse("unsupported_recipient", detail)
+        }
+        // Neither call has a time to live, so that it can only be kept until the start.
+        if case .at(let end)? = request.expiration, end <= Int64(clamping: time.now.timeIntervalSince1970) {
+            return refuse("expired", "Its time to live has ended.")
+        }
+        if request.notification.isDryRun { return .accepted(Acceptance(isDryRun: true)) }
+        let body = body(request.notification, addressee.language, matching, identifier)
+        let headers = [
+            HTTPHeader("authorization", "Bearer " + options.apiToken.reveal(), .literal),
+            HTTPHeader("request-id", addressee.messageID.description, .literal),
+        ]
+        let path = options.base.path(options.call.path)
+        do throws(HTTPFailure) {
+            return Self.outcome(
+                try await pool.send(HTTPCall(template, path: path, headers: headers, body: body.bytes)),
+                now: time.now
+            )
+        } catch {
+            return error.outcome(isRepeatHarmful: true, remark: "a repeat may start the campaign twice")
+        }
+    }
+
+    /// The request: the texts stand where the template names them, as `{apicontent.title}`.
+    private func body(
+        _ notification: PushNotification,
+        _ language: String?,
+        _ matching: AltcraftCampaignOptions.Matching,
+        _ identifier: String
+    ) -> JSONValue {
+        var content = JSONObject.present([
+            ("title", notification.title.map { .string($0.resolved(for: language)) }),
+            ("subtitle", notification.subtitle.map { .string($0.resolved(for: language)) }),
+            ("body", notification.body.map { .string($0.resolved(for: language)) }),
+            ("image", notification.image.map { .string($0) }), ("link", notification.clickURL.map { .string($0) }),
+        ])
+        for (name, value) in notification.data where content[name] == nil { content[name] = value }
+        var body: JSONObject = ["matching": .string(matching.rawValue)]
+        body[options.call == .start ? "id" : "trigger_id"] = .integer(options.triggerID)
+        if let parameter = matching.parameter {
+            body[parameter] = .string(identifier)
+        } else {
+            body["field_name"] = .string(options.fieldName ?? "")
+            body["field_value"] = .string(identifier)
+        }
+        if let resource = options.resourceID { body["resource_id"] = .integer(resource) }
+        if options.call == .importAndStart {
+            if let database = options.databaseID { body["db_id"] = .integer(database) }
+            body["data"] = .object(profile(matching, identifier))
+        }
+        body["content"] = .object(content)
+        for (name, value) in notification.overrides[AltcraftBackend.kind.rawValue] ?? JSONObject() {
+            guard options.call.overrides[name] != nil else { continue }
+            if let mine = body[name]?.objectValue, let theirs = value.objectValue {
+                body[name] = .object(mine.merging(theirs))
+            } else {
+                body[name] = value
+            }
+        }
+        return .object(body)
+    }
+
+    /// The profile fields that an import writes, by the names that they have in a database: phone numbers are a list there.
+    private func profile(_ matching: AltcraftCampaignOptions.Matching, _ identifier: String) -> JSONObject {
+        switch matching {
+        case .email, .emailProfile: ["email": .string(identifier)]
+        case .phone: ["phones": [.string(identifier)]]
+        case .profileID: [:]
+        case .custom: JSONObject(dictionaryLiteral: (options.fieldName ?? "", .string(identifier)))
+        }
+    }
+
+    // MARK: Outcomes
+
+    static func outcome(_ answer: HTTPAnswer, now: Date) -> DeliveryOutcome {
+        let response = Response(answer.body)
+        if (200..<300).contains(answer.status), response == nil, !answer.body.isEmpty {
+            // Whoever said that, it was not Altcraft's API, and the start may have reached it all the same.
+            let detail = "The answer is no JSON object; a repeat may start the campaign twice."
+            return .unknown(UnknownOutcome(reason: "bad_answer", detail: detail, isRepeatHarmful: true))
+        }
+        let error = response?.error ?? 0
+        if (200..<300).contains(answer.status), error == 0 {
+            return .accepted(Acceptance(isVerdictPending: false, status: answer.status))
+        }
+        // The platform may put its own number under a success.
+        let code = (200..<300).contains(answer.status) ? error : answer.status
+        func refuse(_ kind: Refusal.Kind, _ reason: String, _ advice: Refusal.Advice) -> DeliveryOutcome {
+            let text = response?.errorText.map { String($0.prefix(300)) }
+            return .refused(Refusal(kind, reason: reason, detail: text, status: answer.status, advice: advice))
+        }
+        let pause = answer.retryAfter(now: now)
+        switch code {
+        case 401, 403: return refuse(.account, "unauthorized", .parkBackend)
+        case 402: return refuse(.account, "tariff_limit", .never)
+        case 408: return refuse(.platform, "timeout", .retry(after: pause))
+        case 429: return refuse(.platform, "rate_limited", .slowBackend(after: pause))
+        case 500...599: return refuse(.platform, "unavailable", .retry(after: pause))
+        case 300..<400: return refuse(.account, "redirected", .parkBackend)
+        default: return refuse(.message, "bad_request", .never)
+        }
+    }
+
+    /// The connections.
+    var status: HTTPPoolStatus { pool.status }
+
+    func shutdown(grace: Duration) async { await pool.shutdown(grace: grace) }
+}
+
+extension AltcraftCampaignOptions.Call {
+    /// What a parameter holds.
+    enum ParameterKind: String {
+        case object = "an object"
+        case list = "a list"
+        case flag = "true or false"
+        case number = "a whole number"
+        case span =
+            "{\"days\": …, \"hours\": …, \"minutes\": …}, whole numbers from 0 on, by which the start is delayed"
+
+        func takes(_ value: JSONValue) -> Bool {
+            switch self {
+            case .object: value.objectValue != nil
+            case .list: value.arrayValue != nil
+            case .flag: value.boolValue != nil
+            case .number: value.integerValue != nil
+            case .span:
+                value.objectValue.map { span in
+                    !span.isEmpty
+                        && span.allSatisfy { name, number in
+                            ["days", "hours", "minutes"].contains(name) && number.integerValue.map { $0 >= 0 } ?? false
+                        }
+                } ?? false
+            }
+        }
+    }
+
+    /// Where the call goes.
+    var path: String {
+        switch self {
+        case .start: "/api/v1.1/campaigns/triggers/start/"
+        case .importAndStart: "/api/v1.1/campaigns/triggers/import_and_start"
+        }
+    }
+
+    /// The parameters that a message may set itself.
+    var overrides: [String: ParameterKind] {
+        let both: [String: ParameterKind] = [
+            "content": .object, "custom_data": .object, "attach": .list, "resource_id": .number,
+        ]
+        let own: [String: ParameterKind] =
+            switch self {
+            case .start: ["subscription_filter": .object]
+            case .importAndStart:
+                [
+                    "data": .object, "skip_triggers": .flag, "skip_invalid_subscriptions": .flag, "detect_geo": .flag,
+                    "timeout": .span,
+                ]
+            }
+        return both.merging(own) { $1 }
+    }
+}

@@ -1,0 +1,253 @@
+public import PushCore
+
+/// What Altcraft answered: the HTTP status and the body, when that could be read.
+public struct ResponseWithHttp: Sendable, Hashable, Codable {
+    /// The HTTP status.
+    public var httpCode: Int?
+    /// The body; nil when it was empty or no JSON object.
+    public var response: Response?
+
+    private enum CodingKeys: String, CodingKey {
+        case httpCode = "http_code"
+        case response
+    }
+
+    /// Makes an answer.
+    public init(httpCode: Int?, response: Response?) {
+        self.httpCode = httpCode
+        self.response = response
+    }
+
+    /// The answer as events show it.
+    public var json: JSONObject {
+        ["http_code": httpCode.map { .integer(Int64($0)) } ?? .null, "response": response?.json ?? .null]
+    }
+}
+
+/// The body of an answer.
+public struct Response: Sendable, Hashable, Codable {
+    /// Altcraft's own code, 0 for success.
+    public var error: Int?
+    /// What is wrong, in Altcraft's words.
+    public var errorText: String?
+    /// The profile; nil after an asynchronous request, or when there is none.
+    public var profile: ProfileData?
+
+    private enum CodingKeys: String, CodingKey {
+        case error
+        case errorText = "error_text"
+        case profile
+    }
+
+    /// Makes a body.
+    public init(error: Int? = nil, errorText: String? = nil, profile: ProfileData? = nil) {
+        self.error = error
+        self.errorText = errorText
+        self.profile = profile
+    }
+
+    /// Reads a body; nil when it is no JSON object.
+    ///
+    /// A text that is neither JSON nor a page becomes the error text.
+    init?(_ body: [UInt8]) {
+        if let object = (try? JSONValue(parsing: body))?.objectValue {
+            self.init(
+                error: object["error"]?.integerValue.map { Int(clamping: $0) },
+                errorText: object["error_text"]?.stringValue,
+                profile: object["profile"].flatMap(ProfileData.init)
+            )
+            return
+        }
+        let text = String(decoding: body.prefix(300), as: UTF8.self)
+        let isText = !text.allSatisfy(\.isWhitespace) && !text.contains { "<{[\u{FFFD}".contains($0) }
+        guard isText else { return nil }
+        self.init(errorText: text)
+    }
+
+    package var json: JSONValue {
+        var object: JSONObject = ["error": .integer(Int64(error ?? 0)), "error_text": .string(errorText ?? "")]
+        if let profile { object["profile"] = profile.json }
+        return .object(object)
+    }
+}
+
+/// A profile as Altcraft tells of it.
+public struct ProfileData: Sendable, Hashable, Codable {
+    /// Its id.
+    public var id: String?
+    /// Its status.
+    public var status: String?
+    /// Whether it is for tests.
+    public var isTest: Bool?
+    /// Its push subscription that the request was about; nil when it has none.
+    public var subscription: SubscriptionData?
+
+    private enum CodingKeys: String, CodingKey {
+        case id
+        case status
+        case isTest = "is_test"
+        case subscription
+    }
+
+    /// Makes a profile.
+    public init(id: String? = nil, status: String? = nil, isTest: Bool? = nil, subscription: SubscriptionData? = nil) {
+        self.id = id
+        self.status = status
+        self.isTest = isTest
+        self.subscription = subscription
+    }
+
+    init?(_ json: JSONValue) {
+        guard let object = json.objectValue else { return nil }
+        self.init(
+            id: object["id"]?.stringValue,
+            status: object["status"]?.stringValue,
+            isTest: object["is_test"]?.boolValue,
+            subscription: object["subscription"].flatMap(SubscriptionData.init)
+        )
+    }
+
+    package var json: JSONValue {
+        .object(
+            JSONObject.present([
+                ("id", id.map { .string($0) }), ("status", status.map { .string($0) }),
+                ("is_test", isTest.map { .bool($0) }), ("subscription", subscription?.json ?? .null),
+            ])
+        )
+    }
+}
+
+/// A push subscription: one token of one provider in one profile.
+public struct SubscriptionData: Sendable, Hashable, Codable {
+    /// Its id, which is the push token itself.
+    public var subscriptionId: String?
+    /// Another id, that is no secret.
+    public var hashId: String?
+    /// The token service, such as `ios-apns`.
+    public var provider: String?
+    /// `subscribed`, `suspended` or `unsubscribed`.
+    public var status: String?
+    /// Its fields, the system's own among them.
+    public var fields: [String: JSONValue]?
+    /// Its categories.
+    public var cats: [CategoryData]?
+
+    private enum CodingKeys: String, CodingKey {
+        case subscriptionId = "subscription_id"
+        case hashId = "hash_id"
+        case provider
+        case status
+        case fields
+        case cats
+    }
+
+    /// Makes a subscription.
+    public init(
+        subscriptionId: String? = nil,
+        hashId: String? = nil,
+        provider: String? = nil,
+        status: String? = nil,
+        fields: [String: JSONValue]? = nil,
+        cats: [CategoryData]? = nil
+    ) {
+        self.subscriptionId = subscriptionId
+        self.hashId = hashId
+        self.provider = provider
+        self.status = status
+        self.fields = fields
+        self.cats = cats
+    }
+
+    init?(_ json: JSONValue) {
+        guard let object = json.objectValue else { return nil }
+        self.init(
+            subscriptionId: object["subscription_id"]?.stringValue,
+            hashId: object["hash_id"]?.stringValue,
+            provider: object["provider"]?.stringValue,
+            status: object["status"]?.stringValue,
+            fields: object["fields"]?.objectValue.map {
+                Dictionary(uniqueKeysWithValues: $0.map { ($0.name, $0.value) })
+            },
+            cats: object["cats"]?.arrayValue.map { $0.compactMap(CategoryData.init(json:)) }
+        )
+    }
+
+    package var json: JSONValue {
+        var sorted: JSONObject?
+        if let fields {
+            sorted = JSONObject()
+            for (name, value) in fields.sorted(by: { $0.key < $1.key }) { sorted?[name] = value }
+        }
+        return .object(
+            JSONObject.present([
+                ("subscription_id", subscriptionId.map { .string($0) }), ("hash_id", hashId.map { .string($0) }),
+                ("provider", provider.map { .string($0) }), ("status", status.map { .string($0) }),
+                ("fields", sorted.map { .object($0) }), ("cats", cats.map { .array($0.map(\.json)) }),
+            ])
+        )
+    }
+}
+
+/// A category of a resource, as a subscription has it.
+public struct CategoryData: Sendable, Hashable, Codable {
+    /// Its name; with `active` all that counts in a request.
+    public var name: String?
+    /// Its title; only in answers.
+    public var title: String?
+    /// Whether it is locked against change; only in answers.
+    public var steady: Bool?
+    /// Whether the subscription takes part in it; a request without it leaves that to Altcraft.
+    public var active: Bool?
+
+    /// Makes a category.
+    public init(name: String?, title: String? = nil, steady: Bool? = nil, active: Bool? = nil) {
+        self.name = name
+        self.title = title
+        self.steady = steady
+        self.active = active
+    }
+
+    init?(json: JSONValue) {
+        guard let object = json.objectValue else { return nil }
+        self.init(
+            name: object["name"]?.stringValue,
+            title: object["title"]?.stringValue,
+            steady: object["steady"]?.boolValue,
+            active: object["active"]?.boolValue
+        )
+    }
+
+    package var json: JSONValue {
+        .object(
+            JSONObject.present([
+                ("name", name.map { .string($0) }), ("title", title.map { .string($0) }),
+                ("steady", steady.map { .bool($0) }), ("active", active.map { .bool($0) }),
+            ])
+        )
+    }
+}
+
+extension ResponseWithHttp {
+    /// The answer for logs and events: the push token, which is the subscription's id, only as its fingerprint.
+    public func redacted() -> ResponseWithHttp {
+        var copy = self
+        if let id = response?.profile?.subscription?.subscriptionId {
+            copy.response?.profile?.subscription?.subscriptionId = Fingerprint.of(id)
+        }
+        return copy
+    }
+
+    /// Where the subscription stands; nil when there is none.
+    var status: SubscriptionStatus? {
+        response?.profile?.subscription?.status.flatMap(SubscriptionStatus.init)
+    }
+}
+
+extension JSONObject {
+    /// The members that have a value.
+    package static func present(_ members: [(String, JSONValue?)]) -> JSONObject {
+        var object = JSONObject()
+        for (name, value) in members { object[name] = value }
+        return object
+    }
+}

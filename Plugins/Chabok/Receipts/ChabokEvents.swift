@@ -1,0 +1,223 @@
+public import Foundation
+public import PushCore
+import Synchronization
+
+/// Something that happened at Chabok, to its link, or on a device: what the vendor's clients post as notifications.
+public enum ChabokEvent: Sendable, Hashable {
+    /// Registering a device failed for good.
+    case registrationFailed(message: String, user: String?, installation: String?)
+    /// A message arrived on a device, as its app or a webhook told.
+    case messageReceived(ChabokNotification)
+    /// A device is registered.
+    case registered(user: String?, installation: String)
+    /// The link changed.
+    case connectionStateChanged(old: ChabokConnectionState, new: ChabokConnectionState)
+    /// Whether Chabok can be reached changed.
+    case reachabilityChanged(isReachable: Bool, network: ChabokNetworkType)
+    /// What a device or a webhook reported beside.
+    case reported(ChabokReport)
+
+    /// The name of the client notification that it stands for; nil for kinds that the clients do not post.
+    public var clientName: String? {
+        switch self {
+        case .registrationFailed: "PushClientDidFailRegisterUserNotification"
+        case .messageReceived: "PushClientDidReceivedMessageNotification"
+        case .registered: "PushClientDidRegisterUserNotification"
+        case .connectionStateChanged: "PushClientDidChangeServerConnectionStateNotification"
+        case .reachabilityChanged: "PushClientDidChangeServerReachabilityNotification"
+        case .reported: nil
+        }
+    }
+}
+
+/// One report of a device or a webhook.
+public struct ChabokReport: Sendable, Hashable {
+    /// What it reports.
+    public enum Kind: Sendable, Hashable {
+        /// It reached the device.
+        case delivered
+        /// The user has read it.
+        case seen
+        /// It was shown.
+        case shown
+        /// The user opened it.
+        case opened
+        /// The user wiped it away.
+        case dismissed
+        /// The user tapped a button.
+        case actionTaken
+        /// The app was installed.
+        case newInstall
+        /// A user came.
+        case newUser
+        /// The app was opened.
+        case appOpened
+        /// The app is gone.
+        case uninstalled
+        /// A word that is not known, kept as it came.
+        case other(String)
+
+        /// Our word for it, of bounded variety.
+        public var word: String {
+            switch self {
+            case .delivered: "delivered"
+            case .seen: "seen"
+            case .shown: "shown"
+            case .opened: "opened"
+            case .dismissed: "dismissed"
+            case .actionTaken: "action_taken"
+            case .newInstall: "new_install"
+            case .newUser: "new_user"
+            case .appOpened: "app_opened"
+            case .uninstalled: "uninstalled"
+            case .other: "other"
+            }
+        }
+
+        /// Reads a word in any of the spellings that are about, `opend` included.
+        public init(word: String) {
+            self =
+                switch word.lowercased().filter({ $0.isLetter }) {
+                case "delivered", "delivery", "messagedelivery", "messagedelivered": .delivered
+                case "seen", "read", "messageseen": .seen
+                case "shown", "notificationshown": .shown
+                case "opened", "opend", "notificationopened": .opened
+                case "dismissed", "dismiss", "notificationdismissed": .dismissed
+                case "actiontaken", "action": .actionTaken
+                case "newinstall", "install": .newInstall
+                case "newuser": .newUser
+                case "appopened", "appopen", "applaunch": .appOpened
+                case "uninstalled", "uninstall": .uninstalled
+                default: .other(word)
+                }
+        }
+    }
+
+    /// What it reports.
+    public var kind: Kind
+
+    /// Whether it says how a message fares.
+    var isAboutDelivery: Bool {
+        switch kind {
+        case .delivered, .seen, .shown, .opened, .dismissed, .actionTaken: messageID != nil
+        case .newInstall, .newUser, .appOpened, .uninstalled, .other: false
+        }
+    }
+
+    fileprivate var ids: JSONObject {
+        var ids = JSONObject()
+        for (name, id) in [("message", messageID), ("user", user), ("installation", installation)] {
+            if let id { ids[name] = .string(id) }
+        }
+        if case .other(let word) = kind { ids["word"] = .string(word) }
+        return ids
+    }
+
+    /// The message it is about.
+    public var messageID: String?
+    /// The user it is about.
+    public var user: String?
+    /// The installation it is about.
+    public var installation: String?
+    /// When it happened; nil when nobody says.
+    public var at: Date?
+    /// The report as it came.
+    public var raw: JSONObject
+
+    /// Makes a report.
+    public init(
+        _ kind: Kind,
+        messageID: String? = nil,
+        user: String? = nil,
+        installation: String? = nil,
+        at: Date? = nil,
+        raw: JSONObject = JSONObject()
+    ) {
+        self.kind = kind
+        self.messageID = messageID
+        self.user = user
+        self.installation = installation
+        self.at = at
+        self.raw = raw
+    }
+}
+
+/// The events of one backend: for one reader, which loses the oldest when it does not keep up.
+public final class ChabokEventStream: Sendable {
+    /// How many events wait for a slow reader.
+    public static let capacity = 1000
+
+    /// The events, oldest first; ends with the backend's shutdown.
+    public let events: AsyncStream<ChabokEvent>
+    private let continuation: AsyncStream<ChabokEvent>.Continuation
+    private let dropped = Mutex(0)
+    private let announce: @Sendable (BackendNotice) -> Void
+
+    init(announce: @escaping @Sendable (BackendNotice) -> Void = { _ in }) {
+        (events, continuation) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(Self.capacity))
+        self.announce = announce
+    }
+
+    /// How many events were lost since nobody read them in time.
+    public var droppedCount: Int { dropped.withLock { $0 } }
+
+    /// Gives an event to the reader, and announces it unless somebody else does.
+    func send(_ event: ChabokEvent, isAnnounced: Bool = true) {
+        if case .dropped = continuation.yield(event) { dropped.withLock { $0 += 1 } }
+        if isAnnounced, let notice = event.notice { announce(notice) }
+    }
+
+    func finish() { continuation.finish() }
+}
+
+extension ChabokEvent {
+    /// The event for a gateway's own stream.
+    var notice: BackendNotice? {
+        switch self {
+        case .registrationFailed(let message, let user, _):
+            BackendNotice(
+                .error,
+                "registration_failed",
+                message: message,
+                detail: user.map { ["user": .string($0)] } ?? [:]
+            )
+        case .registered(let user, let installation):
+            BackendNotice(
+                .info,
+                "registered",
+                message: "A device is registered with Chabok.",
+                detail: ["installation": .string(installation), "user": user.map { .string($0) } ?? .null]
+            )
+        case .messageReceived(let message):
+            BackendNotice(
+                .info,
+                "message_received",
+                message: "A message reached a device.",
+                detail: ["message": message.messageID.map { .string($0) } ?? .null]
+            )
+        case .connectionStateChanged(let old, let new):
+            BackendNotice(
+                new == .disconnectedError || new == .socketTimeout ? .retry : .info,
+                "connection",
+                message: "The link to Chabok is \(new.word).",
+                detail: ["old": .integer(Int64(old.rawValue)), "new": .integer(Int64(new.rawValue))]
+            )
+        case .reachabilityChanged(let isReachable, _):
+            BackendNotice(
+                isReachable ? .info : .retry,
+                "reachability",
+                message: isReachable ? "Chabok can be reached." : "Chabok cannot be reached."
+            )
+        case .reported(let report):
+            // Those about a message are told with its delivery, by its receipt.
+            report.isAboutDelivery
+                ? nil
+                : BackendNotice(
+                    .info,
+                    report.kind.word,
+                    message: "Chabok reports: \(report.kind.word).",
+                    detail: report.ids
+                )
+        }
+    }
+}

@@ -1,0 +1,56 @@
+public import Foundation
+public import PushChabok
+internal import PushCore
+
+// The names under which the vendor's client library posts what happens, as an app's observers know them.
+
+/// Registering the app or its user failed; `error` holds why.
+public let kPushClientDidFailRegisterUserNotification = Notification.Name("PushClientDidFailRegisterUserNotification")
+/// A message arrived; `message` holds it, as a ``ChabokNotification``.
+public let kPushClientDidReceivedMessageNotification = Notification.Name("PushClientDidReceivedMessageNotification")
+/// A device is registered; `isRegistered` is true, `userId` is its user.
+public let kPushClientDidRegisterUserNotification = Notification.Name("PushClientDidRegisterUserNotification")
+/// The link changed; the backend tells where it stands (``ChabokBackend/connectionState``).
+public let kPushClientDidChangeServerConnectionStateNotification = Notification.Name(
+    "PushClientDidChangeServerConnectionStateNotification"
+)
+/// Whether Chabok can be reached changed; `reachable` is a truth value, `networkType` a number.
+public let kPushClientDidChangeServerReachabilityNotification = Notification.Name(
+    "PushClientDidChangeServerReachabilityNotification"
+)
+
+extension ChabokEvent {
+    /// The notification that the client library posts for it; nil for kinds that the clients do not post.
+    public var clientNotification: Notification? {
+        clientName.map { Notification(name: Notification.Name($0), userInfo: clientInfo) }
+    }
+
+    private static func registered(_ user: String?) -> [String: any Sendable] {
+        var info: [String: any Sendable] = ["isRegistered": true]
+        info["userId"] = user
+        return info
+    }
+
+    private var clientInfo: [String: any Sendable]? {
+        switch self {
+        case .registrationFailed(let message, _, _):
+            ["error": PushError(.invalidRequest, message, reason: "registration_failed")]
+        case .messageReceived(let message): ["message": message]
+        case .registered(let user, _): Self.registered(user)
+        case .reachabilityChanged(let isReachable, let network):
+            ["reachable": isReachable, "networkType": network.rawValue]
+        case .connectionStateChanged, .reported: nil
+        }
+    }
+}
+
+extension ChabokEventStream {
+    /// Posts each event as the client library does, for observers; returns when the backend is shut down or the task cancelled.
+    ///
+    /// It is the stream's one reader.
+    public func post(to center: NotificationCenter = .default) async {
+        for await event in events {
+            if let notification = event.clientNotification { center.post(notification) }
+        }
+    }
+}

@@ -1,0 +1,171 @@
+import Foundation
+import PushCore
+import Synchronization
+
+/// Calls to Chabok's API: paths, access token, pace, link state, and repeats of what may be repeated.
+///
+/// What everything else here calls through.
+final class ChabokClient: Sendable {
+    /// The longest pause between two tries; a longer wish of the platform is the caller's to keep.
+    static let longestPause = Duration.seconds(20)
+
+    let options: ChabokOptions
+    let pool: any HTTPPool
+    let time: any TimeSource
+    let monitor: ChabokConnectionMonitor
+    private let strategy: any AuthStrategy
+    private let accessToken: ChabokAuth?
+    private let pace: ChabokPace
+    private let refusedToken = Mutex<String?>(nil)
+
+    init(
+        _ options: ChabokOptions,
+        strategy: (any AuthStrategy)?,
+        monitor: ChabokConnectionMonitor,
+        context: BackendContext
+    ) throws(HTTPPoolError) {
+        self.options = options
+        self.monitor = monitor
+        time = context.time
+        let own = ChabokAuth(
+            options.accessToken,
+            placement: options.tokenPlacement,
+            origin: options.base.endpoint
+        )
+        accessToken = strategy == nil ? own : nil
+        self.strategy = strategy ?? own
+        pool = AuthorizedPool(
+            try context.http.pool(options.pool),
+            endpoint: options.base.endpoint,
+            strategy: self.strategy
+        )
+        pace = ChabokPace(perSecond: options.requestsPerSecond, time: context.time)
+    }
+
+    /// Why the access token is no good, since Chabok refused it; nil while it is.
+    var credentialAlert: String? { refusedToken.withLock { $0 } }
+
+    /// Makes one exchange; the answer as it is, whatever its status.
+    func exchange(
+        _ method: String,
+        _ path: String,
+        _ body: JSONValue? = nil
+    ) async throws(PushError) -> Result<ChabokAnswer, HTTPFailure> {
+        try await pace.take(patience: options.common.timeout)
+        var headers = [HTTPHeader("accept", "application/json")]
+        if body != nil { headers.append(HTTPHeader("content-type", "application/json")) }
+        let template = HTTPCallTemplate(method: method, headers: headers, deadline: options.common.timeout)
+        let plain = options.base.path(path)
+        let stamped = try accessToken?.stamped(plain, for: options.base.endpoint) ?? plain
+        monitor.began()
+        let answer: HTTPAnswer
+        do throws(HTTPFailure) {
+            answer = try await pool.send(HTTPCall(template, path: stamped, body: body?.bytes ?? []))
+        } catch {
+            monitor.failed(error)
+            return .failure(redacted(error))
+        }
+        monitor.answered(answer.status)
+        let read = ChabokAnswer(answer, retryAfter: answer.retryAfter(now: time.now))
+        if read.status == 401 || read.status == 403 {
+            refusedToken.withLock {
+                $0 =
+                    "Chabok refused the access token (\(read.status)): check access_token and environment, then reload."
+            }
+        } else if read.isSuccess {
+            refusedToken.withLock { $0 = nil }
+        }
+        return .success(read)
+    }
+
+    /// Makes a call that is no send, and repeats it where that is safe and makes sense.
+    ///
+    /// - Parameters:
+    ///   - method: `GET`, `POST`, `PUT` or `DELETE`.
+    ///   - path: The path under the base address.
+    ///   - body: The body; nil for none.
+    ///   - isRepeatable: Whether doing it twice does no harm; if not, only what surely was not done is repeated.
+    ///   - accepted: Statuses beyond 2xx that the caller reads itself.
+    /// - Returns: The answer: a success, or one of the accepted statuses.
+    /// - Throws: What the caller can do next.
+    func call(
+        _ method: String,
+        _ path: String,
+        _ body: JSONValue? = nil,
+        isRepeatable: Bool = true,
+        accepting accepted: Set<Int> = []
+    ) async throws(PushError) -> ChabokAnswer {
+        var attempt = 1
+        while true {
+            let problem: PushError
+            switch try await exchange(method, path, body) {
+            case .success(let answer):
+                if answer.isSuccess || accepted.contains(answer.status) { return answer }
+                problem = ChabokRejections.error(answer)
+                // What wrong credentials of an SDK look like as well: once more, and no more.
+                if answer.status == 500, attempt > 1 { throw problem }
+            case .failure(let failure):
+                problem = ChabokRejections.error(failure, isRepeatable: isRepeatable)
+            }
+            let isPassing = problem.code == .unavailable || problem.code == .rateLimited
+            guard isPassing, problem.reason != "cancelled", attempt < options.maximumAttempts else { throw problem }
+            let pause = problem.retryAfter ?? Self.backoff(attempt)
+            guard pause <= Self.longestPause else { throw problem }
+            do {
+                try await time.sleep(for: pause)
+            } catch {
+                throw PushError(.unavailable, "the caller was cancelled", reason: "cancelled")
+            }
+            attempt += 1
+        }
+    }
+
+    /// A path of segments, each percent-encoded as one: user ids and tags hold whatever people type.
+    static func path(_ segments: String...) throws(PushError) -> String { try FormEncoding.path(segments) }
+
+    func shutdown(grace: Duration) async {
+        await pool.shutdown(grace: grace)
+        await strategy.shutdown()
+        monitor.ended()
+    }
+
+    /// Half a second, doubled with each try, at most 20 s, of which at least half.
+    private static func backoff(_ attempt: Int) -> Duration {
+        let full = min(longestPause, .milliseconds(500) * (1 << min(attempt - 1, 10)))
+        return .seconds(clamping: full.inSeconds * Double.random(in: 0.5...1))
+    }
+
+    /// Transports name no path; this holds even if one did.
+    private func redacted(_ failure: HTTPFailure) -> HTTPFailure {
+        guard let accessToken else { return failure }
+        return HTTPFailure(failure.stage, failure.cause, accessToken.redacted(failure.detail))
+    }
+}
+
+/// Keeps requests within a rate: callers wait for their turn, not longer than their patience.
+actor ChabokPace {
+    private let time: any TimeSource
+    private var bucket: TokenBucket
+
+    init(perSecond: Double, time: any TimeSource) {
+        self.time = time
+        bucket = TokenBucket(Pacing(perSecond: perSecond, burst: .seconds(1)), at: time.steady)
+    }
+
+    func take(patience: Duration) async throws(PushError) {
+        let end = time.steady.addingTimeInterval(patience.inSeconds)
+        while true {
+            let (granted, ready) = bucket.take(1, at: time.steady)
+            if granted > 0 { return }
+            let wait = Duration.seconds(clamping: max(ready.timeIntervalSince(time.steady), 0.001))
+            guard ready <= end else {
+                throw PushError(.rateLimited, "rate_per_second is used up", reason: "own_limit", retryAfter: wait)
+            }
+            do {
+                try await time.sleep(for: wait)
+            } catch {
+                throw PushError(.unavailable, "the caller was cancelled", reason: "cancelled")
+            }
+        }
+    }
+}

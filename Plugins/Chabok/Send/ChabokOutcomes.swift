@@ -1,0 +1,98 @@
+import PushCore
+import Synchronization
+
+/// What the answer to a send means for each of its recipients.
+struct ChabokOutcomes: Sendable {
+    private let call: ChabokBatchRequest
+    private let resendsAmbiguous: Bool
+
+    init(_ call: ChabokBatchRequest, resendsAmbiguous: Bool) {
+        self.call = call
+        self.resendsAmbiguous = resendsAmbiguous
+    }
+
+    func reports(_ answer: ChabokAnswer, secondChances: ChabokSecondChances) -> [DeliveryReport] {
+        guard answer.isSuccess else {
+            var refusal = ChabokRejections.refusal(answer)
+            guard answer.status == 500 else { return all(.refused(refusal)) }
+            // Also what wrong credentials can look like: one repeat of each delivery, and no more.
+            return call.places.map { place in
+                refusal.advice = secondChances.take(place.messageID) ? .retry(after: answer.retryAfter) : .never
+                return report(place, .refused(refusal))
+            }
+        }
+        guard let entries = answer.entries else {
+            return all(
+                .unknown(
+                    UnknownOutcome(
+                        reason: "bad_answer",
+                        detail: "Chabok's answer is no JSON.",
+                        isRepeatHarmful: !resendsAmbiguous
+                    )
+                )
+            )
+        }
+        if entries.count == call.members.count {
+            return zip(call.members, entries).flatMap { places, entry in
+                let outcome = outcome(entry, answer.status)
+                return places.map { report($0, outcome) }
+            }
+        }
+        // Another number of entries than of messages: what they say together is all there is to know.
+        let whole = ChabokAnswer.Entry(id: entries.first?.id, count: answer.count)
+        return all(outcome(whole, answer.status))
+    }
+
+    func reports(_ failure: HTTPFailure) -> [DeliveryReport] {
+        all(failure.outcome(isRepeatHarmful: !resendsAmbiguous))
+    }
+
+    func all(_ outcome: DeliveryOutcome) -> [DeliveryReport] { call.places.map { report($0, outcome) } }
+
+    private func report(_ place: ChabokSlot, _ outcome: DeliveryOutcome) -> DeliveryReport {
+        DeliveryReport(request: place.request, recipient: place.recipient, outcome: outcome)
+    }
+
+    /// A count of no devices is a success of HTTP, and nobody gets anything.
+    private func outcome(_ entry: ChabokAnswer.Entry, _ status: Int) -> DeliveryOutcome {
+        guard entry.count != 0 else {
+            return .refused(
+                Refusal(
+                    call.isForAudience ? .message : .token,
+                    reason: "no_recipients",
+                    detail: "Chabok found no device.",
+                    status: status,
+                    advice: .never
+                )
+            )
+        }
+        // Clicks and webhooks may follow for whoever can be told apart.
+        return .accepted(
+            Acceptance(
+                platformID: entry.id,
+                isForAudience: call.isForAudience,
+                isVerdictPending: entry.id != nil && !call.isForAudience,
+                status: status
+            )
+        )
+    }
+}
+
+/// Remembers which deliveries have met a fault of the server once, the newest ones.
+final class ChabokSecondChances: Sendable {
+    private static let capacity = 10_000
+    private let state = Mutex((seen: Set<MessageID>(), order: [MessageID]()))
+
+    /// Whether the delivery has its second chance still; it has none afterwards.
+    func take(_ message: MessageID) -> Bool {
+        state.withLock { state in
+            guard state.seen.insert(message).inserted else { return false }
+            state.order.append(message)
+            if state.order.count > Self.capacity {
+                for old in state.order.prefix(Self.capacity / 2) { state.seen.remove(old) }
+                state.order.removeFirst(Self.capacity / 2)
+            }
+            return true
+        }
+    }
+}

@@ -1,0 +1,137 @@
+public import PushCore
+import Foundation
+internal import Logging
+import Synchronization
+
+/// Google's access tokens, cached: from a service account, from a person's refresh token, or from the caller's own code.
+///
+/// Tokens are replaced five minutes before their end, by one request that nobody waits for; a thousand refused messages cause
+/// one refresh. A token endpoint that is down stops nothing while the present token lives.
+public final class FCMAuth: AuthStrategy {
+    /// Where tokens come from.
+    public enum Source: Sendable {
+        /// Signed assertions of a service account.
+        case serviceAccount(GoogleServiceAccount)
+        /// A person's refresh token.
+        case authorizedUser(GoogleAuthorizedUser)
+        /// The caller's own code: workload identity, a metadata server, another library.
+        case provider(@Sendable () async throws -> AccessToken)
+    }
+
+    /// The scope that sending needs.
+    public static let messagingScope = "https://www.googleapis.com/auth/firebase.messaging"
+    /// A token with less left of its life is replaced in the background.
+    private static let renewAhead = Duration.seconds(300)
+    private static let leeway = Duration.seconds(10)
+    private static let providerDeadline = Duration.seconds(30)
+
+    private let addresses: [HTTPEndpoint]
+    private let cache: AccessTokenCache
+    private let exchange: GoogleTokenExchange?
+    private let trouble: Trouble
+
+    /// Makes a strategy; nothing is fetched before the first request.
+    ///
+    /// - Parameters:
+    ///   - source: Where tokens come from.
+    ///   - addresses: The only ones whose requests carry the token; nil is Google's own, for sending and for tokens.
+    ///   - common: Trust, proxy and deadline of the requests to the token endpoint.
+    ///   - context: Transport, clock, log.
+    /// - Throws: When the trust or the proxy cannot work.
+    public init(
+        _ source: Source,
+        for addresses: [HTTPEndpoint]? = nil,
+        common: CommonBackendOptions = CommonBackendOptions(),
+        context: BackendContext
+    ) throws(HTTPPoolError) {
+        self.addresses = addresses ?? [FCMOptions.sendHost, FCMOptions.instanceIDHost]
+        let trouble = Trouble()
+        self.trouble = trouble
+        let fetch: @Sendable () async throws(PushError) -> AccessToken
+        switch source {
+        case .serviceAccount(let account):
+            let exchange = try GoogleTokenExchange(account.tokenURI, common: common, context: context)
+            self.exchange = exchange
+            fetch = { () async throws(PushError) in
+                let assertion = try account.assertion(scope: Self.messagingScope, now: context.time.now)
+                return try await exchange.token([
+                    ("grant_type", "urn:ietf:params:oauth:grant-type:jwt-bearer"), ("assertion", assertion),
+                ])
+            }
+        case .authorizedUser(let user):
+            let exchange = try GoogleTokenExchange(user.tokenURI, common: common, context: context)
+            self.exchange = exchange
+            fetch = { () async throws(PushError) in
+                try await exchange.token([
+                    ("grant_type", "refresh_token"), ("client_id", user.clientID),
+                    ("client_secret", user.clientSecret.reveal()), ("refresh_token", user.refreshToken.reveal()),
+                ])
+            }
+        case .provider(let provide):
+            exchange = nil
+            fetch = { () async throws(PushError) in
+                do {
+                    return try await Deadline.run(Self.providerDeadline, provide)
+                } catch let error as PushError {
+                    throw error
+                } catch {
+                    throw PushError(.unavailable, "the access token provider gave none")
+                }
+            }
+        }
+        let logger = context.logger
+        cache = AccessTokenCache(leeway: Self.leeway, renewAhead: Self.renewAhead) { () async throws(PushError) in
+            do throws(PushError) {
+                let token = try await fetch()
+                trouble.last.withLock { $0 = nil }
+                return token
+            } catch {
+                trouble.last.withLock { $0 = error }
+                logger.debug("no access token", metadata: ["reason": "\(error.reason ?? error.code.rawValue)"])
+                throw error
+            }
+        }
+    }
+
+    /// The present token, for the addresses it is meant for.
+    public func credential(for destination: HTTPEndpoint) async throws(PushError) -> AuthCredential {
+        guard addresses.contains(destination) else {
+            throw PushError(.unsupported, "Google's access token is not for \(destination)")
+        }
+        let entry = try await cache.token()
+        let value = Secret("Bearer " + entry.token.value.reveal())
+        return AuthCredential(headers: [.init("authorization", value)], generation: entry.generation)
+    }
+
+    /// A refused token is replaced, once for all that it was refused for; nothing else is mended by another token.
+    public func refused(_ credential: AuthCredential, status: Int, reason: String?) async -> AuthDecision {
+        guard status == 401, reason != FCMErrorCode.thirdPartyAuth else {
+            return .giveUp(FCMRejections.accountDetail(reason, status: status))
+        }
+        await cache.invalidate(generation: credential.generation)
+        return .retry
+    }
+
+    /// Whether the call goes where the token is meant for.
+    public func covers(_ endpoint: HTTPEndpoint, path: String) -> Bool { addresses.contains(endpoint) }
+
+    /// Why the last attempt to get a token failed; nil when it did not.
+    public var lastFailure: PushError? { trouble.last.withLock { $0 } }
+
+    /// How far this machine's clock is ahead of Google's, as the last answer of the token endpoint tells.
+    var clockOffset: Duration? { exchange?.clockOffset }
+
+    /// Ends the strategy: a refresh under way is waited for, at most as long as its own deadline.
+    public func shutdown(grace: Duration) async {
+        await exchange?.shutdown(grace: grace)
+        await cache.settle()
+    }
+
+    private final class Trouble: Sendable {
+        let last = Mutex<PushError?>(nil)
+    }
+}
+
+/// The former name of ``FCMAuth``.
+@available(*, deprecated, renamed: "FCMAuth")
+public typealias GoogleAuth = FCMAuth

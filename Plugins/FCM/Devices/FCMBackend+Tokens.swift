@@ -1,0 +1,8 @@
+public import PushCore
+
+extension FCMBackend {
+    /// The token as ``FCMTokenProvider/validate(_:)`` gives it: without blanks around it.
+    public func checked(_ token: DeviceToken) throws(InvalidToken) -> DeviceToken {
+        try FCMTokenProvider.form(of: token.value, token.service)
+    }
+}

@@ -1,0 +1,194 @@
+internal import Foundation
+internal import PushCore
+
+/// Builds the calls of one `send`: encodes each request once for each kind of recipient, and adds to each what is its own.
+///
+/// What can be told to be wrong without Google never leaves: it is refused here, and so is what is held. Nothing of it waits.
+struct FCMBatch {
+    /// Where a call's outcome belongs, and what decides its meaning.
+    struct Slot: Sendable {
+        var request: Int32
+        var recipient: Int32
+        var target: FCMTarget.Class
+        var isDryRun: Bool
+        var isRepeatHarmful: Bool
+
+        func report(_ outcome: DeliveryOutcome) -> DeliveryReport {
+            DeliveryReport(request: Int(request), recipient: Int(recipient), outcome: outcome)
+        }
+    }
+
+    let started: Date
+    private(set) var calls: [HTTPCall] = []
+    private(set) var slots: [Slot] = []
+    /// What was refused without Google.
+    private(set) var refused: [DeliveryReport] = []
+    private let template: HTTPCallTemplate
+    private let path: String
+    private let label: String?
+    private let pauses: FCMPartialPauses
+    /// How long after it was last seen an Android device is left out; nil for never.
+    private let staleAfter: Duration?
+    /// When it began, by the clock that pauses go by.
+    private let steady: Date
+
+    init(
+        started: Date,
+        room: Int,
+        template: HTTPCallTemplate,
+        path: String,
+        label: String?,
+        pauses: FCMPartialPauses,
+        staleAfter: Duration?,
+        steady: Date
+    ) {
+        self.started = started
+        self.template = template
+        self.path = path
+        self.label = label
+        self.pauses = pauses
+        self.staleAfter = staleAfter
+        self.steady = steady
+        calls.reserveCapacity(room)
+        slots.reserveCapacity(room)
+    }
+
+    /// Adds the calls of a request.
+    mutating func add(_ request: PushRequest, at index: Int) {
+        let notification = request.notification
+        let overrides =
+            notification.overrides.isEmpty
+            ? nil : notification.overrides[FCMBackend.kind.rawValue].map { FCMOverrides($0) }
+        if let fault = FCMCheck.faults(notification, overrides: overrides).first {
+            for place in request.recipients.indices { refuse(index, place, FCMFault(fault).refusal) }
+            return
+        }
+        let payload = FCMPayload(
+            notification: notification,
+            overrides: overrides,
+            label: label,
+            life: FCMPayload.Life(request, now: Int64(clamping: started.timeIntervalSince1970))
+        )
+        var bodies = BodyCache(payload)
+        for (place, addressee) in request.recipients.enumerated() {
+            do throws(FCMTarget.Mistake) {
+                let target = try FCMTarget(addressee.recipient)
+                add(addressee, target, index, place, &bodies)
+            } catch {
+                refuse(index, place, Self.refusal(error, addressee.recipient, started))
+            }
+        }
+    }
+
+    private mutating func add(
+        _ addressee: Addressee,
+        _ target: FCMTarget,
+        _ index: Int,
+        _ place: Int,
+        _ bodies: inout BodyCache
+    ) {
+        if let refusal = pauses.refusal(of: target.kind, at: steady) { return refuse(index, place, refusal) }
+        if target.kind == .android, let refusal = stale(addressee.lastSeen) { return refuse(index, place, refusal) }
+        switch bodies.body(for: target.kind, language: addressee.language) {
+        case .failure(let fault): refuse(index, place, fault.refusal)
+        case .success(let body):
+            calls.append(HTTPCall(template, path: path, body: body.completed(for: target, id: addressee.messageID)))
+            slots.append(
+                Slot(
+                    request: Int32(clamping: index),
+                    recipient: Int32(clamping: place),
+                    target: target.kind,
+                    isDryRun: bodies.isDryRun,
+                    isRepeatHarmful: bodies.isRepeatHarmful
+                )
+            )
+        }
+    }
+
+    // MARK: What never leaves
+
+    private mutating func refuse(_ index: Int, _ place: Int, _ refusal: Refusal) {
+        refused.append(DeliveryReport(request: index, recipient: place, outcome: .refused(refusal)))
+    }
+
+    /// Why an Android device that was not seen for long gets nothing; nil for any other.
+    private func stale(_ lastSeen: Date?) -> Refusal? {
+        guard let staleAfter, let lastSeen, started.timeIntervalSince(lastSeen) > staleAfter.inSeconds else {
+            return nil
+        }
+        return Refusal(
+            .token,
+            reason: "stale_token",
+            detail:
+                "The app was last seen on \(RFC3339.string(lastSeen)): FCM drops tokens of Android devices that it has "
+                + "not seen for 270 days.",
+            advice: .never
+        )
+    }
+
+    private static func refusal(_ mistake: FCMTarget.Mistake, _ recipient: Recipient, _ started: Date) -> Refusal {
+        func message(_ reason: String, _ detail: String) -> Refusal {
+            Refusal(.message, reason: reason, detail: detail, advice: .never)
+        }
+        switch mistake {
+        case .malformedToken:
+            return Refusal(
+                .token,
+                reason: "malformed_token",
+                detail: "Not an FCM token: it must have 1 to 4,096 characters, without blanks.",
+                advice: .never,
+                invalidation: .init(asOf: started, isCertain: false)
+            )
+        case .malformedTopic:
+            return message("malformed_topic", "A topic's name holds a-z, A-Z, 0-9, - _ . ~ % only.")
+        case .malformedCondition:
+            return message(
+                "malformed_condition",
+                "A condition looks like 'news' in topics && !('de' in topics), with at most \(FCMTopic.maximumTopics) topics."
+            )
+        case .unsupported:
+            return message(
+                "unsupported_recipient",
+                "FCM takes tokens of android-firebase, ios-firebase and web-firebase, topics and conditions: not "
+                    + recipient.form.rawValue + (recipient.form == .token ? " of another service." : ".")
+            )
+        }
+    }
+}
+
+/// Encodes a message for each kind of recipient and each language that differs, once.
+private struct BodyCache {
+    private struct Key: Hashable {
+        let kind: FCMTarget.Class
+        let language: String?
+    }
+
+    private let payload: FCMPayload
+    private let isLocalized: Bool
+    /// The last one used: nearly always the only one.
+    private var latest: (key: Key, body: Result<FCMBody, FCMFault>)?
+    private var others: [Key: Result<FCMBody, FCMFault>] = [:]
+
+    init(_ payload: FCMPayload) {
+        self.payload = payload
+        isLocalized = payload.notification.isLocalized
+    }
+
+    var isDryRun: Bool { payload.notification.isDryRun }
+    var isRepeatHarmful: Bool { payload.overrides?.isRepeatHarmful ?? false }
+
+    mutating func body(for kind: FCMTarget.Class, language: String?) -> Result<FCMBody, FCMFault> {
+        let key = Key(kind: kind, language: isLocalized ? language : nil)
+        if let latest, latest.key == key { return latest.body }
+        let body = others[key] ?? make(key)
+        // The usual request has one kind of recipient and one language, and needs no table.
+        if let latest { others[latest.key] = latest.body }
+        latest = (key, body)
+        return body
+    }
+
+    private func make(_ key: Key) -> Result<FCMBody, FCMFault> {
+        if let fault = FCMCheck.faults(payload.notification, for: key.kind).first { return .failure(.init(fault)) }
+        return payload.body(for: key.kind, language: key.language)
+    }
+}

@@ -1,0 +1,195 @@
+internal import PushCore
+
+/// What one message is addressed to, as the field of FCM's `message` that says so.
+///
+/// A device token whose text begins with `fid:` is a Firebase Installation ID and goes into `fid`; no registration token
+/// begins so. A topic whose text holds a quotation mark is a condition, such as `'news' in topics && !('de' in topics)`: no
+/// topic's name can hold one.
+struct FCMTarget: Sendable {
+    /// What the rules tell apart.
+    enum Class: Sendable, Hashable {
+        case android
+        case iOS
+        case web
+        case topic
+        case condition
+
+        var isToken: Bool { self != .topic && self != .condition }
+
+        /// Whether a recipient can make use of what is meant for devices of a kind; members of topics are of any.
+        func includes(_ device: Class) -> Bool { self == device || !isToken }
+
+        var part: FCMPartialPauses.Part? {
+            switch self {
+            case .android: nil
+            case .iOS: .iOS
+            case .web: .web
+            case .topic, .condition: .topics
+            }
+        }
+
+        /// The most bytes of a payload.
+        var payloadLimit: Int { self == .topic ? 2048 : 4096 }
+    }
+
+    /// Why a recipient cannot be addressed.
+    enum Mistake: Error {
+        case malformedToken
+        case malformedTopic
+        case malformedCondition
+        case unsupported
+    }
+
+    /// What sort of target it is.
+    let kind: Class
+    /// `,"token":"` and its like.
+    let opening: StaticString
+    /// The value, fit to stand between quotation marks.
+    let value: String
+
+    init(_ recipient: Recipient) throws(Mistake) {
+        switch recipient {
+        case .token(let token) where token.service == .androidFirebase: self = try Self.token(token.value, .android)
+        case .token(let token) where token.service == .iOSFirebase: self = try Self.token(token.value, .iOS)
+        case .token(let token) where token.service == .webFirebase: self = try Self.token(token.value, .web)
+        case .topic(let text) where text.utf8.contains(UInt8(ascii: "'")) || text.utf8.contains(UInt8(ascii: "\"")):
+            guard FCMTopic.isCondition(text) else { throw .malformedCondition }
+            self.init(kind: .condition, opening: #""condition":""#, value: Self.escaped(text))
+        case .topic(let text):
+            guard let name = FCMTopic.name(text) else { throw .malformedTopic }
+            self.init(kind: .topic, opening: #""topic":""#, value: name)
+        default: throw .unsupported
+        }
+    }
+
+    private init(kind: Class, opening: StaticString, value: String) {
+        self.kind = kind
+        self.opening = opening
+        self.value = value
+    }
+
+    private static func token(_ token: String, _ kind: Class) throws(Mistake) -> FCMTarget {
+        switch form(of: token) {
+        case .impossible: throw .malformedToken
+        case .plain where token.utf8.starts(with: "fid:".utf8):
+            guard token.utf8.count > 4 else { throw .malformedToken }
+            return FCMTarget(kind: kind, opening: #""fid":""#, value: String(token.dropFirst(4)))
+        case .plain: return FCMTarget(kind: kind, opening: #""token":""#, value: token)
+        case .needsEscapes: return FCMTarget(kind: kind, opening: #""token":""#, value: escaped(token))
+        }
+    }
+
+    private enum Form {
+        case plain
+        case needsEscapes
+        case impossible
+    }
+
+    /// Looks at a token once: not empty, no blanks or control characters, at most 4,096 characters.
+    ///
+    /// No stricter pattern: Google promises none. Numbers instead of conditions, so that the compiler looks at 16 bytes at once.
+    private static func form(of token: String) -> Form {
+        var token = token
+        return token.withUTF8 { bytes in
+            guard (1...4096).contains(bytes.count) else { return .impossible }
+            var blanks: UInt8 = 0
+            var escapes: UInt8 = 0
+            for byte in bytes {
+                blanks |= (byte <= 0x20 ? 1 : 0) | (byte == 0x7F ? 1 : 0)
+                escapes |= (byte == UInt8(ascii: "\"") ? 1 : 0) | (byte == UInt8(ascii: "\\") ? 1 : 0)
+            }
+            return blanks != 0 ? .impossible : escapes != 0 ? .needsEscapes : .plain
+        }
+    }
+
+    /// Whether a text can be a registration token or installation ID.
+    static func isToken(_ text: String) -> Bool { form(of: text) != .impossible && text != "fid:" }
+
+    private static func escaped(_ text: String) -> String {
+        String(decoding: JSONValue.string(text).bytes.dropFirst().dropLast(), as: UTF8.self)
+    }
+}
+
+/// The names and conditions of FCM's topics.
+enum FCMTopic {
+    /// The most topics in a condition.
+    static let maximumTopics = 5
+
+    /// A topic's bare name; nil when no topic can be called so.
+    ///
+    /// A leading `/topics/`, which other calls of Google's want, is taken off.
+    static func name(_ text: String) -> String? {
+        let name = text.hasPrefix("/topics/") ? String(text.dropFirst(8)) : text
+        return (1...900).contains(name.utf8.count) && name.utf8.allSatisfy(isNameByte) ? name : nil
+    }
+
+    static func isNameByte(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"), UInt8(ascii: "."),
+            UInt8(ascii: "~"), UInt8(ascii: "%"):
+            true
+        default: false
+        }
+    }
+
+    /// Whether a text is a boolean expression over at most five topics: `'a' in topics && ('b' in topics || !('c' in topics))`.
+    static func isCondition(_ text: String) -> Bool {
+        guard text.utf8.count <= 5000 else { return false }
+        var reader = ConditionReader(text)
+        return reader.expression() && reader.isAtEnd && (1...maximumTopics).contains(reader.topics)
+    }
+
+    /// Reads a condition by recursive descent; brackets nest at most as deep as there are bytes, bounded above.
+    private struct ConditionReader {
+        private let bytes: [UInt8]
+        private var place = 0
+        private var depth = 0
+        private(set) var topics = 0
+
+        init(_ text: String) { bytes = Array(text.utf8) }
+
+        var isAtEnd: Bool { bytes[place...].allSatisfy { $0 == 0x20 } }
+
+        mutating func expression() -> Bool {
+            depth += 1
+            defer { depth -= 1 }
+            guard depth <= 32, operand() else { return false }
+            while take("&&") || take("||") {
+                guard operand() else { return false }
+            }
+            return true
+        }
+
+        private mutating func operand() -> Bool {
+            while take("!") {}
+            if take("(") { return expression() && take(")") }
+            return topic()
+        }
+
+        private mutating func topic() -> Bool {
+            skipBlanks()
+            guard place < bytes.count, bytes[place] == UInt8(ascii: "'") || bytes[place] == UInt8(ascii: "\"") else {
+                return false
+            }
+            let quote = bytes[place]
+            guard let end = bytes[(place + 1)...].firstIndex(of: quote), end > place + 1,
+                bytes[(place + 1)..<end].allSatisfy(isNameByte)
+            else { return false }
+            place = end + 1
+            topics += 1
+            return take("in") && take("topics")
+        }
+
+        private mutating func take(_ word: String) -> Bool {
+            skipBlanks()
+            guard bytes[place...].starts(with: word.utf8) else { return false }
+            place += word.utf8.count
+            return true
+        }
+
+        private mutating func skipBlanks() {
+            while place < bytes.count, bytes[place] == 0x20 { place += 1 }
+        }
+    }
+}

@@ -1,0 +1,137 @@
+import Foundation
+public import PushCore
+
+/// Gives and checks the device tokens of `android-huawei` or `ios-huawei`, for code that gets them from an app.
+public struct HMSTokenProvider: TokenDeleting {
+    /// The service whose tokens it gives.
+    public let service: TokenService
+
+    private let deadline: Duration
+    private let fetch: @Sendable () async throws -> String?
+    private let remove: (@Sendable (DeviceToken) async throws -> Void)?
+
+    /// Makes a provider of `android-huawei`.
+    ///
+    /// - Parameters:
+    ///   - deadline: How long `fetch` or `delete` may take.
+    ///   - fetch: Asks the app for its token; nil or an empty text when there is none for now.
+    ///   - delete: Asks the app to delete its token.
+    /// - Returns: A provider that asks nobody yet.
+    public static func android(
+        deadline: Duration = .seconds(10),
+        fetch: @escaping @Sendable () async throws -> String?,
+        delete: (@Sendable (DeviceToken) async throws -> Void)? = nil
+    ) -> HMSTokenProvider {
+        HMSTokenProvider(service: .androidHuawei, deadline: deadline, fetch: fetch, remove: delete)
+    }
+
+    /// Makes a provider of `ios-huawei`.
+    ///
+    /// Huawei's iOS SDK makes its token of Apple's: while `apple` has none there is none here either, and a chain goes on.
+    ///
+    /// - Parameters:
+    ///   - apple: The provider of `ios-apns`.
+    ///   - deadline: How long `fetch` or `delete` may take; the SDK's call may block.
+    ///   - fetch: Turns Apple's token into Huawei's.
+    ///   - delete: Asks the app to delete its token. The SDK does not say whether it worked: it is a request, no more.
+    /// - Returns: A provider that asks nobody yet.
+    public static func iOS(
+        apple: any TokenProvider,
+        deadline: Duration = .seconds(10),
+        fetch: @escaping @Sendable (DeviceToken) async throws -> String?,
+        delete: (@Sendable (DeviceToken) async throws -> Void)? = nil
+    ) -> HMSTokenProvider {
+        HMSTokenProvider(
+            service: .iOSHuawei,
+            deadline: deadline,
+            fetch: {
+                guard let token = try await apple.token() else { return nil }
+                return try await fetch(token)
+            },
+            remove: delete
+        )
+    }
+
+    /// The current token, byte for byte; nil when the app has none for now.
+    ///
+    /// Throws `PushError.Code.unavailable` when the app fails or does not answer within the deadline.
+    public func token() async throws(PushError) -> DeviceToken? {
+        let text: String?
+        do {
+            text = try await Deadline.run(deadline, fetch)
+        } catch is Deadline.Passed {
+            throw PushError(.unavailable, "the app gave no token within \(deadline.inSeconds) s")
+        } catch {
+            throw PushError(.unavailable, "the app could not give its token")
+        }
+        guard let text, !text.isEmpty else { return nil }
+        do throws(InvalidToken) {
+            return try validate(text)
+        } catch {
+            throw PushError(.badAnswer, "the app gave something that is no token: \(error.problem)")
+        }
+    }
+
+    /// Takes 1 to 1024 printable characters, as they are but for blanks around them: Huawei's tokens have no pattern.
+    public func validate(_ text: String) throws(InvalidToken) -> DeviceToken {
+        let text = text.trimmingCharacters(in: .whitespacesAndNewlines)
+        if let problem = HMSToken.problem(in: text) { throw InvalidToken(service, problem) }
+        return DeviceToken(text, service: service)
+    }
+
+    /// Asks for the token's deletion; that it returns means that it was asked for, not that it happened.
+    public func delete(_ token: DeviceToken) async throws(PushError) {
+        guard token.service == service else {
+            throw PushError(.invalidRequest, "a token of \(token.service) is not one of \(service)")
+        }
+        guard let remove else { throw PushError(.unsupported, "nobody said how tokens are deleted") }
+        do {
+            try await Deadline.run(deadline) { try await remove(token) }
+        } catch let error as PushError {
+            throw error
+        } catch is Deadline.Passed {
+            throw PushError(.unavailable, "the app did not delete the token within \(deadline.inSeconds) s")
+        } catch {
+            throw PushError(.unavailable, "the app could not delete the token")
+        }
+    }
+}
+
+extension HMSBackend {
+    /// What Huawei says about a single token.
+    public enum TokenVerdict: Sendable, Hashable {
+        /// A message to it would be taken.
+        case good
+        /// Huawei does not know it for this app. A wrong app or project looks the same.
+        case dead
+        /// Huawei's answer decides nothing.
+        case unknown(reason: String)
+    }
+
+    /// Asks Huawei about a token with a message that is checked and not sent.
+    public func verify(_ token: DeviceToken) async throws(PushError) -> TokenVerdict {
+        guard !options.isHarmony else {
+            throw PushError(.unsupported, "v3 has no message that is checked and not sent: tokens cannot be looked up")
+        }
+        guard audience.contains(.token(token)), HMSToken.problem(in: token.value) == nil else { return .dead }
+        let probe = (try? JSONValue(parsing: HMSClient.probe(token: token.value))) ?? .null
+        let (answer, _) = try await client.call(options.sendPath, probe)
+        switch answer.code {
+        case "80000000"?: return .good
+        case "80300007"?: return .dead
+        case let code?: return .unknown(reason: code)
+        case nil: throw HMSClient.error(answer)
+        }
+    }
+
+    /// Deletes a device's token and its topics at Huawei, by the call of the older reference.
+    ///
+    /// Throws `PushError.Code.unsupported` without an app id.
+    public func deleteToken(_ token: DeviceToken) async throws(PushError) {
+        guard let appID = options.appID else {
+            throw PushError(.unsupported, "deleting tokens needs app_id")
+        }
+        let (answer, _) = try await client.call("/v1/\(appID)/token:delete", ["token": .string(token.value)])
+        guard answer.code == "80000000" || answer.code == "80300007" else { throw HMSClient.error(answer) }
+    }
+}

@@ -1,0 +1,159 @@
+import Crypto
+import Foundation
+import PushCore
+
+/// A message as Huawei wants it, encoded once for all who get it: everything but the list of recipients.
+struct HMSPayload: Sendable {
+    /// For whom a message is written.
+    enum Form: Sendable, Hashable {
+        /// Android phones and HarmonyOS up to 4.
+        case android
+        /// Apple's devices, through the `apns` block.
+        case apple
+        /// A topic, which Android apps alone can join.
+        case audience
+        /// HarmonyOS 5 and later, which v3 alone reaches.
+        case harmony
+
+        /// What such recipients can make use of: a caller's block for one kind of device says nothing to another.
+        func blocks(of overrides: JSONObject) -> JSONObject {
+            var blocks = overrides
+            blocks[HMSScene.overrides] = nil
+            blocks[self == .apple ? "android" : "apns"] = nil
+            return blocks
+        }
+    }
+
+    /// The message without a target, as JSON without its closing brace.
+    private let head: [UInt8]
+    let isDryRun: Bool
+    /// Whether a second copy takes the first one's place on the screen.
+    let isRepeatHarmless: Bool
+    private let normal: [UInt8]?
+    /// The value of the header `push-type`; nil but for v3.
+    let pushType: Int64?
+
+    private init(
+        head: [UInt8],
+        isDryRun: Bool,
+        isRepeatHarmless: Bool,
+        normal: [UInt8]? = nil,
+        pushType: Int64? = nil
+    ) {
+        self.pushType = pushType
+        self.head = head
+        self.isDryRun = isDryRun
+        self.isRepeatHarmless = isRepeatHarmless
+        self.normal = normal
+    }
+
+    /// Makes the message of a request, or says what is wrong with it.
+    static func make(
+        _ request: PushRequest,
+        form: Form,
+        language: String?,
+        options: HMSOptions,
+        now: Date,
+        isDemoted: Bool
+    ) -> Result<HMSPayload, HMSFault> {
+        if form == .harmony { return scene(request, language: language, options: options, now: now) }
+        let overrides = request.notification.overrides[HMSBackend.kind.rawValue]
+        var tree = HMSPayloadTree.make(request, form: form, language: language, options: options, now: now)
+        if let overrides { tree = tree.merging(form.blocks(of: overrides)) }
+        if isDemoted { tree = HMSPayloadTree.demoted(tree) ?? tree }
+        if let fault = HMSCheck.faults(request.notification, tree: tree, form: form, overrides: overrides).first {
+            return .failure(HMSFault(fault))
+        }
+        let bytes = JSONValue.object(tree).bytes
+        if let fault = HMSCheck.tooLarge(bytes.count) { return .failure(HMSFault(fault)) }
+        let normal = options.demotesWithoutRight ? HMSPayloadTree.demoted(tree) : nil
+        return .success(
+            HMSPayload(
+                head: Array(bytes.dropLast()),
+                isDryRun: request.notification.isDryRun,
+                isRepeatHarmless: HMSPayloadTree.replacesItself(tree, form),
+                normal: normal.map { Array(JSONValue.object($0).bytes.dropLast()) }
+            )
+        )
+    }
+
+    /// Makes the message of a request to HarmonyOS 5 and later.
+    private static func scene(
+        _ request: PushRequest,
+        language: String?,
+        options: HMSOptions,
+        now: Date
+    ) -> Result<HMSPayload, HMSFault> {
+        let notification = request.notification
+        let tag = HMSPayloadTree.tag(request, language)
+        let (pushType, tree) = HMSScene.make(request, language: language, tag: tag, options: options, now: now)
+        if let fault = HMSScene.faults(notification, pushType, tree).first { return .failure(HMSFault(fault)) }
+        let bytes = JSONValue.object(tree).bytes
+        if let fault = HMSCheck.tooLarge(bytes.count) { return .failure(HMSFault(fault)) }
+        return .success(
+            HMSPayload(
+                head: Array(bytes.dropLast()),
+                isDryRun: notification.isDryRun,
+                isRepeatHarmless: tree["payload"]?["notification"]?["notifyId"] != nil,
+                pushType: pushType
+            )
+        )
+    }
+
+    /// The same with normal urgency; nil when it has none higher.
+    var demoted: HMSPayload? {
+        normal.map { HMSPayload(head: $0, isDryRun: isDryRun, isRepeatHarmless: isRepeatHarmless) }
+    }
+
+    /// The body of a request to somebody.
+    func body(to target: HMSBatchRequest.Target, isDryRun: Bool? = nil) -> [UInt8] {
+        var room = head.count + 64
+        if case .tokens(let tokens) = target { room += tokens.reduce(0) { $0 + $1.utf8.count + 3 } }
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(room)
+        if pushType != nil {
+            bytes += head
+            bytes += #","target":{"token":["#.utf8
+            if case .tokens(let tokens) = target { Self.list(tokens, into: &bytes) }
+            bytes += "]}}".utf8
+            return bytes
+        }
+        bytes +=
+            isDryRun ?? self.isDryRun
+            ? #"{"validate_only":true,"message":"#.utf8 : #"{"validate_only":false,"message":"#.utf8
+        bytes += head
+        if head.count > 1 { bytes.append(UInt8(ascii: ",")) }
+        switch target {
+        case .tokens(let tokens):
+            bytes += #""token":["#.utf8
+            Self.list(tokens, into: &bytes)
+            bytes += "]}}".utf8
+        case .topic(let name): bytes += #""topic":\#(JSONValue.string(name).text)}}"#.utf8
+        case .condition(let text): bytes += #""condition":\#(JSONValue.string(text).text)}}"#.utf8
+        }
+        return bytes
+    }
+
+    private static func list(_ tokens: [String], into bytes: inout [UInt8]) {
+        for (place, token) in tokens.enumerated() {
+            if place > 0 { bytes.append(UInt8(ascii: ",")) }
+            quote(token, into: &bytes)
+        }
+    }
+
+    /// A token in quotes.
+    ///
+    /// Tokens are printable ASCII (``HMSToken``): two characters need a backslash, nearly none has them.
+    private static func quote(_ token: String, into bytes: inout [UInt8]) {
+        bytes.append(UInt8(ascii: "\""))
+        if token.utf8.contains(where: { $0 == UInt8(ascii: "\"") || $0 == UInt8(ascii: "\\") }) {
+            for byte in token.utf8 {
+                if byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") { bytes.append(UInt8(ascii: "\\")) }
+                bytes.append(byte)
+            }
+        } else {
+            bytes += token.utf8
+        }
+        bytes.append(UInt8(ascii: "\""))
+    }
+}

@@ -1,0 +1,167 @@
+internal import Crypto
+public import Foundation
+public import PushCore
+
+/// Checks and reads Huawei's delivery receipts.
+///
+/// `X-HUAWEI-CALLBACK-ID: timestamp=<ms>;nonce=<…>;value=<…>`, where `value` is the base64 form of
+/// HMAC-SHA256(secret, timestamp + nonce + user). Source: Huawei, "Message receipt", read 2026-08.
+///
+/// The signature leaves the body out. What can be done about it is done here: a field is good for one body, that which came with
+/// it first, for as long as its timestamp is. Whoever reads a field under way, within TLS, and is faster with a body of his own
+/// is believed; so is, for five minutes, a field that comes again after a restart.
+public struct HMSReceipts: ReceiptReader {
+    /// A callback whose time is further off is refused: a recorded one must not be played again.
+    public static let tolerance: TimeInterval = 300
+    /// The most statuses that are read in one callback; Huawei sends up to 100.
+    static let limit = 1000
+
+    private let options: HMSReceiptOptions
+    private let key: SymmetricKey
+    private let memory = HMSNonces(life: 2 * Self.tolerance)
+    private let pauses: HMSTokenPauses?
+
+    /// Makes a reader.
+    public init(_ options: HMSReceiptOptions) { self.init(options, pauses: nil) }
+
+    /// Makes a reader that takes note of the tokens that Huawei wants left alone.
+    init(_ options: HMSReceiptOptions, pauses: HMSTokenPauses?) {
+        self.options = options
+        self.pauses = pauses
+        let secret = options.secret.reveal()
+        switch options.encoding {
+        case .raw: key = SymmetricKey(data: Data(secret.utf8))
+        case .base64: key = SymmetricKey(data: Data(base64Encoded: secret) ?? Data(secret.utf8))
+        }
+    }
+
+    /// What Huawei wants to read: `{"code":"0","message":"success"}`.
+    public var acknowledgement: [UInt8] { Array(#"{"code":"0","message":"success"}"#.utf8) }
+
+    /// True: the signature stands in the head, and says nothing about the body.
+    public func isAuthentic(head callback: ReceiptCallback) throws(ReceiptRefusal) -> Bool {
+        _ = try check(callback)
+        return true
+    }
+
+    /// The receipts of a callback.
+    public func receipts(in callback: ReceiptCallback) throws(ReceiptRefusal) -> [DeliveryReceipt] {
+        let signed = try check(callback)
+        guard memory.isFirstBody(callback.body, of: signed, at: callback.receivedAt) else {
+            throw .notAuthentic("the same X-HUAWEI-CALLBACK-ID came with another body before")
+        }
+        guard let body = try? JSONValue(parsing: callback.body) else { throw .malformed("the body is not JSON") }
+        // The older form has one status for each body, or a list under the same name.
+        guard let statuses = body["statuses"]?.arrayValue ?? (body["requestId"] == nil ? nil : [body]) else {
+            throw .malformed("the body has no statuses")
+        }
+        guard statuses.count <= Self.limit else { throw .malformed("more than \(Self.limit) statuses in one callback") }
+        let receipts = statuses.compactMap { Self.receipt($0, receivedAt: callback.receivedAt) }
+        for receipt in receipts { look(at: receipt, receivedAt: callback.receivedAt) }
+        return receipts
+    }
+
+    /// A receipt of the future is taken for one of now: nobody is left alone for longer than a rule says.
+    private func look(at receipt: DeliveryReceipt, receivedAt: Date) {
+        guard let pauses, let token = receipt.token else { return }
+        if receipt.event == .delivered {
+            pauses.end(token)
+        } else {
+            pauses.note(receipt.reason, of: token, at: min(receipt.at, receivedAt))
+        }
+    }
+
+    /// Checks the signature and gives the text that it signs.
+    private func check(_ callback: ReceiptCallback) throws(ReceiptRefusal) -> Data {
+        guard let field = callback.header("x-huawei-callback-id"), field.utf8.count <= 1024 else {
+            throw .notAuthentic("there is no X-HUAWEI-CALLBACK-ID")
+        }
+        var parts: [Substring: Substring] = [:]
+        for part in field.split(separator: ";") {
+            let pair = part.drop { $0 == " " }.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            if pair.count == 2 { parts[pair[0]] = pair[1] }
+        }
+        guard let timestamp = parts["timestamp"], let nonce = parts["nonce"], let value = parts["value"],
+            let milliseconds = Int64(timestamp), let code = Data(base64Encoded: String(value))
+        else { throw .notAuthentic("X-HUAWEI-CALLBACK-ID cannot be read") }
+        let text = Data((String(timestamp) + nonce + options.user).utf8)
+        // Compares in constant time.
+        guard HMAC<SHA256>.isValidAuthenticationCode(code, authenticating: text, using: key) else {
+            throw .notAuthentic("the signature is wrong: check user, secret and secret_encoding under receipts")
+        }
+        let age = callback.receivedAt.timeIntervalSince(Date(millisecondsSince1970: milliseconds))
+        guard abs(age) <= Self.tolerance else {
+            throw .notAuthentic(
+                "the callback is \(Int(clamping: age)) s old; \(Int(clamping: Self.tolerance)) is the most"
+            )
+        }
+        return text
+    }
+
+    /// One status, in the newer form (`deliveryStatus`) or the older one (flat).
+    private static func receipt(_ status: JSONValue, receivedAt: Date) -> DeliveryReceipt? {
+        guard let requestID = text(status["requestId"]), let token = status["token"]?.stringValue else { return nil }
+        let inner = status["deliveryStatus"]
+        guard let result = HMSAnswer.count(inner?["result"] ?? status["status"]) else { return nil }
+        let time = HMSAnswer.count(inner?["timestamp"] ?? status["timestamp"])
+            .map { Date(millisecondsSince1970: Int64($0)) }
+        let at = time ?? receivedAt
+        let meaning = HMSReceiptStatus.meaning(of: result)
+        return DeliveryReceipt(
+            meaning.event,
+            platformID: requestID,
+            token: token,
+            deliveryTag: status["biTag"]?.stringValue,
+            reason: meaning.reason,
+            detail: meaning.detail,
+            at: at,
+            // Without Huawei's own time a token that was registered meanwhile could be taken for dead.
+            invalidation: meaning.isDeath ? time.map { .init(asOf: $0, isCertain: true) } : nil
+        )
+    }
+
+    private static func text(_ value: JSONValue?) -> String? {
+        value.flatMap { $0.stringValue ?? $0.integerValue.map(String.init) }
+    }
+}
+
+/// What the numbers in receipts mean.
+enum HMSReceiptStatus {
+    /// A row of the table.
+    struct Meaning: Sendable, Hashable {
+        var event: DeliveryReceipt.Event
+        var reason: String
+        var detail: String?
+        var isDeath = false
+    }
+
+    static func meaning(of status: Int) -> Meaning {
+        known[status] ?? Meaning(event: .note, reason: "other_status", detail: "Huawei reports the status \(status).")
+    }
+
+    /// The sentence of a status by its word.
+    static func detail(of reason: String) -> String? { known.values.first { $0.reason == reason }?.detail }
+
+    /// Source: Huawei, "Message receipt", statuses, read 2026-08.
+    static let known: [Int: Meaning] = [
+        0: Meaning(event: .delivered, reason: "delivered"),
+        2: Meaning(event: .failed, reason: "app_not_installed", detail: "The app is not on the device.", isDeath: true),
+        5: Meaning(event: .failed, reason: "token_replaced", detail: "The device has a newer token.", isDeath: true),
+        6: Meaning(event: .failed, reason: "not_shown", detail: "The user has turned the app's notifications off."),
+        10: Meaning(event: .failed, reason: "device_inactive", detail: "The device was not seen for 30 days."),
+        14: Meaning(event: .note, reason: "other", detail: "Huawei gives no reason."),
+        15: Meaning(event: .failed, reason: "overwritten", detail: "A newer message took its place, or 120 waited."),
+        22: Meaning(event: .failed, reason: "user_mismatch", detail: "The device's user is another one."),
+        27: Meaning(event: .note, reason: "cached", detail: "The app does not run; the device keeps the message."),
+        31: Meaning(event: .failed, reason: "not_supported", detail: "The device does not support the message."),
+        51: Meaning(event: .note, reason: "locked", detail: "The device was locked."),
+        102: Meaning(event: .failed, reason: "daily_limit", detail: "The device got 3,000 messages of the app today."),
+        144: Meaning(event: .failed, reason: "profile_mismatch", detail: "The profile is not on the device."),
+        201: Meaning(event: .failed, reason: "controlled", detail: "Huawei keeps the app from sending to the device."),
+        256: Meaning(
+            event: .failed,
+            reason: "frequency_limit",
+            detail: "The device gets too many messages of the app."
+        ),
+    ]
+}

@@ -1,0 +1,232 @@
+import Foundation
+import PushCore
+
+/// Gathers the recipients of one `send` into as few requests as Huawei's rules allow.
+///
+/// The lane hands over hundreds of requests at once, often with one recipient each: those that say the same, and end at the
+/// same time, go out together. A message is encoded once for all of them. What can be told to be wrong without Huawei never
+/// leaves: it is refused here.
+struct HMSBatch {
+    /// What may go out together.
+    private struct Key: Hashable {
+        var notification: PushNotification
+        var expiration: PushRequest.Expiration?
+        var language: String?
+        var form: HMSPayload.Form
+
+        func hash(into hasher: inout Hasher) {
+            hasher.combine(form)
+            hasher.combine(language)
+            hasher.combine(notification.title)
+            hasher.combine(notification.body)
+            hasher.combine(notification.collapseID)
+            // Personal messages often differ in their data alone, so its values count as well.
+            var sum = 0
+            for (name, value) in notification.data {
+                var member = Hasher()
+                member.combine(name)
+                member.combine(value)
+                sum &+= member.finalize()
+            }
+            hasher.combine(sum)
+        }
+    }
+
+    /// Recipients that get one message, before they are cut into requests.
+    private final class Group {
+        let message: Result<HMSPayload, HMSFault>
+        var tokens: [String] = []
+        var places: [String: Int32] = [:]
+        var slots: [HMSBatchRequest.Slot] = []
+
+        init(_ message: Result<HMSPayload, HMSFault>) { self.message = message }
+    }
+
+    let started: Date
+    /// What was refused.
+    private(set) var refused: [DeliveryReport] = []
+    private var groups: [Key: Group] = [:]
+    private var order: [Group] = []
+    private var audiences: [HMSBatchRequest] = []
+    private let options: HMSOptions
+    private let pauses: HMSTokenPauses
+    private let isDemoted: Bool
+
+    init(started: Date, options: HMSOptions, pauses: HMSTokenPauses, isDemoted: Bool) {
+        self.started = started
+        self.options = options
+        self.pauses = pauses
+        self.isDemoted = isDemoted
+    }
+
+    /// The requests to send.
+    var batchRequests: [HMSBatchRequest] {
+        var batchRequests = audiences
+        for group in order {
+            guard case .success(let message) = group.message, !group.tokens.isEmpty else { continue }
+            let whole = HMSBatchRequest(
+                message,
+                to: .tokens(group.tokens),
+                slots: group.slots,
+                awaitsReceipts: options.receipts != nil
+            )
+            batchRequests += whole.split(options.batchSize)
+        }
+        return batchRequests
+    }
+
+    /// Adds the recipients of a request.
+    mutating func add(_ request: PushRequest, at index: Int) {
+        let isLocalized = request.notification.isLocalized
+        // The recipients of a request share its group, unless they differ in language or platform.
+        var last: (form: HMSPayload.Form, language: String?, group: Group)?
+        for (place, addressee) in request.recipients.enumerated() {
+            let slot = HMSBatchRequest.Slot(
+                request: Int32(clamping: index),
+                recipient: Int32(clamping: place),
+                token: 0,
+                isReplay: addressee.isReplay
+            )
+            let language = isLocalized ? addressee.language : nil
+            switch addressee.recipient {
+            case .token(let token) where form(of: token.service) != nil:
+                let form = form(of: token.service) ?? .android
+                let group: Group
+                if let last, last.form == form, last.language == language {
+                    group = last.group
+                } else {
+                    group = self.group(request, form, language)
+                    last = (form, language, group)
+                }
+                add(token.value, slot, to: group, isSilent: request.notification.isSilent)
+            case .topic(let name) where !options.isHarmony:
+                addAudience(name, slot, request, language)
+            default:
+                refuse(slot, unsupported(addressee.recipient))
+            }
+        }
+    }
+
+    /// How a message to a token of a service is written; nil when this generation of the API does not take it.
+    private func form(of service: TokenService) -> HMSPayload.Form? {
+        switch service {
+        case .androidHuawei: options.isHarmony ? nil : .android
+        case .iOSHuawei: options.isHarmony ? nil : .apple
+        case .harmonyHuawei: options.isHarmony ? .harmony : nil
+        default: nil
+        }
+    }
+
+    private mutating func add(_ token: String, _ slot: HMSBatchRequest.Slot, to group: Group, isSilent: Bool) {
+        if case .failure(let fault) = group.message { return refuse(slot, fault.refusal) }
+        guard HMSToken.problem(in: token) == nil else { return refuse(slot, malformed) }
+        if let refusal = pauses.refusal(of: token, isSilent: isSilent, at: started) { return refuse(slot, refusal) }
+        var slot = slot
+        let next = Int32(clamping: group.tokens.count)
+        // A token that is there already gets the message once; everybody who has it gets the one outcome.
+        let place = group.places[token] ?? next
+        if place == next {
+            group.places[token] = next
+            group.tokens.append(token)
+        }
+        slot.token = place
+        group.slots.append(slot)
+    }
+
+    private mutating func addAudience(
+        _ name: String,
+        _ slot: HMSBatchRequest.Slot,
+        _ request: PushRequest,
+        _ language: String?
+    ) {
+        let group = group(request, .audience, language)
+        switch group.message {
+        case .failure(let fault): refuse(slot, fault.refusal)
+        case .success(let message):
+            guard let target = HMSTopics.target(name) else { return refuse(slot, Self.badTopic) }
+            audiences.append(HMSBatchRequest(message, to: target, slots: [slot], awaitsReceipts: false))
+        }
+    }
+
+    private mutating func group(_ request: PushRequest, _ form: HMSPayload.Form, _ language: String?) -> Group {
+        let key = Key(
+            notification: request.notification,
+            expiration: request.expiration,
+            language: language,
+            form: form
+        )
+        if let group = groups[key] { return group }
+        let message = HMSPayload.make(
+            request,
+            form: form,
+            language: language,
+            options: options,
+            now: started,
+            isDemoted: isDemoted
+        )
+        let group = Group(message)
+        groups[key] = group
+        order.append(group)
+        return group
+    }
+
+    // MARK: What never leaves
+
+    private mutating func refuse(_ slot: HMSBatchRequest.Slot, _ refusal: Refusal) {
+        refused.append(
+            DeliveryReport(request: Int(slot.request), recipient: Int(slot.recipient), outcome: .refused(refusal))
+        )
+    }
+
+    private var malformed: Refusal {
+        Refusal(
+            .token,
+            reason: "malformed_token",
+            detail: "Not a Huawei token: it must be 1 to 1024 printable characters without blanks.",
+            advice: .never,
+            invalidation: .init(asOf: started, isCertain: false)
+        )
+    }
+
+    private static let badTopic = Refusal(
+        .message,
+        reason: "bad_topic",
+        detail:
+            "A topic's name has 1 to 900 letters, Latin or Chinese, digits and -_.~%; a condition is like 'news' in topics.",
+        advice: .never
+    )
+
+    private func unsupported(_ recipient: Recipient) -> Refusal {
+        let taken = options.isHarmony ? "harmony-huawei" : "android-huawei and ios-huawei, and topics"
+        return Refusal(
+            .message,
+            reason: "unsupported_recipient",
+            detail: "Huawei takes tokens of \(taken): not \(recipient.form.rawValue)"
+                + (recipient.form == .token ? " of another service." : "."),
+            advice: .never
+        )
+    }
+}
+
+/// Something that Huawei would refuse, found before sending.
+struct HMSFault: Error, Sendable {
+    let fault: PushWarning
+
+    init(_ fault: PushWarning) { self.fault = fault }
+
+    var refusal: Refusal { Refusal(.message, reason: fault.code, detail: fault.detail, advice: .never) }
+}
+
+/// The form of Huawei's device tokens: opaque, with no fixed length.
+enum HMSToken {
+    /// What is wrong with a text as a token; nil when nothing is.
+    static func problem(in token: String) -> String? {
+        let count = token.utf8.count
+        if count == 0 { return "it is empty" }
+        if count > 1024 { return "it has \(count) characters; 1024 is the most" }
+        for byte in token.utf8 where byte <= 0x20 || byte >= 0x7F {
+            return "it holds a blank or something that is not printable ASCII"
+        }
+        return nil
+    }
+}

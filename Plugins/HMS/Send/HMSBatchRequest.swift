@@ -1,0 +1,99 @@
+import PushCore
+
+/// One request to Huawei: a message, to whom it goes, and whose outcomes hang on the answer.
+struct HMSBatchRequest: Sendable {
+    /// Whom a request goes to.
+    enum Target: Sendable {
+        /// Device tokens, each once.
+        case tokens([String])
+        /// Everybody who joined a topic.
+        case topic(String)
+        /// Everybody for whom an expression over topics holds.
+        case condition(String)
+
+        /// Whether the answer stands for people nobody counted.
+        var isAudience: Bool { if case .tokens = self { false } else { true } }
+    }
+
+    /// Where an outcome belongs.
+    struct Slot: Sendable {
+        var request: Int32
+        var recipient: Int32
+        /// The place of its token; 0 for an audience.
+        var token: Int32
+        var isReplay: Bool
+    }
+
+    let message: HMSPayload
+    private(set) var target: Target
+    private(set) var slots: [Slot]
+    /// Whether an acceptance is followed by a receipt.
+    let awaitsReceipts: Bool
+    /// Whether it goes out with a credential that replaced a refused one.
+    var isReauthorized = false
+
+    init(_ message: HMSPayload, to target: Target, slots: [Slot], awaitsReceipts: Bool) {
+        self.message = message
+        self.target = target
+        self.slots = slots
+        self.awaitsReceipts = awaitsReceipts && !target.isAudience && !message.isDryRun
+    }
+
+    var isDryRun: Bool { message.isDryRun }
+
+    /// The number of tokens; 1 for an audience.
+    var count: Int { if case .tokens(let tokens) = target { tokens.count } else { 1 } }
+
+    /// The request's body.
+    var body: [UInt8] { message.body(to: target) }
+
+    /// The same with normal urgency; nil when it has none higher.
+    var demoted: HMSBatchRequest? {
+        message.demoted.map {
+            HMSBatchRequest($0, to: target, slots: slots, awaitsReceipts: awaitsReceipts, isReauthorized)
+        }
+    }
+
+    /// The same in requests of at most so many tokens.
+    func split(_ size: Int) -> [HMSBatchRequest] {
+        guard case .tokens(let tokens) = target, tokens.count > size else { return [self] }
+        var parts: [[Slot]] = Array(repeating: [], count: (tokens.count + size - 1) / size)
+        for slot in slots {
+            var slot = slot
+            let part = Int(slot.token) / size
+            slot.token -= Int32(clamping: part * size)
+            parts[part].append(slot)
+        }
+        return parts.enumerated().map { place, slots in
+            let range = (place * size)..<min(tokens.count, (place + 1) * size)
+            return HMSBatchRequest(
+                message,
+                to: .tokens(Array(tokens[range])),
+                slots: slots,
+                awaitsReceipts: awaitsReceipts,
+                isReauthorized
+            )
+        }
+    }
+
+    private init(_ message: HMSPayload, to target: Target, slots: [Slot], awaitsReceipts: Bool, _ isReauthorized: Bool)
+    {
+        self.init(message, to: target, slots: slots, awaitsReceipts: awaitsReceipts)
+        self.isReauthorized = isReauthorized
+    }
+
+    // MARK: Reports
+
+    /// The same outcome for everybody.
+    func reports(_ outcome: DeliveryOutcome) -> [DeliveryReport] { reports(bySlot: { _ in outcome }) }
+
+    /// The outcome of each token, for everybody who has it.
+    func reports(byToken outcome: (Int) -> DeliveryOutcome) -> [DeliveryReport] {
+        reports(bySlot: { outcome(Int($0.token)) })
+    }
+
+    /// An outcome for each recipient.
+    func reports(bySlot outcome: (Slot) -> DeliveryOutcome) -> [DeliveryReport] {
+        slots.map { DeliveryReport(request: Int($0.request), recipient: Int($0.recipient), outcome: outcome($0)) }
+    }
+}

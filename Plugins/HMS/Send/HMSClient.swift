@@ -1,0 +1,98 @@
+import Foundation
+import PushCore
+
+/// Sends single signed calls to the push API: topics, tokens, probes.
+///
+/// A call refused for its credential is sent once more with a fresh one.
+struct HMSClient: Sendable {
+    let pool: any HTTPPool
+    let auth: any AuthStrategy
+    let endpoint: HTTPEndpoint
+    let time: any TimeSource
+
+    static let template = HTTPCallTemplate(
+        method: "POST",
+        headers: [
+            HTTPHeader("content-type", "application/json;charset=utf-8"), HTTPHeader("accept", "application/json"),
+        ]
+    )
+
+    /// Sends a call and gives the body of its answer with Huawei's code, whatever the code.
+    func call(
+        _ path: String,
+        _ body: JSONValue,
+        pushType: Int? = nil
+    ) async throws(PushError) -> (answer: HMSAnswer, body: JSONValue) {
+        let scene = pushType.map { [HTTPHeader("push-type", String($0))] } ?? []
+        var isSecond = false
+        while true {
+            let credential = try await auth.credential(for: endpoint)
+            let raw: HTTPAnswer
+            do throws(HTTPFailure) {
+                raw = try await pool.send(
+                    HTTPCall(Self.template, path: path, headers: credential.httpHeaders + scene, body: body.bytes)
+                )
+            } catch {
+                throw PushError(.unavailable, error.detail, reason: error.cause.reason)
+            }
+            let answer = HMSAnswer(raw, now: time.now)
+            let isUnauthorized = answer.code.map { $0.hasPrefix("8020") } ?? (answer.status == 401)
+            if isUnauthorized {
+                let decision = await auth.refused(credential, status: answer.status, reason: answer.code)
+                if !isSecond, decision == .retry {
+                    isSecond = true
+                    continue
+                }
+            }
+            return (answer, (try? JSONValue(parsing: raw.body)) ?? .null)
+        }
+    }
+
+    /// The error that an answer with another code than success stands for.
+    static func error(_ answer: HMSAnswer) -> PushError {
+        guard let code = answer.code else {
+            let isBusy = answer.status == 503 || answer.status == 429
+            if isBusy {
+                return PushError(
+                    .rateLimited,
+                    "Huawei limits the flow",
+                    reason: "http_\(answer.status)",
+                    retryAfter: answer.retryAfter
+                )
+            }
+            let isTheirs = answer.status >= 500
+            if answer.status == 401 || answer.status == 403 {
+                return PushError(
+                    .credentialsRefused,
+                    "Huawei does not take the access token",
+                    reason: "http_\(answer.status)"
+                )
+            }
+            return PushError(
+                isTheirs ? .unavailable : .badAnswer,
+                "Huawei answered \(answer.status) without a code",
+                reason: "http_\(answer.status)"
+            )
+        }
+        let detail =
+            HMSTopicCodes.detail(code) ?? HMSRejections.rule(for: code)?.detail ?? "Huawei gave the code \(code)."
+        switch HMSRejections.rule(for: code)?.consequence {
+        case .reauthorize?, .configuration?: return PushError(.credentialsRefused, detail, reason: code)
+        case .retry?: return PushError(.unavailable, detail, reason: code, retryAfter: answer.retryAfter)
+        default:
+            if HMSTopicCodes.isConfiguration(code) { return PushError(.credentialsRefused, detail, reason: code) }
+            return PushError(.invalidRequest, detail, reason: code)
+        }
+    }
+
+    /// A message that Huawei checks and does not send, to one token.
+    static func probe(token: String) -> [UInt8] {
+        let body: JSONValue = [
+            "validate_only": true,
+            "message": [
+                "android": ["ttl": "1s", "urgency": "NORMAL"], "data": "{}", "token": [.string(token)],
+            ],
+        ]
+        return body.bytes
+    }
+}

@@ -1,0 +1,26 @@
+import Foundation
+import Synchronization
+
+/// The last tokens that Huawei took a message for: when a whole request is refused, one of them tells whether the tokens are
+/// dead or the app or project is wrong.
+final class HMSKnownGoodTokens: Sendable {
+    private static let life: TimeInterval = 86_400
+    private let last = Mutex<[(token: String, at: Date)]>([])
+
+    /// Notes a token that was accepted.
+    func note(_ token: String, at now: Date) {
+        last.withLock { last in
+            last.removeAll { $0.token == token }
+            last.append((token, now))
+            if last.count > 4 { last.removeFirst() }
+        }
+    }
+
+    /// A token that was accepted within the last day.
+    func token(at now: Date) -> String? {
+        last.withLock { $0.last { now.timeIntervalSince($0.at) < Self.life }?.token }
+    }
+
+    /// Forgets a token that is not taken any more.
+    func forget(_ token: String) { last.withLock { $0.removeAll { $0.token == token } } }
+}

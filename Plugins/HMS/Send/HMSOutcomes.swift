@@ -1,0 +1,208 @@
+import Foundation
+import PushCore
+
+/// Turns answers and failures into outcomes, one for each recipient.
+struct HMSOutcomes {
+    /// When the send began: since then a refused token counts as dead.
+    let started: Date
+    /// The round of a request whose answer it is.
+    let batchRequest: HMSBatchRequest
+
+    /// What an answer leads to.
+    enum Verdict {
+        /// Everything is decided.
+        case reports([DeliveryReport])
+        /// Send these instead; nothing of them was taken.
+        case again([HMSBatchRequest])
+        /// The credential was refused: replace it, send once more, and report this if that is not possible.
+        case reauthorize(code: String?, status: Int, otherwise: DeliveryOutcome)
+        /// Every one of several tokens was refused, which a wrong app or project brings about too.
+        case suspicious
+    }
+
+    func verdict(on answer: HMSAnswer, flow: HMSFlowControl) -> Verdict {
+        guard let code = answer.code, let rule = HMSRejections.rule(for: code) else {
+            return withoutCode(answer, flow)
+        }
+        let status = answer.status
+        func refused(_ kind: Refusal.Kind, _ advice: Refusal.Advice) -> DeliveryOutcome {
+            .refused(Refusal(kind, reason: code, detail: rule.detail, status: status, advice: advice))
+        }
+        switch rule.consequence {
+        case .accepted: return all(accepted(answer))
+        case .partial: return .reports(partial(answer))
+        case .drop: return all(refused(.message, .never))
+        case .split(let size): return split(size) ?? all(refused(.message, .never))
+        case .halve: return split((batchRequest.count + 1) / 2) ?? all(refused(.message, .never))
+        case .slowTopics:
+            return all(refused(.account, .slowRecipient(after: max(answer.retryAfter ?? .zero, .seconds(60)))))
+        case .reauthorize:
+            let outcome = refused(.account, .parkBackend)
+            return batchRequest.isReauthorized
+                ? all(outcome) : .reauthorize(code: code, status: status, otherwise: outcome)
+        case .configuration: return all(refused(.account, .parkBackend))
+        case .deadTokens:
+            if batchRequest.target.isAudience { return all(refused(.message, .never)) }
+            if let reports = reasoned(answer) { return .reports(reports) }
+            return batchRequest.count > 1 ? .suspicious : all(dead(code, rule.detail, status))
+        case .demote:
+            // Only this message is concerned, so the lane goes on.
+            guard let demoted = batchRequest.demoted else { return all(refused(.account, .never)) }
+            return .again([demoted])
+        case .retry: return all(refused(.platform, .retry(after: answer.retryAfter)))
+        }
+    }
+
+    /// The outcome of everybody when the answer for a known good token has told what a refusal of all tokens means.
+    func afterProbe(isAppFine: Bool?) -> [DeliveryReport] {
+        if isAppFine == false {
+            let detail = "Huawei refuses every token, also one that worked before: check app_id, project_id and api."
+            return batchRequest.reports(
+                .refused(Refusal(.account, reason: "80300007", detail: detail, advice: .parkBackend))
+            )
+        }
+        return batchRequest.reports(dead("80300007", HMSRejections.rule(for: "80300007")?.detail, nil))
+    }
+
+    /// What a call without an answer means.
+    func verdict(on failure: HTTPFailure) -> [DeliveryReport] {
+        guard failure.stage == .notProcessed else { return unknown(failure.cause.reason, failure.detail) }
+        return batchRequest.reports(failure.outcome())
+    }
+
+    /// What a credential that cannot be had means: the lane waits, and no message fails for it.
+    static func outcome(of error: PushError) -> DeliveryOutcome {
+        let reason = error.reason ?? error.code.rawValue
+        if error.code == .credentialsRefused {
+            return .refused(Refusal(.account, reason: reason, detail: error.message, advice: .parkBackend))
+        }
+        let pause = error.retryAfter ?? .seconds(2)
+        return .refused(Refusal(.platform, reason: reason, detail: error.message, advice: .slowBackend(after: pause)))
+    }
+
+    // MARK: Parts
+
+    private func all(_ outcome: DeliveryOutcome) -> Verdict { .reports(batchRequest.reports(outcome)) }
+
+    private func accepted(_ answer: HMSAnswer) -> DeliveryOutcome {
+        .accepted(
+            Acceptance(
+                platformID: answer.requestID,
+                isForAudience: batchRequest.target.isAudience,
+                isVerdictPending: batchRequest.awaitsReceipts,
+                isDryRun: batchRequest.isDryRun,
+                status: answer.status
+            )
+        )
+    }
+
+    private func dead(_ reason: String, _ detail: String?, _ status: Int?) -> DeliveryOutcome {
+        .refused(
+            Refusal(
+                .token,
+                reason: reason,
+                detail: detail,
+                status: status,
+                advice: .never,
+                invalidation: .init(asOf: started, isCertain: false)
+            )
+        )
+    }
+
+    private func split(_ size: Int) -> Verdict? {
+        guard batchRequest.count > 1, size < batchRequest.count else { return nil }
+        return .again(batchRequest.split(max(1, size)))
+    }
+
+    /// Accepted are those not listed, provided that Huawei's list and count agree; else those are unknown, and nobody
+    /// gets the message twice.
+    private func partial(_ answer: HMSAnswer) -> [DeliveryReport] {
+        guard case .tokens(let tokens) = batchRequest.target else {
+            return batchRequest.reports(unknownOutcome("unreadable_partial", nil))
+        }
+        let listed = answer.partial?.refused ?? []
+        var reasons: [String: String?] = [:]
+        for (token, reason) in listed { reasons[token] = .some(reason) }
+        let matched = tokens.reduce(0) { $0 + (reasons[$1] == nil ? 0 : 1) }
+        let agrees =
+            matched == reasons.count && answer.partial?.failures == matched
+            && (answer.partial?.successes.map { $0 == tokens.count - matched } ?? true)
+        let others = agrees ? accepted(answer) : unknownOutcome("partial_counts_differ", nil)
+        return batchRequest.reports(byToken: { token in
+            guard let reason = reasons[tokens[token]] else { return others }
+            return refusal(reason, answer)
+        })
+    }
+
+    /// The outcomes where Huawei names the reason of every token that it refused; nil where it does not.
+    private func reasoned(_ answer: HMSAnswer) -> [DeliveryReport]? {
+        guard case .tokens(let tokens) = batchRequest.target else { return nil }
+        var reasons: [String: String] = [:]
+        for (token, reason) in answer.partial?.refused ?? [] { reasons[token] = reason }
+        guard tokens.allSatisfy({ reasons[$0] != nil }) else { return nil }
+        return batchRequest.reports(byToken: { refusal(reasons[tokens[$0]], answer) })
+    }
+
+    private func refusal(_ reason: String?, _ answer: HMSAnswer) -> DeliveryOutcome {
+        guard let reason else {
+            return dead("illegal_token", "Huawei lists the token as one that is not good for this app.", answer.status)
+        }
+        if HMSTokenReasons.isDeath(reason) { return dead(reason, HMSTokenReasons.detail(reason), answer.status) }
+        return .refused(
+            Refusal(
+                .token,
+                reason: HMSTokenReasons.label(reason),
+                detail: HMSTokenReasons.detail(reason),
+                status: answer.status,
+                advice: .never
+            )
+        )
+    }
+
+    private func withoutCode(_ answer: HMSAnswer, _ flow: HMSFlowControl) -> Verdict {
+        let reason = answer.code == nil ? "http_\(answer.status)" : "unknown_code"
+        func refused(_ kind: Refusal.Kind, _ advice: Refusal.Advice, _ detail: String) -> DeliveryOutcome {
+            .refused(Refusal(kind, reason: reason, detail: detail, status: answer.status, advice: advice))
+        }
+        if answer.code != nil {
+            // A family of codes that did not exist when this was written: only time and the counter can tell.
+            return all(refused(.platform, .retry(after: answer.retryAfter), "Huawei gave a code unknown to Chapar."))
+        }
+        switch answer.status {
+        case 200..<300: return .reports(unknown("unreadable_answer", "Huawei's answer cannot be read."))
+        case 401:
+            let outcome = refused(.account, .parkBackend, "Huawei does not take the access token.")
+            return batchRequest.isReauthorized
+                ? all(outcome) : .reauthorize(code: nil, status: 401, otherwise: outcome)
+        case 403: return all(refused(.account, .parkBackend, "Huawei forbids this: check that Push Kit is enabled."))
+        case 404, 405:
+            return all(refused(.account, .parkBackend, "The address is not one of Push Kit's: check base_url and api."))
+        case 413: return all(refused(.message, .never, "The request is too large."))
+        case 429, 503:
+            let pause = flow.throttled(floor: answer.retryAfter)
+            return all(refused(.platform, .slowBackend(after: pause), "Huawei limits the flow: devices per second."))
+        case 502: return all(refused(.platform, .retry(after: answer.retryAfter), "Huawei's service has a problem."))
+        case 500...: return .reports(unknown(reason, "Huawei's service failed while it had the message."))
+        case 400..<500: return all(refused(.message, .never, "Huawei refused the request without a code."))
+        default:
+            return all(
+                refused(.account, .parkBackend, "Status \(answer.status) is not one of Push Kit's: check base_url.")
+            )
+        }
+    }
+
+    private func unknown(_ reason: String, _ detail: String?) -> [DeliveryReport] {
+        batchRequest.reports(bySlot: { unknownOutcome(reason, detail, isSecond: $0.isReplay) })
+    }
+
+    /// A repeat is harmless where it takes the first one's place on the screen, and once: a second unknown answer ends it.
+    private func unknownOutcome(_ reason: String, _ detail: String?, isSecond: Bool = false) -> DeliveryOutcome {
+        .unknown(
+            UnknownOutcome(
+                reason: reason,
+                detail: detail,
+                isRepeatHarmful: isSecond || !batchRequest.message.isRepeatHarmless
+            )
+        )
+    }
+}

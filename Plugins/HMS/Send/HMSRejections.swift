@@ -1,0 +1,136 @@
+import PushCore
+
+/// What each of Huawei's codes means for the message, the tokens and the lane: the one mapping table.
+///
+/// Source: Huawei, "Push Kit, downlink message API, result codes", read 2026-08. Codes that nobody knows are judged by their
+/// family.
+enum HMSRejections {
+    /// What follows from a code.
+    enum Consequence: Sendable, Hashable {
+        /// Every recipient was accepted.
+        case accepted
+        /// Some were; the message says which not.
+        case partial
+        /// The message stays wrong.
+        case drop
+        /// Send again in requests of at most so many recipients.
+        case split(Int)
+        /// Send again in two halves.
+        case halve
+        /// Topic messages must pause.
+        case slowTopics
+        /// Once more with a fresh token; after that an operator must act.
+        case reauthorize
+        /// An operator must act.
+        case configuration
+        /// None of the tokens is good.
+        case deadTokens
+        /// Once more with normal urgency; after that it is the account's.
+        case demote
+        /// Nobody but time helps.
+        case retry
+    }
+
+    /// A row of the table.
+    struct Rule: Sendable, Hashable {
+        let consequence: Consequence
+        let detail: String
+
+        init(_ consequence: Consequence, _ detail: String) {
+            self.consequence = consequence
+            self.detail = detail
+        }
+    }
+
+    static func isKnown(_ code: String) -> Bool { known[code] != nil }
+
+    /// The row of a code; of its family when the code is unknown, nil when it has none.
+    static func rule(for code: String) -> Rule? {
+        if let rule = known[code] { return rule }
+        let word = "a code unknown to Chapar"
+        switch code.prefix(4) {
+        case "8010": return Rule(.drop, "Huawei refused the message with \(word).")
+        case "8020": return Rule(.reauthorize, "Huawei refused the credentials with \(word).")
+        case "8030": return Rule(.configuration, "Huawei refused the request with \(word).")
+        case "8060", "8100", "8101", "8102": return Rule(.retry, "Huawei's service has a problem: \(word).")
+        default:
+            if code.hasPrefix("806") || code.hasPrefix("81") {
+                return Rule(.retry, "Huawei's service has a problem: \(word).")
+            }
+            return nil
+        }
+    }
+
+    private static let gatewayFault = "This is a fault of Chapar."
+    /// Every row, for tests of the whole table.
+    static let known: [String: Rule] = [
+        "80000000": Rule(.accepted, "Accepted."),
+        "80100000": Rule(.partial, "Some of the tokens were refused."),
+        "80100001": Rule(.drop, "A parameter of the message is wrong: compare overrides.hms with Huawei's reference."),
+        "80100002": Rule(.split(1), "A system message goes to one token at a time."),
+        "80100003": Rule(.drop, "The message's structure is wrong: compare overrides.hms with Huawei's reference."),
+        "80100004": Rule(
+            .drop,
+            "The message's time was over before it arrived: check options.ttl and this machine's clock."
+        ),
+        "80100013": Rule(.drop, "collapse_key must be a number from -1 to 100."),
+        "80100016": Rule(.drop, "Huawei finds sensitive content in the message: change its words."),
+        "80100017": Rule(.slowTopics, "More than 100 topic messages at once."),
+        "80100018": Rule(.drop, "The message failed Huawei's verification."),
+        "80100022": Rule(.drop, "The picture is not verified: use one that Huawei has approved."),
+        "80200001": Rule(
+            .reauthorize,
+            "Huawei does not take the access token: check that app_id, project_id and client_secret belong together."
+        ),
+        "80200003": Rule(.reauthorize, "The access token has expired, and so has its replacement."),
+        "80200005": Rule(
+            .reauthorize,
+            "The service account's JWT has expired when it is new: set this machine's clock."
+        ),
+        "80300002": Rule(
+            .configuration,
+            "The app may not send: enable Push Kit in AppGallery Connect, and check app_id and project_id."
+        ),
+        "80300007": Rule(.deadTokens, "Not a token of this app: the app was removed, or the token belongs elsewhere."),
+        "80300008": Rule(.drop, "The message has more than 4096 bytes."),
+        "80300010": Rule(.halve, "The number of tokens is not from 1 to 1000. \(gatewayFault)"),
+        "80300011": Rule(
+            .demote,
+            "The app has no right to urgent messages of this category: apply for it, or send with normal priority."
+        ),
+        "80300029": Rule(.drop, "More test messages than Huawei allows in a day."),
+        "80300030": Rule(.split(10), "A test message goes to 10 tokens at most."),
+        "80300036": Rule(.configuration, "The JWT is valid for too long. \(gatewayFault)"),
+        "80300037": Rule(.configuration, "Huawei has penalised the app: see AppGallery Connect."),
+        "80600003": Rule(.retry, "Huawei's own authorization service failed."),
+        "81000001": Rule(.retry, "Huawei's service has a problem."),
+    ]
+}
+
+/// What a reason given for a single token means (v3 has them; v1 and v2 give none).
+enum HMSTokenReasons {
+    /// Whether the reason says that the token is dead.
+    static func isDeath(_ reason: String) -> Bool { deaths.contains(reason) }
+
+    /// A sentence for a known reason.
+    static func detail(_ reason: String) -> String? { known[reason] }
+
+    private static let deaths: Set<String> = ["tokenFormatError", "tokenPlatformNotSupport"]
+    private static let known: [String: String] = [
+        "tokenFormatError": "Not a Huawei token.",
+        "tokenPlatformNotSupport": "The token was made through another push service.",
+        "noRight":
+            "The device has moved to HarmonyOS 5, which v1 and v2 cannot reach, or the token is of another project.",
+        "noPushTypeRight": "The app has no right to this type of message.",
+        "noRightToSendThisLiveNotificationEvent": "The app has no right to this live notification.",
+        "notSupportPlayVoice": "The category PLAY_VOICE goes with push_type 2 only.",
+        "atomicUnableSendUnsubscribedMsg": "An atomic service gets subscribed messages and widgets only.",
+        "countryNotSupport": "Huawei does not serve the device's country.",
+        "differentImgVerifyPolicy": "Huawei has approved the picture for another push_type.",
+        "appinfoError": "Huawei does not know the app: create it in AppGallery Connect.",
+        "disableSendHuaweiMsgBecauseOfPenalty": "Huawei has penalised the app.",
+    ]
+
+    /// The reason as a metric label: a word that nobody knows must not become one.
+    static func label(_ reason: String) -> String { known[reason] == nil ? "other_token_reason" : reason }
+}

@@ -1,0 +1,261 @@
+import Foundation
+import PushCore
+import PushOneSignalDevices
+
+/// Devices at IDPush: many, each with a record of its own.
+///
+/// The server's form of the facade's five actions.
+struct IDPushRegistrar: DeviceRegistrar, SubscriptionManager, TagEditor {
+    let client: IDPushClient
+    let options: IDPushOptions
+    let players: WatchedPlayers
+    let limiter: DeviceLimiter
+    let time: any TimeSource
+
+    // MARK: Registering
+
+    /// Whether the device has a token that OneSignal takes.
+    func accepts(_ device: DeviceRecord) -> Bool { (try? DeviceFields(device)) != nil }
+
+    /// Whether the device turned messages off.
+    func awaits(_ device: DeviceRecord) -> Bool { players.isDeclined(device.id) }
+
+    /// The project, which is a secret and goes in as a hash, and the entitlement of its tokens.
+    var stamp: String { DeviceFields.hash("\(options.projectID.reveal())\n\(options.environment.rawValue)") }
+
+    /// Adds the device, or edits it when only fields changed.
+    ///
+    /// Adding may be repeated: OneSignal goes by the token.
+    func register(_ device: DeviceRecord) async throws(PushError) -> String {
+        let fields = try DeviceFields(device)
+        return try await limiter.run(device.id) { () async throws(PushError) in
+            let known = try await players.load(device: device.id)
+            guard let known, known.tokenHash == fields.tokenHash(at: stamp) else {
+                return try await add(fields, known).platformID
+            }
+            if known.fieldsHash == fields.fieldsHash { return try await players.readmit(known).platformID }
+            var parameters = parameters(fields)
+            parameters["external_user_id"] = .string(device.user ?? "")
+            let record = try await edit(device, .editDevice(parameters: parameters)) { record in
+                record.fieldsHash = fields.fieldsHash
+                if record.subscription == .declined { record.subscription = .unknown }
+            }
+            return record.platformID
+        }
+    }
+
+    /// Registers, and tells what the action itself has no room for.
+    ///
+    /// IDPush's own action carries consent (`notification_types=1`); somebody who is known to have opted out is taken out
+    /// again, as one operation.
+    private func add(_ fields: DeviceFields, _ known: PlayerRecord?) async throws(PushError) -> PlayerRecord {
+        let action = IDPushAction.addDevice(token: fields.token)
+        let reply = try await exchange(action, playerID: nil, facts: facts(fields.record))
+        guard let id = reply.playerID else { throw Self.invalid(reply) }
+        var record = PlayerRecord(
+            device: fields.record.id,
+            platformID: id,
+            tokenHash: fields.tokenHash(at: stamp),
+            fieldsHash: "",
+            since: time.now,
+            renewedAt: known?.renewedAt
+        )
+        var parameters = parameters(fields)
+        if let known, known.subscription == .unsubscribed || known.subscription == .declined {
+            (record.subscription, record.reason) = (Optional(known).standingAfterRegistration, -2)
+            parameters["notification_types"] = -2
+        } else {
+            // What follows may fail; then it is tried again alone.
+            try await players.save(record)
+        }
+        if !parameters.isEmpty {
+            do { try await time.sleep(for: options.writeSpacing) } catch { throw Self.cancelled }
+            _ = try await exchange(.editDevice(parameters: parameters), playerID: id, facts: facts(fields.record))
+        }
+        record.fieldsHash = fields.fieldsHash
+        try await players.save(record)
+        return record
+    }
+
+    /// What IDPush passes on to OneSignal and adding has no parameter for.
+    private func parameters(_ fields: DeviceFields) -> JSONObject {
+        var parameters = JSONObject()
+        if let language = fields.language { parameters["language"] = .string(language) }
+        if let seconds = fields.secondsFromUTC(at: time.now) { parameters["timezone"] = .integer(Int64(seconds)) }
+        if let user = fields.record.user { parameters["external_user_id"] = .string(user) }
+        for name in DeviceFields.places {
+            if let value = fields.record.attributes[name] { parameters[name] = value }
+        }
+        return parameters
+    }
+
+    /// Unsubscribes, since there is no route that deletes, and forgets the id.
+    func remove(_ device: DeviceRecord) async throws(PushError) {
+        try await limiter.run(device.id) { () async throws(PushError) in
+            guard let record = try await players.load(device: device.id) else { return }
+            do throws(PushError) {
+                _ = try await exchange(.unsubscribe, playerID: record.platformID, facts: facts(device))
+            } catch  where error.reason == Self.unknownDevice {}  // Gone already.
+            try await players.remove(device: device.id)
+        }
+    }
+
+    // MARK: Subscription and tags
+
+    /// Opts the device in or out.
+    func setStatus(_ status: SubscriptionStatus, of device: DeviceRecord) async throws(PushError) {
+        let isOn = status == .subscribed
+        let now = time.now
+        try await limiter.run(device.id) { () async throws(PushError) in
+            _ = try await edit(device, isOn ? .subscribe : .unsubscribe) { record in
+                record.subscription = isOn ? .subscribed : .unsubscribed
+                record.reason = isOn ? 1 : -2
+                record.since = now
+            }
+        }
+    }
+
+    /// What our record says: IDPush has no route that reads.
+    func status(of device: DeviceRecord) async throws(PushError) -> SubscriptionStatus? {
+        switch try await players.load(device: device.id)?.subscription {
+        case .subscribed?: .subscribed
+        case .unsubscribed?, .declined?: .unsubscribed
+        case .unknown?, nil: nil
+        }
+    }
+
+    /// What OneSignal would not take.
+    func issues(in tags: JSONObject, of device: DeviceRecord) -> [PushWarning] { OneSignalTags.issues(tags) }
+
+    /// Sets tags without opting anybody in: the original's own action would.
+    func setTags(_ tags: JSONObject, of device: DeviceRecord) async throws(PushError) {
+        let requests = try OneSignalTags.requests(tags)
+        for request in requests {
+            try await limiter.run(device.id) { () async throws(PushError) in
+                let state = try await players.load(device: device.id)?.subscription
+                var parameters: JSONObject = ["tags": .string(JSONValue.object(request).text)]
+                if state == .unsubscribed { parameters["notification_types"] = -2 }
+                _ = try await edit(device, .editDevice(parameters: parameters)) { _ in }
+            }
+        }
+    }
+
+    // MARK: Exchanges
+
+    private static let unknownDevice = "unknown_device"
+
+    /// Edits the device's record.
+    ///
+    /// A player that is lost is added again from the token, and the edit done once more.
+    private func edit(
+        _ device: DeviceRecord,
+        _ action: IDPushAction,
+        _ change: (inout PlayerRecord) -> Void
+    ) async throws(PushError) -> PlayerRecord {
+        var record: PlayerRecord
+        if let known = try await players.load(device: device.id) {
+            record = known
+        } else {
+            record = try await add(try DeviceFields(device), nil)
+        }
+        do throws(PushError) {
+            _ = try await exchange(action, playerID: record.platformID, facts: facts(device))
+        } catch {
+            // IDPush may hide "no such player" behind status 0: a new registration is tried, once a day for each device.
+            let isFresh = record.renewedAt.map { time.now.timeIntervalSince($0) < 86400 } ?? false
+            guard error.reason == Self.unknownDevice || error.reason == "refused_by_idpush" && !isFresh,
+                let fields = try? DeviceFields(device)
+            else { throw error }
+            record.renewedAt = time.now
+            try await players.save(record)  // Also when adding fails: not with every edit.
+            record = try await add(fields, record)
+            _ = try await exchange(action, playerID: record.platformID, facts: facts(device))
+        }
+        change(&record)
+        try await players.save(record)
+        return record
+    }
+
+    /// One action, with its answer's meaning; what nobody can read is asked three times.
+    private func exchange(
+        _ action: IDPushAction,
+        playerID: String?,
+        facts: DeviceFacts
+    ) async throws(PushError) -> IDPushReply {
+        let request: IDPushRequest
+        do throws(IDPushActionError) {
+            request = try IDPushRequest(
+                action,
+                projectID: options.projectID.reveal(),
+                playerID: playerID,
+                facts: facts
+            )
+        } catch {
+            throw PushError(.invalidRequest, error.description, reason: "missing_device_token")
+        }
+        for attempt in 1... {
+            let answer: HTTPAnswer
+            do throws(HTTPFailure) {
+                answer = try await client.exchange(request)
+            } catch {
+                throw error.pushError
+            }
+            if let error = Self.error(answer, isEdit: playerID != nil, now: time.now) { throw error }
+            let reply = IDPushReply(status: answer.status, body: answer.body, for: action, acceptsAny2xx: true)
+            if reply.error == nil { return reply }
+            if case .integer? = reply.data?["status"], reply.data?["status"] != 1 { throw Self.refused(reply) }
+            guard attempt < options.attempts else { throw Self.invalid(reply) }
+            do { try await time.sleep(for: options.retryPause * attempt) } catch { throw Self.invalid(reply) }
+        }
+        throw PushError(.badAnswer, "IDPush gave no answer that can be read", reason: "invalid_response")
+    }
+
+    /// What a status other than 2xx means.
+    private static func error(_ answer: HTTPAnswer, isEdit: Bool, now: Date) -> PushError? {
+        let message = (try? JSONValue(parsing: answer.body))?["message"]?.stringValue.map { String($0.prefix(300)) }
+        func error(_ code: PushError.Code, _ reason: String, _ sentence: String) -> PushError {
+            PushError(code, message ?? sentence, reason: reason, retryAfter: answer.retryAfter(now: now))
+        }
+        switch answer.status {
+        case 200..<300: return nil
+        case 401, 403: return error(.credentialsRefused, "forbidden", "IDPush refused the project: check project_id")
+        case 404 where isEdit: return error(.invalidRequest, unknownDevice, "IDPush does not know the device")
+        case 404: return error(.credentialsRefused, "not_found", "IDPush has no such route: check base_url")
+        case 300..<400: return error(.credentialsRefused, "redirected", "check base_url; redirects are not followed")
+        case 429: return error(.rateLimited, "rate_limited", "IDPush asks for a pause")
+        case 408, 500...: return error(.unavailable, "unavailable", "IDPush answered \(answer.status)")
+        default: return error(.invalidRequest, "bad_request", "IDPush answered \(answer.status)")
+        }
+    }
+
+    /// A refusal with OneSignal's own words about a player that is gone is as good as 404.
+    private static func refused(_ reply: IDPushReply) -> PushError {
+        if reply.message?.localizedCaseInsensitiveContains("no user with this id") ?? false {
+            return PushError(.invalidRequest, "IDPush does not know the device", reason: unknownDevice)
+        }
+        return PushError(.invalidRequest, reply.message ?? "IDPush refused the action", reason: "refused_by_idpush")
+    }
+
+    private static func invalid(_ reply: IDPushReply) -> PushError {
+        PushError(.badAnswer, reply.message ?? "IDPush's answer cannot be read", reason: "invalid_response")
+    }
+
+    private static var cancelled: PushError {
+        PushError(.unavailable, "the caller was cancelled", reason: "cancelled")
+    }
+
+    private func facts(_ device: DeviceRecord) -> DeviceFacts {
+        let fields = try? DeviceFields(device)
+        func text(_ name: String) -> String { device.attributes[name]?.stringValue ?? "" }
+        let environment = text("environment").isEmpty ? options.environment.rawValue : text("environment")
+        return DeviceFacts(
+            type: fields?.kind.rawValue ?? Self.type(of: text("platform")),
+            appVersion: text("app_version"),
+            model: text("model"),
+            osVersion: text("os_version"),
+            isTestBuild: environment == "development"
+        )
+    }
+
+    private static func type(of platform: String) -> Int { platform == "android" ? 1 : 0 }
+}

@@ -1,0 +1,123 @@
+import Foundation
+public import PushCore
+public import PushOneSignalDevices
+
+/// IDPush: registers devices with OneSignal over a host that is reachable where OneSignal is not, and sends through OneSignal.
+///
+/// IDPush itself has no route that sends. With a sender, a OneSignal backend of the same app, devices that were registered here
+/// get messages from there; without one, sends are refused with a sentence that says what is missing.
+public final class IDPushBackend: PushBackend {
+    /// The word after `kind:` in configuration files.
+    public static let kind: BackendKind = "idpush"
+
+    /// `idpush`.
+    public var kind: BackendKind { Self.kind }
+    /// What the sender can address; without one the devices that are registered here.
+    public let audience: BackendAudience
+    /// What sends; nil when the project only registers.
+    public let sender: (any PushBackend)?
+
+    private let client: IDPushClient
+    private let players: WatchedPlayers
+    private let registrar: IDPushRegistrar
+
+    /// Makes a backend.
+    ///
+    /// - Parameters:
+    ///   - options: The project.
+    ///   - strategy: What authorizes requests to IDPush; it needs none of its own.
+    ///   - players: Where devices' ids are kept; by default the context's store, else memory.
+    ///   - context: Its dependencies.
+    ///   - makeSender: Makes the backend of the OneSignal app that the project stands for; nil registers only.
+    /// - Throws: When a certificate or proxy of the options cannot work.
+    public init(
+        options: IDPushOptions,
+        strategy: (any AuthStrategy)? = nil,
+        players: (any PlayerStore)? = nil,
+        context: BackendContext,
+        sender makeSender: OneSignalSender? = nil
+    ) throws(HTTPPoolError) {
+        let players = WatchedPlayers(players ?? PlayerRecord.store(context))
+        self.players = players
+        client = try IDPushClient(
+            base: options.base,
+            common: options.common,
+            http: context.authorized(by: strategy).http
+        )
+        sender = try makeSender?(context, players)
+        audience = sender?.audience ?? BackendAudience(forms: [.device, .platformID])
+        registrar = IDPushRegistrar(
+            client: client,
+            options: options,
+            players: players,
+            limiter: DeviceLimiter(time: context.time, spacing: options.writeSpacing),
+            time: context.time
+        )
+    }
+
+    /// Sends through OneSignal, or refuses for good.
+    public func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
+        if let sender { return await sender.send(requests, report: report) }
+        let refusal = Refusal(
+            .account,
+            reason: "send_not_configured",
+            detail: "IDPush only registers devices: add onesignal: { app_id, api_key } to send through OneSignal.",
+            advice: .never
+        )
+        var reports: [DeliveryReport] = []
+        for (index, request) in requests.enumerated() {
+            for recipient in request.recipients.indices {
+                let outcome: DeliveryOutcome =
+                    request.notification.isDryRun ? .accepted(Acceptance(isDryRun: true)) : .refused(refusal)
+                reports.append(DeliveryReport(request: index, recipient: recipient, outcome: outcome))
+            }
+        }
+        if !reports.isEmpty { report(reports) }
+    }
+
+    /// What the sender finds; nothing without one, since every message is refused then.
+    public func check(_ notification: PushNotification, for recipient: Recipient.Form) -> PayloadCheck {
+        sender?.check(notification, for: recipient) ?? PayloadCheck()
+    }
+
+    /// The connections to both.
+    public var health: BackendHealth {
+        var health = sender?.health ?? BackendHealth(detail: "registers devices, cannot send: no onesignal section")
+        let status = client.pool.status
+        health.connections += status.connections
+        health.inFlight += status.openStreams
+        if let outage = status.outage {
+            (health.status, health.detail) = (sender == nil ? .down : .degraded, outage.detail)
+        }
+        return health
+    }
+
+    /// Looks at OneSignal; IDPush has no route that does not write.
+    public func diagnose() async -> [Diagnosis] {
+        guard let sender else {
+            let fix = "Add onesignal: { app_id, api_key } to send."
+            return [Diagnosis("onesignal", .warning, "The backend registers devices and cannot send.", fix: fix)]
+        }
+        return await sender.diagnose()
+    }
+
+    /// Ends both.
+    public func shutdown(grace: Duration) async {
+        await client.shutdown(grace: grace)
+        await sender?.shutdown(grace: grace)
+    }
+
+    /// Forgets the ids of one device or of all, and how they stand; the sender uses the same store.
+    public func forget(device: String?) async throws(PushError) { try await players.forget(device) }
+
+    /// Adds and edits devices.
+    public var devices: (any DeviceRegistrar)? { registrar }
+    /// Keeps subscriptions; their state is our own record, since IDPush tells none.
+    public var subscriptions: (any SubscriptionManager)? { registrar }
+    /// Keeps tags of the device.
+    public var tags: (any TagEditor)? { registrar }
+    /// The sender's; nil without one.
+    public var cancellation: (any MessageCanceller)? { sender?.cancellation }
+    /// The sender's; nil without one.
+    public var tracking: (any MessageTracker)? { sender?.tracking }
+}

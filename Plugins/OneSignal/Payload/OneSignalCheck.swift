@@ -1,0 +1,138 @@
+import PushCore
+
+/// What is wrong with a notification, found without OneSignal: before acceptance, and for its faults again before sending.
+enum OneSignalCheck {
+    /// The most bytes of `data` as JSON.
+    static let dataLimit = 2_048
+    /// The most bytes of the whole, as far as it can be told: APNs and FCM take 4 KB, and OneSignal adds its own.
+    static let payloadLimit = 3_500
+
+    /// Faults that OneSignal would refuse, and what it would drop.
+    static func examine(_ notification: PushNotification) -> PayloadCheck {
+        PayloadCheck(faults: faults(notification), warnings: warnings(notification))
+    }
+
+    static func faults(_ notification: PushNotification) -> [PushWarning] {
+        var faults: [PushWarning] = []
+        func fault(_ pointer: String, _ code: String, _ detail: String) {
+            faults.append(PushWarning(pointer: "#/\(pointer)", code: code, detail: detail))
+        }
+        let overrides = notification.overrides["onesignal"] ?? JSONObject()
+        let hasTemplate = overrides["template_id"] != nil
+        if !notification.isSilent, notification.body == nil, notification.title == nil, overrides["contents"] == nil,
+            !hasTemplate
+        {
+            fault(
+                "content",
+                "nothing_to_show",
+                "There is no text: OneSignal refuses it. Set options.silent to wake the app."
+            )
+        }
+        if let contents = overrides["contents"], contents["en"]?.stringValue.map({ $0.isEmpty }) ?? true {
+            fault(
+                "overrides/onesignal/contents",
+                "english_missing",
+                "OneSignal wants contents.en, whatever the language."
+            )
+        }
+        let data = JSONValue.object(notification.data).bytes.count
+        if data > dataLimit {
+            fault("content/data", "data_too_large", "The data has \(data) bytes as JSON; OneSignal takes \(dataLimit).")
+        }
+        let size = OneSignalPayload(notification, remaining: nil, sendAfter: nil).estimatedSize
+        if size > payloadLimit, data <= dataLimit {
+            fault(
+                "content",
+                "payload_too_large",
+                "The payload has about \(size) bytes; about \(payloadLimit) reach a device."
+            )
+        }
+        if notification.actions.count > 3 {
+            fault("content/actions", "too_many_actions", "OneSignal takes 3 buttons.")
+        }
+        for (name, value) in overrides { check(name, value, fault) }
+        if overrides["delayed_option"] != nil, let rate = overrides["throttle_rate_per_minute"], rate != 0 {
+            fault(
+                "overrides/onesignal/throttle_rate_per_minute",
+                "wrong_combination",
+                "With a time for each user it must be 0."
+            )
+        }
+        return faults
+    }
+
+    private static func check(_ name: String, _ value: JSONValue, _ fault: (String, String, String) -> Void) {
+        let place = "overrides/onesignal/\(name)"
+        if OneSignalPayload.isReserved(name) {
+            fault(place, "reserved_key", "\(name) is Chapar's: the recipients decide the audience.")
+            return
+        }
+        switch name {
+        case "name":
+            if (value.stringValue ?? "").count > 128 { fault(place, "too_long", "A name has at most 128 characters.") }
+        case "ttl":
+            let seconds = value.integerValue ?? -1
+            if !(0...OneSignalPayload.longestTimeToLive).contains(seconds) {
+                fault(place, "bad_ttl", "ttl is 0 to \(OneSignalPayload.longestTimeToLive) seconds.")
+            }
+        case "collapse_id":
+            if (value.stringValue ?? "").count > 64 { fault(place, "too_long", "At most 64 characters.") }
+        case "web_buttons":
+            if (value.arrayValue ?? []).count > 2 { fault(place, "too_many_actions", "OneSignal takes 2 web buttons.") }
+        case "buttons":
+            if (value.arrayValue ?? []).count > 3 { fault(place, "too_many_actions", "OneSignal takes 3 buttons.") }
+        case "priority":
+            if value != 5 && value != 10 { fault(place, "bad_priority", "priority is 5 or 10.") }
+        case "ios_interruption_level":
+            let words = ["active", "passive", "time_sensitive", "critical"]
+            if !words.contains(value.stringValue ?? "") {
+                fault(place, "bad_value", "Allowed: \(words.joined(separator: ", ")), with an underscore.")
+            }
+        case "ios_relevance_score":
+            if !(value.numberValue.map { (0...1).contains($0) } ?? false) {
+                fault(place, "bad_value", "The relevance is from 0 to 1.")
+            }
+        case "huawei_badge_add_num":
+            if !(1...99).contains(value.integerValue ?? 0) { fault(place, "bad_value", "A number from 1 to 99.") }
+        case "apns_push_type_override":
+            if value != "voip" { fault(place, "bad_value", "Allowed: voip; OneSignal chooses the others itself.") }
+        case "delayed_option":
+            if !["timezone", "last-active"].contains(value.stringValue ?? "") {
+                fault(place, "bad_value", "Allowed: timezone, last-active.")
+            }
+        case "throttle_rate_per_minute":
+            if (value.integerValue ?? -1) < 0 { fault(place, "bad_value", "A whole number, 0 or more.") }
+        case "custom_data":
+            if value.bytes.count > dataLimit { fault(place, "data_too_large", "custom_data has at most 2048 bytes.") }
+        default: break
+        }
+    }
+
+    private static func warnings(_ notification: PushNotification) -> [PushWarning] {
+        var warnings: [PushWarning] = []
+        func warn(_ pointer: String, _ code: String, _ detail: String) {
+            warnings.append(PushWarning(pointer: "#/\(pointer)", code: code, detail: detail))
+        }
+        if let span = notification.timeToLive, span.components.seconds > OneSignalPayload.longestTimeToLive {
+            warn("options/ttl", "ttl_clamped", "OneSignal keeps a message for 28 days at most.")
+        }
+        if let id = notification.collapseID, id.count > 64 {
+            warn("options/collapse_id", "collapse_id_hashed", "It has more than 64 characters: its hash is sent.")
+        }
+        if notification.actions.contains(where: { $0.url != nil }) {
+            warn("content/actions", "action_url_dropped", "Only web buttons open an address of their own.")
+        }
+        if notification.isSilent {
+            let dropped = [
+                ("title", notification.title != nil), ("subtitle", notification.subtitle != nil),
+                ("body", notification.body != nil), ("sound", notification.sound != nil),
+                ("badge", notification.badge != nil), ("image", notification.image != nil),
+                ("click_url", notification.clickURL != nil), ("actions", !notification.actions.isEmpty),
+            ]
+            for (field, isSet) in dropped where isSet {
+                warn("content/\(field)", "dropped_when_silent", "A silent push shows nothing: \(field) is left out.")
+            }
+        }
+        return warnings
+    }
+}

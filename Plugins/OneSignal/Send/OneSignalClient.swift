@@ -1,0 +1,95 @@
+import Foundation
+import PushCore
+
+/// Calls to OneSignal's API: paths, headers, budgets, deadlines.
+///
+/// What everything else here sends through.
+final class OneSignalClient: Sendable {
+    /// Which of the platform's quotas a call counts against.
+    enum Quota {
+        /// Creating and cancelling messages, which share one.
+        case messages
+        /// Users and subscriptions.
+        case writes
+        /// Everything that only looks: one a second for each app.
+        case views
+    }
+
+    let options: OneSignalOptions
+    let pool: any HTTPPool
+    let time: any TimeSource
+    private let strategy: any AuthStrategy
+    private let messages: RequestBudget
+    private let writes: RequestBudget
+    private let views: RequestBudget
+
+    init(_ options: OneSignalOptions, strategy: (any AuthStrategy)?, context: BackendContext) throws(HTTPPoolError) {
+        self.options = options
+        time = context.time
+        self.strategy = strategy ?? OneSignalAuth(options)
+        pool = AuthorizedPool(
+            try context.http.pool(options.pool),
+            endpoint: options.base.endpoint,
+            strategy: self.strategy
+        )
+        messages = RequestBudget(perSecond: Double(options.requestLimit), time: time)
+        writes = RequestBudget(perSecond: 500, time: time)
+        views = RequestBudget(perSecond: 1, time: time)
+    }
+
+    /// Makes one exchange; the answer as it is, whatever its status.
+    func exchange(
+        _ method: String,
+        _ path: String,
+        _ body: [UInt8] = [],
+        quota: Quota
+    ) async throws(PushError) -> Result<OneSignalAnswer, HTTPFailure> {
+        try await budget(quota).take(within: options.common.timeout)
+        var headers = [HTTPHeader("accept", "application/json")]
+        if !body.isEmpty { headers.append(HTTPHeader("content-type", "application/json; charset=utf-8")) }
+        let template = HTTPCallTemplate(method: method, headers: headers, deadline: options.common.timeout)
+        let answer: HTTPAnswer
+        do throws(HTTPFailure) {
+            answer = try await pool.send(HTTPCall(template, path: options.base.path(path), body: body))
+        } catch {
+            return .failure(error)
+        }
+        let read = OneSignalAnswer(answer, now: time.now)
+        if read.status == 429 { await budget(quota).pause(read.retryAfter ?? .seconds(1)) }
+        return .success(read)
+    }
+
+    /// Makes one exchange that is no send; anything but 2xx is an error, unless `accepting` says otherwise.
+    func call(
+        _ method: String,
+        _ path: String,
+        _ body: JSONValue? = nil,
+        quota: Quota,
+        accepting accepted: (OneSignalAnswer) -> Bool = { _ in false }
+    ) async throws(PushError) -> OneSignalAnswer {
+        switch try await exchange(method, path, body?.bytes ?? [], quota: quota) {
+        case .success(let answer):
+            guard (200..<300).contains(answer.status) || accepted(answer) else {
+                throw OneSignalRejections.error(answer)
+            }
+            return answer
+        case .failure(let failure): throw failure.pushError
+        }
+    }
+
+    /// A path of segments, each percent-encoded: user ids hold `@`, `/` and spaces in real life.
+    static func path(_ segments: String...) throws(PushError) -> String { try FormEncoding.path(segments) }
+
+    func shutdown(grace: Duration) async {
+        await pool.shutdown(grace: grace)
+        await strategy.shutdown()
+    }
+
+    private func budget(_ quota: Quota) -> RequestBudget {
+        switch quota {
+        case .messages: messages
+        case .writes: writes
+        case .views: views
+        }
+    }
+}

@@ -1,0 +1,188 @@
+internal import Foundation
+internal import PushCore
+
+/// A notification as the contract has it: the words of the gateway's own API, texts in the recipient's language.
+///
+/// What all languages share, `data` above all, is encoded once; for each language there are its texts alone to encode.
+struct ServicePayload {
+    /// How many bytes were encoded so far.
+    private(set) var encodedBytes = 0
+    private let notification: PushNotification
+    /// The members of `content` but for its texts, without braces.
+    private let rest: ArraySlice<UInt8>
+    /// The members beside `content`, and the brace that ends the message.
+    private let ending: ArraySlice<UInt8>
+
+    private static let beginning = Array(#"{"content":{"#.utf8)
+
+    /// Encodes what all languages share.
+    init(_ notification: PushNotification, expiration: PushRequest.Expiration?) {
+        self.notification = notification
+        var writer = JSONWriter(capacity: 512)
+        Self.rest(notification, &writer)
+        rest = writer.bytes.dropFirst().dropLast()
+        writer = JSONWriter(capacity: 256)
+        writer.beginObject()
+        writer.name("options")
+        Self.options(notification, expiration, &writer)
+        if let overrides = notification.overrides[ServiceBackend.kind.rawValue], !overrides.isEmpty {
+            writer.name("overrides")
+            writer.object(overrides)
+        }
+        writer.endObject()
+        ending = writer.bytes.dropFirst()
+        encodedBytes = rest.count + ending.count
+    }
+
+    /// The members of `content` that differ between languages, without braces.
+    mutating func texts(in language: String?) -> ArraySlice<UInt8> {
+        var writer = JSONWriter(capacity: 256)
+        writer.beginObject()
+        func text(_ name: StaticString, _ text: LocalizedText?) {
+            guard let text else { return }
+            writer.name(name)
+            writer.string(text.resolved(for: language))
+        }
+        text("title", notification.title)
+        text("subtitle", notification.subtitle)
+        text("body", notification.body)
+        writer.endObject()
+        encodedBytes += writer.bytes.count
+        return writer.bytes.dropFirst().dropLast()
+    }
+
+    /// How many bytes the message with such texts has.
+    func size(with texts: ArraySlice<UInt8>) -> Int {
+        let comma = texts.isEmpty || rest.isEmpty ? 0 : 1
+        return Self.beginning.count + texts.count + comma + rest.count + 2 + ending.count
+    }
+
+    /// The message with such texts, as a JSON object.
+    func bytes(with texts: ArraySlice<UInt8>) -> [UInt8] {
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(size(with: texts))
+        bytes += Self.beginning
+        bytes += texts
+        if !texts.isEmpty, !rest.isEmpty { bytes.append(UInt8(ascii: ",")) }
+        bytes += rest
+        bytes += [UInt8(ascii: "}"), UInt8(ascii: ",")]
+        bytes += ending
+        return bytes
+    }
+
+    /// How many bytes the message has in the language that needs most.
+    mutating func largestSize() -> Int {
+        notification.languages.map { size(with: texts(in: $0)) }.max() ?? 0
+    }
+
+    private static func rest(_ notification: PushNotification, _ writer: inout JSONWriter) {
+        writer.beginObject()
+        func text(_ name: StaticString, _ value: String?) {
+            guard let value else { return }
+            writer.name(name)
+            writer.string(value)
+        }
+        text("image", notification.image)
+        text("sound", notification.sound)
+        if let badge = notification.badge {
+            writer.name("badge")
+            writer.integer(badge)
+        }
+        text("category", notification.category)
+        text("click_url", notification.clickURL)
+        if !notification.actions.isEmpty {
+            writer.name("actions")
+            writer.beginArray()
+            for action in notification.actions {
+                writer.beginObject()
+                text("id", action.id)
+                text("title", action.title)
+                text("url", action.url)
+                writer.endObject()
+            }
+            writer.endArray()
+        }
+        if !notification.data.isEmpty {
+            writer.name("data")
+            writer.object(notification.data)
+        }
+        writer.endObject()
+    }
+
+    private static func options(
+        _ notification: PushNotification,
+        _ expiration: PushRequest.Expiration?,
+        _ writer: inout JSONWriter
+    ) {
+        writer.beginObject()
+        writer.name("priority")
+        writer.string(notification.priority.rawValue)
+        if let id = notification.collapseID {
+            writer.name("collapse_id")
+            writer.string(id)
+        }
+        if notification.isSilent {
+            writer.name("silent")
+            writer.bool(true)
+        }
+        if notification.isDryRun {
+            writer.name("dry_run")
+            writer.bool(true)
+        }
+        switch expiration {
+        case .immediately?:
+            writer.name("expires_at")
+            writer.integer(0)
+        case .at(let seconds)?:
+            writer.name("expires_at")
+            writer.integer(seconds)
+        case nil: break
+        }
+        writer.endObject()
+    }
+
+    /// Writes whom a message goes to.
+    static func write(_ addressee: Addressee, to writer: inout JSONWriter) {
+        writer.beginObject()
+        writer.name("id")
+        writer.string(addressee.messageID.description)
+        writer.name("to")
+        writer.beginObject()
+        switch addressee.recipient {
+        case .token(let token):
+            writer.name("token")
+            writer.string(token.value)
+            writer.name("service")
+            writer.string(token.service.rawValue)
+        case .device(let id): word("device", id, &writer)
+        case .user(let id): word("user", id, &writer)
+        case .platformID(let id): word("platform_id", id, &writer)
+        case .topic(let name): word("topic", name, &writer)
+        case .tags(let filter):
+            writer.name("tags")
+            writer.beginObject()
+            for (name, tags) in [("all", filter.all), ("any", filter.any), ("none", filter.none)] {
+                writer.name(name)
+                writer.beginArray()
+                for tag in tags { writer.string(tag) }
+                writer.endArray()
+            }
+            writer.endObject()
+        case .everyone:
+            writer.name("everyone")
+            writer.bool(true)
+        }
+        writer.endObject()
+        if let language = addressee.language { word("language", language, &writer) }
+        if addressee.isReplay {
+            writer.name("replay")
+            writer.bool(true)
+        }
+        writer.endObject()
+    }
+
+    private static func word(_ name: StaticString, _ value: String, _ writer: inout JSONWriter) {
+        writer.name(name)
+        writer.string(value)
+    }
+}

@@ -1,0 +1,131 @@
+internal import Foundation
+internal import PushCore
+
+/// The requests of one `send`: their bodies, and which recipient each part of them is about.
+struct ServiceBatch {
+    /// A recipient: its place in the send, and its message's id.
+    struct Slot: Sendable {
+        let request: Int
+        let recipient: Int
+        let id: String
+        let isDryRun: Bool
+        let isAudience: Bool
+
+        func report(_ outcome: DeliveryOutcome) -> DeliveryReport {
+            DeliveryReport(request: request, recipient: recipient, outcome: outcome)
+        }
+    }
+
+    /// A request to the service.
+    struct Chunk: Sendable {
+        var slots: [Slot] = []
+        var body: [UInt8] = []
+        var messages = 0
+    }
+
+    /// The requests to make.
+    private(set) var chunks: [Chunk] = []
+    /// What never leaves.
+    private(set) var refused: [DeliveryReport] = []
+
+    private let options: ServiceOptions
+    private var slots: [Slot] = []
+    private var messages: [[UInt8]] = []
+
+    init(_ requests: [PushRequest], _ options: ServiceOptions, name: String) {
+        self.options = options
+        for (index, request) in requests.enumerated() { add(request, at: index, name) }
+        close(name)
+    }
+
+    /// Adds a request: one message for each language that its texts are read in.
+    private mutating func add(_ request: PushRequest, at index: Int, _ name: String) {
+        let notification = request.notification
+        let isLocalized = notification.isLocalized
+        var languages: [String?] = []
+        var places: [String?: [Int]] = [:]
+        for (place, addressee) in request.recipients.enumerated() {
+            guard options.audience.contains(addressee.recipient) else {
+                refuse(index, place, "unsupported_recipient", "The service takes no such recipients.")
+                continue
+            }
+            let language = isLocalized ? addressee.language : nil
+            if places[language] == nil { languages.append(language) }
+            places[language, default: []].append(place)
+        }
+        var message = ServicePayload(notification, expiration: request.expiration)
+        for language in languages {
+            let texts = message.texts(in: language)
+            let size = message.size(with: texts)
+            guard size <= options.maximumMessageBytes else {
+                for place in places[language] ?? [] { refuse(index, place, "message_too_large", large(size)) }
+                continue
+            }
+            let bytes = message.bytes(with: texts)
+            var rest = (places[language] ?? [])[...]
+            while !rest.isEmpty {
+                if slots.count >= options.batchSize { close(name) }
+                let now = rest.prefix(options.batchSize - slots.count)
+                rest = rest.dropFirst(now.count)
+                add(bytes, request, index, now)
+            }
+        }
+    }
+
+    private mutating func add(_ message: [UInt8], _ request: PushRequest, _ index: Int, _ places: ArraySlice<Int>) {
+        var writer = JSONWriter(capacity: message.count + places.count * 160)
+        writer.beginObject()
+        writer.name("message")
+        writer.raw(message)
+        writer.name("recipients")
+        writer.beginArray()
+        for place in places {
+            let addressee = request.recipients[place]
+            ServicePayload.write(addressee, to: &writer)
+            let isAudience =
+                switch addressee.recipient {
+                case .topic, .tags, .everyone: true
+                case .token, .device, .user, .platformID: false
+                }
+            slots.append(
+                Slot(
+                    request: index,
+                    recipient: place,
+                    id: addressee.messageID.description,
+                    isDryRun: request.notification.isDryRun,
+                    isAudience: isAudience
+                )
+            )
+        }
+        writer.endArray()
+        writer.endObject()
+        messages.append(writer.bytes)
+    }
+
+    private mutating func close(_ name: String) {
+        guard !slots.isEmpty else { return }
+        var writer = JSONWriter(capacity: messages.reduce(128) { $0 + $1.count + 1 })
+        writer.beginObject()
+        writer.name("version")
+        writer.integer(1)
+        writer.name("backend")
+        writer.string(name)
+        writer.name("messages")
+        writer.beginArray()
+        for message in messages { writer.raw(message) }
+        writer.endArray()
+        writer.endObject()
+        chunks.append(Chunk(slots: slots, body: writer.bytes, messages: messages.count))
+        slots = []
+        messages = []
+    }
+
+    private func large(_ bytes: Int) -> String {
+        "The message has \(bytes) bytes; the service takes \(options.maximumMessageBytes)."
+    }
+
+    private mutating func refuse(_ index: Int, _ place: Int, _ reason: String, _ detail: String) {
+        let refusal = Refusal(.message, reason: reason, detail: detail, advice: .never)
+        refused.append(DeliveryReport(request: index, recipient: place, outcome: .refused(refusal)))
+    }
+}

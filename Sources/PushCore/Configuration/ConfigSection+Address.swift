@@ -1,0 +1,21 @@
+extension ConfigSection {
+    /// An address that may have a path; `http` only on this machine.
+    ///
+    /// Nil when the key is absent or wrong.
+    public func baseURL(_ key: String) -> HTTPBaseURL? {
+        guard let text = string(key) else { return nil }
+        guard let address = HTTPBaseURL(url: text) else {
+            reject(
+                key,
+                "\"\(text)\" is not an address",
+                fix: "Write https://host/path, without user, query or fragment."
+            )
+            return nil
+        }
+        guard address.endpoint.scheme == .https || address.endpoint.isLoopback else {
+            reject(key, "\"\(text)\" is not encrypted", fix: "Write https://; http:// is for this machine only.")
+            return nil
+        }
+        return address
+    }
+}

@@ -1,0 +1,69 @@
+import Foundation
+package import PushCore
+import PushSandbox
+package import PushTesting
+
+extension OneSignalBench {
+    /// What the conformance kit needs to know of OneSignal, for a backend that sends through it.
+    ///
+    /// - Parameters:
+    ///   - backend: The backend that is examined.
+    ///   - sender: A backend of OneSignal beside it, which makes the messages that are tracked and cancelled.
+    ///   - payloadLimit: The most bytes of a payload.
+    ///   - deadline: The backend's timeout.
+    ///   - log: What the backend logged.
+    /// - Returns: What the kit examines.
+    /// - Throws: When the backend cannot register a device.
+    package func subject(
+        _ backend: any PushBackend,
+        sender: any PushBackend,
+        payloadLimit: Int,
+        deadline: Duration,
+        log: RecordedLog
+    ) async throws -> BackendConformance.Subject {
+        let simulator = simulator
+        let ids = simulator.addPlayers(2_010, tags: ["plan": "gold"])
+        _ = try await backend.devices?.register(.sample(user: "u-1"))
+        var subject = BackendConformance.Subject(
+            backend: backend,
+            recipient: { .platformID(ids[$0]) },
+            others: [.device("d-1"), .user("u-1"), .topic("All"), .tags(TagFilter(any: ["plan:gold"])), .everyone],
+            foreignRecipient: .token(DeviceToken("foreign-device-token", service: .androidFirebase)),
+            taken: { simulator.counters.created },
+            requests: {
+                let seen = simulator.counters
+                return seen.createRequests + seen.views + seen.writes + seen.idPushRequests
+            },
+            payloadLimit: payloadLimit,
+            givesPlatformIDs: false,
+            disturb: {
+                simulator.removeFaults()
+                guard let trouble = FaultRule.Trouble(rawValue: $0.rawValue) else { throw UnknownTrouble() }
+                simulator.add(FaultRule.trouble(trouble))
+            }
+        )
+        subject.largeBatch = 2_001
+        subject.deadline = deadline
+        subject.log = log
+        subject.secrets = [Secret("os_v2_app_sandbox"), Secret(simulator.rules.projectID)]
+        subject.means.device = .sample("d-2", token: token(7))
+        subject.means.tags = ["plan": "gold"]
+        let later = time.now.addingTimeInterval(3_600)
+        @Sendable func id(_ notification: PushNotification) async -> String {
+            guard case .accepted(let taken) = await sender.send(notification, to: .platformID(ids[0])) else {
+                return ""
+            }
+            return taken.platformID ?? ""
+        }
+        subject.means.tracked = { await id(.sample) }
+        subject.means.cancellable = {
+            var scheduled = PushNotification.sample
+            scheduled.sendAt = later
+            return await id(scheduled)
+        }
+        return subject
+    }
+}
+
+/// The kit knows a trouble that the simulator has no fault for.
+private struct UnknownTrouble: Error {}

@@ -27,7 +27,7 @@ public typealias PublicPushEventFunctions = AltcraftEventFunctions
 public typealias BackgroundTasks = AltcraftBackgroundTasks
 /// What the SDK calls ``AltcraftNotifications``.
 public typealias NotificationManager = AltcraftNotifications
-/// What the SDK calls ``ActionField``.
+/// What the SDK calls ``PushAltcraft/ActionField``.
 public typealias ActionFieldBuilder = ActionField
 
 extension ActionField {
@@ -58,9 +58,9 @@ public class Event: Hashable, @unchecked Sendable {
     public let function: String
     /// A sentence for people.
     public let message: String?
-    /// The number; see ``AltcraftEventCodes``.
+    /// The number; see ``PushAltcraft/AltcraftEventCodes``.
     public let eventCode: Int?
-    /// The rest: ``ResponseWithHttp`` as `response_with_http_code`, texts as `uid`, `type`, `provider`; nil without any.
+    /// The rest: ``PushAltcraft/ResponseWithHttp`` as `response_with_http_code`, texts as `uid`, `type`, `provider`; nil without any.
     public let value: [String: (any Sendable)?]?
     /// When it happened.
     public let date: Date

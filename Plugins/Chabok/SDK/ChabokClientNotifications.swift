@@ -6,11 +6,11 @@ internal import PushCore
 
 /// Registering the app or its user failed; `error` holds why.
 public let kPushClientDidFailRegisterUserNotification = Notification.Name("PushClientDidFailRegisterUserNotification")
-/// A message arrived; `message` holds it, as a ``ChabokNotification``.
+/// A message arrived; `message` holds it, as a ``PushChabok/ChabokNotification``.
 public let kPushClientDidReceivedMessageNotification = Notification.Name("PushClientDidReceivedMessageNotification")
 /// A device is registered; `isRegistered` is true, `userId` is its user.
 public let kPushClientDidRegisterUserNotification = Notification.Name("PushClientDidRegisterUserNotification")
-/// The link changed; the backend tells where it stands (``ChabokBackend/connectionState``).
+/// The link changed; the backend tells where it stands (``PushChabok/ChabokBackend/connectionState``).
 public let kPushClientDidChangeServerConnectionStateNotification = Notification.Name(
     "PushClientDidChangeServerConnectionStateNotification"
 )

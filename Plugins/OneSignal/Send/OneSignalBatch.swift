@@ -1,6 +1,5 @@
 import Foundation
 import PushCore
-import PushQueue
 import PushOneSignalDevices
 
 /// How one request's recipients are addressed: who is refused at once, and which chunks the others go in.

@@ -215,10 +215,21 @@ final class Book: @unchecked Sendable {
 
     private func take(_ bytes: [UInt8]) {
         pending += bytes
-        while let end = pending.firstRange(of: [10, 10]) {
-            let frame = String(decoding: pending[..<end.lowerBound], as: UTF8.self)
-            pending.removeSubrange(..<end.upperBound)
+        while let end = endOfFrame {
+            let frame = String(decoding: pending[..<end], as: UTF8.self)
+            pending.removeSubrange(..<(end + 2))
             read(frame)
+        }
+    }
+
+    private var endOfFrame: Int? {
+        pending.withUnsafeBufferPointer { bytes in
+            var place = 0
+            while place + 1 < bytes.count {
+                if bytes[place] == 10, bytes[place + 1] == 10 { return place }
+                place += 1
+            }
+            return nil
         }
     }
 

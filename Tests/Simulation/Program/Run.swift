@@ -61,7 +61,7 @@ struct Run {
         case .burst:
             world.book.count(.burst)
             for part in 0..<4 {
-                postBatch(100, numbers.map { $0 + part })
+                postBatch(50, numbers.map { $0 + part })
                 world.callStore(30)
                 world.contend()
                 world.run(steps: 40)

@@ -69,9 +69,9 @@ struct Conditions: CustomStringConvertible {
             }
         )
         window = [4, 16, 64][Int(record[2]) % 3]
-        memory = [8, 64, 512][Int(record[3]) % 3]
+        memory = [8, 32, 128][Int(record[3]) % 3]
         commit = [1, 10, 100][Int(record[4]) % 3]
-        pauses = [0, 200, 800][Int(record[5]) % 3]
+        pauses = [0, 100, 400][Int(record[5]) % 3]
     }
 
     var description: String {

@@ -113,6 +113,12 @@ extension World {
         return connection
     }
 
+    /// Connections break while their clients wait for answers, and that of the auditor.
+    func cutConnections() {
+        for connection in connections where connection.isBusy { connection.close() }
+        book.cutStream()
+    }
+
     /// A client that opens a stream and never reads.
     func openIdleReader() {
         guard let connection = listen(after: 0, onPart: { _ in }, onEnd: {}) else { return }

@@ -101,7 +101,8 @@ extension World {
         for platform in platforms { platform.forgetUnderWay() }
         self.life = nil
         hangUp()
-        book.crashed(steady: before)
+        book.stopped(steady: before)
+        book.disturb(scheduler.now)
     }
 
     /// Every client finds its connection closed.
@@ -116,6 +117,7 @@ extension World {
         guard let life, let shutDown = life.shutDown, life.stopped == nil else { return }
         trace.note("SIGTERM")
         life.stopped = scheduler.now
+        book.disturb(scheduler.now)
         shutDown()
     }
 

@@ -85,7 +85,7 @@ struct Action: CustomStringConvertible {
     /// What is done.
     enum Kind: Int, CaseIterable {
         case wait, post, postMany, batch, cancel, device, deviceRemoval, devicePost
-        case mood, crash, powerLoss, restart, clock, reload, reader, disk, burst
+        case mood, crash, powerLoss, restart, clock, reload, reader, disk, burst, cut
 
         /// Whether a run may be without it.
         var isFault: Bool { rawValue >= Self.mood.rawValue }
@@ -95,7 +95,7 @@ struct Action: CustomStringConvertible {
     private static let deck: [Kind] =
         [.wait, .wait, .wait, .wait, .post, .post, .post, .post, .postMany, .postMany, .batch, .cancel, .cancel]
         + [.mood, .mood, .mood, .mood, .crash, .powerLoss, .restart, .clock, .reload, .reader, .disk, .burst]
-        + [.device, .device, .device, .deviceRemoval, .devicePost, .devicePost]
+        + [.device, .device, .device, .deviceRemoval, .devicePost, .devicePost, .cut, .cut]
 
     let kind: Kind
     let numbers: [Int]

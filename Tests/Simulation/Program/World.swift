@@ -42,6 +42,8 @@ final class World: @unchecked Sendable {
         for _ in 0..<steps where !book.hasFailed && !scheduler.isIdle { step(until: .max) }
     }
 
+    private var knownTroubles = 0
+
     private func step(until end: Int64) {
         if scheduler.isIdle || scheduler.chance(300) { tick() }
         if scheduler.isIdle {
@@ -55,6 +57,10 @@ final class World: @unchecked Sendable {
         life?.turns.wake()
         _ = scheduler.step()
         if let kind = disk.crashed, life != nil { crash(kind) }
+        if disk.troubles != knownTroubles {
+            knownTroubles = disk.troubles
+            book.disturb(scheduler.now)
+        }
         check()
         revive()
     }
@@ -74,9 +80,11 @@ final class World: @unchecked Sendable {
             if life.turns.hasEnded || life.store == nil {
                 // Over a restart spans follow the wall clock.
                 if life.hasJumped { for platform in platforms { platform.forgetQuiet() } }
+                let steady = steady
                 self.life = nil
                 hangUp()
-                book.ended()
+                book.stopped(steady: steady)
+                book.disturb(scheduler.now)
             } else {
                 return
             }

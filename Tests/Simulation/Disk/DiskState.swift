@@ -58,12 +58,12 @@ struct DiskState {
 
     /// A hash of the names and what reads see, the same in each process.
     var hash: UInt64 {
-        var hash: UInt64 = 0xcbf2_9ce4_8422_2325
+        var hash = FNV1a()
         for (name, file) in names.sorted(by: { $0.key < $1.key }) {
-            for byte in name.utf8 { hash = (hash ^ UInt64(byte)) &* 0x0000_0100_0000_01b3 }
-            file.current.mix(into: &hash)
+            hash.add(name)
+            file.current.add(to: &hash)
         }
-        return hash
+        return hash.value
     }
 
     // MARK: The folder

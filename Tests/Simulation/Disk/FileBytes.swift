@@ -59,17 +59,15 @@ final class FileBytes {
 
     var array: [UInt8] { Array(slice(0, count)) }
 
-    /// Mixes the bytes and their number into a hash, a word at a time (the multiplication is FNV-1a's).
-    func mix(into hash: inout UInt64) {
-        hash = (hash ^ UInt64(count)) &* 0x0000_0100_0000_01b3
+    /// Adds the number of the bytes and the bytes to a hash, a word at a time.
+    func add(to hash: inout FNV1a) {
+        hash.add(UInt64(count))
         guard let base else { return }
         let words = base.assumingMemoryBound(to: UInt64.self)
         var index = 0
         let end = (count + 7) / 8
         while index < end {
-            hash = (hash ^ words[index]) &* 0x0000_0100_0000_01b3
-            // FNV carries upwards only: what differs in a word's high bits has to come down.
-            hash ^= hash >> 29
+            hash.add(words[index])
             index += 1
         }
     }

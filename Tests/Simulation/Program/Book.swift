@@ -58,7 +58,7 @@ final class Book: @unchecked Sendable {
     /// What goes wrong in a run.
     enum Fault: String, CaseIterable {
         case crash, powerLoss, hanging, flapping, lateAnswer, repeatedAnswer, clockJump, reload, idleReader, burst,
-            cancel, diskTrouble, restart
+            cancel, diskTrouble, restart, brownout, cut
     }
 
     private let trace: Trace
@@ -66,7 +66,6 @@ final class Book: @unchecked Sendable {
     private var serials: [String: Int] = [:]
     private(set) var failure: String?
     private(set) var reached: Set<Sometimes> = []
-    private var crashes = 0
     // The auditor, a client that reads every event.
     private var stream: Connection?
     private var lastEvent: Int64 = 0
@@ -92,8 +91,8 @@ final class Book: @unchecked Sendable {
     /// Deliveries that may have been claimed when everything stopped: they were due, as far as the events told.
     private var interrupted: Set<String> = []
 
-    func crashed(steady: Date?) {
-        crashes += 1
+    /// The gateway died or ended, and what was open then was cut off; `steady` is the store's time.
+    func stopped(steady: Date?) {
         settleUnanswered()
         for message in messages {
             for place in 0..<message.recipients where message.ended[place] == nil {
@@ -105,15 +104,12 @@ final class Book: @unchecked Sendable {
         pending = []
     }
 
+    /// The auditor's connection breaks.
+    func cutStream() { stream?.close() }
+
     private func settleUnanswered() {
         for (device, versions) in unanswered { devices[device, default: [nil]] += versions }
         unanswered = [:]
-    }
-
-    func ended() {
-        settleUnanswered()
-        stream = nil
-        pending = []
     }
 
     // MARK: Posts
@@ -215,10 +211,21 @@ final class Book: @unchecked Sendable {
 
     private func take(_ bytes: [UInt8]) {
         pending += bytes
-        while let end = pending.firstRange(of: [10, 10]) {
-            let frame = String(decoding: pending[..<end.lowerBound], as: UTF8.self)
-            pending.removeSubrange(..<end.upperBound)
+        while let end = endOfFrame {
+            let frame = String(decoding: pending[..<end], as: UTF8.self)
+            pending.removeSubrange(..<(end + 2))
             read(frame)
+        }
+    }
+
+    private var endOfFrame: Int? {
+        pending.withUnsafeBufferPointer { bytes in
+            var place = 0
+            while place + 1 < bytes.count {
+                if bytes[place] == 10, bytes[place + 1] == 10 { return place }
+                place += 1
+            }
+            return nil
         }
     }
 
@@ -263,6 +270,9 @@ final class Book: @unchecked Sendable {
         if event["state"]?.stringValue == nil { return }
         let state = String(type.dropFirst(9))
         let place = Int(event["delivery"]?.integerValue ?? -1)
+        if event["attempt"]?["reason"]?.stringValue == "gateway_restarted" {
+            restarted.insert(messages[serial].key(place))
+        }
         if let at = event["attempt"]?["steady_at"]?.stringValue.flatMap({ RFC3339.parse($0) }),
             let wait = event["attempt"]?["retry_after"]?.numberValue
         {
@@ -294,10 +304,12 @@ final class Book: @unchecked Sendable {
         }
     }
 
+    /// Deliveries that a gateway has found without an answer when it started.
+    private var restarted: Set<String> = []
+
     /// Whether an end of the gateway may have left open what became of a delivery.
     private func wasInterrupted(_ key: String, _ world: World) -> Bool {
         interrupted.contains(key) || world.platforms.contains { $0.interrupted.contains(key) }
-            || world.lives > crashes + 1  // Cut off at a shutdown.
     }
 
     /// An urgent message does not wait for others, where nothing else keeps it.
@@ -313,6 +325,45 @@ final class Book: @unchecked Sendable {
             .count { !(Int($0.key.prefix { $0 != "/" }).map { messages[$0].isUrgent } ?? true) }
         // What is claimed already goes first, and what normal messages are sure of.
         if before > 3 * world.conditions.window + 16 { fail("\(key) is urgent, and \(before) others went before it") }
+        // With a rate of 20 a second an urgent one may wait for other urgent ones.
+        let ahead = platform.log.drop { $0.at <= message.acceptedAt }.prefix { $0.at < first }.count
+        let wait = first - message.acceptedAt
+        if wait > 5_000_000_000 + 100_000_000 * Int64(ahead) {
+            fail("\(key) is urgent, and waited for \(wait / 1_000_000) ms behind \(ahead) others")
+        }
+    }
+
+    /// Nothing expires while its platform is well, and had nothing to do for a second of its time.
+    private func judgeExpiry(_ message: Message, _ key: String, _ world: World) {
+        let end = message.acceptedAt + Int64(message.timeToLive) * 1_000_000_000
+        let platforms = world.platforms.filter { message.plan.backends.contains($0.name) }
+        guard !message.isScheduled, message.acceptedAt > 0, !platforms.isEmpty,
+            platforms.allSatisfy({ $0.healthySince < message.acceptedAt - 120_000_000_000 }),
+            !disturbances.contains(where: { $0 > message.acceptedAt - 60_000_000_000 && $0 < end })
+        else { return }
+        for platform in platforms {
+            var last = message.acceptedAt
+            for offer in platform.log.drop(while: { $0.at <= message.acceptedAt }).prefix(while: { $0.at < end }) {
+                guard offer.at - last < 1_000_000_000 else { break }
+                last = offer.at
+            }
+            guard end - last > 1_000_000_000 else { return }
+        }
+        fail("\(key) expired, and \(platforms.map(\.name)) could have taken it")
+    }
+
+    /// A message that a platform may have is not reported as one that did not arrive.
+    private func judgeDoubt(_ message: Message, _ key: String, _ state: String, _ world: World) {
+        let holders = world.platforms.filter { $0.taken[key] != nil }
+        guard !holders.isEmpty, state == "failed" || state == "expired" else { return }
+        // The refusal of a platform covers its own earlier silence.
+        let last = world.platforms.max { ($0.offered[key]?.last ?? 0) < ($1.offered[key]?.last ?? 0) }
+        if state == "failed", holders.allSatisfy({ $0 === last }) { return }
+        fail("\(key) counts as \(state), and \(holders.map(\.name)) has it")
+    }
+
+    private func offeredNowhere(_ key: String, _ world: World) -> Bool {
+        world.platforms.allSatisfy { $0.offered[key] == nil }
     }
 
     /// When something happened that may hold up any message: a crash, a shutdown, a reload, trouble of the disk.
@@ -328,7 +379,15 @@ final class Book: @unchecked Sendable {
         if state == "accepted_by_platform", taken.isEmpty {
             fail("\(key) counts as accepted, and no platform has it")
         }
-        if message.plan.onUnknown == .stop, taken.count > 1 { fail("\(key) was sent \(taken.count) times under stop") }
+        // Beta says of what it does not answer that a repetition does harm.
+        let allowsOnce =
+            message.plan.onUnknown == .stop || message.plan.onUnknown == nil && message.plan.backends == ["beta"]
+        if allowsOnce, taken.count > 1 { fail("\(key) was sent \(taken.count) times, and may be sent once") }
+        if restarted.contains(key), !wasInterrupted(key, world) {
+            fail("\(key) counts as sent before a start, and waited then")
+        }
+        judgeDoubt(message, key, state, world)
+        if state == "expired", offeredNowhere(key, world) { judgeExpiry(message, key, world) }
         if state == "unknown", !isDoubtful, !wasInterrupted(key, world) {
             fail("\(key) is unknown without a cause")
         }

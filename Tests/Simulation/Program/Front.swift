@@ -30,11 +30,15 @@ final class SimulatedFront: Service, @unchecked Sendable {
     /// Lets the event loop do what is due, and moves bytes.
     func tick() {
         loop.advanceTime(to: .now())
-        for connection in connections { connection.pump() }
-        connections.removeAll { connection in
-            guard connection.isClosed else { return false }
-            connection.end()
-            return true
+        var hasClosed = false
+        for connection in connections where connection.isChanged {
+            connection.pump()
+            hasClosed = hasClosed || connection.isClosed
+        }
+        if hasClosed {
+            let closed = connections.filter(\.isClosed)
+            connections.removeAll(where: \.isClosed)
+            for connection in closed { connection.end() }
         }
         if isQuiescing, connections.isEmpty { release() }
     }
@@ -100,10 +104,14 @@ final class Connection: @unchecked Sendable {
     private let client: EmbeddedChannel
     private var buffered: [ByteBuffer] = []
     private var bufferedBytes: Int { buffered.reduce(0) { $0 + $1.readableBytes } }
+    /// Whether there may be bytes to move, or it was closed, since the last ``pump()``.
+    private(set) var isChanged = false
     private var onPart: ((HTTPClientResponsePart) -> Void)?
     private var onEnd: (() -> Void)?
     /// Whether the client takes what comes.
-    var isReading = true
+    var isReading = true {
+        didSet { isChanged = true }
+    }
     private(set) var isBusy = false
 
     init(_ loop: EmbeddedEventLoop) {
@@ -117,6 +125,8 @@ final class Connection: @unchecked Sendable {
             server.localAddress = address
             server.remoteAddress = try SocketAddress(ipAddress: "127.0.0.1", port: 50_000)
             try client.pipeline.syncOperations.addHTTPClientHandlers()
+            try server.pipeline.syncOperations.addHandler(FlushObserver { [unowned self] in isChanged = true })
+            server.closeFuture.whenComplete { [self] _ in isChanged = true }
             client.connect(to: address, promise: nil)
             front.setup(channel: server, logger: logger).whenSuccess { value in
                 Task { await front.handle(value: value, logger: logger) }
@@ -176,6 +186,7 @@ final class Connection: @unchecked Sendable {
 
     /// Moves bytes from the server to the client, as far as it reads.
     func pump() {
+        isChanged = false
         while isReading || bufferedBytes < Self.capacity, let bytes = read() { buffered.append(bytes) }
         if isReading {
             let moved = buffered
@@ -196,6 +207,19 @@ final class Connection: @unchecked Sendable {
         guard isWritable != server.isWritable else { return }
         server.isWritable = isWritable
         server.pipeline.fireChannelWritabilityChanged()
+    }
+
+    /// Sees that there is something to send, next to the socket.
+    private final class FlushObserver: ChannelOutboundHandler {
+        typealias OutboundIn = IOData
+        private let onFlush: () -> Void
+
+        init(_ onFlush: @escaping () -> Void) { self.onFlush = onFlush }
+
+        func flush(context: ChannelHandlerContext) {
+            onFlush()
+            context.flush()
+        }
     }
 
     private func read() -> ByteBuffer? {

@@ -5,13 +5,13 @@ import SimulationHooks
 /// crashed stay in memory.
 ///
 ///     ChaparSimulation seeds FIRST LAST     runs seeds, a line of JSON for each
-///     ChaparSimulation replay FILE [trace]  runs a script
-///     ChaparSimulation shrink SEED          prints the shortest script that fails as the seed does
-///     ChaparSimulation script SEED          prints the script of a seed
+///     ChaparSimulation replay FILE [trace]  runs a script, or a seed's
+///     ChaparSimulation script FILE          prints a script, or a seed's, with what its numbers mean
+///     ChaparSimulation names                prints the kinds of faults, and the states that should be reached
 @main
 struct Main {
     /// The actions of a seed's script.
-    private static let actions = 60
+    private static let actions = 45
 
     static func main() {
         Scheduler.shared.install()
@@ -23,28 +23,28 @@ struct Main {
                 print(line(seed, Run.result(of: Script(seed: seed, actions: actions))))
             }
         case ("replay", nil):
-            let file = words.dropFirst().first ?? ""
-            guard let text = try? String(contentsOfFile: file, encoding: .utf8), let script = Script(text) else {
-                return fail("\(file) holds no script")
-            }
-            finish(Run.result(of: script, trace: Trace(isPrinted: words.last == "trace")))
+            guard let script = script(in: words.dropFirst().first ?? "") else { return }
+            finish(Run.result(of: script, trace: Trace(isPrinted: words.last == "trace"), isToy: words.last == "toy"))
         case ("replay", let seed?):
-            finish(Run.result(of: Script(seed: seed, actions: actions), trace: Trace(isPrinted: words.last == "trace")))
-        case ("shrink", let seed?):
             let script = Script(seed: seed, actions: actions)
-            guard let failure = Run.result(of: script).failure else { return fail("seed \(seed) does not fail") }
-            print("# seed \(seed): \(failure)")
-            var shrinker = Shrinker { Run.result(of: $0).failure != nil }
-            let shortest = shrinker.shrink(script)
-            print(
-                "# \(shortest.records.count - 1) actions instead of \(script.records.count - 1): \(Run.result(of: shortest).failure ?? "")"
-            )
-            print(shortest)
+            finish(Run.result(of: script, trace: Trace(isPrinted: words.last == "trace"), isToy: words.last == "toy"))
         case ("script", let seed?):
             print(Script(seed: seed, actions: actions))
+        case ("script", nil):
+            guard let script = script(in: words.dropFirst().first ?? "") else { return }
+            print(script)
+        case ("names", _):
+            print("faults \(Book.Fault.allCases.map(\.rawValue).joined(separator: " "))")
+            print("states \(Book.Sometimes.allCases.map(\.rawValue).joined(separator: " "))")
         default:
-            fail("usage: ChaparSimulation seeds FIRST LAST | replay FILE|SEED [trace] | shrink SEED | script SEED")
+            fail("usage: ChaparSimulation seeds FIRST LAST | replay FILE|SEED [trace] | script FILE|SEED | names")
         }
+    }
+
+    private static func script(in file: String) -> Script? {
+        if let text = try? String(contentsOfFile: file, encoding: .utf8), let script = Script(text) { return script }
+        fail("\(file) holds no script")
+        return nil
     }
 
     private static func line(_ seed: UInt64, _ result: Run.Result) -> String {

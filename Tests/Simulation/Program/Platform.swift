@@ -175,7 +175,7 @@ struct SimulatedBackend: PushBackend {
         let mood: SimulatedPlatform.Mood =
             switch platform.mood {
             case .flapping: scheduler.chance(500) ? .busy : .healthy
-            case .brownout: [.busy, .busy, .healthy, .hanging][scheduler.draw(below: 4)]
+            case .brownout: [.busy, .busy, .busy, .healthy, .hanging][scheduler.draw(below: 5)]
             case let other: other
             }
         // Of what the gateway gives up on, it cannot know when the platform does.

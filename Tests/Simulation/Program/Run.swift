@@ -21,12 +21,14 @@ struct Run {
     private let world: World
     private let script: Script
     private let trace: Trace
+    private let isToy: Bool
     private var isPushedOn = false
     /// No run is shorter.
     static let fewestSteps = 2_000
 
-    static func result(of script: Script, trace: Trace = Trace()) -> Result {
-        var run = Run(world: World(script, trace: trace), script: script, trace: trace)
+    /// Runs a script; a toy fails where a reload comes after a burst, for the test of the shrinker.
+    static func result(of script: Script, trace: Trace = Trace(), isToy: Bool = false) -> Result {
+        var run = Run(world: World(script, trace: trace), script: script, trace: trace, isToy: isToy)
         return run.result()
     }
 
@@ -38,6 +40,7 @@ struct Run {
             trace.note("action \(action)")
             if Self.disturbs(action.kind) { world.book.disturb(world.scheduler.now) }
             carryOut(action)
+            if isToy, action.kind == .reload, world.book.faults[.burst] != nil { world.book.fail("a toy") }
             world.run(steps: world.scheduler.draw(below: 60))
         }
         if !world.book.hasFailed { heal() }
@@ -54,14 +57,14 @@ struct Run {
     private func carryOut(_ action: Action) {
         let numbers = action.numbers
         switch action.kind {
-        case .wait: world.run(milliseconds: [1, 10, 100, 1_000, 5_000, 20_000, 70_000, 200_000][numbers[0] % 8])
+        case .wait: world.run(milliseconds: [1, 10, 100, 1_000, 5_000, 20_000, 50_000, 120_000][numbers[0] % 8])
         case .post: post(1, numbers)
         case .postMany: post(2 + numbers[4] % 12, numbers)
         case .batch: postBatch(2 + numbers[4] % 40, numbers)
         case .burst:
             world.book.count(.burst)
             for part in 0..<4 {
-                postBatch(100, numbers.map { $0 + part })
+                postBatch(50, numbers.map { $0 + part })
                 world.callStore(30)
                 world.contend()
                 world.run(steps: 40)
@@ -71,7 +74,8 @@ struct Run {
         case .deviceRemoval: change(device: "d\(numbers[0] % 6)", to: nil)
         case .devicePost: post(1, numbers, device: "d\(numbers[3] % 6)")
         case .mood:
-            let moods = SimulatedPlatform.Mood.allCases
+            // What happens most to a platform under load.
+            let moods = SimulatedPlatform.Mood.allCases + [.brownout, .hanging]
             let platform = world.platforms[numbers[0] % world.platforms.count]
             platform.set(moods[numbers[1] % moods.count], at: world.scheduler.now)
             trace.note("\(platform.name) is \(platform.mood)")
@@ -82,6 +86,7 @@ struct Run {
             case .flapping: world.book.count(.flapping)
             case .late: world.book.count(.lateAnswer)
             case .repeating: world.book.count(.repeatedAnswer)
+            case .brownout: world.book.count(.brownout)
             default: break
             }
         case .crash: crash(.process, numbers)
@@ -106,10 +111,12 @@ struct Run {
             default: world.releaseReaders(reading: false)
             }
         case .disk:
-            var trouble = WorldDisk.Trouble.allCases[numbers[0] % WorldDisk.Trouble.allCases.count]
-            if trouble == .forgettingSyncs, world.conditions.kinds.contains(.powerLoss) { trouble = .failingSyncs }
+            let trouble = WorldDisk.Trouble.allCases[numbers[0] % WorldDisk.Trouble.allCases.count]
             world.disk.trouble(trouble, calls: 1 + numbers[1] % 12)
             world.book.count(.diskTrouble)
+        case .cut:
+            world.book.count(.cut)
+            world.cutConnections()
         }
     }
 
@@ -287,10 +294,10 @@ struct Run {
         world.run(milliseconds: 1_000)
     }
 
-    /// Whether an action may hold up messages that have nothing to do with it.
+    /// Whether an action may hold up messages that have nothing to do with it; the world notes what becomes of the others.
     private static func disturbs(_ kind: Action.Kind) -> Bool {
         switch kind {
-        case .crash, .powerLoss, .restart, .reload, .disk: true
+        case .reload: true
         default: false
         }
     }

@@ -69,9 +69,9 @@ struct Conditions: CustomStringConvertible {
             }
         )
         window = [4, 16, 64][Int(record[2]) % 3]
-        memory = [8, 64, 512][Int(record[3]) % 3]
+        memory = [8, 32, 128][Int(record[3]) % 3]
         commit = [1, 10, 100][Int(record[4]) % 3]
-        pauses = [0, 200, 800][Int(record[5]) % 3]
+        pauses = [0, 100, 400][Int(record[5]) % 3]
     }
 
     var description: String {
@@ -85,7 +85,7 @@ struct Action: CustomStringConvertible {
     /// What is done.
     enum Kind: Int, CaseIterable {
         case wait, post, postMany, batch, cancel, device, deviceRemoval, devicePost
-        case mood, crash, powerLoss, restart, clock, reload, reader, disk, burst
+        case mood, crash, powerLoss, restart, clock, reload, reader, disk, burst, cut
 
         /// Whether a run may be without it.
         var isFault: Bool { rawValue >= Self.mood.rawValue }
@@ -95,7 +95,7 @@ struct Action: CustomStringConvertible {
     private static let deck: [Kind] =
         [.wait, .wait, .wait, .wait, .post, .post, .post, .post, .postMany, .postMany, .batch, .cancel, .cancel]
         + [.mood, .mood, .mood, .mood, .crash, .powerLoss, .restart, .clock, .reload, .reader, .disk, .burst]
-        + [.device, .device, .device, .deviceRemoval, .devicePost, .devicePost]
+        + [.device, .device, .device, .deviceRemoval, .devicePost, .devicePost, .cut, .cut]
 
     let kind: Kind
     let numbers: [Int]

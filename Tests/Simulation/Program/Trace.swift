@@ -1,21 +1,25 @@
 import Foundation
 import Logging
+import SimulationDisk
 
 /// What happened in a run, line by line; its hash is the run's.
 final class Trace: @unchecked Sendable {
-    private(set) var hash: UInt64 = 0xCBF2_9CE4_8422_2325
+    private var sum = FNV1a()
+    var hash: UInt64 { sum.value }
     var scheduler: Scheduler?
     private let isPrinted: Bool
 
     init(isPrinted: Bool = false) { self.isPrinted = isPrinted }
 
     func note(_ text: String) {
-        let seconds = Double((scheduler?.now ?? 0) - 1_000_000_000_000) / 1e9
         // The folder has the number of the process in its name.
         let text = text.contains("/tmp/") ? text.replacing(WorldDisk.folder, with: "") : text
-        let line = "\(String(format: "%10.4f", seconds)) \(scheduler?.steps ?? 0)  \(text)"
-        for byte in line.utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01B3 }
-        if isPrinted { print(line) }
+        sum.add(UInt64(scheduler?.now ?? 0))
+        sum.add(UInt64(scheduler?.steps ?? 0))
+        sum.add(text)
+        guard isPrinted else { return }
+        let seconds = Double((scheduler?.now ?? 0) - 1_000_000_000_000) / 1e9
+        print("\(String(format: "%10.4f", seconds)) \(scheduler?.steps ?? 0)  \(text)")
     }
 
     /// A logger whose lines are part of the trace.

@@ -15,7 +15,9 @@ final class VirtualTime: TimeSource, @unchecked Sendable {
 
     private let scheduler: Scheduler
     private let begin: (wall: Date, now: Int64)
-    private var sleepers: [Sleeper] = []
+    private var sleepers: [Sleeper] = [] {
+        didSet { nextEnd = sleepers.lazy.map(\.end).min() }
+    }
     private var cancelled: Set<Int> = []
     private var nextID = 0
 
@@ -31,12 +33,12 @@ final class VirtualTime: TimeSource, @unchecked Sendable {
     var word: String { "\(sleepers.count) sleepers" }
 
     /// When the next sleeper wakes.
-    var nextEnd: Int64? { sleepers.lazy.map(\.end).min() }
+    private(set) var nextEnd: Int64?
 
     /// Wakes those whose time has come.
     func wake() {
+        guard let nextEnd, nextEnd <= scheduler.now else { return }
         let woken = sleepers.filter { $0.end <= scheduler.now }
-        guard !woken.isEmpty else { return }
         sleepers.removeAll { $0.end <= scheduler.now }
         for sleeper in woken.sorted(by: { ($0.end, $0.id) < ($1.end, $1.id) }) { sleeper.continuation.resume() }
     }

@@ -9,8 +9,8 @@ final class WorldDisk: DiskDecider, @unchecked Sendable {
     enum Trouble: Int, CaseIterable {
         case shortWrites
         case failingSyncs
-        /// A sync that fails and counts as done from then on. Not where power may be lost as well: no SQLite survives both, since what
-        /// the next process reads in the log is not on the disk.
+        /// A sync that fails and counts as done from then on, as Linux does it. The store survives it together with a loss of power
+        /// since it starts a new log when it opens.
         case forgettingSyncs
         case full
     }

@@ -37,6 +37,10 @@ let package = Package(
     products: [
         .executable(name: "chapar", targets: ["chapar"]),
         .library(name: "PushCore", targets: ["PushCore"]),
+        .library(name: "PushJSON", targets: ["PushJSON"]),
+        .library(name: "PushComposition", targets: ["PushComposition"]),
+        .library(name: "PushOAuth", targets: ["PushOAuth"]),
+        .library(name: "PushQueue", targets: ["PushQueue"]),
         .library(name: "PushHTTP", targets: ["PushHTTP"]),
         .library(name: "PushAPNs", targets: ["PushAPNs"]),
         .library(name: "PushFCM", targets: ["PushFCM"]),
@@ -76,15 +80,36 @@ let package = Package(
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
     ],
     targets: [
-        // The core: protocols, model, registry. Foundation, swift-log and HTTP types only.
+        // JSON and RFC 3339, of which everything that passes through consists.
+        .target(name: "PushJSON", swiftSettings: strict),
+
+        // What the author of a plugin knows: the model, PushBackend and its abilities, the registry, configuration, transport.
         .target(
             name: "PushCore",
             dependencies: [
+                "PushJSON",
                 .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: strict
         ),
+
+        // Several backends as one: the plan and its rules, in code and in the gateway.
+        .target(name: "PushComposition", dependencies: ["PushCore"], swiftSettings: strict),
+
+        // OAuth 2 with rotating refresh tokens.
+        .target(
+            name: "PushOAuth",
+            dependencies: [
+                "PushCore",
+                .product(name: "HTTPTypes", package: "swift-http-types"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: strict
+        ),
+
+        // The contract of durable work: notifications, devices, outbox.
+        .target(name: "PushQueue", dependencies: ["PushComposition", "PushCore"], swiftSettings: strict),
 
         // What every plugin sends through.
         .systemLibrary(name: "CNghttp2", pkgConfig: "libnghttp2", providers: [.apt(["libnghttp2-dev"])]),
@@ -108,29 +133,29 @@ let package = Package(
             "PushAPNs",
             at: "APNs",
             [
-                crypto, logging, .product(name: "SwiftASN1", package: "swift-asn1"),
+                "PushOAuth", crypto, logging, .product(name: "SwiftASN1", package: "swift-asn1"),
                 .product(name: "X509", package: "swift-certificates"),
             ]
         ),
-        plugin("PushFCM", at: "FCM", [cryptoExtras, logging]),
-        plugin("PushHMS", at: "HMS", [crypto, cryptoExtras, logging]),
-        plugin("PushOneSignal", at: "OneSignal", ["PushOneSignalDevices", crypto, logging]),
-        plugin("PushIDPush", at: "IDPush", ["PushOneSignalDevices", logging], exclude: ["SDK"]),
+        plugin("PushFCM", at: "FCM", ["PushOAuth", cryptoExtras, logging]),
+        plugin("PushHMS", at: "HMS", ["PushOAuth", crypto, cryptoExtras, logging]),
+        plugin("PushOneSignal", at: "OneSignal", ["PushOneSignalDevices", "PushOAuth", crypto, logging]),
+        plugin("PushIDPush", at: "IDPush", ["PushOneSignalDevices", "PushOAuth", logging], exclude: ["SDK"]),
         plugin("PushIDPushSDK", at: "IDPush/SDK", ["PushIDPush"]),
-        plugin("PushAltcraft", at: "Altcraft", [crypto, cryptoExtras, logging], exclude: ["SDK"]),
+        plugin("PushAltcraft", at: "Altcraft", ["PushOAuth", crypto, cryptoExtras, logging], exclude: ["SDK"]),
         plugin("PushAltcraftSDK", at: "Altcraft/SDK", ["PushAltcraft", logging]),
-        plugin("PushChabok", at: "Chabok", exclude: ["SDK"]),
+        plugin("PushChabok", at: "Chabok", ["PushOAuth"], exclude: ["SDK"]),
         plugin("PushChabokSDK", at: "Chabok/SDK", ["PushChabok"]),
         plugin("PushReleaseNotes", at: "ReleaseNotes", [logging], exclude: ["Command"]),
-        plugin("PushService", at: "Service", [crypto]),
+        plugin("PushService", at: "Service", ["PushOAuth", crypto]),
         // What OneSignal and IDPush share: the devices that OneSignal keeps. Neither plugin imports the other.
-        .target(name: "PushOneSignalDevices", dependencies: ["PushCore", crypto], swiftSettings: strict),
+        .target(name: "PushOneSignalDevices", dependencies: ["PushCore", "PushOAuth", crypto], swiftSettings: strict),
 
         // The stores.
         .target(
             name: "PushStoreSQLite",
             dependencies: [
-                "PushCore",
+                "PushCore", "PushComposition", "PushQueue",
                 .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),
@@ -143,7 +168,7 @@ let package = Package(
         .target(
             name: "PushGateway",
             dependencies: [
-                "PushCore",
+                "PushCore", "PushComposition", "PushOAuth", "PushQueue",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "NIOSSL", package: "swift-nio-ssl"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
@@ -166,7 +191,7 @@ let package = Package(
         .target(
             name: "PushSandbox",
             dependencies: [
-                "PushCore", "CNghttp2",
+                "PushCore", "PushOAuth", "CNghttp2",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
@@ -182,7 +207,9 @@ let package = Package(
         ),
         .target(
             name: "PushTesting",
-            dependencies: ["PushCore", .product(name: "Logging", package: "swift-log")],
+            dependencies: [
+                "PushCore", "PushComposition", "PushQueue", .product(name: "Logging", package: "swift-log"),
+            ],
             swiftSettings: strict
         ),
 
@@ -194,7 +221,8 @@ let package = Package(
         .target(
             name: "PushCommands",
             dependencies: [
-                "CJemalloc", "CProcess", "PushCore", "PushHTTP", "PushGateway", "PushStoreSQLite", "PushSandbox",
+                "CJemalloc", "CProcess", "PushCore", "PushComposition", "PushOAuth", "PushHTTP", "PushGateway",
+                "PushStoreSQLite", "PushSandbox",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
@@ -227,9 +255,9 @@ let package = Package(
         .executableTarget(
             name: "ComposeInCode",
             dependencies: [
-                "PushCore", "PushHTTP", "PushAPNs", "PushFCM", "PushHMS", "PushOneSignal", "PushIDPush",
-                "PushIDPushSDK",
-                "PushAltcraft", "PushAltcraftSDK", "PushChabok", "PushReleaseNotes", "PushSandbox",
+                "PushCore", "PushComposition", "PushOAuth", "PushHTTP", "PushAPNs", "PushFCM", "PushHMS",
+                "PushOneSignal", "PushIDPush", "PushIDPushSDK", "PushAltcraft", "PushAltcraftSDK", "PushChabok",
+                "PushReleaseNotes", "PushSandbox",
                 .product(name: "Logging", package: "swift-log"),
             ],
             path: "Examples/ComposeInCode",
@@ -239,8 +267,8 @@ let package = Package(
         .executableTarget(
             name: "SeedsExample",
             dependencies: [
-                "PushCore", "PushHTTP", "PushIDPush", "PushIDPushSDK", "PushAltcraft", "PushAltcraftSDK", "PushChabok",
-                "PushChabokSDK", "PushReleaseNotes", "PushSandbox",
+                "PushCore", "PushOAuth", "PushHTTP", "PushIDPush", "PushIDPushSDK", "PushAltcraft", "PushAltcraftSDK",
+                "PushChabok", "PushChabokSDK", "PushReleaseNotes", "PushSandbox",
                 .product(name: "Logging", package: "swift-log"),
             ],
             path: "Examples/Seeds",
@@ -248,9 +276,29 @@ let package = Package(
         ),
 
         .testTarget(
+            name: "PushJSONTests",
+            dependencies: ["PushCore", "PushJSON", "PushTesting"],
+            swiftSettings: strict
+        ),
+        .testTarget(
             name: "PushCoreTests",
             dependencies: [
                 "PushCore", "PushHTTP", "PushTesting", "PushSandbox", .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "PushCompositionTests",
+            dependencies: [
+                "PushComposition", "PushCore", "PushTesting", .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "PushOAuthTests",
+            dependencies: [
+                "PushCore", "PushOAuth", "PushHTTP", "PushTesting", "PushSandbox",
+                .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: strict
         ),
@@ -269,10 +317,10 @@ let package = Package(
             ],
             swiftSettings: strict
         ),
-        pluginTests("PushAPNsTests", ["PushAPNs", crypto]),
+        pluginTests("PushAPNsTests", ["PushAPNs", "PushComposition", crypto]),
         pluginTests("PushFCMTests", ["PushFCM", cryptoExtras]),
         pluginTests("PushHMSTests", ["PushHMS", crypto]),
-        pluginTests("PushOneSignalTests", ["PushOneSignal", "PushOneSignalDevices", "OneSignalBench"]),
+        pluginTests("PushOneSignalTests", ["PushOneSignal", "PushOneSignalDevices", "PushOAuth", "OneSignalBench"]),
         pluginTests(
             "PushIDPushTests",
             ["PushIDPush", "PushIDPushSDK", "PushOneSignal", "PushOneSignalDevices", "OneSignalBench"]
@@ -294,7 +342,8 @@ let package = Package(
         .testTarget(
             name: "PushStoreSQLiteTests",
             dependencies: [
-                "PushStoreSQLite", "PushCore", "PushTesting", .product(name: "GRDB", package: "GRDB.swift"),
+                "PushStoreSQLite", "PushCore", "PushComposition", "PushQueue", "PushTesting",
+                .product(name: "GRDB", package: "GRDB.swift"),
             ],
             swiftSettings: strict
         ),
@@ -314,7 +363,8 @@ let package = Package(
         .testTarget(
             name: "PushGatewayTests",
             dependencies: [
-                "PushGateway", "PushCore", "PushTesting", "PushStoreSQLite", "PushSandbox",
+                "PushGateway", "PushCore", "PushComposition", "PushOAuth", "PushQueue", "PushTesting",
+                "PushStoreSQLite", "PushSandbox",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
@@ -335,7 +385,8 @@ let package = Package(
         .executableTarget(
             name: "ChaparSimulation",
             dependencies: [
-                "PushCore", "PushGateway", "PushStoreSQLite", "SimulationDisk", "SimulationHooks",
+                "PushCore", "PushComposition", "PushQueue", "PushGateway", "PushStoreSQLite", "SimulationDisk",
+                "SimulationHooks",
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "Hummingbird", package: "hummingbird"),
@@ -354,8 +405,8 @@ let package = Package(
         .target(
             name: "FuzzTargets",
             dependencies: [
-                "PushCore", "PushHTTP", "PushGateway", "PushTesting", "PushAPNs", "PushFCM", "PushHMS", "PushOneSignal",
-                "PushIDPush", "PushChabok", "PushAltcraft", "PushService",
+                "PushCore", "PushQueue", "PushHTTP", "PushGateway", "PushTesting", "PushAPNs", "PushFCM", "PushHMS",
+                "PushOneSignal", "PushIDPush", "PushChabok", "PushAltcraft", "PushService",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "Hummingbird", package: "hummingbird"),
@@ -384,7 +435,7 @@ let package = Package(
         .testTarget(
             name: "SimulationDiskTests",
             dependencies: [
-                "SimulationDisk", "PushStoreSQLite", "PushCore", "PushTesting",
+                "SimulationDisk", "PushStoreSQLite", "PushCore", "PushComposition", "PushQueue", "PushTesting",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ],
             swiftSettings: strict

@@ -58,7 +58,9 @@ let package = Package(
         .executableTarget(
             name: "store-bench",
             dependencies: [
+                .product(name: "PushComposition", package: "chapar"),
                 .product(name: "PushCore", package: "chapar"),
+                .product(name: "PushQueue", package: "chapar"),
                 .product(name: "PushStoreSQLite", package: "chapar"),
             ]
         ),

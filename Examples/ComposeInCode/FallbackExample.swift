@@ -1,6 +1,7 @@
 // Three platforms as one: what Apple cannot reach any more goes through Firebase, what Google cannot reach through Huawei.
 import PushAPNs
 import PushCore
+import PushComposition
 import PushFCM
 import PushHMS
 import PushHTTP

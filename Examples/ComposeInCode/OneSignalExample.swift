@@ -1,6 +1,7 @@
 // OneSignal and IDPush from code: a phone registers itself through IDPush, and gets what is sent through OneSignal, whose API
 // stands behind a relay that takes access tokens.
 import PushCore
+import PushOAuth
 import PushHTTP
 import PushIDPush
 import PushIDPushSDK

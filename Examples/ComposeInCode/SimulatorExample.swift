@@ -1,6 +1,7 @@
 // What goes wrong, made to happen: a token that says what comes back, a platform that stumbles, one that is down.
 import PushAPNs
 import PushCore
+import PushComposition
 import PushFCM
 import PushHTTP
 import PushSandbox

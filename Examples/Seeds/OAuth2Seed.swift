@@ -2,6 +2,7 @@
 // here a strategy is hung over any pool of connections.
 import Foundation
 import PushCore
+import PushOAuth
 import PushHTTP
 import PushSandbox
 

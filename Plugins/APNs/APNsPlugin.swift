@@ -1,4 +1,5 @@
 public import PushCore
+import PushOAuth
 
 extension BackendFactory {
     /// Apple Push Notification service over HTTP/2.

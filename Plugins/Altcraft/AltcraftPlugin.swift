@@ -1,6 +1,7 @@
 internal import Foundation
 internal import Logging
 public import PushCore
+import PushOAuth
 
 extension BackendFactory {
     /// Altcraft: push subscriptions and their events, and trigger campaigns.

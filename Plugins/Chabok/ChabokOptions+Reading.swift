@@ -1,4 +1,5 @@
 import PushCore
+import PushOAuth
 
 extension ChabokOptions {
     /// Reads a section; nil after reporting everything that is wrong with it.

@@ -1,4 +1,5 @@
 public import PushCore
+import PushOAuth
 
 extension BackendFactory {
     /// Firebase Cloud Messaging over its HTTP v1 API.

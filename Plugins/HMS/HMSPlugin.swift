@@ -1,4 +1,5 @@
 public import PushCore
+import PushOAuth
 
 extension BackendFactory {
     /// Huawei Push Kit over HTTPS.

@@ -1,5 +1,6 @@
 internal import Logging
 public import PushCore
+import PushOAuth
 public import PushOneSignalDevices
 
 extension BackendFactory {

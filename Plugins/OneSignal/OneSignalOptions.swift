@@ -1,5 +1,6 @@
 import Foundation
 public import PushCore
+import PushOAuth
 public import PushOneSignalDevices
 
 /// How a OneSignal app is reached and used.

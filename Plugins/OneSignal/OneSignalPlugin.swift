@@ -1,4 +1,5 @@
 public import PushCore
+import PushOAuth
 public import PushOneSignalDevices
 
 extension BackendFactory {

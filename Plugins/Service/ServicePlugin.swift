@@ -1,4 +1,5 @@
 public import PushCore
+import PushOAuth
 
 extension BackendFactory {
     /// A service of one's own, in any language, that speaks the contract of `ServiceBackend`.

@@ -1,4 +1,5 @@
 package import PushCore
+import PushOAuth
 
 extension ConfigSection {
     /// The common keys with a `base_url` that may have a path.

@@ -1,5 +1,6 @@
 import Foundation
 import PushCore
+import PushQueue
 
 /// New deliveries of one commit that are on disk together, in one row of the table `arrivals`, until each has a row of
 /// its own.

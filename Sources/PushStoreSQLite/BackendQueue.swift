@@ -1,4 +1,5 @@
 import PushCore
+import PushQueue
 
 /// What waits for one backend, and the calls that wait for work.
 ///

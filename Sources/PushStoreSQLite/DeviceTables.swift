@@ -1,5 +1,6 @@
 import Foundation
 import PushCore
+import PushQueue
 
 /// Changes the tables of the device registry; used by the writer's thread only, within its transaction.
 final class DeviceTables {

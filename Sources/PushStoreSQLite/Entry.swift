@@ -1,5 +1,7 @@
 import Foundation
 import PushCore
+import PushComposition
+import PushQueue
 
 extension DeliveryHead {
     /// The same for a delivery with another plan.

@@ -1,5 +1,6 @@
 import Foundation
 import PushCore
+import PushQueue
 import Synchronization
 
 /// The newest events, in memory, and the readers that wait for the next one.

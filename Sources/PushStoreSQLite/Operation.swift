@@ -1,5 +1,6 @@
 import Foundation
 import PushCore
+import PushQueue
 import Synchronization
 
 /// Where the answer to a call goes.

@@ -1,5 +1,6 @@
 import Foundation
 import PushCore
+import PushQueue
 
 /// Changes the table of operations on devices; used by the writer's thread only, within its transaction.
 ///

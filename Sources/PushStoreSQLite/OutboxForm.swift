@@ -1,5 +1,6 @@
 import Foundation
 import PushCore
+import PushQueue
 
 /// Devices and operations as the outbox keeps them: JSON, with times as milliseconds since 1970.
 extension Device {

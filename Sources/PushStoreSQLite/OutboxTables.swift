@@ -1,5 +1,6 @@
 import Foundation
 import PushCore
+import PushQueue
 
 /// Changes the table of changes that are not planned yet; used by the writer's thread only, within its transaction.
 final class OutboxTables {

@@ -1,5 +1,6 @@
 import Dispatch
 import PushCore
+import PushQueue
 
 /// Holds back the answers to new work, for a moment, while a lane is handed more than its consumers take.
 ///

@@ -1,5 +1,6 @@
 import Foundation
 public import PushCore
+public import PushQueue
 
 /// Finds the deliveries that receipts are about, and changes them; used by the writer's thread only, within its transaction.
 final class ReceiptTables {

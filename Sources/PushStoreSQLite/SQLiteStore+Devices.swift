@@ -1,6 +1,7 @@
 public import Foundation
 import GRDB
 public import PushCore
+public import PushQueue
 
 /// The device registry: writes go through the writer's thread, in one commit with whatever else waits; reads go to the
 /// file through connections of their own.

@@ -1,6 +1,7 @@
 import Foundation
 import GRDB
 public import PushCore
+public import PushQueue
 
 /// Removing what concerns one user: everything is searched in short reads, and changed in short commits.
 extension SQLiteStore: TraceStore {

@@ -1,6 +1,7 @@
 import Foundation
 import GRDB
 public import PushCore
+public import PushQueue
 
 /// Operations on devices: every change goes through the writer's thread, in one commit with whatever else waits.
 extension SQLiteStore: OperationStore {

@@ -1,6 +1,7 @@
 import Foundation
 import GRDB
 public import PushCore
+public import PushQueue
 
 /// The outbox of changes that are not planned yet: kept by the commits that change devices, taken by the planner.
 extension SQLiteStore {

@@ -1,6 +1,7 @@
 import Foundation
 import GRDB
 public import PushCore
+public import PushQueue
 
 extension SQLiteStore {
     /// A notification with the counts of its deliveries' states.

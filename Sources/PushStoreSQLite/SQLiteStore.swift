@@ -2,6 +2,7 @@ import Foundation
 import GRDB
 public import Logging
 public import PushCore
+public import PushQueue
 
 /// The embedded store: one SQLite file, owned by one process, that keeps up with a gateway on the same machine.
 ///

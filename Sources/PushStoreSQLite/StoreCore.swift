@@ -2,6 +2,7 @@ import Foundation
 import GRDB
 import Logging
 import PushCore
+import PushQueue
 import Synchronization
 
 /// What the callers of a store and its writer share.

@@ -1,4 +1,5 @@
 import PushCore
+import PushQueue
 import Synchronization
 
 /// A way into the store whose answers gather until a transaction is over, and then go out together.

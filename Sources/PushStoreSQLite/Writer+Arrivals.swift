@@ -1,4 +1,6 @@
 import PushCore
+import PushQueue
+import PushComposition
 
 /// New deliveries without rows of their own, and their rows in the end.
 extension Writer {

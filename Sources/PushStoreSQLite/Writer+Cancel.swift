@@ -1,4 +1,5 @@
 import PushCore
+import PushQueue
 
 /// Cancelling what waits, and finding what has waited too long.
 extension Writer {

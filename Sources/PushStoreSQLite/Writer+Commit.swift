@@ -1,4 +1,5 @@
 import PushCore
+import PushQueue
 
 /// What follows a transaction: memory and callers learn of it, or memory forgets it.
 extension Writer {

@@ -1,5 +1,7 @@
 import Foundation
 import PushCore
+import PushComposition
+import PushQueue
 
 /// Taking in new notifications.
 extension Writer {

@@ -1,4 +1,5 @@
 import PushCore
+import PushQueue
 
 /// Removing what nobody needs any more, a little at a time.
 extension Writer {

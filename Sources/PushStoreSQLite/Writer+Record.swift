@@ -1,5 +1,7 @@
 import Foundation
 import PushCore
+import PushComposition
+import PushQueue
 
 /// Writing what became of deliveries.
 extension Writer {

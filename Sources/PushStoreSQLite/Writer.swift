@@ -1,6 +1,7 @@
 import DequeModule
 import Foundation
 import PushCore
+import PushComposition
 
 /// The one writer of a store: a thread that takes everything that waits into one transaction, commits, answers, and
 /// starts over.

@@ -1,4 +1,5 @@
 import PushCore
+import PushComposition
 import PushHTTP
 import PushSandbox
 import Testing

@@ -1,6 +1,7 @@
 import Foundation
 import OneSignalBench
 import PushCore
+import PushOAuth
 import PushHTTP
 import PushSandbox
 import PushTesting

@@ -1,6 +1,7 @@
 import Dispatch
 import Foundation
 import PushCore
+import PushQueue
 import PushTesting
 import Synchronization
 import Testing

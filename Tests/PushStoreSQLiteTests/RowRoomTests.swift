@@ -1,5 +1,6 @@
 import GRDB
 import PushCore
+import PushQueue
 import PushTesting
 import Testing
 

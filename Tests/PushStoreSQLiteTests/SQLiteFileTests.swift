@@ -1,6 +1,7 @@
 import Foundation
 import GRDB
 import PushCore
+import PushQueue
 import PushTesting
 import Testing
 

@@ -1,6 +1,8 @@
 import Foundation
 import Logging
 import PushCore
+import PushComposition
+import PushQueue
 import PushStoreSQLite
 import PushTesting
 import SimulationDisk

@@ -1,5 +1,7 @@
 import Foundation
 import PushCore
+import PushComposition
+import PushQueue
 import PushStoreSQLite
 
 // What the embedded store costs. Prints rows per second and CPU for each row; give a folder to put the file somewhere else.
@@ -123,7 +125,8 @@ struct Bench {
                             claimed.map { claim in
                                 let (attempt, event) = end(claim, Int.random(in: 0..<1_000_000))
                                 return Resolution(of: claim, .end(.acceptedByPlatform), attempt: attempt, event: event)
-                            }
+                            },
+                            event: { _, _, _ in [] }
                         )
                     }
                 }

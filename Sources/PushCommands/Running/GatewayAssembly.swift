@@ -1,6 +1,7 @@
 import Foundation
 import Logging
 import PushCore
+import PushOAuth
 import PushGateway
 import PushHTTP
 import PushStoreSQLite

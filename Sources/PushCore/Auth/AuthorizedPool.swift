@@ -121,7 +121,7 @@ public struct AuthorizedTransport: HTTPTransport {
 
 extension HTTPCall {
     /// The call with the credential's fields in the place of its own of these names.
-    func carrying(_ credential: AuthCredential) -> HTTPCall {
+    package func carrying(_ credential: AuthCredential) -> HTTPCall {
         let names = Set(credential.headers.map(\.name))
         guard !names.isEmpty else { return self }
         var call = self

@@ -35,7 +35,7 @@ public struct BackendRegistry: Sendable {
         /// How fast it is used: what the configuration says, else the platform's own quota; nil is no limit.
         public let pacing: Pacing?
         /// When it is left alone after failures; nil is never.
-        public let breaker: Breaker.Settings?
+        public let breaker: BreakerSettings?
         /// `register_devices`: whether a platform that keeps its own list of devices is told about those of the registry.
         public let registersDevices: Bool
         /// Stays the same over a reload as long as the platform is: its kind, address and credentials.
@@ -49,7 +49,7 @@ public struct BackendRegistry: Sendable {
             app: AppName = .default,
             maximumInFlight: Int? = nil,
             pacing: Pacing? = nil,
-            breaker: Breaker.Settings? = Breaker.Settings(),
+            breaker: BreakerSettings? = BreakerSettings(),
             registersDevices: Bool = true,
             identity: String? = nil
         ) {
@@ -125,7 +125,7 @@ public struct BackendRegistry: Sendable {
         let app = self.app(section, apps)
         let maximumInFlight = section.integer("max_in_flight", in: 1...1_000_000)
         let pacing = Pacing(section, "rate_limit")
-        let breaker = Breaker.Settings.read(section, "breaker")
+        let breaker = BreakerSettings.read(section, "breaker")
         let registersDevices = section.bool("register_devices", default: true)
         let backend = factory.make(section, context)
         section.finish()

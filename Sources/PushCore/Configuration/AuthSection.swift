@@ -1,6 +1,6 @@
 /// A kind of ``AuthStrategy`` that a configuration file can choose: the word after `auth: { kind: …`.
 ///
-/// Plugins pass the kinds that go with their platform to ``ConfigSection/auth(_:for:)``; ``oauth2Refresh`` goes with any.
+/// Plugins pass the kinds that go with their platform to ``ConfigSection/auth(_:for:)``; `oauth2Refresh` of PushOAuth goes with any.
 public struct AuthKind: Sendable {
     /// The word.
     public let name: String
@@ -33,7 +33,7 @@ public struct AuthSite: Sendable {
 
 extension ConfigSection {
     /// The strategy that the key `auth` of a backend's section asks for; nil when there is none, or after an issue.
-    public func auth(_ kinds: [AuthKind] = [.oauth2Refresh], for site: AuthSite) -> (any AuthStrategy)? {
+    public func auth(_ kinds: [AuthKind], for site: AuthSite) -> (any AuthStrategy)? {
         guard let own = section("auth") else { return nil }
         let words = kinds.map(\.name)
         guard let name = own.requiredString("kind", "one of: \(words.joined(separator: ", "))") else { return nil }

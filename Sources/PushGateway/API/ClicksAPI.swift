@@ -2,6 +2,7 @@ internal import Foundation
 internal import HTTPTypes
 internal import Hummingbird
 internal import PushCore
+internal import PushQueue
 
 /// `POST /v1/backends/{name}/clicks`: an app or its server tells what a user did with a platform's notification.
 ///

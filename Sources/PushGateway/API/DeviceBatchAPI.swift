@@ -2,6 +2,7 @@ internal import Foundation
 internal import HTTPTypes
 internal import Hummingbird
 internal import PushCore
+internal import PushQueue
 
 /// `POST /v1/devices/batch`: creates or replaces up to 1,000 devices in one commit.
 ///

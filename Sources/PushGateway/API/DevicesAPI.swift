@@ -2,6 +2,7 @@ internal import Foundation
 internal import HTTPTypes
 internal import Hummingbird
 internal import PushCore
+internal import PushQueue
 
 /// `/v1/devices` and `/v1/devices/{id}`: the device registry.
 struct DevicesAPI: Sendable {

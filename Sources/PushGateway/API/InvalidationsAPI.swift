@@ -2,6 +2,7 @@ internal import Foundation
 internal import HTTPTypes
 internal import Hummingbird
 internal import PushCore
+internal import PushQueue
 
 /// `GET /v1/invalidations` and `POST /v1/backends/{name}/invalidations`: dead-token verdicts that are held back because
 /// there were too many to be true, and what an operator decides about them.

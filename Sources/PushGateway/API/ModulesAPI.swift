@@ -2,6 +2,8 @@ internal import Foundation
 internal import HTTPTypes
 internal import Hummingbird
 internal import PushCore
+internal import PushComposition
+internal import PushQueue
 
 /// What plugins bring to the API beside platforms: hands requests to a ``GatewayModule``, and lets it use the gateway.
 struct ModulesAPI: Sendable {

@@ -2,6 +2,7 @@ internal import Foundation
 internal import HTTPTypes
 internal import Hummingbird
 internal import PushCore
+internal import PushQueue
 
 /// What operators and their machines ask: health, readiness, metrics, backends, the API's description, the dashboard.
 struct OperationsAPI: Sendable {

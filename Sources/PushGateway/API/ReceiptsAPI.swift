@@ -3,6 +3,8 @@ internal import HTTPTypes
 internal import Hummingbird
 internal import Logging
 internal import PushCore
+internal import PushComposition
+internal import PushQueue
 internal import Synchronization
 
 /// `POST /v1/backends/{name}/receipts`: where a platform reports what became of messages that it had accepted; and

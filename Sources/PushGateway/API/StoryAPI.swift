@@ -2,6 +2,7 @@ internal import Foundation
 internal import HTTPTypes
 internal import Hummingbird
 internal import PushCore
+internal import PushQueue
 
 /// `GET` and `DELETE /v1/notifications/{id}` and `GET …/deliveries`: what became of a notification, and how to stop it.
 struct StoryAPI: Sendable {

@@ -1,6 +1,7 @@
 internal import Foundation
 public import Logging
 public import PushCore
+import PushOAuth
 
 /// Keeps small values encrypted in another store: the credentials of backends.
 ///

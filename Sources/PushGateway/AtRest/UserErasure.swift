@@ -1,6 +1,7 @@
 internal import Foundation
 internal import Logging
 internal import PushCore
+internal import PushQueue
 
 /// Removes what the gateway keeps of one user: devices, tokens, deliveries, events.
 ///

@@ -1,6 +1,7 @@
 internal import Foundation
 internal import Logging
 internal import PushCore
+internal import PushQueue
 internal import Synchronization
 
 /// The erasures of users in one gateway: begun by a call, ended by the gateway.

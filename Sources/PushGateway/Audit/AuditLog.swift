@@ -1,6 +1,7 @@
 internal import Foundation
 internal import Logging
 internal import PushCore
+internal import PushComposition
 internal import Synchronization
 
 /// Who did what to what, with which result, as lines of JSON in files of their own: administration, erasure and refused

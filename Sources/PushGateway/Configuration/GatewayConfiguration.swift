@@ -1,5 +1,6 @@
 public import Foundation
 public import PushCore
+public import PushComposition
 
 /// Everything a configuration file says, but for the backends, which are built from it.
 ///

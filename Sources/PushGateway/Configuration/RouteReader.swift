@@ -1,4 +1,5 @@
 internal import PushCore
+internal import PushComposition
 
 /// Reads the section `routes`: which recipients go through which backends.
 struct RouteReader {

@@ -1,4 +1,5 @@
 public import PushCore
+public import PushQueue
 
 /// The token that a device of the registry has of one service, as a provider among others of a chain.
 ///

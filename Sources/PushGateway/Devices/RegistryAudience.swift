@@ -1,4 +1,5 @@
 internal import PushCore
+internal import PushQueue
 
 /// A device that a request means, by its id or by its user.
 struct RegistryRecipient: Sendable {

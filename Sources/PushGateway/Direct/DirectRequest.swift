@@ -1,5 +1,6 @@
 internal import Foundation
 public import PushCore
+public import PushComposition
 
 /// A request in the API's form, judged like one that came over HTTP, to be sent at once and without a store.
 ///

@@ -1,4 +1,6 @@
 internal import PushCore
+internal import PushComposition
+internal import PushQueue
 
 /// Finds, for the devices of one claimed batch, the tokens that the lane's backend takes.
 ///

@@ -1,6 +1,7 @@
 public import Foundation
 public import Logging
 public import PushCore
+public import PushQueue
 internal import Synchronization
 
 /// Runs a lane for each backend, ends what has expired, and forgets what is old.

@@ -1,5 +1,6 @@
 internal import Foundation
 internal import PushCore
+internal import PushComposition
 internal import Synchronization
 
 /// How a backend is used at the moment: what is under way, what the platform asked for, its breaker and its quota.

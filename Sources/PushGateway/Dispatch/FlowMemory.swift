@@ -1,5 +1,6 @@
 internal import Foundation
 internal import PushCore
+internal import PushComposition
 
 /// What of a backend's ``FlowControl`` survives a restart, as a small value in the store: times by the steady clock.
 struct FlowMemory: Sendable {

@@ -1,6 +1,8 @@
 internal import Foundation
 internal import Logging
 public import PushCore
+import PushComposition
+import PushQueue
 internal import Synchronization
 
 /// What waits for backends that are not configured any more.

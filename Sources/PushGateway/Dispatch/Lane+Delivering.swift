@@ -1,6 +1,8 @@
 internal import Foundation
 internal import Logging
 internal import PushCore
+internal import PushComposition
+internal import PushQueue
 internal import Synchronization
 
 /// What happens to a claimed batch: addressed, handed to the backend, recorded.

@@ -1,4 +1,5 @@
 internal import PushCore
+internal import PushQueue
 
 /// Messages to devices that a platform does not know only because it has not been told of them yet.
 extension Lane {

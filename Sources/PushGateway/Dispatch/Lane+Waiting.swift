@@ -1,5 +1,7 @@
 internal import Foundation
 internal import PushCore
+internal import PushComposition
+internal import PushQueue
 internal import Synchronization
 
 /// Deliveries that are not sent now: those that wait for the platform's word, and those that will not wait any longer.

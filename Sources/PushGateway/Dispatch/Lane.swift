@@ -1,6 +1,8 @@
 internal import Foundation
 internal import Logging
 internal import PushCore
+internal import PushComposition
+internal import PushQueue
 internal import Synchronization
 
 /// Carries the deliveries of one backend: claims what there is room for, hands it to the backend, records what became of it.

@@ -1,5 +1,6 @@
 internal import Foundation
 internal import PushCore
+internal import PushQueue
 internal import Synchronization
 
 /// One claimed batch on its way through a backend: which requests it became, and which deliveries are still open.

@@ -1,5 +1,6 @@
 internal import Foundation
 internal import PushCore
+internal import PushComposition
 
 extension LaneGate {
     /// The rules, without a lock.

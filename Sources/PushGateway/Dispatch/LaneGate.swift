@@ -1,5 +1,6 @@
 internal import Foundation
 internal import PushCore
+internal import PushComposition
 internal import Synchronization
 
 /// The state of one backend's lane: how much is under way, and whether more may follow.

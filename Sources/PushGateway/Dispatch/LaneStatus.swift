@@ -1,3 +1,4 @@
+import PushComposition
 public import Foundation
 
 /// How a lane is doing, for `GET /v1/backends`, metrics and the dashboard.

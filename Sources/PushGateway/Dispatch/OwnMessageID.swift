@@ -1,5 +1,6 @@
 internal import Foundation
 internal import PushCore
+internal import PushQueue
 
 extension MessageID {
     /// The id of a gateway's delivery, the same after a restart: a UUID of version 8, the gateway's number and the delivery's.

@@ -1,5 +1,7 @@
 internal import Foundation
 internal import PushCore
+internal import PushComposition
+internal import PushQueue
 
 /// How the dispatcher asks the rules of the core about a claimed delivery, and writes down what they say.
 extension PlanRules {

@@ -1,6 +1,7 @@
 internal import Foundation
 internal import Logging
 internal import PushCore
+internal import PushQueue
 internal import Synchronization
 
 /// Takes what became of deliveries from the event loops and writes it to the store, a commit for all that waits.

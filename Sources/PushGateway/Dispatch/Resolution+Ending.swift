@@ -1,4 +1,5 @@
 internal import PushCore
+internal import PushQueue
 
 extension Resolution {
     /// The end of a delivery that is not sent any more: it was cancelled, or its time is over; nil for any other.

@@ -1,6 +1,7 @@
 internal import Foundation
 internal import Logging
 internal import PushCore
+internal import PushQueue
 internal import Synchronization
 
 /// Ends deliveries whose time is over while they wait, and removes what is older than the retention, a little at a time.

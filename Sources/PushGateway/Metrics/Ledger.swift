@@ -1,4 +1,5 @@
 internal import PushCore
+internal import PushQueue
 internal import Synchronization
 
 /// What was accepted since the start and what became of it: the two sides must be equal at any moment of rest.

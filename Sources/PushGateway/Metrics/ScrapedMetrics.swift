@@ -1,5 +1,6 @@
 internal import Foundation
 internal import PushCore
+internal import PushQueue
 
 /// The metrics that are looked up when somebody asks: queues, lanes, backends, the ledger, the process.
 struct ScrapedMetrics {

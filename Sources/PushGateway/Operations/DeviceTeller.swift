@@ -1,5 +1,6 @@
 internal import Foundation
 internal import PushCore
+internal import PushQueue
 
 /// Decides which platforms are told what when a device of the registry changes.
 ///

@@ -1,6 +1,7 @@
 internal import Foundation
 internal import Logging
 internal import PushCore
+internal import PushQueue
 
 /// Registers every device at backends that are new or want them otherwise than before: page by page, in the background.
 ///

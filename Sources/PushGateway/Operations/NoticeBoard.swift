@@ -1,6 +1,7 @@
 internal import Foundation
 internal import Logging
 public import PushCore
+import PushQueue
 internal import Synchronization
 
 /// Takes what backends announce to the stream of events, in groups.

@@ -1,5 +1,6 @@
 internal import Foundation
 internal import PushCore
+internal import PushQueue
 
 /// Does what one operation asks for: turns it into a call of the backend's ability.
 struct OperationCall: Sendable {

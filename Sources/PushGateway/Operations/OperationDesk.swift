@@ -1,6 +1,7 @@
 internal import Foundation
 public import Logging
 internal import PushCore
+internal import PushQueue
 internal import Synchronization
 
 /// Tells platforms what happens to devices: a lane for each backend that wants to know.

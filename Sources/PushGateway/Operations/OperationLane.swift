@@ -1,6 +1,7 @@
 internal import Foundation
 internal import Logging
 internal import PushCore
+internal import PushQueue
 internal import Synchronization
 
 /// Carries out the operations of one backend: claims what there is room for, asks the platform, writes what became of it.

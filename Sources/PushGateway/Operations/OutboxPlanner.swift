@@ -2,6 +2,7 @@ internal import Dispatch
 internal import Foundation
 internal import Logging
 internal import PushCore
+internal import PushQueue
 internal import Synchronization
 
 /// Turns changes of devices into operations: the part of the outbox that asks plugins.

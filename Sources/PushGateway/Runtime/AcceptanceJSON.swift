@@ -1,5 +1,7 @@
 internal import Foundation
 internal import PushCore
+internal import PushComposition
+internal import PushQueue
 
 /// Writes the attempts and events of deliveries that one backend's platform accepted.
 ///

@@ -1,5 +1,6 @@
 internal import Foundation
 internal import PushCore
+internal import PushComposition
 
 /// Writes what is told of the notifications of one request: their events, and their part of a batch's answer.
 ///

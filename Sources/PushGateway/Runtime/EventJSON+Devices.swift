@@ -1,5 +1,6 @@
 internal import Foundation
 internal import PushCore
+internal import PushQueue
 
 /// Events about dead tokens and the doubt about them: `device.token_invalidated`, `backend.invalidations_held`,
 /// `backend.invalidations_released`, `backend.invalidations_discarded`.

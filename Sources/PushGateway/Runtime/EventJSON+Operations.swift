@@ -1,5 +1,6 @@
 internal import Foundation
 internal import PushCore
+internal import PushQueue
 
 /// Events about what platforms are told of devices, `operation.done`, `operation.retry`, `operation.failed`, and what backends
 /// announce, `backend.notice`.

@@ -1,5 +1,6 @@
 internal import Foundation
 internal import PushCore
+internal import PushQueue
 
 /// What receipts leave in stories and in the stream of events: `delivery.delivered`, `delivery.opened`, `delivery.failed`,
 /// and `delivery.receipt` for news that changes no state.

@@ -1,5 +1,7 @@
 public import Foundation
 public import PushCore
+public import PushComposition
+public import PushQueue
 
 /// Writes events and attempts: the one place that knows their shape, for the store, the stream, and the story.
 ///

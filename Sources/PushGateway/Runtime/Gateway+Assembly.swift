@@ -1,5 +1,6 @@
 public import Logging
 public import PushCore
+public import PushQueue
 internal import ServiceLifecycle
 
 extension Gateway {

@@ -1,5 +1,6 @@
 public import Logging
 public import PushCore
+import PushQueue
 public import ServiceLifecycle
 internal import Synchronization
 

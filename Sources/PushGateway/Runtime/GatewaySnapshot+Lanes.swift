@@ -1,4 +1,5 @@
 internal import PushCore
+internal import PushComposition
 
 extension GatewaySnapshot {
     /// What the lane of a backend goes by.

@@ -1,6 +1,7 @@
 public import Foundation
 public import Logging
 public import PushCore
+public import PushQueue
 internal import Synchronization
 
 /// What every part of a running gateway shares: the configuration in force, the store, the clock, the lanes.

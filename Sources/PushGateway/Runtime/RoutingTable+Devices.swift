@@ -1,4 +1,5 @@
 internal import PushCore
+internal import PushComposition
 
 /// Routing for devices of the registry, which may be reached by several services.
 extension RoutingTable {

@@ -1,4 +1,5 @@
 public import PushCore
+public import PushComposition
 
 /// Finds the backends that a recipient goes through: by name, by route, by the routes' matches, or by what backends take.
 ///

@@ -1,5 +1,6 @@
 internal import Foundation
 internal import PushCore
+internal import PushOAuth
 
 extension OAuth2Simulator: SimulatedPlatform {
     /// The backend's name in the configuration that the sandbox writes.

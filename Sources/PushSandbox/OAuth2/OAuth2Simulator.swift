@@ -1,5 +1,6 @@
 public import Foundation
 public import PushCore
+public import PushOAuth
 
 /// A server whose API wants bearer tokens, with the token endpoint that refreshes them (RFC 6749 section 6): strict, on a
 /// real TLS socket, with faults.

@@ -1,5 +1,6 @@
 internal import Foundation
 internal import PushCore
+internal import PushOAuth
 internal import Synchronization
 
 /// What the token endpoint and the API behind it answer.

@@ -1,5 +1,6 @@
 import Foundation
-public import PushCore
+import PushCore
+public import PushQueue
 
 /// What every `DeviceStore` must do, as checks that any test framework can run.
 ///

@@ -1,5 +1,6 @@
 public import Foundation
 public import PushCore
+public import PushQueue
 import Synchronization
 
 /// A device registry in memory, for tests: it keeps the whole contract but survives nothing.

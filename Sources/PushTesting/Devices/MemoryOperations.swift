@@ -1,5 +1,6 @@
 import Foundation
 public import PushCore
+public import PushQueue
 import Synchronization
 
 /// Operations in memory, in the order of acceptance: the plainest thing that keeps the contract.

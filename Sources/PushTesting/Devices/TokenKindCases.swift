@@ -1,5 +1,6 @@
 import Foundation
 import PushCore
+import PushQueue
 
 extension DeviceStoreConformance {
     static let kinds: [DeviceStoreConformanceCase] = [

@@ -1,5 +1,6 @@
 import Foundation
 import PushCore
+import PushQueue
 
 extension OperationStoreConformance {
     /// What stays, what goes, and what is known of it.

@@ -1,5 +1,6 @@
 import Foundation
 import PushCore
+import PushQueue
 
 extension OperationStoreConformance {
     /// The order of what waits, and who may have it.

@@ -1,5 +1,6 @@
 import Foundation
 import PushCore
+import PushQueue
 
 extension OperationStoreConformance {
     /// A change of a device is in the outbox from its own commit on, until the commit of its operations.

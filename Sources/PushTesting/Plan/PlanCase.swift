@@ -1,5 +1,6 @@
 internal import Foundation
 public import PushCore
+public import PushComposition
 
 /// An answer of a backend, as a word: what cases and test names are written with.
 public enum PlanAnswer: String, Sendable, CaseIterable {

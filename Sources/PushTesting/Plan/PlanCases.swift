@@ -1,4 +1,5 @@
 internal import PushCore
+internal import PushComposition
 
 /// The suite that every interpreter of `DeliveryPlan` must pass: each kind of outcome under each
 /// rule at each step, and what happens between steps.

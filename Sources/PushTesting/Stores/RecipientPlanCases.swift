@@ -1,5 +1,7 @@
 import Foundation
 import PushCore
+import PushComposition
+import PushQueue
 
 extension StoreConformance {
     static let plans: [StoreConformanceCase] = [

@@ -1,4 +1,6 @@
-public import PushCore
+import PushCore
+import PushComposition
+public import PushQueue
 
 /// What every `NotificationStore` must do, as checks that any test framework can run.
 ///

@@ -1,5 +1,7 @@
 import Foundation
 public import PushCore
+import PushComposition
+public import PushQueue
 import Synchronization
 
 /// A truth value that tasks share.

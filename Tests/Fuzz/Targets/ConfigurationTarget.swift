@@ -4,6 +4,7 @@ import PushAPNs
 import PushAltcraft
 import PushChabok
 import PushCore
+import PushComposition
 import PushFCM
 import PushGateway
 import PushHMS

@@ -7,6 +7,7 @@ import NIOCore
 import NIOEmbedded
 import PushChabok
 import PushCore
+import PushQueue
 import PushGateway
 import PushHMS
 import PushTesting

@@ -2,6 +2,8 @@ import Synchronization
 import HTTPTypes
 import Foundation
 import PushCore
+import PushQueue
+import PushComposition
 import Testing
 
 @testable import PushGateway

@@ -2,6 +2,7 @@ import HTTPTypes
 import Hummingbird
 import NIOCore
 import PushCore
+import PushQueue
 import ServiceLifecycle
 import Synchronization
 import Testing

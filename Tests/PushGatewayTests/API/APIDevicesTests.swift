@@ -2,6 +2,7 @@ import Foundation
 import HTTPTypes
 import HummingbirdCore
 import PushCore
+import PushQueue
 import PushTesting
 import Testing
 

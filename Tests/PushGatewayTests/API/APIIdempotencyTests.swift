@@ -2,6 +2,7 @@ import PushTesting
 import Foundation
 import HTTPTypes
 import PushCore
+import PushQueue
 import Testing
 
 @testable import PushGateway

@@ -2,6 +2,8 @@ import Foundation
 import HTTPTypes
 import HummingbirdCore
 import PushCore
+import PushComposition
+import PushQueue
 import PushTesting
 import Testing
 

@@ -2,6 +2,8 @@ import Foundation
 import HTTPTypes
 import NIOCore
 import PushCore
+import PushQueue
+import PushComposition
 import PushTesting
 import Synchronization
 import Testing

@@ -5,6 +5,7 @@ import Foundation
 import CoreMetrics
 import HTTPTypes
 import PushCore
+import PushQueue
 import Testing
 
 @testable import PushGateway

@@ -1,6 +1,8 @@
 import Foundation
 import HTTPTypes
 import PushCore
+import PushComposition
+import PushQueue
 import PushTesting
 import Synchronization
 import Testing

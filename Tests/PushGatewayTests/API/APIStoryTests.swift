@@ -3,6 +3,7 @@ import Synchronization
 import Foundation
 import HTTPTypes
 import PushCore
+import PushQueue
 import Testing
 
 @testable import PushGateway

@@ -1,5 +1,7 @@
 import Foundation
 import PushCore
+import PushComposition
+import PushQueue
 import Synchronization
 
 /// A store in memory that keeps what the API promises to see: ids, idempotency, counts, events, cancellation.

@@ -1,5 +1,6 @@
 import Foundation
 import PushCore
+import PushOAuth
 import PushTesting
 import Testing
 

@@ -1,6 +1,7 @@
 import Foundation
 import HTTPTypes
 import PushCore
+import PushQueue
 import PushStoreSQLite
 import PushTesting
 import Testing

@@ -1,6 +1,8 @@
 import Foundation
 import Logging
 import PushCore
+import PushQueue
+import PushComposition
 import PushStoreSQLite
 import PushTesting
 import Testing

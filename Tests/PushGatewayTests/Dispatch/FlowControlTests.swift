@@ -1,5 +1,7 @@
 import Foundation
 import PushCore
+import PushQueue
+import PushComposition
 import PushStoreSQLite
 import PushTesting
 import Synchronization
@@ -143,6 +145,7 @@ struct FlowControlTests {
             try await rig.until { rig.dispatcher.lanes.isEmpty }
             rig.dispatcher.install(with)
             try await rig.until { rig.dispatcher.lanes.first?.inFlight == 4 }
+            #expect(try await rig.store.depths()["a"]?.claimed == 4)
             crowd.open()
             try await rig.expect(id, [.acceptedByPlatform: 20])
             #expect(crowd.most == 4)

@@ -1,5 +1,7 @@
 import Foundation
 import PushCore
+import PushQueue
+import PushComposition
 import PushStoreSQLite
 import PushTesting
 import Synchronization

@@ -1,5 +1,7 @@
 import Foundation
 import PushCore
+import PushQueue
+import PushComposition
 import PushStoreSQLite
 import PushTesting
 import Synchronization
@@ -81,9 +83,14 @@ struct SilenceTests {
             try await running.value
             ended.withLock { $0 = true }
         }()
-        try await rig.until {
-            rig.time.advance(by: .seconds(1))
-            return ended.withLock { $0 }
+        do {
+            try await rig.until {
+                rig.time.advance(by: .seconds(1))
+                return ended.withLock { $0 }
+            }
+        } catch {
+            backend.release()  // Else this test would wait for it as well.
+            throw error
         }
         try await end
         try await rig.expect(id, [.unknown: 1])

@@ -1,6 +1,7 @@
 import Foundation
 import Logging
 import PushCore
+import PushQueue
 import PushStoreSQLite
 import PushTesting
 import Synchronization

@@ -2,6 +2,7 @@ import Dispatch
 import Foundation
 import HTTPTypes
 import PushCore
+import PushQueue
 import PushStoreSQLite
 import PushTesting
 import Synchronization

@@ -1,5 +1,6 @@
 import Foundation
 import PushCore
+import PushComposition
 import Testing
 
 @testable import PushGateway

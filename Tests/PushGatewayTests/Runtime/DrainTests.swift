@@ -2,6 +2,8 @@ import Foundation
 import Logging
 import NIOCore
 import PushCore
+import PushComposition
+import PushQueue
 import PushStoreSQLite
 import PushTesting
 import ServiceLifecycle

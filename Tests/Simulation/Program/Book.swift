@@ -2,6 +2,7 @@ import Foundation
 import NIOCore
 import NIOHTTP1
 import PushCore
+import PushComposition
 
 /// What the world knows of its messages, and what must be true of them.
 ///

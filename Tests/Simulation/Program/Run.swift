@@ -1,6 +1,7 @@
 import Foundation
 import NIOHTTP1
 import PushCore
+import PushQueue
 
 @testable import PushGateway
 import PushStoreSQLite

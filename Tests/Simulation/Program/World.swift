@@ -3,6 +3,8 @@ import Logging
 import NIOCore
 import NIOHTTP1
 import PushCore
+import PushComposition
+import PushQueue
 import ServiceLifecycleTestKit
 import SimulationDisk
 

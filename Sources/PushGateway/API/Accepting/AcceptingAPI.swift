@@ -2,6 +2,7 @@ internal import Foundation
 internal import HTTPTypes
 internal import Hummingbird
 internal import PushCore
+internal import PushQueue
 internal import Synchronization
 
 /// An endpoint that accepts notifications, in the steps between its waits: for the body, and for the commit.

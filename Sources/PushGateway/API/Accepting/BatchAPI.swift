@@ -1,6 +1,7 @@
 internal import Foundation
 internal import HTTPTypes
 internal import PushCore
+internal import PushQueue
 
 /// `POST /v1/notifications/batch`: accepts up to 1,000 different notifications in one request and one commit.
 ///

@@ -1,5 +1,6 @@
 internal import Foundation
 internal import PushCore
+internal import PushQueue
 
 /// `POST /v1/notifications`: accepts one notification.
 ///

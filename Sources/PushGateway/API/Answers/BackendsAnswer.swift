@@ -1,6 +1,7 @@
 internal import Foundation
 internal import Hummingbird
 internal import PushCore
+internal import PushQueue
 
 /// The backends as `GET /v1/backends` and the dashboard see them: what each is, can do, and how its lane flows.
 struct BackendsAnswer {

@@ -1,6 +1,7 @@
 internal import NIOCore
 internal import NIOHTTP1
 internal import PushCore
+internal import PushQueue
 
 /// Stands between a connection's HTTP/1.1 codec and Hummingbird: answers what ``LoopIntake`` takes, passes on the rest.
 ///

@@ -1,6 +1,7 @@
 internal import Foundation
 internal import NIOCore
 internal import PushCore
+internal import PushQueue
 
 /// What the connections of one event loop share: their way into the store, and the text of the `Date` field.
 ///

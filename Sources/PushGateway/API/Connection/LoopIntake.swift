@@ -4,6 +4,7 @@ internal import Logging
 internal import NIOCore
 internal import NIOHTTP1
 internal import PushCore
+internal import PushQueue
 internal import Synchronization
 
 /// The short way of requests that accept notifications: judged on the connection's event loop, without a task.

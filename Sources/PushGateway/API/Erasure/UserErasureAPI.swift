@@ -3,6 +3,7 @@ internal import HTTPTypes
 internal import Hummingbird
 internal import Logging
 internal import PushCore
+internal import PushQueue
 
 /// `DELETE /v1/users/{id}`: removes what the gateway keeps of one user.
 struct UserErasureAPI: Sendable {

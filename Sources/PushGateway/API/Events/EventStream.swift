@@ -1,6 +1,7 @@
 internal import Hummingbird
 internal import NIOCore
 internal import PushCore
+internal import PushQueue
 internal import ServiceLifecycle
 
 /// `GET /v1/events`: every event from a number on, as server-sent events, for as long as the client listens.

@@ -1,4 +1,5 @@
 internal import PushCore
+internal import PushQueue
 
 /// What of the events a caller may see: an administrator everything; others what is about notifications that were sent with
 /// their key, with fingerprints for device tokens, and what is about backends they may use.

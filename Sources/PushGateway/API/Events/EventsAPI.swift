@@ -1,6 +1,7 @@
 internal import HTTPTypes
 internal import Hummingbird
 internal import PushCore
+internal import PushQueue
 
 /// Opens event streams.
 struct EventsAPI: Sendable {

@@ -1,6 +1,7 @@
 internal import Foundation
 internal import Logging
 internal import PushCore
+internal import PushComposition
 internal import Synchronization
 
 /// What each API key uses: kept over reloads, and the time of its last use over restarts.

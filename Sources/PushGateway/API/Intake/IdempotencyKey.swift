@@ -2,6 +2,7 @@ internal import Crypto
 internal import Foundation
 internal import HTTPTypes
 internal import PushCore
+internal import PushQueue
 
 /// The `Idempotency-Key` of a request: a repeated key gets the first answer and sends nothing.
 struct IdempotencyKey: Sendable, Hashable {

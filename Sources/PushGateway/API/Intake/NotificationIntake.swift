@@ -1,5 +1,7 @@
 internal import Foundation
 internal import PushCore
+internal import PushComposition
+internal import PushQueue
 
 /// Decides whether a notification that was read can be accepted, and makes what the store keeps of it.
 ///

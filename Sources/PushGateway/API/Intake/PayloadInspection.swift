@@ -1,4 +1,5 @@
 internal import PushCore
+internal import PushComposition
 
 /// Asks the backends of a notification's plans whether they could send it, before it is accepted.
 ///

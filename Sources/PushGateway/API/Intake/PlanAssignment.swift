@@ -1,4 +1,5 @@
 internal import PushCore
+internal import PushComposition
 
 /// The plans of a notification's recipients: one for nearly every notification, several when its tokens are of services that
 /// go through different backends, or when a route fans out.

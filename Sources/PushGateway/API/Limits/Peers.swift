@@ -1,5 +1,6 @@
 internal import Foundation
 internal import PushCore
+internal import PushComposition
 internal import Synchronization
 
 /// What each peer holds and has done lately: open connections, and attempts that were refused.

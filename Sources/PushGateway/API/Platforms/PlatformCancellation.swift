@@ -1,5 +1,6 @@
 internal import Foundation
 internal import PushCore
+internal import PushQueue
 
 /// Asks platforms to take back what they have taken of a notification: a call for each message, since many recipients may share
 /// one.

@@ -1,6 +1,7 @@
 internal import Foundation
 internal import Hummingbird
 internal import PushCore
+internal import PushQueue
 
 /// Reads which device tokens a request means: tokens that it writes out, or those of devices and users of the registry.
 struct TokenList: Sendable {

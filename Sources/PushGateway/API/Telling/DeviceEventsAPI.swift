@@ -3,6 +3,7 @@ internal import Foundation
 internal import HTTPTypes
 internal import Hummingbird
 internal import PushCore
+internal import PushQueue
 internal import Synchronization
 
 /// `POST /v1/devices/{id}/events`: an app tells that a message reached it or was opened.

@@ -2,6 +2,7 @@ internal import Foundation
 internal import HTTPTypes
 internal import Hummingbird
 internal import PushCore
+internal import PushQueue
 
 /// `/v1/devices/{id}/subscription`, `/tags` and `/operations`: how a device stands with the platforms that keep subscriptions,
 /// what they are to be told, and what still waits.

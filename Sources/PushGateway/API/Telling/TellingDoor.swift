@@ -2,6 +2,7 @@ internal import Foundation
 internal import HTTPTypes
 internal import Hummingbird
 internal import PushCore
+internal import PushQueue
 
 /// What the calls share that tell platforms something about a device: finding the device and the backends, storing
 /// operations, waiting for their outcome.

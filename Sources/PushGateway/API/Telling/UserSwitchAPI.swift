@@ -1,6 +1,7 @@
 internal import Foundation
 internal import Hummingbird
 internal import PushCore
+internal import PushQueue
 
 /// `POST /v1/users/{id}/switch` and `POST /v1/backends/{name}/clear`: who uses a device now, and what is to be forgotten.
 struct UserSwitchAPI: Sendable {

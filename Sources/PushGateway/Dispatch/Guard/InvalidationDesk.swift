@@ -1,6 +1,7 @@
 public import Foundation
 internal import Logging
 public import PushCore
+import PushQueue
 internal import Synchronization
 
 /// Takes the platforms' words that tokens are dead to the device registry, through the guard against mass invalidation.

@@ -3,6 +3,7 @@ import HTTPTypes
 import NIOCore
 import NIOSSL
 import PushCore
+import PushQueue
 import PushSandbox
 import PushTesting
 import Synchronization

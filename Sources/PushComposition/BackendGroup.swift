@@ -1,0 +1,147 @@
+public import PushCore
+
+/// A backend with the name by which plans, stories and health tell it from others.
+public struct NamedBackend: Sendable {
+    /// The name, as in a configuration file.
+    public let name: String
+    /// The backend.
+    public let backend: any PushBackend
+
+    /// Names a backend.
+    public init(_ name: String, _ backend: any PushBackend) {
+        self.name = name
+        self.backend = backend
+    }
+}
+
+/// Several backends that act as one: what ``FallbackBackend`` and ``FanOutBackend`` share.
+///
+/// Abilities are those of all members together: what is set goes to every member that keeps such a thing, what is asked is
+/// answered by the first that knows.
+public protocol BackendGroup: PushBackend {
+    /// The backends inside, in order.
+    var members: [NamedBackend] { get }
+    /// How recipients are turned into those that a member can address; nil for not at all.
+    var resolver: RecipientResolver? { get }
+}
+
+extension BackendGroup {
+    /// Whom any member can address, and the devices that the resolver knows.
+    public var audience: BackendAudience {
+        var all = BackendAudience()
+        for member in members {
+            all.services.formUnion(member.backend.audience.services)
+            all.forms.formUnion(member.backend.audience.forms)
+        }
+        if resolver != nil { all.forms.insert(.device) }
+        return all
+    }
+
+    /// Whether a second copy does harm at any member.
+    public func isRepeatHarmful(_ notification: PushNotification) -> Bool {
+        members.contains { $0.backend.isRepeatHarmful(notification) }
+    }
+
+    /// What the first member wants that takes such a message, unless another one wants no token of the app's own.
+    ///
+    /// For whoever looks tokens up for the group; with a ``resolver`` each member is asked.
+    public func tokenUse(of notification: PushNotification) -> TokenUse? {
+        let uses = members.compactMap { $0.backend.tokenUse(of: notification) }
+        return uses.first { $0.kind != .device } ?? uses.first
+    }
+
+    /// The token in the form of the first member that takes it.
+    public func checked(_ token: DeviceToken) throws(InvalidToken) -> DeviceToken {
+        try members.map(\.backend).checked(token)
+    }
+
+    /// The members' states together: down when all are, degraded when one is not well.
+    public var health: BackendHealth {
+        let states = members.map { ($0.name, $0.backend.health) }
+        var all = BackendHealth()
+        if states.contains(where: { $0.1.status != .ok }) {
+            all.status = states.allSatisfy { $0.1.status == .down } ? .down : .degraded
+        }
+        let details = states.compactMap { name, state in state.detail.map { "\(name): \($0)" } }
+        all.detail = details.isEmpty ? nil : details.joined(separator: "; ")
+        for (name, state) in states {
+            all.connections += state.connections
+            all.inFlight += state.inFlight
+            for (credential, end) in state.credentialExpiries { all.credentialExpiries["\(name).\(credential)"] = end }
+        }
+        return all
+    }
+
+    /// What every member finds, with its name before each check.
+    public func diagnose() async -> [Diagnosis] {
+        var all: [Diagnosis] = []
+        for member in members {
+            all += await member.backend.diagnose().map { finding in
+                Diagnosis("\(member.name).\(finding.check)", finding.verdict, finding.finding, fix: finding.fix)
+            }
+        }
+        return all
+    }
+
+    /// Ends all members at the same time.
+    public func shutdown(grace: Duration) async {
+        await withDiscardingTaskGroup { tasks in
+            for member in members { tasks.addTask { await member.backend.shutdown(grace: grace) } }
+        }
+    }
+
+    /// Registers at every member that keeps devices; the id is the first one's.
+    public var devices: (any DeviceRegistrar)? { GroupRegistrar(members.compactMap(\.backend.devices)) }
+    /// Sets the status at every member that keeps subscriptions; asks the first that knows one.
+    public var subscriptions: (any SubscriptionManager)? {
+        GroupSubscriptions(members.compactMap(\.backend.subscriptions))
+    }
+    /// Sets tags at every member that keeps them.
+    public var tags: (any TagEditor)? { GroupTags(members.compactMap(\.backend.tags)) }
+    /// Reports to the first member that takes the report.
+    public var events: (any EventReporter)? { GroupEvents(members.compactMap(\.backend.events)) }
+    /// Cancels at the first member that still can.
+    public var cancellation: (any MessageCanceller)? { GroupCanceller(members.compactMap(\.backend.cancellation)) }
+    /// The first member's that recalls messages, since nothing tells whose a message is.
+    public var recall: (any MessageRecaller)? { members.lazy.compactMap(\.backend.recall).first }
+    /// Asks the members until one knows the message.
+    public var tracking: (any MessageTracker)? { GroupTracker(members.compactMap(\.backend.tracking)) }
+    /// Gives a callback to the members until one believes it.
+    public var receipts: (any ReceiptReader)? { GroupReceipts(members.compactMap(\.backend.receipts)) }
+    /// The first member's that reads clicks, since nothing tells whose a click is.
+    public var clicks: (any ClickReader)? { members.lazy.compactMap(\.backend.clicks).first }
+    /// Joins each token at every member that takes its service.
+    public var topics: (any TopicManager)? { GroupTopics(members.compactMap(\.backend.topics)) }
+    /// The first member's that keeps channels, since nothing tells whose a channel is.
+    public var channels: (any ChannelManager)? { members.lazy.compactMap(\.backend.channels).first }
+    /// The first member's that looks tokens up.
+    public var tokenDirectory: (any TokenDirectory)? { members.lazy.compactMap(\.backend.tokenDirectory).first }
+
+    /// Watches all members' platforms.
+    public func watch() async {
+        await withDiscardingTaskGroup { tasks in
+            for member in members { tasks.addTask { await member.backend.watch() } }
+        }
+    }
+
+    /// Forgets at every member.
+    public func forget(device: String?) async throws(PushError) {
+        try await atEach(members.map(\.backend)) { member throws(PushError) in try await member.forget(device: device) }
+    }
+
+    /// What each member that takes recipients of the form finds.
+    func checks(_ notification: PushNotification, for recipient: Recipient.Form) -> [PayloadCheck] {
+        let takers = members.filter { member in
+            let audience = member.backend.audience
+            switch recipient {
+            case .token: return !audience.services.isEmpty
+            case .device: return audience.forms.contains(.device) || resolver != nil && !audience.services.isEmpty
+            default: return audience.forms.contains(recipient)
+            }
+        }
+        return takers.map { member in
+            let isDirect = member.backend.audience.forms.contains(recipient)
+            return member.backend.check(notification, for: recipient == .device && !isDirect ? .token : recipient)
+        }
+    }
+}

@@ -1,0 +1,76 @@
+public import PushCore
+
+/// What an outcome tells of the backend as a whole, rather than of one message: what a ``Breaker`` and a lane go by.
+public enum BackendSignal: Sendable, Hashable {
+    /// Nothing: the platform was not asked, or the fault is the account's.
+    case nothing
+    /// The platform took a message, or refused one by itself: it is there.
+    case works
+    /// The platform or the way to it failed.
+    case fails(reason: String)
+    /// The platform wants to be left alone for so long.
+    case pause(Duration, reason: String)
+    /// An operator must act.
+    case park(reason: String, detail: String?)
+}
+
+/// The words with which Chapar itself, and not a platform, refuses a message.
+public enum OwnReason {
+    /// The sender is ending.
+    public static let cancelled = "cancelled"
+    /// A ``CircuitBreakingBackend`` is open.
+    public static let breakerOpen = "breaker_open"
+    /// A ``BulkheadBackend`` has no room.
+    public static let bulkheadFull = "bulkhead_full"
+    /// A ``RateLimitedBackend`` could not send it in time.
+    public static let rateLimited = "rate_limited"
+    /// No backend of a plan can address the recipient.
+    public static let notAddressable = "not_addressable"
+    /// A device has no live token for the backend.
+    public static let noToken = "no_token"
+    /// The backend is of another environment than the token, and one of the token's follows.
+    public static let otherEnvironment = "other_environment"
+    /// The backend is not configured any more.
+    public static let backendGone = "backend_gone"
+    /// A recipient's tokens could not be looked up.
+    public static let resolverFailed = "resolver_failed"
+    /// The platform reported after its acceptance that the message failed.
+    public static let failedLater = "failed_later"
+
+    /// Those that say nothing of a platform.
+    static let all: Set<String> = [
+        cancelled, breakerOpen, bulkheadFull, rateLimited, notAddressable, noToken, otherEnvironment, backendGone,
+        resolverFailed, failedLater,
+    ]
+}
+
+extension DeliveryOutcome {
+    /// What the outcome tells of its backend.
+    ///
+    /// - Parameter defaultPause: The span for a platform that asks for a pause without saying how long.
+    /// - Returns: The signal; ``PushComposition/BackendSignal/nothing`` where Chapar itself refused.
+    public func signal(defaultPause: Duration = .seconds(5)) -> BackendSignal {
+        switch self {
+        case .accepted(let acceptance): acceptance.isDryRun ? .nothing : .works
+        case .refused(let refusal): refusal.signal(defaultPause)
+        case .unknown(let unknown):
+            OwnReason.all.contains(unknown.reason) ? .nothing : .fails(reason: unknown.reason)
+        }
+    }
+}
+
+extension Refusal {
+    fileprivate func signal(_ defaultPause: Duration) -> BackendSignal {
+        switch advice {
+        case .slowBackend(let after): return .pause(after ?? defaultPause, reason: reason)
+        case .parkBackend: return .park(reason: reason, detail: detail)
+        case .never, .retry, .slowRecipient: break
+        }
+        if OwnReason.all.contains(reason) { return .nothing }
+        switch kind {
+        case .token, .message: return status == nil ? .nothing : .works  // Without a status the plugin refused it.
+        case .account: return .nothing
+        case .platform: return .fails(reason: reason)
+        }
+    }
+}

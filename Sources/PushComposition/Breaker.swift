@@ -1,0 +1,182 @@
+public import Foundation
+public import PushCore
+
+/// Decides whether a backend is used at all: closed, open after too many failures, half open for a probe.
+///
+/// A value whose time comes from outside; ``CircuitBreakingBackend`` and the gateway's lanes keep one for each backend.
+public struct Breaker: Sendable {
+    /// When it opens and for how long.
+    public typealias Settings = BreakerSettings
+
+    /// How it stands.
+    public enum State: Sendable, Hashable {
+        /// Messages pass.
+        case closed
+        /// None pass until then.
+        case open(until: Date, reason: String)
+        /// One passes at a time, to see; `probeUntil` is when the one under way is given up.
+        case halfOpen(probeUntil: Date?, reason: String)
+    }
+
+    /// What a message may do.
+    public enum Admission: Sendable, Hashable {
+        /// Go.
+        case pass
+        /// Go alone, as a probe: its outcome decides.
+        case probe
+        /// Not before then.
+        case refuse(until: Date, reason: String)
+    }
+
+    /// What a signal changed.
+    public enum Change: Sendable, Hashable {
+        /// It opened, or opened again after a probe, until then.
+        case opened(until: Date, reason: String)
+        /// It closed.
+        case closed
+    }
+
+    /// How it stands.
+    public private(set) var state = State.closed
+    private var settings: Settings
+    private var counts: RecentCounts
+    /// How long the next opening lasts.
+    public private(set) var nextCooldown: Duration
+
+    /// Makes a closed breaker.
+    public init(_ settings: Settings = Settings()) {
+        self.settings = settings
+        counts = RecentCounts(window: settings.window)
+        nextCooldown = settings.cooldown
+    }
+
+    /// Asks for leave to send; after ``Admission/probe`` the next answer is that of one message alone.
+    public mutating func admit(at now: Date) -> Admission {
+        switch state {
+        case .closed:
+            return .pass
+        case .open(let until, let reason) where now < until:
+            return .refuse(until: until, reason: reason)
+        case .halfOpen(let probeUntil?, let reason) where now < probeUntil:
+            return .refuse(until: probeUntil, reason: reason)
+        case .open(_, let reason), .halfOpen(_, let reason):
+            state = .halfOpen(probeUntil: now.addingTimeInterval(settings.cooldown.inSeconds), reason: reason)
+            return .probe
+        }
+    }
+
+    /// Gives a probe back that told nothing, so that another can be made at once.
+    public mutating func abandonProbe() {
+        if case .halfOpen(_, let reason) = state { state = .halfOpen(probeUntil: nil, reason: reason) }
+    }
+
+    /// Takes what an answer tells, `count` times the same; says what it changed.
+    @discardableResult
+    public mutating func note(_ signal: BackendSignal, count: Int = 1, at now: Date) -> Change? {
+        switch signal {
+        case .nothing:
+            return nil
+        case .works:
+            counts.add(works: count, at: now)
+            guard case .halfOpen = state else { return nil }  // While open it is an old message's answer.
+            return close()
+        case .fails(let reason):
+            counts.add(failures: count, at: now)
+            switch state {
+            case .open: return nil
+            case .halfOpen: return open(reason, at: now)
+            case .closed:
+                let (failures, answers) = counts.sums(at: now)
+                guard failures >= settings.failures, Double(failures) >= settings.share * Double(answers) else {
+                    return nil
+                }
+                return open(reason, at: now)
+            }
+        case .pause(let span, let reason):
+            return rest(until: now.addingTimeInterval(span.inSeconds), reason)
+        case .park(let reason, _):
+            if case .open = state { return nil }
+            return open(reason, at: now)
+        }
+    }
+
+    /// Opens it until then, whatever was counted, unless it is open for longer: an operator's hand, or a guard's.
+    @discardableResult
+    public mutating func trip(until: Date, reason: String) -> Change? { rest(until: until, reason) }
+
+    /// Goes by other settings from now on; how it stands does not change.
+    public mutating func adopt(_ settings: Settings) {
+        guard settings != self.settings else { return }
+        if settings.window != self.settings.window { counts = RecentCounts(window: settings.window) }
+        let isWaiting = state != .closed
+        nextCooldown = isWaiting ? min(nextCooldown, settings.longestCooldown) : settings.cooldown
+        self.settings = settings
+    }
+
+    /// Puts a breaker back as it was left: how it stood, and how long its next opening lasts.
+    public mutating func restore(_ state: State, cooldown: Duration?) {
+        self.state = state
+        nextCooldown = min(cooldown ?? settings.cooldown, settings.longestCooldown)
+    }
+
+    /// Closes it and forgets what was counted.
+    @discardableResult
+    public mutating func reset() -> Change? { close() }
+
+    private mutating func open(_ reason: String, at now: Date) -> Change {
+        let until = now.addingTimeInterval(nextCooldown.inSeconds)
+        nextCooldown = min(nextCooldown * 2, settings.longestCooldown)
+        state = .open(until: until, reason: reason)
+        return .opened(until: until, reason: reason)
+    }
+
+    private mutating func rest(until: Date, _ reason: String) -> Change? {
+        if case .open(let end, _) = state, end >= until { return nil }
+        state = .open(until: until, reason: reason)
+        return .opened(until: until, reason: reason)
+    }
+
+    private mutating func close() -> Change? {
+        nextCooldown = settings.cooldown
+        counts = RecentCounts(window: settings.window)
+        guard state != .closed else { return nil }
+        state = .closed
+        return .closed
+    }
+}
+
+/// Failures and answers of the last while, in ten slices of time: memory does not grow with the traffic.
+struct RecentCounts: Sendable {
+    private static let slices = 10
+    private let span: Double
+    private var failures = Array(repeating: 0, count: Self.slices)
+    private var answers = Array(repeating: 0, count: Self.slices)
+    /// The number of the newest slice, counted from 1970.
+    private var newest: Int64 = 0
+
+    init(window: Duration) { span = max(window.inSeconds, 0.001) / Double(Self.slices) }
+
+    mutating func add(works: Int = 0, failures count: Int = 0, at now: Date) {
+        let place = turn(to: now)
+        failures[place] += count
+        answers[place] += count + works
+    }
+
+    mutating func sums(at now: Date) -> (failures: Int, answers: Int) {
+        _ = turn(to: now)
+        return (failures.reduce(0, +), answers.reduce(0, +))
+    }
+
+    /// Empties the slices that have become old; gives the newest one's place.
+    private mutating func turn(to now: Date) -> Int {
+        let slice = max(newest, Int64(clamping: now.timeIntervalSince1970 / span))
+        let passed = min(slice - newest, Int64(Self.slices))
+        for step in 0..<passed {
+            let place = Int((slice - step) % Int64(Self.slices))
+            failures[place] = 0
+            answers[place] = 0
+        }
+        newest = slice
+        return Int(slice % Int64(Self.slices))
+    }
+}

@@ -1,0 +1,80 @@
+internal import Foundation
+public import PushCore
+
+/// Lets only so many messages be under way at a time, and only so many wait, so that a slow backend cannot take all of a
+/// process's memory and time.
+///
+/// What finds no room is refused at once with `bulkhead_full` and retry advice.
+public struct BulkheadBackend: BackendWrapper {
+    /// The backend behind the wall.
+    public let wrapped: any PushBackend
+    private let permits: Permits
+    private let limit: Int
+    private let patience: Duration
+    private let time: any TimeSource
+
+    /// Wraps a backend.
+    ///
+    /// - Parameters:
+    ///   - wrapped: The backend behind the wall.
+    ///   - limit: How many messages may be with the backend at a time, at least 1.
+    ///   - waiting: How many more may wait for that.
+    ///   - patience: How long one may wait.
+    ///   - time: The clock.
+    public init(
+        _ wrapped: any PushBackend,
+        limit: Int,
+        waiting: Int = 1_000,
+        patience: Duration = .seconds(30),
+        time: any TimeSource = SystemTime()
+    ) {
+        self.wrapped = wrapped
+        self.limit = max(1, limit)
+        self.patience = patience
+        self.time = time
+        permits = Permits(self.limit, waiting: max(0, waiting))
+    }
+
+    /// The wrapped backend's, within the limit.
+    public var window: Int? { min(limit, wrapped.window ?? limit) }
+
+    /// How many messages are with the backend now.
+    public var inFlight: Int { limit - permits.free }
+
+    /// Sends in parts, as there is room.
+    public func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
+        let places = BatchPlace.all(in: requests)
+        let room = permits.enter(places.count)
+        if room < places.count { refuse(places[room...], report) }
+        await withDiscardingTaskGroup { tasks in
+            let end = time.steady.addingTimeInterval(patience.inSeconds)
+            var rest = places[..<room]
+            while !rest.isEmpty {
+                let granted = await permits.take(rest.count, until: end, time: time)
+                guard granted > 0 else {
+                    permits.leave(rest.count)
+                    refuse(rest, report)
+                    break
+                }
+                let part = SubBatch(rest.prefix(granted), of: requests)
+                rest = rest.dropFirst(granted)
+                tasks.addTask {
+                    await part.send(through: wrapped) { answers in
+                        permits.giveBack(answers.count)
+                        report(answers.map { $0.place.report($0.outcome) })
+                    }
+                }
+            }
+        }
+    }
+
+    private func refuse(_ places: ArraySlice<BatchPlace>, _ report: @Sendable ([DeliveryReport]) -> Void) {
+        let refusal = Refusal(
+            .platform,
+            reason: Task.isCancelled ? OwnReason.cancelled : OwnReason.bulkheadFull,
+            detail: Task.isCancelled ? nil : "not sent, since too many messages wait for the backend",
+            advice: .retry(after: .seconds(1))
+        )
+        report(places.map { $0.report(.refused(refusal)) })
+    }
+}

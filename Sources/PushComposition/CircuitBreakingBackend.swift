@@ -1,0 +1,96 @@
+internal import Foundation
+internal import Synchronization
+public import PushCore
+
+/// Stops using a backend that fails, for a while, so that callers get an answer at once instead of a deadline each.
+///
+/// While it is open every message is refused with `breaker_open` and the time of the next probe as retry advice. Failures
+/// are those of ``PushCore/DeliveryOutcome/signal(defaultPause:)``: a dead token is the platform at work.
+public struct CircuitBreakingBackend: BackendWrapper {
+    /// The backend that is watched.
+    public let wrapped: any PushBackend
+    private let core: Core
+    private let time: any TimeSource
+    private let observe: (@Sendable (Breaker.Change) -> Void)?
+
+    /// What all copies of the value share.
+    private final class Core: Sendable {
+        let breaker: Mutex<Breaker>
+        init(_ settings: Breaker.Settings) { breaker = Mutex(Breaker(settings)) }
+    }
+
+    /// Wraps a backend.
+    ///
+    /// - Parameters:
+    ///   - wrapped: The backend that is watched.
+    ///   - settings: When it opens and for how long.
+    ///   - time: The clock.
+    ///   - observe: Is told of every opening and closing, with steady times; called from any thread, must not block.
+    public init(
+        _ wrapped: any PushBackend,
+        settings: Breaker.Settings = Breaker.Settings(),
+        time: any TimeSource = SystemTime(),
+        observe: (@Sendable (Breaker.Change) -> Void)? = nil
+    ) {
+        self.wrapped = wrapped
+        self.time = time
+        self.observe = observe
+        core = Core(settings)
+    }
+
+    /// How the breaker stands; its times are those of the clock's ``PushCore/TimeSource/steady`` side, as all that it decides by.
+    public var state: Breaker.State { core.breaker.withLock { $0.state } }
+
+    /// Sends what the breaker lets pass and refuses the rest; as a probe it sends one message and decides by its outcome.
+    public func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
+        var rest = BatchPlace.all(in: requests)[...]
+        while let first = rest.first {
+            switch core.breaker.withLock({ $0.admit(at: time.steady) }) {
+            case .pass:
+                await pass(SubBatch(rest, of: requests), report)
+                rest = []
+            case .probe:
+                await pass(SubBatch(CollectionOfOne(first), of: requests), report)
+                core.breaker.withLock { breaker in
+                    if case .halfOpen = breaker.state { breaker.abandonProbe() }  // Its answer told nothing.
+                }
+                rest = rest.dropFirst()
+            case .refuse(let until, let reason):
+                let span = max(0, until.timeIntervalSince(time.steady))
+                let refusal = Refusal(
+                    .platform,
+                    reason: OwnReason.breakerOpen,
+                    detail: "not sent, since the backend fails (\(reason))",
+                    advice: .retry(after: .milliseconds(clamping: (span * 1000).rounded(.up)))
+                )
+                report(rest.map { $0.report(.refused(refusal)) })
+                rest = []
+            }
+        }
+    }
+
+    /// The wrapped backend's; down while the breaker is open.
+    public var health: BackendHealth {
+        var health = wrapped.health
+        let (status, reason): (BackendHealth.Status, String)
+        switch state {
+        case .closed: return health
+        case .open(_, let why): (status, reason) = (.down, why)
+        case .halfOpen(_, let why): (status, reason) = (.degraded, why)
+        }
+        if health.status != .down { health.status = status }
+        health.detail = "the breaker is open: \(reason)" + (health.detail.map { "; " + $0 } ?? "")
+        return health
+    }
+
+    private func pass(_ batch: SubBatch, _ report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
+        await batch.send(through: wrapped) { answers in
+            let now = time.steady
+            let changes = core.breaker.withLock { breaker in
+                answers.compactMap { breaker.note($0.outcome.signal(), at: now) }
+            }
+            report(answers.map { $0.place.report($0.outcome) })
+            if let observe { changes.forEach(observe) }
+        }
+    }
+}

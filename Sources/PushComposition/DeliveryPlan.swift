@@ -1,0 +1,77 @@
+import PushCore
+
+/// Which backends a delivery goes through, and what is done after an attempt without an answer.
+///
+/// A value with two interpreters: the gateway's dispatcher, with the place in the plan in the store, and
+/// ``FallbackBackend`` in memory. What an outcome means for a plan is ``PlanRules``, for both.
+public struct DeliveryPlan: Sendable, Hashable {
+    /// What is done when a message was sent and no answer came.
+    public enum UnknownRule: String, Sendable, CaseIterable {
+        /// Try again, with what makes a second copy harmless where the platform knows such a thing.
+        case retry
+        /// Stop; the outcome stays unknown.
+        case stop
+        /// Go on to the next backend.
+        case next
+        /// Wait for ``DeliveryPlan/unknownWait`` for a word of the platform that it arrived, then go on to the next backend.
+        case wait
+    }
+
+    /// How long ``UnknownRule/wait`` waits unless the plan says otherwise: 30 s.
+    public static let defaultUnknownWait = Duration.seconds(30)
+
+    /// The backends' names, in order.
+    ///
+    /// Never empty.
+    public var backends: [String]
+    /// What is done when no answer came; nil leaves it to the backend: stop where a repeat does harm, else retry.
+    public var onUnknown: UnknownRule?
+    /// How long ``UnknownRule/wait`` waits for a word of the platform; kept to the millisecond.
+    public var unknownWait: Duration
+    /// How long trouble of an account or a platform is borne at each step before the next backend gets its turn.
+    ///
+    /// Kept to the millisecond. Nil leaves it to the interpreter; the last step has the whole time to live.
+    public var patience: Duration?
+
+    /// Makes a plan.
+    public init(
+        _ backends: [String],
+        onUnknown: UnknownRule? = nil,
+        unknownWait: Duration = Self.defaultUnknownWait,
+        patience: Duration? = nil
+    ) {
+        self.backends = backends
+        self.onUnknown = onUnknown
+        self.unknownWait = unknownWait
+        self.patience = patience
+    }
+
+    /// One line of text that ``init(storedForm:)`` reads back.
+    ///
+    /// Backend names never hold `>` or `|`.
+    public var storedForm: String {
+        var text = backends.joined(separator: ">")
+        let hasSpans = unknownWait != Self.defaultUnknownWait || patience != nil
+        if onUnknown != nil || hasSpans { text += "|" + (onUnknown?.rawValue ?? "") }
+        if unknownWait != Self.defaultUnknownWait { text += "|wait=\(unknownWait.inMilliseconds)" }
+        if let patience { text += "|patience=\(patience.inMilliseconds)" }
+        return text
+    }
+
+    /// Reads ``storedForm``.
+    public init(storedForm text: String) {
+        let parts = text.split(separator: "|", omittingEmptySubsequences: false)
+        self.init((parts.first ?? "").split(separator: ">").map(String.init))
+        guard parts.count > 1 else { return }
+        onUnknown = UnknownRule(rawValue: String(parts[1]))
+        for part in parts.dropFirst(2) {
+            let pair = part.split(separator: "=", maxSplits: 1)
+            guard pair.count == 2, let milliseconds = Int64(pair[1]) else { continue }
+            switch pair[0] {
+            case "wait": unknownWait = .milliseconds(milliseconds)
+            case "patience": patience = .milliseconds(milliseconds)
+            default: continue
+            }
+        }
+    }
+}

@@ -1,0 +1,167 @@
+internal import Synchronization
+public import PushCore
+
+/// Sends every message through all its backends that can address the recipient, at the same time.
+///
+/// The outcomes of one recipient become one by a ``Rule``. A raw token goes to backends of its service only; a device
+/// becomes, for each backend, the token of a service that it takes.
+public struct FanOutBackend: BackendGroup {
+    private typealias Answer = (member: Int, outcome: DeliveryOutcome)
+
+    /// How the outcomes of one recipient become one.
+    public enum Rule: String, Sendable, CaseIterable {
+        /// Accepted when any backend accepted; else unknown when any gave no answer; else the refusal with most hope.
+        case any
+        /// Accepted when all accepted; else unknown when any gave no answer; else a refusal.
+        ///
+        /// When some backends have taken the message, its advice is never to try again, since that would double it there.
+        case all
+    }
+
+    /// `fan-out`.
+    public var kind: BackendKind { "fan-out" }
+    /// The backends.
+    public let members: [NamedBackend]
+    /// How devices become tokens.
+    public let resolver: RecipientResolver?
+    private let rule: Rule
+    private let observe: (@Sendable (_ backend: String, Addressee, DeliveryOutcome) -> Void)?
+
+    /// Makes a group.
+    ///
+    /// - Parameters:
+    ///   - members: The backends; where one outcome is to stand for several alike, the earlier one's is taken.
+    ///   - rule: How the outcomes of one recipient become one.
+    ///   - resolver: How devices become tokens; nil when only tokens are sent to.
+    ///   - observe: Is told of every backend's outcome; called from any thread, must not block.
+    public init(
+        _ members: [NamedBackend],
+        rule: Rule = .any,
+        resolver: RecipientResolver? = nil,
+        observe: (@Sendable (_ backend: String, Addressee, DeliveryOutcome) -> Void)? = nil
+    ) {
+        self.members = members
+        self.rule = rule
+        self.resolver = resolver
+        self.observe = observe
+    }
+
+    /// Sends everywhere; reports a recipient when the last of its backends has answered.
+    public func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
+        let resolved = await ResolvedBatch(requests, resolver: resolver)
+        let places = BatchPlace.all(in: requests)
+        var batches = members.map { _ in SubBatch() }
+        var asked: [BatchPlace: Int] = [:]
+        var refused: [DeliveryReport] = []
+        let audiences = members.map(\.backend.audience)
+        for place in places {
+            var addressee = requests[place.request].recipients[place.recipient]
+            let recipient = addressee.recipient
+            for (number, audience) in audiences.enumerated() {
+                let use = members[number].backend.tokenUse(of: requests[place.request].notification)
+                guard let address = resolved.address(recipient, for: audience, use) else { continue }
+                addressee.recipient = address
+                batches[number].add(addressee, at: place, of: requests)
+                asked[place, default: 0] += 1
+            }
+            if asked[place] == nil { refused.append(place.report(.refused(resolved.refusal(of: recipient)))) }
+        }
+        if !refused.isEmpty { report(refused) }
+        let gathered = Gathered(asked)
+        await withDiscardingTaskGroup { tasks in
+            for (number, batch) in batches.enumerated() {
+                tasks.addTask {
+                    await batch.send(through: members[number].backend) { outcomes in
+                        if let observe {
+                            for (place, outcome) in outcomes {
+                                observe(
+                                    members[number].name,
+                                    requests[place.request].recipients[place.recipient],
+                                    outcome
+                                )
+                            }
+                        }
+                        let done = gathered.add(outcomes, of: number)
+                        if !done.isEmpty { report(done.map { $0.place.report(combine($0.answers)) }) }
+                    }
+                }
+            }
+        }
+    }
+
+    /// The smallest of the members', since each message goes to all of them.
+    public var window: Int? { members.compactMap(\.backend.window).min() }
+
+    /// The slowest of the members', since each message goes to all of them.
+    public var pacing: Pacing? { members.compactMap(\.backend.pacing).min { $0.perSecond < $1.perSecond } }
+
+    /// Under `all` a fault of one backend is a fault; under `any` it is one when all backends have faults.
+    public func check(_ notification: PushNotification, for recipient: Recipient.Form) -> PayloadCheck {
+        let checks = checks(notification, for: recipient)
+        let faulty = checks.filter { !$0.faults.isEmpty }
+        let isRefused = rule == .all ? !faulty.isEmpty : !faulty.isEmpty && faulty.count == checks.count
+        return PayloadCheck(
+            faults: isRefused ? faulty[0].faults : [],
+            warnings: isRefused ? checks.flatMap(\.warnings) : checks.flatMap { $0.faults + $0.warnings }
+        )
+    }
+
+    private func combine(_ answers: [Answer]) -> DeliveryOutcome {
+        var accepted: [(name: String, outcome: DeliveryOutcome)] = []
+        var unknown: DeliveryOutcome?
+        var refusal: (name: String, Refusal)?
+        for (member, outcome) in answers {
+            switch outcome {
+            case .accepted: accepted.append((members[member].name, outcome))
+            case .unknown: unknown = unknown ?? outcome
+            case .refused(let new):
+                if refusal.map({ new.advice.hope > $0.1.advice.hope }) ?? true { refusal = (members[member].name, new) }
+            }
+        }
+        if let first = accepted.first, rule == .any || accepted.count == answers.count { return first.outcome }
+        if let unknown { return unknown }
+        guard case (let name, var chosen)? = refusal else { return .unknown(UnknownOutcome(reason: "not_reported")) }
+        if !accepted.isEmpty {
+            chosen.advice = .never
+            chosen.detail =
+                "\(accepted.map(\.name).joined(separator: ", ")) took the message, \(name) refused it"
+                + (chosen.detail.map { ": " + $0 } ?? "")
+        }
+        return .refused(chosen)
+    }
+}
+
+/// The answers of one batch until each recipient has all of its own.
+private final class Gathered: Sendable {
+    private let asked: [BatchPlace: Int]
+    private let answers = Mutex<[BatchPlace: [(member: Int, outcome: DeliveryOutcome)]]>([:])
+
+    init(_ asked: [BatchPlace: Int]) { self.asked = asked }
+
+    /// Takes answers of a member; gives the recipients that have all now, their answers in the order of the members.
+    func add(_ outcomes: [(place: BatchPlace, outcome: DeliveryOutcome)], of member: Int)
+        -> [(place: BatchPlace, answers: [(member: Int, outcome: DeliveryOutcome)])]
+    {
+        answers.withLock { answers in
+            outcomes.compactMap { place, outcome in
+                answers[place, default: []].append((member, outcome))
+                guard let all = answers[place], all.count == asked[place] else { return nil }
+                answers[place] = nil
+                return (place, all.sorted { $0.member < $1.member })
+            }
+        }
+    }
+}
+
+extension Refusal.Advice {
+    /// How likely another attempt is to help, for a choice among refusals.
+    fileprivate var hope: Int {
+        switch self {
+        case .never: 0
+        case .parkBackend: 1
+        case .slowBackend: 2
+        case .slowRecipient: 3
+        case .retry: 4
+        }
+    }
+}

@@ -1,0 +1,124 @@
+internal import Foundation
+internal import Synchronization
+import PushCore
+
+/// A bounded number of permits with a bounded line of those who wait for one, first come, first served.
+final class Permits: Sendable {
+    private struct Waiter {
+        let id: UInt64
+        let wanted: Int
+        let continuation: CheckedContinuation<Int, Never>
+    }
+
+    private struct State {
+        var free: Int
+        /// Messages that hold a permit or wait for one.
+        var inside = 0
+        var line: [Waiter] = []
+        var nextID: UInt64 = 0
+        /// Waits that were given up before they began.
+        var givenUp: Set<UInt64> = []
+        /// Waits that are not over.
+        var pending: Set<UInt64> = []
+    }
+
+    private let capacity: Int
+    private let state: Mutex<State>
+
+    init(_ permits: Int, waiting: Int) {
+        capacity = permits + waiting
+        state = Mutex(State(free: permits))
+    }
+
+    /// How many permits nobody has.
+    var free: Int { state.withLock { $0.free } }
+
+    /// Says how many of `count` messages may come in; each leaves by ``giveBack(_:)`` or ``leave(_:)``.
+    func enter(_ count: Int) -> Int {
+        state.withLock { state in
+            let room = min(count, max(0, capacity - state.inside))
+            state.inside += room
+            return room
+        }
+    }
+
+    /// Messages that go without ever having had a permit.
+    func leave(_ count: Int) { state.withLock { $0.inside -= count } }
+
+    /// Messages that are done, with their permits.
+    func giveBack(_ count: Int) {
+        let served = state.withLock { state -> [(Waiter, Int)] in
+            state.inside -= count
+            state.free += count
+            var served: [(Waiter, Int)] = []
+            while state.free > 0, !state.line.isEmpty {
+                let waiter = state.line.removeFirst()
+                let granted = min(state.free, waiter.wanted)
+                state.free -= granted
+                state.pending.remove(waiter.id)
+                served.append((waiter, granted))
+            }
+            return served
+        }
+        for (waiter, granted) in served { waiter.continuation.resume(returning: granted) }
+    }
+
+    /// Takes 1 to `wanted` permits, waiting for them until a moment; 0 when it came first, or the task was cancelled.
+    func take(_ wanted: Int, until end: Date, time: any TimeSource) async -> Int {
+        let (granted, id) = state.withLock { state -> (Int, UInt64) in
+            if state.free > 0, state.line.isEmpty {
+                let granted = min(state.free, wanted)
+                state.free -= granted
+                return (granted, 0)
+            }
+            state.nextID += 1
+            state.pending.insert(state.nextID)
+            return (0, state.nextID)
+        }
+        if granted > 0 { return granted }
+        return await withTaskGroup(of: Void.self) { tasks in
+            tasks.addTask {
+                try? await time.sleep(for: .seconds(clamping: max(0, end.timeIntervalSince(time.steady))))
+                self.giveUp(id)
+            }
+            let granted = await withTaskCancellationHandler {
+                await withCheckedContinuation { self.stand($0, id, wanted) }
+            } onCancel: {
+                self.giveUp(id)
+            }
+            tasks.cancelAll()
+            return granted
+        }
+    }
+
+    private func stand(_ continuation: CheckedContinuation<Int, Never>, _ id: UInt64, _ wanted: Int) {
+        let granted = state.withLock { state -> Int? in
+            if state.givenUp.remove(id) != nil {
+                state.pending.remove(id)
+                return 0
+            }
+            if state.free > 0, state.line.isEmpty {
+                let granted = min(state.free, wanted)
+                state.free -= granted
+                state.pending.remove(id)
+                return granted
+            }
+            state.line.append(Waiter(id: id, wanted: wanted, continuation: continuation))
+            return nil
+        }
+        if let granted { continuation.resume(returning: granted) }
+    }
+
+    private func giveUp(_ id: UInt64) {
+        let waiter = state.withLock { state -> Waiter? in
+            guard state.pending.contains(id) else { return nil }
+            guard let place = state.line.firstIndex(where: { $0.id == id }) else {
+                state.givenUp.insert(id)
+                return nil
+            }
+            state.pending.remove(id)
+            return state.line.remove(at: place)
+        }
+        waiter?.continuation.resume(returning: 0)
+    }
+}

@@ -1,0 +1,106 @@
+internal import Foundation
+internal import Synchronization
+public import PushCore
+
+/// Sends no faster than a quota allows: messages wait for their turn, and those that would wait too long are refused.
+///
+/// A refusal says `rate_limited` and advises when to try again.
+public struct RateLimitedBackend: BackendWrapper {
+    /// The backend that is paced.
+    public let wrapped: any PushBackend
+    private let core: Core
+    private let patience: Duration
+    private let maximumWaiting: Int
+    private let isUrgent: @Sendable (PushNotification) -> Bool
+    private let time: any TimeSource
+
+    /// What all copies of the value share.
+    private final class Core: Sendable {
+        let bucket: Mutex<TokenBucket>
+        let waiting = Mutex(0)
+        init(_ bucket: TokenBucket) { self.bucket = Mutex(bucket) }
+    }
+
+    /// Wraps a backend.
+    ///
+    /// - Parameters:
+    ///   - wrapped: The backend that is paced.
+    ///   - pacing: The quota.
+    ///   - patience: How long a message may wait for its turn.
+    ///   - maximumWaiting: How many messages may wait at a time; those above it are refused at once.
+    ///   - isUrgent: Which messages may use ``PushCore/Pacing/urgentShare``; those of high priority unless told otherwise.
+    ///   - time: The clock.
+    public init(
+        _ wrapped: any PushBackend,
+        pacing: Pacing,
+        patience: Duration = .seconds(30),
+        maximumWaiting: Int = 100_000,
+        isUrgent: @escaping @Sendable (PushNotification) -> Bool = { $0.priority == .high },
+        time: any TimeSource = SystemTime()
+    ) {
+        self.wrapped = wrapped
+        core = Core(TokenBucket(pacing, at: time.steady))
+        self.patience = patience
+        self.maximumWaiting = maximumWaiting
+        self.isUrgent = isUrgent
+        self.time = time
+    }
+
+    /// None: this is where the pace is kept.
+    public var pacing: Pacing? { nil }
+
+    /// Sends in parts, as the quota allows, urgent messages first.
+    public func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
+        let places = BatchPlace.all(in: requests)
+        let room = core.waiting.withLock { waiting in
+            let room = min(places.count, max(0, maximumWaiting - waiting))
+            waiting += room
+            return room
+        }
+        if room < places.count { refuse(places[room...], after: .seconds(1), report) }
+        let urgent = requests.map { isUrgent($0.notification) }
+        let lines = [places[..<room].filter { urgent[$0.request] }, places[..<room].filter { !urgent[$0.request] }]
+        await withDiscardingTaskGroup { tasks in
+            let end = time.steady.addingTimeInterval(patience.inSeconds)
+            for (line, isUrgent) in zip(lines, [true, false]) {
+                var rest = line[...]
+                while !rest.isEmpty {
+                    let now = time.steady
+                    let (granted, retryAt) = core.bucket.withLock {
+                        $0.take(rest.count, isUrgent: isUrgent, at: now)
+                    }
+                    if granted > 0 {
+                        let part = SubBatch(rest.prefix(granted), of: requests)
+                        rest = rest.dropFirst(granted)
+                        core.waiting.withLock { $0 -= granted }
+                        tasks.addTask {
+                            await part.send(through: wrapped) { report($0.map { $0.place.report($0.outcome) }) }
+                        }
+                        continue
+                    }
+                    let span = Duration.milliseconds(
+                        Int64(clamping: max(1, (retryAt.timeIntervalSince(now) * 1000).rounded(.up)))
+                    )
+                    if retryAt <= end, (try? await time.sleep(for: span)) != nil { continue }
+                    core.waiting.withLock { $0 -= rest.count }
+                    refuse(rest, after: span, report)
+                    rest = []
+                }
+            }
+        }
+    }
+
+    private func refuse(
+        _ places: ArraySlice<BatchPlace>,
+        after span: Duration,
+        _ report: @Sendable ([DeliveryReport]) -> Void
+    ) {
+        let refusal = Refusal(
+            .platform,
+            reason: Task.isCancelled ? OwnReason.cancelled : OwnReason.rateLimited,
+            detail: Task.isCancelled ? nil : "not sent, since the backend's quota is used up",
+            advice: .retry(after: span)
+        )
+        report(places.map { $0.report(.refused(refusal)) })
+    }
+}

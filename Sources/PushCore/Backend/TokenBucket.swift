@@ -1,0 +1,78 @@
+public import Foundation
+
+/// Says how many messages may go now, under a ``Pacing``; a value whose time comes from outside.
+///
+/// A bucket that fills at the current rate. Urgent messages may empty it; others leave ``Pacing/urgentShare`` of it.
+public struct TokenBucket: Sendable {
+    private let pacing: Pacing
+    /// How far the ramp has risen, from 0 to 1.
+    private var level: Double
+    private var tokens: Double
+    private var filledAt: Date
+
+    /// Makes a full bucket at the start of its ramp.
+    public init(_ pacing: Pacing, at now: Date) {
+        self.pacing = pacing
+        level = pacing.rampUp > .zero ? 0 : 1
+        tokens = 0
+        filledAt = now
+        tokens = capacity
+    }
+
+    /// Makes a bucket as it was left: how full it was and how far its ramp had risen, both from 0 to 1.
+    public init(_ pacing: Pacing, at now: Date, fill: Double, ramp: Double) {
+        self.init(pacing, at: now)
+        if pacing.rampUp > .zero { level = min(1, max(0, ramp)) }
+        tokens = capacity * min(1, max(0, fill))
+    }
+
+    /// How full the bucket was when it was asked last, from 0 to 1.
+    public var fill: Double { max(0, tokens / capacity) }
+
+    /// How far the ramp had risen when it was asked last, from 0 to 1.
+    public var ramp: Double { level }
+
+    /// The messages a second that are allowed now.
+    public var rate: Double { pacing.perSecond * (pacing.startShare + (1 - pacing.startShare) * level) }
+
+    /// How many of `wanted` may go now, and when to ask again if that is none.
+    public mutating func take(_ wanted: Int, isUrgent: Bool = false, at now: Date) -> (granted: Int, retryAt: Date) {
+        let (free, retryAt) = room(isUrgent: isUrgent, at: now)
+        let granted = max(0, min(wanted, free))
+        tokens -= Double(granted)
+        return (granted, retryAt)
+    }
+
+    /// How many messages may go now, and when there may be one more.
+    public mutating func room(isUrgent: Bool = false, at now: Date) -> (free: Int, retryAt: Date) {
+        fill(at: now)
+        let free = tokens - (isUrgent ? 0 : reserve)
+        let missing = free < 1 ? 1 - free : 1 - free.truncatingRemainder(dividingBy: 1)
+        // Sums of fractions fall short of a whole by a hair.
+        return (max(0, Int(clamping: (free + 1e-9).rounded(.down))), now.addingTimeInterval(missing / rate))
+    }
+
+    /// Says how much of what was taken is used, now; the rest is given back.
+    ///
+    /// The bucket is not fuller after it than if the used part had been taken only now: else who takes, waits and then uses
+    /// it finds a full bucket again, and twice the burst goes.
+    public mutating func settle(taken: Int, used: Int, at now: Date) {
+        tokens = min(capacity, tokens + Double(taken - used))
+        fill(at: now)
+        tokens = min(tokens, capacity - Double(used))
+    }
+
+    private var reserve: Double { pacing.urgentShare > 0 ? max(1, rate * pacing.urgentShare) : 0 }
+    private var capacity: Double { max(1, rate * pacing.burst.inSeconds) + reserve }
+
+    private mutating func fill(at now: Date) {
+        let elapsed = max(0, now.timeIntervalSince(filledAt))
+        filledAt = now  // Also after the clock was set back: time that is told twice fills once.
+        let filling = min(elapsed, max(0, capacity - tokens) / rate)
+        tokens += filling * rate
+        guard pacing.rampUp > .zero else { return }
+        // Filling is making up for use; what is left of the time the bucket stood full, so nobody needed the rate.
+        level = min(1, max(0, level + (filling - (elapsed - filling)) / pacing.rampUp.inSeconds))
+        tokens = min(tokens, capacity)
+    }
+}

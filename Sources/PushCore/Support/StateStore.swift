@@ -1,0 +1,28 @@
+/// Small values that components keep over a restart, such as a provider token with its time.
+public protocol StateStore: Sendable {
+    /// The value kept under a name, nil when there is none.
+    func loadState(_ name: String) async throws(StoreError) -> [UInt8]?
+    /// Keeps a value under a name; nil removes it.
+    func saveState(_ name: String, _ value: [UInt8]?) async throws(StoreError)
+}
+
+/// Why a store did not do what it was asked.
+public enum StoreError: Error, Sendable, Hashable, CustomStringConvertible {
+    /// It takes no new work for now: the disk is nearly full or too much waits. Nothing was stored.
+    case full(reason: String, retryAfter: Duration)
+    /// It has been closed, or was never opened.
+    case closed
+    /// It failed; the sentence says how. Whether anything was stored is not known.
+    case failed(String)
+    /// The value is there, encrypted with a key that is not at hand; the sentence says which.
+    case sealed(String)
+
+    /// A sentence for people.
+    public var description: String {
+        switch self {
+        case .full(let reason, _): reason
+        case .closed: "the store is closed"
+        case .failed(let reason), .sealed(let reason): reason
+        }
+    }
+}

@@ -1,0 +1,44 @@
+internal import Foundation
+import PushCore
+
+/// What a token endpoint's answer means: the table of RFC 6749 section 5 and of what real servers say beside it.
+enum OAuth2Answer {
+    /// A new credential.
+    case credential(OAuthCredential)
+    /// The refresh token is refused: the credential goes.
+    case refused(OAuth2Error)
+    /// Nothing but an operator helps; the credential stays.
+    case misconfigured(OAuth2Error)
+    /// Later it may work.
+    case transient(OAuth2Error)
+
+    private static let operatorErrors: Set<String> = [
+        "invalid_client", "unauthorized_client", "unsupported_grant_type", "invalid_scope", "invalid_request",
+    ]
+
+    init(_ answer: HTTPAnswer, askedAt: Date, now: Date, replacing previous: OAuthCredential) {
+        let json = try? JSONValue(parsing: answer.body)
+        switch answer.status {
+        case 200..<300:
+            do throws(OAuth2Error) {
+                let new = try OAuthCredential(json: json ?? .null, createdAt: askedAt, replacing: previous)
+                self = .credential(new)
+            } catch {
+                self = error == .unsupportedTokenType ? .misconfigured(error) : .transient(error)
+            }
+        case 408, 425, 429, 500...:
+            let after = answer.retryAfter(now: now)
+            self = .transient(.refreshFailed(cause: "the token endpoint answered \(answer.status)", retryAfter: after))
+        default:
+            let error = json?["error"]?.stringValue.map { String($0.prefix(64)) }
+            let sentence = json?["error_description"]?.stringValue.map { String($0.prefix(200)) }
+            if error == "invalid_grant" || answer.status == 401 && error == nil {
+                self = .refused(.reauthorizationRequired(error: error, description: sentence))
+            } else if let error, Self.operatorErrors.contains(error) {
+                self = .misconfigured(.misconfigured(status: answer.status, error: error))
+            } else {
+                self = .misconfigured(.misconfigured(status: answer.status, error: nil))
+            }
+        }
+    }
+}

@@ -1,0 +1,121 @@
+public import PushCore
+
+/// Where accepted notifications live until their story is over, and for a while after: the gateway's one source of truth.
+///
+/// What every implementation promises, checked by the conformance suite of `PushTesting`:
+/// * `enqueue` returns after the commit, and what it accepted survives any crash. Many calls share one commit.
+/// * A delivery is claimed by one owner at a time. A claim is a lease of the process, with a number that only grows: it
+///   holds as long as the process lives, and ends with what the owner records. When the process dies, the delivery can be
+///   claimed again, marked as one that may have been sent. What an owner records under a lease that is not in force
+///   changes nothing, but for the news that the platform has the message.
+/// * A state never leaves a final one, but for what receipts say (``PushCore/DeliveryState/canBecome(_:)``). Counts over the states of a notification always add up to its recipients.
+/// * Memory does not grow with the number of waiting deliveries, nor does the cost of a claim.
+/// * Events are numbered without gaps as the commits they belong to, and can be read again from any number still kept.
+/// * Every time that goes in or comes out is one of ``time``'s steady clock, so that a jump of the wall clock changes no
+///   deadline; but what was asked to go out at a time of day (``NewNotification/dueAt``) follows the wall clock.
+public protocol NotificationStore: StateStore {
+    /// The store's clock.
+    ///
+    /// Its steady time goes on where it was when the store was closed, by the wall clock, and never goes back.
+    var time: any TimeSource { get }
+
+    /// Adds somebody who is told of each commit, on any thread; must be quick.
+    func observe(_ observer: @escaping @Sendable (StoreChange) -> Void)
+
+    /// Takes the numbers for a notification with so many recipients. Cheap; a number that is never used is no harm.
+    func makeID(recipients: Int) -> NotificationID
+
+    /// Accepts notifications: all of them, or none when the idempotency key says so or the store refuses work.
+    func enqueue(_ batch: EnqueueBatch) async throws(StoreError) -> EnqueueResult
+
+    /// Makes a way in for a caller that does not wait: `receive` gets the results, those of one commit in one call.
+    ///
+    /// It is called on any thread, also before the port's `enqueue` returns, and must be quick: no other call is
+    /// answered meanwhile. The port may be used as long as the store is open; later each batch fails with
+    /// ``PushCore/StoreError/closed``.
+    func makePort(receive: @escaping @Sendable ([EnqueueAnswer]) -> Void) -> any EnqueuePort
+
+    /// Takes up to `limit` deliveries of a backend's queue that are due, at most `normal` of them of normal priority.
+    ///
+    /// Those of high priority come first, but for a share of one in ten that waiting normal ones get. Among one caller's
+    /// of the same priority the order is that of their due times; several callers take turns. Waits for work up to
+    /// `patience`, and returns nothing then or when the task is cancelled. Two deliveries to one recipient with the same
+    /// collapse id are never claimed at the same time.
+    func claim(lane: String, limit: Int, normal: Int, patience: Duration) async throws(StoreError)
+        -> [ClaimedDelivery]
+
+    /// Takes up to `limit` waiting deliveries whose time to live has ended, in any lane, under a lease; never waits.
+    func claimExpired(limit: Int) async throws(StoreError) -> [ClaimedDelivery]
+
+    /// Writes what became of claimed deliveries, all in one commit, and ends their claims.
+    ///
+    /// A resolution of a delivery that has become final in the meantime changes nothing. One that was cancelled, or comes to
+    /// a backend's queue in which a newer one with its collapse id waits, does not wait again: it ends as cancelled, or as
+    /// unknown when an attempt may have been sent, and `event` makes the event that tells of it.
+    func record(
+        _ resolutions: [Resolution],
+        event: @escaping @Sendable (ClaimedDelivery, DeliveryState, EndReason) -> [UInt8]
+    ) async throws(StoreError)
+
+    /// Writes what platforms reported about deliveries that they had accepted, all in one commit; an answer for each.
+    ///
+    /// A receipt that comes again changes nothing.
+    func receive(_ receipts: [ReceiptEntry]) async throws(StoreError) -> [ReceiptResult]
+
+    /// Cancels every delivery of a notification that is not final. Nil when there is no such notification.
+    ///
+    /// What is claimed may still go out, and is not tried again: it ends with what becomes of this attempt, and where the
+    /// owner would have it wait again, as cancelled, or as unknown when an attempt may have been sent. `event` makes the
+    /// event that tells of either end.
+    func cancel(_ id: NotificationID, event: @escaping @Sendable (ClaimedDelivery, DeliveryState) -> [UInt8])
+        async throws(StoreError) -> Cancellation?
+
+    /// Hands everything that waits for a backend to another one, now and whenever a plan comes to the first one's name.
+    ///
+    /// That ends when somebody claims from the first one's queue again. Returns how many deliveries wait that were moved;
+    /// nil, and nothing is done, while some of them are claimed.
+    func move(lane: String, to other: String) async throws(StoreError) -> Int?
+
+    /// A notification with the counts of its deliveries' states; nil when there is none.
+    func notification(_ id: NotificationID) async throws(StoreError) -> StoredNotification?
+
+    /// Deliveries of a notification in order, those with a number above `after`.
+    func deliveries(of id: NotificationID, after: Int64?, limit: Int) async throws(StoreError) -> [StoredDelivery]
+
+    /// Events with a number above `after`, oldest first; waits up to `patience` for one. Nothing is returned twice or
+    /// left out, unless `after` is older than what is kept: then the oldest kept one comes first.
+    func events(after: Int64, limit: Int, patience: Duration) async throws(StoreError) -> [StoredEvent]
+
+    /// The number of the newest event, 0 when there is none.
+    func lastEvent() async throws(StoreError) -> Int64
+
+    /// Appends events that belong to no delivery, such as a backend that was parked.
+    func publish(_ events: [[UInt8]]) async throws(StoreError)
+
+    /// How much waits in each lane. Cheap: kept in memory or read from an index of small size.
+    func depths() async throws(StoreError) -> [String: LaneDepth]
+
+    /// Removes finished notifications, events and idempotency keys whose time is over, as many as one short commit can,
+    /// and gives room back to the disk.
+    ///
+    /// Returns whether there may be more to remove now.
+    func purge(_ retention: Retention) async throws(StoreError) -> Bool
+
+    /// Whether the store can take work.
+    func health() async -> StoreHealth
+
+    /// Ends the store after what is under way is committed; later calls throw ``PushCore/StoreError/closed``.
+    func close() async
+}
+
+extension NotificationStore {
+    /// Takes up to `limit` deliveries of a backend's queue, of any priority.
+    public func claim(lane: String, limit: Int, patience: Duration) async throws(StoreError) -> [ClaimedDelivery] {
+        try await claim(lane: lane, limit: limit, normal: limit, patience: patience)
+    }
+
+    /// No delivery waits for a receipt in a store that does not keep their addresses.
+    public func receive(_ receipts: [ReceiptEntry]) async throws(StoreError) -> [ReceiptResult] {
+        receipts.map { _ in .unknown }
+    }
+}

@@ -1,0 +1,110 @@
+public import PushCore
+
+/// By what a platform's later receipt finds its delivery.
+public struct ReceiptAddress: Sendable, Hashable {
+    /// The backend that sent it, by its name in the configuration.
+    public var backend: String
+    /// The platform's id of the message; several recipients of one request may share it.
+    public var platformID: String
+    /// The device token it went to; nil where the platform's id says it all.
+    public var token: String?
+
+    /// The number of the delivery, when the caller knows it; then nothing else decides, but for the backend unless empty.
+    public var delivery: Int64?
+
+    /// Makes the address of a delivery whose number is known.
+    public init(delivery: Int64, backend: String = "") {
+        self.init(backend: backend, platformID: "", token: nil)
+        self.delivery = delivery
+    }
+
+    /// Makes an address.
+    public init(backend: String, platformID: String, token: String?) {
+        self.backend = backend
+        self.platformID = platformID
+        self.token = token
+    }
+}
+
+/// What a receipt says about a delivery, as a store is told.
+public struct ReceiptEntry: Sendable {
+    /// Which delivery it is about.
+    public var address: ReceiptAddress
+    /// Where the delivery stands now: `delivered`, `opened` or `failed`; nil for news that decides nothing.
+    public var state: DeliveryState?
+    /// The entry of the delivery's story, one JSON object, the same when the receipt comes again.
+    public var story: [UInt8]
+    /// Whether it may be about a delivery to this recipient; the store asks within its own work, so that it must not wait.
+    public var isFor: @Sendable (Recipient) -> Bool
+    /// Makes the event that tells of it.
+    public var event: @Sendable (ReceivedDelivery) -> [UInt8]
+
+    /// Makes an entry.
+    public init(
+        _ address: ReceiptAddress,
+        state: DeliveryState?,
+        story: [UInt8],
+        isFor: @escaping @Sendable (Recipient) -> Bool = { _ in true },
+        event: @escaping @Sendable (ReceivedDelivery) -> [UInt8]
+    ) {
+        self.address = address
+        self.state = state
+        self.story = story
+        self.isFor = isFor
+        self.event = event
+    }
+}
+
+/// The delivery that a receipt was about.
+public struct ReceivedDelivery: Sendable, Hashable {
+    /// Its number.
+    public var id: Int64
+    /// Its notification.
+    public var notificationID: NotificationID
+    /// Who got it.
+    public var recipient: Recipient
+    /// Who sent it: the API key's name, empty without one.
+    public var caller: String
+    /// Where it stands after the receipt.
+    public var state: DeliveryState
+
+    /// Makes a value.
+    public init(
+        id: Int64,
+        notificationID: NotificationID,
+        recipient: Recipient,
+        caller: String = "",
+        state: DeliveryState
+    ) {
+        self.id = id
+        self.notificationID = notificationID
+        self.recipient = recipient
+        self.caller = caller
+        self.state = state
+    }
+}
+
+/// What a store did with a receipt.
+public enum ReceiptResult: Sendable, Hashable {
+    /// No delivery waits for it: it is another system's, or was purged, or its acceptance is not written yet.
+    case unknown
+    /// It was here before, or came after news that outranks it; nothing changed.
+    case repeated(ReceivedDelivery)
+    /// It is in the delivery's story now, with its state.
+    case taken(ReceivedDelivery)
+}
+
+extension DeliveryState {
+    /// Whether a receipt may take a delivery from this state to another.
+    ///
+    /// The only way out of a final state: what a platform accepted is delivered, opened or failed later, and what was
+    /// delivered is opened.
+    public func canBecome(_ state: DeliveryState) -> Bool {
+        switch (self, state) {
+        case (.acceptedByPlatform, .delivered), (.acceptedByPlatform, .opened), (.acceptedByPlatform, .failed),
+            (.delivered, .opened):
+            true
+        default: false
+        }
+    }
+}

@@ -1,0 +1,84 @@
+public import PushCore
+
+/// What is known of a user that is to be erased: by it a store finds deliveries and events.
+public struct UserTraces: Sendable, Hashable {
+    /// The user.
+    public var user: String
+    /// The devices the user has or had.
+    public var devices: Set<String>
+    /// In which forms (``PushCore/Recipient/storedForm``) deliveries went to the user: the user, the devices, their tokens.
+    public var recipients: Set<String>
+    /// Notifications to nobody else, which were removed; their events are still to be cleaned.
+    public var notifications: Set<Int64>
+
+    /// Begins with a user alone.
+    public init(user: String) {
+        self.user = user
+        devices = []
+        recipients = [Recipient.user(user).storedForm]
+        notifications = []
+    }
+
+    /// Adds a device with its tokens.
+    public mutating func add(_ device: Device) {
+        devices.insert(device.id)
+        recipients.insert(Recipient.device(device.id).storedForm)
+        for token in device.tokens { recipients.insert(Recipient.token(token.token).storedForm) }
+    }
+}
+
+/// What became of a user's deliveries.
+public struct ErasedDeliveries: Sendable, Hashable {
+    /// Deliveries that waited and were cancelled.
+    public var cancelled = 0
+    /// Deliveries that are being sent: to be erased once that is over, by another call.
+    public var inFlight = 0
+    /// Deliveries that were removed, with notifications that went to nobody else.
+    public var removed = 0
+    /// Deliveries of notifications that others got as well, of which the recipient and the attempts were removed.
+    public var anonymised = 0
+    /// The notifications that were removed.
+    public var notifications: Set<Int64> = []
+
+    /// Makes an empty count.
+    public init() {}
+
+    /// Adds another part.
+    public static func += (sum: inout ErasedDeliveries, part: ErasedDeliveries) {
+        sum.cancelled += part.cancelled
+        sum.inFlight += part.inFlight
+        sum.removed += part.removed
+        sum.anonymised += part.anonymised
+        sum.notifications.formUnion(part.notifications)
+    }
+}
+
+/// A store of deliveries and events from which what concerns one user can be removed.
+public protocol TraceStore: Sendable {
+    /// Cancels what waits for the user, removes what went to nobody else, and anonymises the rest, in many short commits.
+    ///
+    /// - Parameters:
+    ///   - traces: Whom it is about.
+    ///   - event: Makes the event of a cancelled delivery.
+    ///   - progress: Gets each part once it is committed.
+    /// - Throws: When the store fails; what was committed before stays so.
+    func eraseDeliveries(
+        of traces: UserTraces,
+        event: @escaping @Sendable (ClaimedDelivery, DeliveryState) -> [UInt8],
+        progress: (ErasedDeliveries) async throws(StoreError) -> Void
+    ) async throws(StoreError)
+
+    /// Puts other events in the place of those for which `redact` gives one; returns how many.
+    func redactEvents(_ redact: @escaping @Sendable ([UInt8]) -> [UInt8]?) async throws(StoreError) -> Int
+
+    /// The names under which state is kept that begin with a prefix.
+    func stateNames(beginningWith prefix: String) async throws(StoreError) -> [String]
+
+    /// Clears the room on disk that removed rows took, whenever they were removed.
+    func clearRemoved() async throws(StoreError)
+}
+
+extension Recipient {
+    /// What stands in the place of a recipient that was erased; no service has that name.
+    public static let erasedForm = "erased:"
+}

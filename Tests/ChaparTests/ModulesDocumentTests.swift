@@ -1,0 +1,107 @@
+import Foundation
+import Testing
+
+/// The table of modules in docs/Architecture.md is what the manifest and the imports say.
+@Suite("The table of modules", .timeLimit(.minutes(2)))
+struct ModulesDocumentTests {
+    private static let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../..")
+        .standardizedFileURL
+
+    /// A row of the table.
+    private struct Module {
+        var name: String
+        var uses: Set<String>
+    }
+
+    private static func text(_ path: String) throws -> String {
+        try String(contentsOf: root.appending(path: path), encoding: .utf8)
+    }
+
+    private static func quoted(_ cell: Substring) -> [String] {
+        cell.matches(of: /`([^`]+)`/).map { String($0.output.1) }
+    }
+
+    private static func table() throws -> [Module] {
+        try text("docs/Architecture.md").split(separator: "\n").filter { $0.hasPrefix("| `") }.map { row in
+            let cells = row.split(separator: "|")
+            return Module(name: try #require(quoted(cells[0]).first), uses: Set(quoted(cells[2])))
+        }
+    }
+
+    /// The modules of the package that the files of a folder import, but for those of the plugins' own.
+    private static func imports(of folder: String) throws -> Set<String> {
+        let files = try #require(
+            FileManager.default.enumerator(at: root.appending(path: folder), includingPropertiesForKeys: nil)
+        )
+        var found: Set<String> = []
+        for case let file as URL in files where file.pathExtension == "swift" {
+            let source = try String(contentsOf: file, encoding: .utf8)
+            for match in source.matches(of: /(?m)^[@a-z_ ]*import ((?:Push|chapar)\w*)$/) {
+                found.insert(String(match.output.1))
+            }
+        }
+        return found
+    }
+
+    /// Folders below Sources with files in them.
+    private static func modules() throws -> Set<String> {
+        Set(
+            try FileManager.default.contentsOfDirectory(atPath: root.appending(path: "Sources").path)
+                .filter { try imports(of: "Sources/\($0)") != [] || $0 == "PushJSON" }
+        )
+    }
+
+    @Test("has every module, once, and each uses only those above it")
+    func oneWay() throws {
+        let table = try Self.table()
+        #expect(Set(table.map(\.name)) == (try Self.modules()).union(["Plugins/"]))
+        var above: Set<String> = []
+        for module in table {
+            #expect(module.uses.isSubset(of: above), "\(module.name) uses a module below it")
+            #expect(above.insert(module.name).inserted, "\(module.name) is there twice")
+        }
+    }
+
+    @Test("names what the files of a module import")
+    func importsOfModules() throws {
+        let own = try Self.modules()
+        for module in try Self.table() where module.name != "Plugins/" {
+            var imports = try Self.imports(of: "Sources/\(module.name)")
+            if module.name == "chapar" { imports = imports.intersection(own).union(["Plugins/"]) }
+            #expect(imports == module.uses, "\(module.name)")
+        }
+    }
+
+    @Test("names the most that a plugin imports")
+    func importsOfPlugins() throws {
+        let row = try #require(try Self.table().first { $0.name == "Plugins/" })
+        let own = try Self.modules()
+        let folders = try FileManager.default.contentsOfDirectory(atPath: Self.root.appending(path: "Plugins").path)
+        for folder in folders where !folder.hasSuffix(".md") {
+            var imports = try Self.imports(of: "Plugins/\(folder)")
+            let command = Self.root.appending(path: "Plugins/\(folder)/Command")
+            if FileManager.default.fileExists(atPath: command.path) { imports.remove("PushCommands") }
+            #expect(imports.intersection(own).isSubset(of: row.uses), "\(folder)")
+            for other in folders where other != folder {
+                #expect(!imports.contains("Push\(other)"), "\(folder) imports \(other)")
+            }
+        }
+    }
+
+    @Test("agrees with the manifest")
+    func manifest() throws {
+        let own = try Self.modules()
+        let blocks = try Self.text("Package.swift").split(separator: /(?m)^ {8}(?=\.)/)
+        for module in try Self.table() where module.name != "Plugins/" {
+            let block = try #require(
+                blocks.first {
+                    $0.contains(/^\.(target|executableTarget)\(\s*name: "(\w+)"/)
+                        && $0.contains("name: \"\(module.name)\"") && !$0.hasPrefix(".library")
+                },
+                "\(module.name) is no target"
+            )
+            let names = Set(block.matches(of: /"(\w+)"/).map { String($0.output.1) }).intersection(own)
+            #expect(names.subtracting([module.name]) == module.uses.subtracting(["Plugins/"]), "\(module.name)")
+        }
+    }
+}

@@ -1,0 +1,146 @@
+import Foundation
+import PushCore
+import PushComposition
+import PushTesting
+import Synchronization
+import Testing
+
+@Suite("Circuit breaker", .timeLimit(.minutes(1)))
+struct BreakerTests {
+    private static let start = Date(timeIntervalSince1970: 1_767_225_600)
+    private static func at(_ seconds: Double) -> Date { start.addingTimeInterval(seconds) }
+    private static let failure = BackendSignal.fails(reason: "deadline")
+
+    private static func opened() -> Breaker {
+        var breaker = Breaker()
+        for _ in 0..<5 { breaker.note(failure, at: start) }
+        return breaker
+    }
+
+    @Test("Opens at the fifth failure of the window, not before")
+    func opens() {
+        var breaker = Breaker()
+        for second in 0..<4 { #expect(breaker.note(Self.failure, at: Self.at(Double(second))) == nil) }
+        #expect(breaker.admit(at: Self.at(4)) == .pass)
+        #expect(breaker.note(Self.failure, at: Self.at(5)) == .opened(until: Self.at(35), reason: "deadline"))
+        #expect(breaker.admit(at: Self.at(6)) == .refuse(until: Self.at(35), reason: "deadline"))
+    }
+
+    @Test("Old failures do not count")
+    func window() {
+        var breaker = Breaker()
+        for number in 0..<50 { #expect(breaker.note(Self.failure, at: Self.at(Double(number) * 10)) == nil) }
+        #expect(breaker.state == .closed)
+    }
+
+    @Test("Failures among many successes do not open it")
+    func share() {
+        var breaker = Breaker()
+        breaker.note(.works, count: 1_000, at: Self.start)
+        for _ in 0..<900 { breaker.note(Self.failure, at: Self.start) }
+        #expect(breaker.state == .closed)
+        for _ in 0..<100 { breaker.note(Self.failure, at: Self.start) }
+        #expect(breaker.state != .closed)
+    }
+
+    @Test("After the cool-down one probe goes; a success closes, a failure opens for twice as long, up to a bound")
+    func probes() {
+        var breaker = Self.opened()
+        #expect(breaker.admit(at: Self.at(30)) == .probe)
+        #expect(breaker.admit(at: Self.at(31)) == .refuse(until: Self.at(60), reason: "deadline"))
+        #expect(breaker.note(Self.failure, at: Self.at(32)) == .opened(until: Self.at(92), reason: "deadline"))
+        var now = 92.0
+        for cooldown in [120.0, 240, 300, 300] {
+            #expect(breaker.admit(at: Self.at(now)) == .probe)
+            #expect(
+                breaker.note(Self.failure, at: Self.at(now))
+                    == .opened(until: Self.at(now + cooldown), reason: "deadline")
+            )
+            now += cooldown
+        }
+        #expect(breaker.admit(at: Self.at(now)) == .probe)
+        #expect(breaker.note(.works, at: Self.at(now)) == .closed)
+        #expect(breaker.admit(at: Self.at(now)) == .pass)
+        for _ in 0..<5 { breaker.note(Self.failure, at: Self.at(now)) }
+        #expect(breaker.state == .open(until: Self.at(now + 30), reason: "deadline"))
+    }
+
+    @Test("A probe that never answers is given up, one that tells nothing is given back")
+    func lostProbe() {
+        var breaker = Self.opened()
+        #expect(breaker.admit(at: Self.at(30)) == .probe)
+        #expect(breaker.admit(at: Self.at(60)) == .probe)
+        breaker.abandonProbe()
+        #expect(breaker.admit(at: Self.at(61)) == .probe)
+    }
+
+    @Test("An answer to an old message does not close an open breaker")
+    func lateSuccess() {
+        var breaker = Self.opened()
+        #expect(breaker.note(.works, at: Self.at(1)) == nil)
+        #expect(breaker.admit(at: Self.at(2)) == .refuse(until: Self.at(30), reason: "deadline"))
+    }
+
+    @Test("A platform's wish opens it for that long, credentials open it at once, a hand opens and closes it")
+    func otherCauses() {
+        var breaker = Breaker()
+        breaker.note(.pause(.seconds(7), reason: "Quota"), at: Self.start)
+        #expect(breaker.state == .open(until: Self.at(7), reason: "Quota"))
+        var parked = Breaker()
+        parked.note(.park(reason: "BadKey", detail: nil), at: Self.start)
+        #expect(parked.state == .open(until: Self.at(30), reason: "BadKey"))
+        parked.trip(until: Self.at(900), reason: "mass_invalidation")
+        #expect(parked.admit(at: Self.at(100)) == .refuse(until: Self.at(900), reason: "mass_invalidation"))
+        #expect(parked.reset() == .closed)
+        #expect(parked.admit(at: Self.at(100)) == .pass)
+    }
+
+    @Test(
+        "What outcomes tell of a backend",
+        arguments: [
+            (.accepted, .works), (.dead, .works), (.never, .works), (.retry, .fails(reason: "Unavailable")),
+            (.slowRecipient, .works), (.slowBackend, .pause(.seconds(5), reason: "Quota")),
+            (.park, .park(reason: "BadKey", detail: nil)), (.silence, .fails(reason: "deadline")),
+        ] as [(PlanAnswer, BackendSignal)]
+    )
+    func signals(answer: PlanAnswer, signal: BackendSignal) {
+        #expect(answer.outcome.signal() == signal)
+    }
+
+    @Test("What Chapar itself refuses tells nothing of a backend")
+    func ownRefusals() {
+        for reason in ["cancelled", "breaker_open", "bulkhead_full", "rate_limited", "no_token", "not_addressable"] {
+            let outcome = DeliveryOutcome.refused(Refusal(.platform, reason: reason, advice: .retry(after: nil)))
+            #expect(outcome.signal() == .nothing)
+        }
+        #expect(DeliveryOutcome.accepted(Acceptance(isDryRun: true)).signal() == .nothing)
+    }
+
+    @Test("A broken backend is left alone until a probe finds it well; then the rest of the batch goes at once")
+    func backend() async {
+        let time = ManualTime()
+        let isBroken = Mutex(true)
+        let inner = ScriptedBackend { _ in isBroken.withLock { $0 } ? PlanAnswer.retry.outcome : nil }
+        let changes = Mutex<[Breaker.Change]>([])
+        let breaking = CircuitBreakingBackend(inner, time: time) { change in changes.withLock { $0.append(change) } }
+        let recipients = (0..<10).map { Recipient.token(DeviceToken("t\($0)", service: .iOSAPNs)) }
+        _ = await breaking.send(PushNotification(), to: recipients)
+        #expect(inner.calls.count == 10)
+        let refused = await breaking.send(PushNotification(), to: recipients)
+        #expect(inner.calls.count == 10)
+        #expect(breaking.health.status == .down)
+        for outcome in refused {
+            #expect(outcome.refusal?.reason == "breaker_open")
+            #expect(outcome.refusal?.advice == .retry(after: .seconds(30)))
+        }
+        time.advance(by: .seconds(30))
+        _ = await breaking.send(PushNotification(), to: recipients)
+        #expect(inner.calls.count == 11, "one probe")
+        isBroken.withLock { $0 = false }
+        time.advance(by: .seconds(60))
+        _ = await breaking.send(PushNotification(), to: recipients)
+        #expect(inner.taken == 10)
+        #expect(breaking.state == .closed)
+        #expect(changes.withLock { $0.last } == .closed)
+    }
+}

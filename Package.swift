@@ -16,7 +16,7 @@ let logging: Target.Dependency = .product(name: "Logging", package: "swift-log")
 func plugin(_ name: String, at folder: String, _ more: [Target.Dependency] = [], exclude: [String] = []) -> Target {
     .target(
         name: name,
-        dependencies: ["PushCore", "PushOAuth"] + more,
+        dependencies: ["PushCore"] + more,
         path: "Plugins/\(folder)",
         exclude: exclude,
         swiftSettings: strict
@@ -133,21 +133,21 @@ let package = Package(
             "PushAPNs",
             at: "APNs",
             [
-                crypto, logging, .product(name: "SwiftASN1", package: "swift-asn1"),
+                "PushOAuth", crypto, logging, .product(name: "SwiftASN1", package: "swift-asn1"),
                 .product(name: "X509", package: "swift-certificates"),
             ]
         ),
-        plugin("PushFCM", at: "FCM", [cryptoExtras, logging]),
-        plugin("PushHMS", at: "HMS", [crypto, cryptoExtras, logging]),
-        plugin("PushOneSignal", at: "OneSignal", ["PushOneSignalDevices", crypto, logging]),
-        plugin("PushIDPush", at: "IDPush", ["PushOneSignalDevices", logging], exclude: ["SDK"]),
+        plugin("PushFCM", at: "FCM", ["PushOAuth", cryptoExtras, logging]),
+        plugin("PushHMS", at: "HMS", ["PushOAuth", crypto, cryptoExtras, logging]),
+        plugin("PushOneSignal", at: "OneSignal", ["PushOneSignalDevices", "PushOAuth", crypto, logging]),
+        plugin("PushIDPush", at: "IDPush", ["PushOneSignalDevices", "PushOAuth", logging], exclude: ["SDK"]),
         plugin("PushIDPushSDK", at: "IDPush/SDK", ["PushIDPush"]),
-        plugin("PushAltcraft", at: "Altcraft", [crypto, cryptoExtras, logging], exclude: ["SDK"]),
+        plugin("PushAltcraft", at: "Altcraft", ["PushOAuth", crypto, cryptoExtras, logging], exclude: ["SDK"]),
         plugin("PushAltcraftSDK", at: "Altcraft/SDK", ["PushAltcraft", logging]),
-        plugin("PushChabok", at: "Chabok", exclude: ["SDK"]),
+        plugin("PushChabok", at: "Chabok", ["PushOAuth"], exclude: ["SDK"]),
         plugin("PushChabokSDK", at: "Chabok/SDK", ["PushChabok"]),
         plugin("PushReleaseNotes", at: "ReleaseNotes", [logging], exclude: ["Command"]),
-        plugin("PushService", at: "Service", [crypto]),
+        plugin("PushService", at: "Service", ["PushOAuth", crypto]),
         // What OneSignal and IDPush share: the devices that OneSignal keeps. Neither plugin imports the other.
         .target(name: "PushOneSignalDevices", dependencies: ["PushCore", crypto], swiftSettings: strict),
 
@@ -256,9 +256,9 @@ let package = Package(
             name: "ComposeInCode",
             dependencies: [
                 "PushCore", "PushComposition", "PushOAuth", "PushHTTP", "PushAPNs", "PushFCM", "PushHMS",
-                "PushOneSignal",
-                "PushIDPush", "PushIDPushSDK", "PushAltcraft", "PushAltcraftSDK", "PushChabok", "PushReleaseNotes",
-                "PushSandbox", .product(name: "Logging", package: "swift-log"),
+                "PushOneSignal", "PushIDPush", "PushIDPushSDK", "PushAltcraft", "PushAltcraftSDK", "PushChabok",
+                "PushReleaseNotes", "PushSandbox",
+                .product(name: "Logging", package: "swift-log"),
             ],
             path: "Examples/ComposeInCode",
             swiftSettings: strict
@@ -268,8 +268,7 @@ let package = Package(
             name: "SeedsExample",
             dependencies: [
                 "PushCore", "PushOAuth", "PushHTTP", "PushIDPush", "PushIDPushSDK", "PushAltcraft", "PushAltcraftSDK",
-                "PushChabok",
-                "PushChabokSDK", "PushReleaseNotes", "PushSandbox",
+                "PushChabok", "PushChabokSDK", "PushReleaseNotes", "PushSandbox",
                 .product(name: "Logging", package: "swift-log"),
             ],
             path: "Examples/Seeds",
@@ -323,7 +322,7 @@ let package = Package(
         pluginTests("PushAPNsTests", ["PushAPNs", "PushComposition", crypto]),
         pluginTests("PushFCMTests", ["PushFCM", cryptoExtras]),
         pluginTests("PushHMSTests", ["PushHMS", crypto]),
-        pluginTests("PushOneSignalTests", ["PushOneSignal", "PushOneSignalDevices", "OneSignalBench"]),
+        pluginTests("PushOneSignalTests", ["PushOneSignal", "PushOneSignalDevices", "PushOAuth", "OneSignalBench"]),
         pluginTests(
             "PushIDPushTests",
             ["PushIDPush", "PushIDPushSDK", "PushOneSignal", "PushOneSignalDevices", "OneSignalBench"]
@@ -409,8 +408,8 @@ let package = Package(
             name: "FuzzTargets",
             dependencies: [
                 "PushCore", "PushComposition", "PushQueue", "PushHTTP", "PushGateway", "PushTesting", "PushAPNs",
-                "PushFCM", "PushHMS", "PushOneSignal",
-                "PushIDPush", "PushChabok", "PushAltcraft", "PushService",
+                "PushFCM",
+                "PushHMS", "PushOneSignal", "PushIDPush", "PushChabok", "PushAltcraft", "PushService",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "Hummingbird", package: "hummingbird"),

@@ -70,19 +70,3 @@ struct APNsProviderToken: Sendable, Hashable, CustomStringConvertible, CustomRef
         return "\(Base64URL.encode(header.bytes)).\(Base64URL.encode(claims.bytes))"
     }
 }
-
-/// Base64 with the URL alphabet and without padding (RFC 4648 section 5).
-enum Base64URL {
-    static func encode(_ bytes: [UInt8]) -> String {
-        Data(bytes).base64EncodedString()
-            .replacingOccurrences(of: "+", with: "-")
-            .replacingOccurrences(of: "/", with: "_")
-            .replacingOccurrences(of: "=", with: "")
-    }
-
-    static func decode(_ text: some StringProtocol) -> [UInt8]? {
-        let standard = text.replacingOccurrences(of: "-", with: "+").replacingOccurrences(of: "_", with: "/")
-        let padding = String(repeating: "=", count: (4 - standard.count % 4) % 4)
-        return Data(base64Encoded: standard + padding).map(Array.init)
-    }
-}

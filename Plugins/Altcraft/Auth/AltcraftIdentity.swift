@@ -118,17 +118,3 @@ public struct AltcraftMatching: Sendable, Hashable {
         return text.isEmpty ? nil : text
     }
 }
-
-/// The encoding of a JWT's parts.
-enum Base64URL {
-    static func encode(_ bytes: some Sequence<UInt8>) -> String {
-        Data(bytes).base64EncodedString().replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: "")
-    }
-
-    static func decode(_ text: some StringProtocol) -> [UInt8]? {
-        var plain = String(text).replacing("-", with: "+").replacing("_", with: "/")
-        while plain.hasSuffix("=") { plain.removeLast() }
-        plain += String(repeating: "=", count: (4 - plain.count % 4) % 4)
-        return Data(base64Encoded: plain).map(Array.init)
-    }
-}

@@ -128,17 +128,15 @@ public struct AltcraftSigner: AltcraftTokenSource {
         let name = if case .rsa = key { Algorithm.rs256 } else { Algorithm.es256 }
         var header: JSONObject = ["alg": .string(name.rawValue), "typ": "JWT"]
         if let keyID { header["kid"] = .string(keyID) }
-        let text = Base64URL.encode(JSONValue.object(header).bytes) + "." + Base64URL.encode(claims.bytes)
         do {
-            let signature: [UInt8]
-            switch key {
-            case .rsa(let key):
-                signature = Array(
-                    try key.signature(for: Data(text.utf8), padding: .insecurePKCS1v1_5).rawRepresentation
-                )
-            case .p256(let key): signature = Array(try key.signature(for: Data(text.utf8)).rawRepresentation)
+            return try JSONWebToken.compact(header: JSONValue.object(header).bytes, claims: claims.bytes) { text in
+                let bytes = Data(text.utf8)
+                return switch key {
+                case .rsa(let key):
+                    Array(try key.signature(for: bytes, padding: .insecurePKCS1v1_5).rawRepresentation)
+                case .p256(let key): Array(try key.signature(for: bytes).rawRepresentation)
+                }
             }
-            return text + "." + Base64URL.encode(signature)
         } catch {
             throw PushError(.unavailable, "the key that signs JWTs cannot sign", reason: "540")
         }

@@ -1,7 +1,7 @@
 internal import Foundation
 public import Logging
 public import PushCore
-public import PushAltcraft
+import PushAltcraft
 internal import Synchronization
 
 /// Altcraft's mobile SDK in its own words, for one device: for people and code that come from there.

@@ -15,7 +15,7 @@ final class ChabokClient: Sendable {
     let monitor: ChabokConnectionMonitor
     private let strategy: any AuthStrategy
     private let accessToken: ChabokAuth?
-    private let pace: ChabokPace
+    private let budget: RequestBudget
     private let refusedToken = Mutex<String?>(nil)
 
     init(
@@ -39,7 +39,11 @@ final class ChabokClient: Sendable {
             endpoint: options.base.endpoint,
             strategy: self.strategy
         )
-        pace = ChabokPace(perSecond: options.requestsPerSecond, time: context.time)
+        budget = RequestBudget(
+            perSecond: options.requestsPerSecond,
+            exhausted: ("rate_per_second is used up", "own_limit"),
+            time: context.time
+        )
     }
 
     /// Why the access token is no good, since Chabok refused it; nil while it is.
@@ -51,7 +55,7 @@ final class ChabokClient: Sendable {
         _ path: String,
         _ body: JSONValue? = nil
     ) async throws(PushError) -> Result<ChabokAnswer, HTTPFailure> {
-        try await pace.take(patience: options.common.timeout)
+        try await budget.take(within: options.common.timeout)
         var headers = [HTTPHeader("accept", "application/json")]
         if body != nil { headers.append(HTTPHeader("content-type", "application/json")) }
         let template = HTTPCallTemplate(method: method, headers: headers, deadline: options.common.timeout)
@@ -139,33 +143,5 @@ final class ChabokClient: Sendable {
     private func redacted(_ failure: HTTPFailure) -> HTTPFailure {
         guard let accessToken else { return failure }
         return HTTPFailure(failure.stage, failure.cause, accessToken.redacted(failure.detail))
-    }
-}
-
-/// Keeps requests within a rate: callers wait for their turn, not longer than their patience.
-actor ChabokPace {
-    private let time: any TimeSource
-    private var bucket: TokenBucket
-
-    init(perSecond: Double, time: any TimeSource) {
-        self.time = time
-        bucket = TokenBucket(Pacing(perSecond: perSecond, burst: .seconds(1)), at: time.steady)
-    }
-
-    func take(patience: Duration) async throws(PushError) {
-        let end = time.steady.addingTimeInterval(patience.inSeconds)
-        while true {
-            let (granted, ready) = bucket.take(1, at: time.steady)
-            if granted > 0 { return }
-            let wait = Duration.seconds(clamping: max(ready.timeIntervalSince(time.steady), 0.001))
-            guard ready <= end else {
-                throw PushError(.rateLimited, "rate_per_second is used up", reason: "own_limit", retryAfter: wait)
-            }
-            do {
-                try await time.sleep(for: wait)
-            } catch {
-                throw PushError(.unavailable, "the caller was cancelled", reason: "cancelled")
-            }
-        }
     }
 }

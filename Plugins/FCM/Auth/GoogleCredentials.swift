@@ -87,10 +87,10 @@ public struct GoogleServiceAccount: Sendable {
             "iss": .string(email), "scope": .string(scope), "aud": .string(tokenURI.description),
             "iat": .integer(issued), "exp": .integer(issued + 3600),
         ]
-        let content = Self.base64URL(header.bytes) + "." + Self.base64URL(claims.bytes)
         do {
-            let signature = try privateKey.signature(for: Data(content.utf8), padding: .insecurePKCS1v1_5)
-            return content + "." + Self.base64URL(Array(signature.rawRepresentation))
+            return try JSONWebToken.compact(header: header.bytes, claims: claims.bytes) { text in
+                Array(try privateKey.signature(for: Data(text.utf8), padding: .insecurePKCS1v1_5).rawRepresentation)
+            }
         } catch {
             throw PushError(.credentialsRefused, "the service account's private key cannot sign")
         }
@@ -112,13 +112,6 @@ public struct GoogleServiceAccount: Sendable {
                 fix: fix
             )
         }
-    }
-
-    private static func base64URL(_ bytes: [UInt8]) -> String {
-        Data(bytes).base64EncodedString()
-            .replacingOccurrences(of: "+", with: "-")
-            .replacingOccurrences(of: "/", with: "_")
-            .replacingOccurrences(of: "=", with: "")
     }
 }
 

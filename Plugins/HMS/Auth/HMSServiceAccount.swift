@@ -85,20 +85,13 @@ public struct HMSServiceAccount: Sendable {
             "iss": .string(subAccount), "aud": .string(Self.audience), "iat": .integer(issued),
             "exp": .integer(issued + Self.lifetime.components.seconds),
         ]
-        let text = Self.base64URL(Data(header.bytes)) + "." + Self.base64URL(Data(claims.bytes))
         do {
-            let signature = try key.signature(for: SHA256.hash(data: Data(text.utf8)), padding: .PSS)
-            return AccessToken(
-                Secret(text + "." + Self.base64URL(signature.rawRepresentation)),
-                lifetime: Self.lifetime
-            )
+            let text = try JSONWebToken.compact(header: header.bytes, claims: claims.bytes) { text in
+                Array(try key.signature(for: SHA256.hash(data: Data(text.utf8)), padding: .PSS).rawRepresentation)
+            }
+            return AccessToken(Secret(text), lifetime: Self.lifetime)
         } catch {
             throw PushError(.credentialsRefused, "the service account's key cannot sign")
         }
-    }
-
-    private static func base64URL(_ bytes: Data) -> String {
-        bytes.base64EncodedString().replacingOccurrences(of: "+", with: "-").replacingOccurrences(of: "/", with: "_")
-            .replacingOccurrences(of: "=", with: "")
     }
 }

@@ -15,6 +15,8 @@ final class OneSignalClient: Sendable {
         case views
     }
 
+    private static let exhausted = (message: "the platform's quota is used up", reason: "quota")
+
     let options: OneSignalOptions
     let pool: any HTTPPool
     let time: any TimeSource
@@ -32,9 +34,9 @@ final class OneSignalClient: Sendable {
             endpoint: options.base.endpoint,
             strategy: self.strategy
         )
-        messages = RequestBudget(perSecond: Double(options.requestLimit), time: time)
-        writes = RequestBudget(perSecond: 500, time: time)
-        views = RequestBudget(perSecond: 1, time: time)
+        messages = RequestBudget(perSecond: Double(options.requestLimit), exhausted: Self.exhausted, time: time)
+        writes = RequestBudget(perSecond: 500, exhausted: Self.exhausted, time: time)
+        views = RequestBudget(perSecond: 1, exhausted: Self.exhausted, time: time)
     }
 
     /// Makes one exchange; the answer as it is, whatever its status.

@@ -13,7 +13,7 @@ struct NewAPIKey {
     init() {
         var random = SystemRandomNumberGenerator()
         let bytes = (0..<32).map { _ in UInt8.random(in: .min ... .max, using: &random) }
-        let text = "chp_" + Data(bytes).base64URL
+        let text = "chp_" + Base64URL.encode(bytes)
         key = Secret(text)
         hash = "sha256:" + SHA256.hash(data: Data(text.utf8)).map { String(format: "%02x", $0) }.joined()
     }
@@ -21,13 +21,5 @@ struct NewAPIKey {
     /// The element of `auth.api_keys`.
     func line(name: String, scopes: [String]) -> String {
         "- { name: \(name), hash: \"\(hash)\", scopes: [\(scopes.joined(separator: ", "))] }"
-    }
-}
-
-extension Data {
-    /// Base 64 for addresses and headers (RFC 4648, section 5), without padding.
-    fileprivate var base64URL: String {
-        base64EncodedString().replacingOccurrences(of: "+", with: "-").replacingOccurrences(of: "/", with: "_")
-            .replacingOccurrences(of: "=", with: "")
     }
 }

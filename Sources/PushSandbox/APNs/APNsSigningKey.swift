@@ -121,19 +121,10 @@ public struct APNsKeyRegistration: Sendable {
     }
 }
 
-/// Base64 in the alphabet of RFC 4648, section 5.
-enum Base64URL {
-    static func encode(_ bytes: [UInt8]) -> String {
-        let text = Data(bytes).base64EncodedString()
-        return text.replacing("=", with: "").replacing("+", with: "-").replacing("/", with: "_")
-    }
-
+extension Base64URL {
     /// Decodes; with `isStrict` neither padding nor the standard alphabet is taken.
     static func decode(_ text: Substring, isStrict: Bool) -> [UInt8]? {
         if isStrict, text.utf8.contains(where: { $0 == 61 || $0 == 43 || $0 == 47 }) { return nil }
-        var standard: String = String(text).replacing("-", with: "+").replacing("_", with: "/")
-        while standard.last == "=" { standard.removeLast() }
-        standard += String(repeating: "=", count: (4 - standard.utf8.count % 4) % 4)
-        return Data(base64Encoded: standard).map([UInt8].init)
+        return decode(text)
     }
 }

@@ -91,7 +91,7 @@ struct ModulesDocumentTests {
     @Test("agrees with the manifest")
     func manifest() throws {
         let own = try Self.modules()
-        let blocks = try Self.text("Package.swift").split(separator: /(?m)^ {8}(?=\.)/)
+        let blocks = try Self.text("Package.swift").split(separator: /(?m)^ {8}(?=[.a-z])/)
         for module in try Self.table() where module.name != "Plugins/" {
             let block = try #require(
                 blocks.first {

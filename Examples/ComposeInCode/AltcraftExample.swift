@@ -62,7 +62,7 @@ enum AltcraftExample {
             attributes: ["os_version": "18.6.2", "model": "iPhone14,7"]
         )
         let change = SubscriptionChange(.subscribed, options: ["custom_fields": ["plan": "gold"], "replace": true])
-        let answer = try await altcraft.mobile.subscription(change, of: phone, as: OperationAttempt(at: Date()))
+        let answer = try await altcraft.mobile.subscription(change, of: phone, as: OutboxAttempt(at: Date()))
         print("altcraft:", answer.response?.profile?.subscription?.status ?? "no subscription")
     }
 

@@ -128,7 +128,7 @@ public final class AltcraftBackend: PushBackend {
     /// Takes deliveries and openings.
     public var events: (any EventReporter)? { mobile }
     /// The SDK's schedule, unless the options say otherwise.
-    public var operationPolicy: OperationPolicy { client.options.operationPolicy }
+    public var operationPolicy: RetrySchedule { client.options.operationPolicy }
 
     /// Forgets saved and manual tokens and JWTs, of a device or of all; the subscriptions at Altcraft stay as they are.
     public func forget(device: String?) async throws(PushError) {

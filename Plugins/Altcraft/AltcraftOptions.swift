@@ -67,10 +67,10 @@ public struct AltcraftOptions: Sendable {
     ]
 
     /// When an operation is tried again.
-    public var operationPolicy: OperationPolicy {
+    public var operationPolicy: RetrySchedule {
         switch schedule {
         case .sdk:
-            OperationPolicy(
+            RetrySchedule(
                 delays: Self.sdkDelays,
                 sweep: sweep,
                 maximumAttempts: maximumAttempts,
@@ -78,11 +78,11 @@ public struct AltcraftOptions: Sendable {
                 honoursRetryAfter: false
             )
         case .gateway:
-            OperationPolicy(
-                delays: OperationPolicy.standard.delays,
-                sweep: OperationPolicy.standard.sweep,
+            RetrySchedule(
+                delays: RetrySchedule.standard.delays,
+                sweep: RetrySchedule.standard.sweep,
                 maximumAttempts: maximumAttempts,
-                jitter: OperationPolicy.standard.jitter
+                jitter: RetrySchedule.standard.jitter
             )
         }
     }

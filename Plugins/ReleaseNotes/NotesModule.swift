@@ -89,7 +89,7 @@ public struct NotesModule: GatewayModule {
     // MARK: Changing
 
     /// The body as an object of known members, and what is wrong with it so far.
-    static func object(_ body: [UInt8], _ names: [String]) throws(ModuleProblem) -> (JSONObject, [PushWarning]) {
+    static func object(_ body: [UInt8], _ names: [String]) throws(ModuleProblem) -> (JSONObject, [Finding]) {
         let json: JSONValue
         do throws(JSONSyntaxError) {
             json = try JSONValue(parsing: body)
@@ -111,7 +111,7 @@ public struct NotesModule: GatewayModule {
         )
     }
 
-    static func problem(_ errors: [PushWarning]) -> ModuleProblem {
+    static func problem(_ errors: [Finding]) -> ModuleProblem {
         let title = errors.count == 1 ? "One field is wrong" : "\(errors.count) fields are wrong"
         return ModuleProblem(422, "invalid_request", title, errors: errors)
     }
@@ -186,7 +186,7 @@ public struct NotesModule: GatewayModule {
     }
 }
 
-extension PushWarning {
+extension Finding {
     fileprivate init(_ pointer: String, _ code: String, _ detail: String) {
         self.init(pointer: pointer, code: code, detail: detail)
     }

@@ -91,7 +91,7 @@ public final class ServiceBackend: PushBackend {
         let largest = message.largestSize()
         guard largest > options.maximumMessageBytes else { return PayloadCheck() }
         let detail = "The message has \(largest) bytes; the service takes \(options.maximumMessageBytes)."
-        return PayloadCheck(faults: [PushWarning(pointer: "#/content", code: "message_too_large", detail: detail)])
+        return PayloadCheck(faults: [Finding(pointer: "#/content", code: "message_too_large", detail: detail)])
     }
 
     /// What the options say.

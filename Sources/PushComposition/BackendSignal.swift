@@ -15,7 +15,7 @@ public enum BackendSignal: Sendable, Hashable {
 }
 
 /// The words with which Chapar itself, and not a platform, refuses a message.
-public enum OwnReason {
+public enum GatewayReason {
     /// The sender is ending.
     public static let cancelled = "cancelled"
     /// A ``CircuitBreakingBackend`` is open.
@@ -54,7 +54,7 @@ extension DeliveryOutcome {
         case .accepted(let acceptance): acceptance.isDryRun ? .nothing : .works
         case .refused(let refusal): refusal.signal(defaultPause)
         case .unknown(let unknown):
-            OwnReason.all.contains(unknown.reason) ? .nothing : .fails(reason: unknown.reason)
+            GatewayReason.all.contains(unknown.reason) ? .nothing : .fails(reason: unknown.reason)
         }
     }
 }
@@ -66,7 +66,7 @@ extension Refusal {
         case .parkBackend: return .park(reason: reason, detail: detail)
         case .never, .retry, .slowRecipient: break
         }
-        if OwnReason.all.contains(reason) { return .nothing }
+        if GatewayReason.all.contains(reason) { return .nothing }
         switch kind {
         case .token, .message: return status == nil ? .nothing : .works  // Without a status the plugin refused it.
         case .account: return .nothing

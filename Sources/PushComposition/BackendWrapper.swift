@@ -45,7 +45,7 @@ extension BackendWrapper {
     /// The wrapped backend's.
     public var tokenDirectory: (any TokenDirectory)? { wrapped.tokenDirectory }
     /// The wrapped backend's.
-    public var operationPolicy: OperationPolicy { wrapped.operationPolicy }
+    public var operationPolicy: RetrySchedule { wrapped.operationPolicy }
 
     /// Asks the wrapped backend.
     public func check(_ notification: PushNotification, for recipient: Recipient.Form) -> PayloadCheck {

@@ -71,7 +71,7 @@ public struct BulkheadBackend: BackendWrapper {
     private func refuse(_ places: ArraySlice<BatchPlace>, _ report: @Sendable ([DeliveryReport]) -> Void) {
         let refusal = Refusal(
             .platform,
-            reason: Task.isCancelled ? OwnReason.cancelled : OwnReason.bulkheadFull,
+            reason: Task.isCancelled ? GatewayReason.cancelled : GatewayReason.bulkheadFull,
             detail: Task.isCancelled ? nil : "not sent, since too many messages wait for the backend",
             advice: .retry(after: .seconds(1))
         )

@@ -59,7 +59,7 @@ public struct CircuitBreakingBackend: BackendWrapper {
                 let span = max(0, until.timeIntervalSince(time.steady))
                 let refusal = Refusal(
                     .platform,
-                    reason: OwnReason.breakerOpen,
+                    reason: GatewayReason.breakerOpen,
                     detail: "not sent, since the backend fails (\(reason))",
                     advice: .retry(after: .milliseconds(clamping: (span * 1000).rounded(.up)))
                 )

@@ -75,14 +75,14 @@ struct GroupSubscriptions: SubscriptionManager {
         try await firstAnswer(members) { member throws(PushError) in try await member.status(of: device) }
     }
 
-    func issues(in change: SubscriptionChange, of device: DeviceRecord) -> [PushWarning] {
+    func issues(in change: SubscriptionChange, of device: DeviceRecord) -> [Finding] {
         members.flatMap { $0.issues(in: change, of: device) }
     }
 
     func change(
         _ change: SubscriptionChange,
         of device: DeviceRecord,
-        as attempt: OperationAttempt
+        as attempt: OutboxAttempt
     ) async throws(PushError) -> JSONObject {
         var answer = JSONObject()
         try await atEach(members) { member throws(PushError) in
@@ -122,11 +122,11 @@ struct GroupTags: TagEditor {
         try await atEach(members) { member throws(PushError) in try await member.setTags(tags, of: device) }
     }
 
-    func issues(in tags: JSONObject, of device: DeviceRecord) -> [PushWarning] {
+    func issues(in tags: JSONObject, of device: DeviceRecord) -> [Finding] {
         members.flatMap { $0.issues(in: tags, of: device) }
     }
 
-    func edit(_ tags: JSONObject, of device: DeviceRecord, as attempt: OperationAttempt)
+    func edit(_ tags: JSONObject, of device: DeviceRecord, as attempt: OutboxAttempt)
         async throws(PushError) -> JSONObject
     {
         var answer = JSONObject()
@@ -165,7 +165,7 @@ struct GroupEvents: EventReporter {
         _ event: PushEvent,
         platformID: String,
         device: DeviceRecord,
-        as attempt: OperationAttempt
+        as attempt: OutboxAttempt
     ) async throws(PushError) -> JSONObject {
         try await firstAnswer(members) { member throws(PushError) in
             try await member.report(event, platformID: platformID, device: device, as: attempt)

@@ -198,7 +198,7 @@ final class PlanRun: Sendable {
                 state.jobs[number].isReported = true
                 state.open -= 1
                 let job = state.jobs[number]
-                let cancelled = Refusal(.platform, reason: OwnReason.cancelled, advice: .retry(after: nil))
+                let cancelled = Refusal(.platform, reason: GatewayReason.cancelled, advice: .retry(after: nil))
                 let outcome = job.silence.map { DeliveryOutcome.unknown($0) } ?? job.last ?? .refused(cancelled)
                 return job.place.report(outcome)
             }
@@ -299,7 +299,7 @@ final class PlanRun: Sendable {
         case (.acceptedByPlatform, .waited), (.delivered, .waited), (.opened, .waited):
             return .accepted(Acceptance(platformID: job.silence?.platformID))
         case (_, .waited):
-            return .refused(Refusal(.platform, reason: OwnReason.failedLater, advice: .never))
+            return .refused(Refusal(.platform, reason: GatewayReason.failedLater, advice: .never))
         case (_, .answered(let outcome)):
             return outcome
         case (_, .skipped):

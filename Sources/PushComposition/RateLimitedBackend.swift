@@ -97,7 +97,7 @@ public struct RateLimitedBackend: BackendWrapper {
     ) {
         let refusal = Refusal(
             .platform,
-            reason: Task.isCancelled ? OwnReason.cancelled : OwnReason.rateLimited,
+            reason: Task.isCancelled ? GatewayReason.cancelled : GatewayReason.rateLimited,
             detail: Task.isCancelled ? nil : "not sent, since the backend's quota is used up",
             advice: .retry(after: span)
         )

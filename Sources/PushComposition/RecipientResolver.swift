@@ -104,7 +104,7 @@ struct ResolvedBatch: Sendable {
         guard case .device = recipient else {
             return Refusal(
                 .message,
-                reason: OwnReason.notAddressable,
+                reason: GatewayReason.notAddressable,
                 detail: "none of the backends can address a recipient of this form or token service",
                 advice: .never
             )
@@ -112,14 +112,14 @@ struct ResolvedBatch: Sendable {
         if tokens == nil {
             return Refusal(
                 .platform,
-                reason: OwnReason.resolverFailed,
+                reason: GatewayReason.resolverFailed,
                 detail: "the device's tokens could not be looked up",
                 advice: .retry(after: nil)
             )
         }
         return Refusal(
             .token,
-            reason: OwnReason.noToken,
+            reason: GatewayReason.noToken,
             detail: "the device has no live token of a service and kind that one of the backends takes",
             advice: .never
         )

@@ -15,10 +15,10 @@ package enum OneSignalTags {
     package static let longestValue = 1_024
 
     /// What is wrong with tags, each with its place.
-    package static func issues(_ tags: JSONObject) -> [PushWarning] {
+    package static func issues(_ tags: JSONObject) -> [Finding] {
         tags.compactMap { name, value in
             fault(name, value).map {
-                PushWarning(pointer: "#/\(name.jsonPointerStep)", code: $0.code, detail: $0.detail)
+                Finding(pointer: "#/\(name.jsonPointerStep)", code: $0.code, detail: $0.detail)
             }
         }
     }

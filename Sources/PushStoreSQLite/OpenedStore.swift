@@ -2,7 +2,7 @@ import Foundation
 import GRDB
 import PushCore
 
-/// What a store finds on disk when it opens: enough to fill a ``Book``, small however much waits.
+/// What a store finds on disk when it opens: enough to fill a ``QueueIndex``, small however much waits.
 struct OpenedStore: Sendable {
     /// A flow with what waits in it.
     struct FoundFlow: Sendable {
@@ -239,9 +239,9 @@ struct OpenedStore: Sendable {
     }
 
     /// The book to start with.
-    func makeBook(_ options: SQLiteStoreOptions) -> Book {
+    func makeBook(_ options: SQLiteStoreOptions) -> QueueIndex {
         let room = Flow.Room(deliveries: options.windowCapacity, bytes: options.windowBytes)
-        let book = Book(room: room, lastLease: lastLease, moves: moves)
+        let book = QueueIndex(room: room, lastLease: lastLease, moves: moves)
         for flow in flows {
             book.load(
                 number: flow.number,

@@ -55,7 +55,7 @@ public final class SQLiteStore: NotificationStore {
             do throws(StoreError) {
                 guard let connection = db.sqliteConnection else { throw .closed }
                 let book = opened.makeBook(core.options)
-                try Writer(core: core, connection: connection, book: book, opened: opened).run()
+                try CommitLoop(core: core, connection: connection, book: book, opened: opened).run()
             } catch {
                 core.status.note(error, now: core.time.steady.millisecondsSince1970)
                 core.inbox.close()
@@ -198,7 +198,7 @@ public final class SQLiteStore: NotificationStore {
     typealias Continuation<Value: Sendable> = CheckedContinuation<Result<Value, StoreError>, Never>
 
     /// Hands an operation to the writer and waits for its answer.
-    private func ask<Value: Sendable>(_ make: (Reply<Value>) -> Operation) async throws(StoreError) -> Value {
+    private func ask<Value: Sendable>(_ make: (Reply<Value>) -> StoreCommand) async throws(StoreError) -> Value {
         let result = await withCheckedContinuation { (continuation: Continuation<Value>) in
             let operation = make(Reply(continuation: continuation))
             if !core.inbox.add(operation) { operation.fail(.closed) }
@@ -207,7 +207,7 @@ public final class SQLiteStore: NotificationStore {
     }
 
     /// Why a change cannot be made now; nil when it can.
-    typealias Refusal = @Sendable (Writer) throws(StoreError) -> StoreError?
+    typealias Refusal = @Sendable (CommitLoop) throws(StoreError) -> StoreError?
 
     /// Hands a change of tables to the writer; new data is refused while the disk or the writer cannot take it.
     ///
@@ -216,7 +216,7 @@ public final class SQLiteStore: NotificationStore {
         rows: Int,
         isNew: Bool,
         refusal: Refusal? = nil,
-        _ body: @escaping @Sendable (Writer) throws(StoreError) -> Value
+        _ body: @escaping @Sendable (CommitLoop) throws(StoreError) -> Value
     ) async throws(StoreError) -> Value {
         let result = await withCheckedContinuation { (continuation: Continuation<Value>) in
             let reply = Reply(continuation: continuation)
@@ -241,10 +241,10 @@ public final class SQLiteStore: NotificationStore {
     }
 
     /// Looks at what the writer has in memory.
-    func look<Value: Sendable>(_ body: @escaping @Sendable (Book) -> Value) async throws(StoreError) -> Value {
+    func look<Value: Sendable>(_ body: @escaping @Sendable (QueueIndex) -> Value) async throws(StoreError) -> Value {
         let result = await withCheckedContinuation { (continuation: Continuation<Value>) in
             let reply = Reply(continuation: continuation)
-            let look = Operation.inspect { reply.continuation.resume(returning: $0.map(body)) }
+            let look = StoreCommand.inspect { reply.continuation.resume(returning: $0.map(body)) }
             if !core.inbox.add(look) { look.fail(.closed) }
         }
         return try result.get()
@@ -274,7 +274,7 @@ public final class SQLiteStore: NotificationStore {
     }
 
     var feed: EventFeed { core.feed }
-    var bell: OperationBell { core.bell }
+    var bell: OutboxSignal { core.bell }
     func setAlarm(_ moment: Int64) { core.alarm.set(moment) }
     var isClosed: Bool { core.inbox.isClosed }
     var rowsPerScan: Int { core.options.rowsPerScan }

@@ -39,7 +39,7 @@ public struct SQLiteStoreOptions: Sendable {
     public var rowsPerCommit = 1_000
     /// So long a commit waits at most for more rows to share it, while commits are small and follow each other closely.
     ///
-    /// Zero for never. A store with little to do commits at once; see `Gathering`.
+    /// Zero for never. A store with little to do commits at once; see `GroupCommit`.
     public var longestGathering = Duration.microseconds(1_500)
     /// So many deliveries of each backend, caller and priority are kept in memory, ready to be claimed; the others wait on
     /// disk.

@@ -14,9 +14,9 @@ final class StoreCore: Sendable {
     let inbox: Inbox
     let ports = StorePorts()
     let feed: EventFeed
-    let bell = OperationBell()
+    let bell = OutboxSignal()
     let disk: DiskGuard
-    let alarm: Alarm
+    let alarm: WakeTimer
     let status: StoreStatus
     private let ids: Mutex<(allocator: NotificationIDAllocator, highest: Int64)>
 
@@ -32,7 +32,7 @@ final class StoreCore: Sendable {
         self.inbox = inbox
         feed = EventFeed(last: opened.lastEvent, capacity: options.eventsInMemory)
         disk = DiskGuard(options)
-        alarm = Alarm(time: time) { inbox.poke() }
+        alarm = WakeTimer(time: time) { inbox.poke() }
         status = StoreStatus(logger: logger)
         ids = Mutex((NotificationIDAllocator(above: opened.highestID), opened.highestID))
     }

@@ -179,7 +179,7 @@ struct AltcraftDeviceTests {
             let reporter = try #require(harness.backend.events)
             let uid = try #require(try reporter.platformID(in: AltcraftModelTests.apple))
             let at = harness.time.now.addingTimeInterval(-60)
-            let attempt = OperationAttempt(at: at)
+            let attempt = OutboxAttempt(at: at)
             for _ in 0..<2 {
                 _ = try await reporter.report(event, platformID: uid, device: .sample(tokens: []), as: attempt)
             }
@@ -219,7 +219,7 @@ struct AltcraftDeviceTests {
         try await Harness.run { harness in
             try await harness.change(.subscribed)
             let moved = DeviceRecord.sample(tokens: [DeviceToken(fcmToken, service: .iOSFirebase)])
-            let attempt = OperationAttempt(at: harness.time.now)
+            let attempt = OutboxAttempt(at: harness.time.now)
             for (status, number) in [(400, refused), (503, failed)] {
                 harness.simulator.removeFaults()
                 harness.simulator.add([FaultRule(.answer(FaultAnswer(status, "no")))])
@@ -271,7 +271,7 @@ struct AltcraftDeviceTests {
                 .opened,
                 uid: "m",
                 of: .sample(),
-                as: OperationAttempt(at: Date(timeIntervalSince1970: 1_760_000_000))
+                as: OutboxAttempt(at: Date(timeIntervalSince1970: 1_760_000_000))
             )
         }
         #expect(error?.code == code && error?.reason == "\(number)" && events.all.last?.eventCode == number)

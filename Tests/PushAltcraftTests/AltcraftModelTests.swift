@@ -55,7 +55,7 @@ struct AltcraftModelTests {
 
     @Test("A category without active leaves that to Altcraft")
     func categories() {
-        var issues: [PushWarning] = []
+        var issues: [Finding] = []
         let list: JSONValue = [["name": "sport"], ["name": "news", "active": false]]
         let change = AltcraftChange(["cats": list], sync: true, issues: &issues)
         let request = AltcraftRequest.subscription(

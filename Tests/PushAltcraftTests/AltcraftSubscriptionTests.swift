@@ -26,7 +26,7 @@ struct AltcraftSubscriptionTests {
                 .sample(attributes: [
                     "os_version": "18.6.2", "model": "iPhone14,7", "time_zone": "Asia/Tehran", "ad_track": false,
                 ]),
-                OperationAttempt(id: id, at: harness.time.now)
+                OutboxAttempt(id: id, at: harness.time.now)
             )
             #expect(answer.httpCode == 200 && answer.status == status)
             let profile = try #require(harness.ada())
@@ -192,7 +192,7 @@ struct AltcraftSubscriptionTests {
                     && policy.pause(after: 16, wish: nil, chance: 0) == nil
             )
             for (number, expected) in [(15, [201, 530]), (16, [201, 530, 530, 480])] {
-                let attempt = OperationAttempt(at: harness.time.now, number: number)
+                let attempt = OutboxAttempt(at: harness.time.now, number: number)
                 _ = await failure { () async throws(PushError) in
                     _ = try await harness.change(.subscribed, [:], .sample(), attempt)
                 }
@@ -232,7 +232,7 @@ struct AltcraftSubscriptionTests {
                 context: BackendContext(name: "crm", http: http, logger: quiet)
             )
             let error = await failure { () async throws(PushError) in
-                _ = try await backend.mobile.tell(.opened, uid: "m", of: .sample(), as: OperationAttempt(at: Date()))
+                _ = try await backend.mobile.tell(.opened, uid: "m", of: .sample(), as: OutboxAttempt(at: Date()))
             }
             #expect((error == nil) == isFollowed && http.calls.count == (isFollowed ? 2 : 1), "\(location)")
             #expect(Set(http.calls.map { "\($0.method) \($0.endpoint.host) \($0.text)" }).count == 1)

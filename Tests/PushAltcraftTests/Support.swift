@@ -84,12 +84,12 @@ struct Harness: Sendable {
         _ status: SubscriptionStatus,
         _ options: JSONObject = [:],
         _ device: DeviceRecord = .sample(),
-        _ attempt: OperationAttempt? = nil
+        _ attempt: OutboxAttempt? = nil
     ) async throws(PushError) -> ResponseWithHttp {
         try await mobile.subscription(
             SubscriptionChange(status, options: options),
             of: device,
-            as: attempt ?? OperationAttempt(at: time.now)
+            as: attempt ?? OutboxAttempt(at: time.now)
         )
     }
 

@@ -164,7 +164,7 @@ struct ChabokDeviceTests {
             harness.simulator.addInstallation(of: "u-1")
             let tags: JSONObject = ["gold": true, "city": "Yazd", "age": 41, "old": nil, "attributes": ["lvl": 3]]
             #expect(editor.issues(in: tags, of: .sample()).isEmpty)
-            let answer = try await editor.edit(tags, of: .sample(), as: OperationAttempt(at: Date()))
+            let answer = try await editor.edit(tags, of: .sample(), as: OutboxAttempt(at: Date()))
             #expect(answer == ["devices": 1])
             #expect(harness.simulator.tags(of: "u-1") == ["gold": "", "city": "Yazd", "age": "41"])
             #expect(harness.bodies("installations/attributes") == [["userId": "u-1", "attributes": ["lvl": 3]]])

@@ -92,7 +92,7 @@ struct WrapperTests {
         func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {}
         func isRepeatHarmful(_ notification: PushNotification) -> Bool { true }
         func check(_ notification: PushNotification, for recipient: Recipient.Form) -> PayloadCheck {
-            PayloadCheck(warnings: [PushWarning(pointer: "#/", code: "w", detail: "w")])
+            PayloadCheck(warnings: [Finding(pointer: "#/", code: "w", detail: "w")])
         }
         func diagnose() async -> [Diagnosis] { [Diagnosis("key", .ok, "fine")] }
         func register(_ device: DeviceRecord) async throws(PushError) -> String { "id" }

@@ -9,9 +9,9 @@ private struct Paint: PlatformPayload {
     var color: String
     var overrides: JSONObject { ["coat": [(name): .string(color)]] }
 
-    static func faults(in notification: PushNotification) -> [PushWarning] {
+    static func faults(in notification: PushNotification) -> [Finding] {
         guard notification.overrides["paint"]?["coat"]?["color"] == "red" else { return [] }
-        return [PushWarning(pointer: "#/overrides/paint/coat/color", code: "wrong_value", detail: "No red.")]
+        return [Finding(pointer: "#/overrides/paint/coat/color", code: "wrong_value", detail: "No red.")]
     }
 }
 
@@ -19,7 +19,7 @@ private struct Paint: PlatformPayload {
 private struct Ink: PlatformPayload {
     static let kind: BackendKind = "ink"
     var overrides: JSONObject { ["pot": 1] }
-    static func faults(in notification: PushNotification) -> [PushWarning] { [] }
+    static func faults(in notification: PushNotification) -> [Finding] { [] }
 }
 
 @Suite("Platforms' own values", .timeLimit(.minutes(1)))

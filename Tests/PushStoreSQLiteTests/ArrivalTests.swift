@@ -304,11 +304,11 @@ struct ArrivalTests {
     @Test("Those that stay without for many commits get rows")
     func bounded() async throws {
         try await Self.with { store, _, time in
-            for _ in 0..<(Arrivals.most + 10) { try await store.accept(time) }
+            for _ in 0..<(StagedRows.most + 10) { try await store.accept(time) }
             let rows = try await Self.rows(store)
-            #expect(rows.arrivals <= Arrivals.most + 1)
-            #expect(rows.arrivals + rows.deliveries == Arrivals.most + 10)
-            #expect(try await store.claimNow().count == Arrivals.most + 10)
+            #expect(rows.arrivals <= StagedRows.most + 1)
+            #expect(rows.arrivals + rows.deliveries == StagedRows.most + 10)
+            #expect(try await store.claimNow().count == StagedRows.most + 10)
         }
     }
 

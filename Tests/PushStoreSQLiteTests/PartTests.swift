@@ -54,7 +54,7 @@ struct PartTests {
 
     @Test("A large batch finds its way in beside small ones, and what waits has a bound in rows and in bytes")
     func inbox() {
-        func batch(_ recipients: Int, content: Int = 10) -> PushStoreSQLite.Operation {
+        func batch(_ recipients: Int, content: Int = 10) -> PushStoreSQLite.StoreCommand {
             let now = Date(timeIntervalSince1970: 0)
             let new = NewNotification(
                 id: NotificationID(rawValue: 1),
@@ -75,7 +75,7 @@ struct PartTests {
             #expect((rows.admit(batch(recipients), key: nil) == .admitted) == isAdmitted, "\(recipients) recipients")
         }
         let taken = rows.take(isHurried: true) ?? []
-        rows.settle(taken.reduce(into: OperationSize()) { $0 += $1.size })
+        rows.settle(taken.reduce(into: CommandSize()) { $0 += $1.size })
         #expect(rows.admit(batch(1), key: nil) == .admitted, "room comes back")
         let bytes = Inbox(maximumRows: 100, maximumBytes: 1 << 20)
         #expect(bytes.admit(batch(1, content: 600_000), key: nil) == .admitted)

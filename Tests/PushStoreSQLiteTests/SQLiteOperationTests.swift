@@ -42,8 +42,8 @@ struct SQLiteOperationTests {
         try await TemporaryFolder.use { folder in
             let store = try SQLiteStore(SQLiteStoreOptions(path: folder + "/store.db"))
             let count = OperationTables.largestRemoval + 500
-            func make(_ kind: DeviceOperation.Kind) -> DeviceOperation {
-                DeviceOperation(backend: "crm", device: "a", kind: kind, at: .now)
+            func make(_ kind: OutboxEntry.Kind) -> OutboxEntry {
+                OutboxEntry(backend: "crm", device: "a", kind: kind, at: .now)
             }
             try await store.add((0..<count).map { _ in make(.tags) })
             async let removed = store.removeOperations(of: "crm", device: nil)

@@ -36,14 +36,14 @@ struct SQLiteOutboxTests {
             await refused { _ = try await store.patch("a", outbox: time.now) { $0.user = "u" } }
             await refused { _ = try await store.delete("a", outbox: time.now) }
             await refused { _ = try await store.introduce(["b"], to: "crm", at: time.now) }
-            let behind = DeviceOperation(backend: "crm", device: "a", kind: .tags, at: time.now)
+            let behind = OutboxEntry(backend: "crm", device: "a", kind: .tags, at: time.now)
             await refused { try await store.add([behind]) }
             #expect(try await store.device("c") == nil)
             #expect(try await store.device("a")?.user == nil, "nothing of it was done")
             #expect(await store.health().acceptsWork, "the store is well")
 
             try await store.accept(time)
-            try await store.add([DeviceOperation(backend: "crm", device: "x", kind: .tags, at: time.now)])
+            try await store.add([OutboxEntry(backend: "crm", device: "x", kind: .tags, at: time.now)])
             _ = try await store.put([device("quiet")])
             let token = DeviceToken("t-b", service: .iOSAPNs)
             let refusal = TokenRefusal(token, asOf: time.now, at: time.now, backend: "ios", reason: "Gone")
@@ -62,12 +62,12 @@ struct SQLiteOutboxTests {
         try await TemporaryFolder.use { folder in
             let options = SQLiteStoreOptions(path: folder + "/store.db")
             let store = try SQLiteStore(options)
-            func make(_ backend: String, _ device: Int) -> DeviceOperation {
-                DeviceOperation(backend: backend, device: "d\(device)", kind: .tags, at: .now)
+            func make(_ backend: String, _ device: Int) -> OutboxEntry {
+                OutboxEntry(backend: backend, device: "d\(device)", kind: .tags, at: .now)
             }
             try await store.add((0..<30).map { make($0 < 20 ? "crm" : "other", $0) })
             let claims = try await store.claimOperations(of: "crm", limit: 5, lease: .seconds(9), patience: .zero)
-            try await store.settle(claims.map { OperationResult($0, .over) })
+            try await store.settle(claims.map { OutboxResult($0, .over) })
             _ = try await store.removeOperations(of: "other", device: nil)
             #expect(try await store.operationDepths().mapValues(\.waiting) == ["crm": 15])
             await store.close()
@@ -90,7 +90,7 @@ struct SQLiteOutboxTests {
                     try await store.commit(
                         first.map { change in
                             let device = change.content.device
-                            let operation = DeviceOperation(backend: "crm", device: device, kind: .register, at: .now)
+                            let operation = OutboxEntry(backend: "crm", device: device, kind: .register, at: .now)
                             return OutboxPlan(change: change.number, [operation])
                         }
                     )

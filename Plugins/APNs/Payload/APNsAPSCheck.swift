@@ -8,8 +8,8 @@ enum APNsAPSCheck {
     private static let levels = ["passive", "active", "time-sensitive", "critical"]
     private static let activityKeys = ["event", "content-state", "attributes-type", "attributes", "dismissal-date"]
 
-    static func faults(_ aps: JSONObject, pushType: APNsPushType) -> [PushWarning] {
-        var faults: [PushWarning] = []
+    static func faults(_ aps: JSONObject, pushType: APNsPushType) -> [Finding] {
+        var faults: [Finding] = []
         func need(_ name: String, _ meaning: String, _ isRight: (JSONValue) -> Bool) {
             guard let value = aps[name], value != .null, !isRight(value) else { return }
             faults.append(APNsCheck.fault("/aps/\(name)", "wrong_value", "\(name) must be \(meaning)."))
@@ -36,14 +36,14 @@ enum APNsAPSCheck {
         return faults
     }
 
-    private static func soundFaults(_ sound: JSONValue) -> [PushWarning] {
+    private static func soundFaults(_ sound: JSONValue) -> [Finding] {
         if sound.stringValue != nil { return [] }
         guard let parts = sound.objectValue else {
             return [
                 APNsCheck.fault("/aps/sound", "wrong_value", "sound must be a name, or an object for critical ones.")
             ]
         }
-        var faults: [PushWarning] = []
+        var faults: [Finding] = []
         func need(_ name: String, _ meaning: String, _ isRight: (JSONValue) -> Bool) {
             guard let value = parts[name], !isRight(value) else { return }
             faults.append(APNsCheck.fault("/aps/sound/\(name)", "wrong_value", "\(name) must be \(meaning)."))

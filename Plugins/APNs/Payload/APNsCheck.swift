@@ -46,11 +46,11 @@ enum APNsCheck {
         form == .platformID ? 5120 : headers.pushType.payloadLimit
     }
 
-    static func tooLarge(_ count: Int, _ headers: APNsHeaders, _ form: Recipient.Form) -> PushWarning? {
+    static func tooLarge(_ count: Int, _ headers: APNsHeaders, _ form: Recipient.Form) -> Finding? {
         let limit = limit(headers, form)
         guard count > limit else { return nil }
         let what = form == .platformID ? "a broadcast" : "a push of type \(headers.pushType.rawValue)"
-        return PushWarning(
+        return Finding(
             pointer: "#/content",
             code: "payload_too_large",
             detail: "The payload has \(count) bytes after encoding; \(what) takes \(limit)."
@@ -63,13 +63,13 @@ enum APNsCheck {
         headers: APNsHeaders,
         overrides: APNsOverrides?,
         form: Recipient.Form
-    ) -> [PushWarning] {
+    ) -> [Finding] {
         var faults = headers.faults
         if let overrides { faults += overrides.faults }
         if !notification.data.isEmpty {
             for name in reservedKeys where notification.data[name] != nil {
                 faults.append(
-                    PushWarning(
+                    Finding(
                         pointer: "#/content/data/\(name)",
                         code: "reserved_key",
                         detail: "\"\(name)\" is reserved; Apple's own keys go under overrides.apns.payload.aps."
@@ -90,7 +90,7 @@ enum APNsCheck {
                 || aps.map { $0["alert"] != nil || $0["badge"] != nil || $0["sound"] != nil } ?? false
             if !shows {
                 faults.append(
-                    PushWarning(
+                    Finding(
                         pointer: "#/content",
                         code: "nothing_to_show",
                         detail: "There is no text, sound or badge: Apple drops it. Set options.silent to wake the app."
@@ -110,9 +110,9 @@ enum APNsCheck {
         return faults
     }
 
-    private static func backgroundFaults(_ aps: JSONObject?) -> [PushWarning] {
+    private static func backgroundFaults(_ aps: JSONObject?) -> [Finding] {
         guard let aps else { return [] }
-        var faults: [PushWarning] = []
+        var faults: [Finding] = []
         for name in ["alert", "sound", "badge"] where aps[name] != nil {
             faults.append(
                 fault("/aps/\(name)", "wrong_combination", "A background push must not hold \(name).")
@@ -124,14 +124,14 @@ enum APNsCheck {
         return faults
     }
 
-    static func fault(_ place: String, _ code: String, _ detail: String) -> PushWarning {
-        PushWarning(pointer: "#/overrides/apns/payload\(place)", code: code, detail: detail)
+    static func fault(_ place: String, _ code: String, _ detail: String) -> Finding {
+        Finding(pointer: "#/overrides/apns/payload\(place)", code: code, detail: detail)
     }
 
-    private static func warnings(_ notification: PushNotification, headers: APNsHeaders) -> [PushWarning] {
-        var warnings: [PushWarning] = []
+    private static func warnings(_ notification: PushNotification, headers: APNsHeaders) -> [Finding] {
+        var warnings: [Finding] = []
         func warn(_ field: String, _ code: String, _ detail: String) {
-            warnings.append(PushWarning(pointer: "#/content/\(field)", code: code, detail: detail))
+            warnings.append(Finding(pointer: "#/content/\(field)", code: code, detail: detail))
         }
         if headers.pushType == .background {
             let dropped = [

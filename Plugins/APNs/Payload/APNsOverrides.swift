@@ -10,7 +10,7 @@ struct APNsOverrides {
     var expiration: String?
     var collapseID: String?
     var topic: String?
-    var faults: [PushWarning] = []
+    var faults: [Finding] = []
 
     private static let place = "#/overrides/apns"
     private static let headerNames = [
@@ -92,6 +92,6 @@ struct APNsOverrides {
     }
 
     private mutating func fault(_ name: String, _ code: String, _ detail: String) {
-        faults.append(PushWarning(pointer: "\(Self.place)/\(name)", code: code, detail: detail))
+        faults.append(Finding(pointer: "\(Self.place)/\(name)", code: code, detail: detail))
     }
 }

@@ -103,7 +103,7 @@ public struct APNsPush: PlatformPayload, Hashable {
     }
 
     /// What Apple would refuse, but for what only a backend knows: its topic, and whether it has a key.
-    public static func faults(in notification: PushNotification) -> [PushWarning] {
+    public static func faults(in notification: PushNotification) -> [Finding] {
         let overrides = notification.overrides[kind.rawValue].map { APNsOverrides($0) }
         // A channel takes a larger update than a device; the backend knows which of the two it is.
         let isUpdate = overrides?.pushType == .liveactivity && overrides?.payload?["aps"]?["event"] != "start"

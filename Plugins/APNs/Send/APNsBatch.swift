@@ -205,9 +205,9 @@ struct APNsBatch {
 
     /// A fault as an error, and as the refusal it becomes.
     private struct Fault: Error {
-        let fault: PushWarning
+        let fault: Finding
 
-        init(_ fault: PushWarning) { self.fault = fault }
+        init(_ fault: Finding) { self.fault = fault }
 
         var refusal: Refusal { Refusal(.message, reason: fault.code, detail: fault.detail, advice: .never) }
     }

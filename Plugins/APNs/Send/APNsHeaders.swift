@@ -13,7 +13,7 @@ struct APNsHeaders {
     var collapseID: String?
     /// What the caller wants instead of the request's own expiration.
     var expiration: String?
-    var faults: [PushWarning] = []
+    var faults: [Finding] = []
 
     /// Finds the fields of a notification.
     init(
@@ -74,13 +74,13 @@ struct APNsHeaders {
         }
         if let collapseID, let problem = Self.problem(ofCollapseID: collapseID) {
             let pointer = isOverridden ? "#/overrides/apns/headers/apns-collapse-id" : "#/options/collapse_id"
-            faults.append(PushWarning(pointer: pointer, code: "bad_collapse_id", detail: problem))
+            faults.append(Finding(pointer: pointer, code: "bad_collapse_id", detail: problem))
         }
     }
 
     private mutating func fault(_ header: String, _ code: String, _ detail: String) {
         faults.append(
-            PushWarning(pointer: "#/overrides/apns/headers/apns-\(header)", code: code, detail: detail)
+            Finding(pointer: "#/overrides/apns/headers/apns-\(header)", code: code, detail: detail)
         )
     }
 

@@ -15,7 +15,7 @@ extension AltcraftDevices: DeviceRegistrar {
     ///
     /// - Returns: The token's fingerprint, since Altcraft's id of a subscription is the token.
     public func register(_ device: DeviceRecord) async throws(PushError) -> String {
-        _ = try await updateToken(of: device, as: OperationAttempt(at: client.time.now))
+        _ = try await updateToken(of: device, as: OutboxAttempt(at: client.time.now))
         let record = try await client.store.load(device.id)
         let token = try await client.token(of: device, record)
         return record.hashID ?? token.map { Fingerprint.of($0.value) } ?? ""
@@ -25,7 +25,7 @@ extension AltcraftDevices: DeviceRegistrar {
     public func remove(_ device: DeviceRecord) async throws(PushError) {
         let saved = try await client.store.load(device.id).saved
         if let saved, let status = client.options.removal.status {
-            let attempt = OperationAttempt(at: client.time.now)
+            let attempt = OutboxAttempt(at: client.time.now)
             var context = AltcraftRequestContext(action: AltcraftAction(status), device: device, attempt: attempt)
             context.tokens = [saved.value]
             let time = Int64(clamping: attempt.at.timeIntervalSince1970)
@@ -55,7 +55,7 @@ extension AltcraftDevices: SubscriptionManager {
         _ = try await subscription(
             SubscriptionChange(status),
             of: device,
-            as: OperationAttempt(at: client.time.now)
+            as: OutboxAttempt(at: client.time.now)
         )
     }
 
@@ -65,8 +65,8 @@ extension AltcraftDevices: SubscriptionManager {
     }
 
     /// What is wrong with the options: each with its pointer, what was found, and the fix.
-    public func issues(in change: SubscriptionChange, of device: DeviceRecord) -> [PushWarning] {
-        var issues: [PushWarning] = []
+    public func issues(in change: SubscriptionChange, of device: DeviceRecord) -> [Finding] {
+        var issues: [Finding] = []
         _ = AltcraftChange(change.options, sync: client.options.sync, issues: &issues)
         return issues
     }
@@ -77,7 +77,7 @@ extension AltcraftDevices: SubscriptionManager {
     public func change(
         _ change: SubscriptionChange,
         of device: DeviceRecord,
-        as attempt: OperationAttempt
+        as attempt: OutboxAttempt
     ) async throws(PushError) -> JSONObject {
         var change = change
         if change.status == .subscribed, device.hasNewUser { change.status = .suspended }
@@ -102,16 +102,16 @@ extension AltcraftDevices: SubscriptionManager {
 extension AltcraftDevices: TagEditor {
     /// Sets profile fields; a null value removes one.
     public func setTags(_ tags: JSONObject, of device: DeviceRecord) async throws(PushError) {
-        _ = try await edit(tags, of: device, as: OperationAttempt(at: client.time.now))
+        _ = try await edit(tags, of: device, as: OutboxAttempt(at: client.time.now))
     }
 
     /// What is wrong with profile fields.
-    public func issues(in tags: JSONObject, of device: DeviceRecord) -> [PushWarning] {
+    public func issues(in tags: JSONObject, of device: DeviceRecord) -> [Finding] {
         AltcraftFields.issues(profile: tags, at: "#")
     }
 
     /// Sets profile fields: a value as it is or a functional field; null removes.
-    public func edit(_ tags: JSONObject, of device: DeviceRecord, as attempt: OperationAttempt)
+    public func edit(_ tags: JSONObject, of device: DeviceRecord, as attempt: OutboxAttempt)
         async throws(PushError) -> JSONObject
     {
         var fields = JSONObject()
@@ -125,7 +125,7 @@ extension AltcraftDevices: TagEditor {
 extension AltcraftDevices: EventReporter {
     /// Tells an event.
     public func report(_ event: PushEvent, platformID: String, device: DeviceRecord) async throws(PushError) {
-        _ = try await tell(event, uid: platformID, of: device, as: OperationAttempt(at: client.time.now))
+        _ = try await tell(event, uid: platformID, of: device, as: OutboxAttempt(at: client.time.now))
     }
 
     /// The `_uid` of a payload that carries Altcraft's marker.
@@ -149,7 +149,7 @@ extension AltcraftDevices: EventReporter {
         _ event: PushEvent,
         platformID: String,
         device: DeviceRecord,
-        as attempt: OperationAttempt
+        as attempt: OutboxAttempt
     ) async throws(PushError) -> JSONObject {
         try await tell(event, uid: platformID, of: device, as: attempt).redacted().json
     }

@@ -73,14 +73,14 @@ public final class AltcraftDevices: Sendable {
     ///
     /// - Returns: Whether a request was made.
     @discardableResult
-    public func updateToken(of device: DeviceRecord, as attempt: OperationAttempt) async throws(PushError) -> Bool {
+    public func updateToken(of device: DeviceRecord, as attempt: OutboxAttempt) async throws(PushError) -> Bool {
         try await updateToken(of: device, as: attempt, repeatsRefused: true)
     }
 
     /// As ``updateToken(of:as:)``; a move that Altcraft refused before is made again only if `repeatsRefused`.
     package func updateToken(
         of device: DeviceRecord,
-        as attempt: OperationAttempt,
+        as attempt: OutboxAttempt,
         repeatsRefused: Bool
     ) async throws(PushError) -> Bool {
         let record = try await client.store.load(device.id)
@@ -95,7 +95,7 @@ public final class AltcraftDevices: Sendable {
         _ record: AltcraftRecord,
         to token: DeviceToken,
         _ device: DeviceRecord,
-        _ attempt: OperationAttempt,
+        _ attempt: OutboxAttempt,
         repeatsRefused: Bool
     ) async throws(PushError) -> Bool {
         // Without a token that Altcraft confirmed there is no subscription to move: the first subscription saves one.
@@ -125,9 +125,9 @@ public final class AltcraftDevices: Sendable {
     public func subscription(
         _ change: SubscriptionChange,
         of device: DeviceRecord,
-        as attempt: OperationAttempt
+        as attempt: OutboxAttempt
     ) async throws(PushError) -> ResponseWithHttp {
-        var issues: [PushWarning] = []
+        var issues: [Finding] = []
         let options = AltcraftChange(change.options, sync: client.options.sync, issues: &issues)
         var context = AltcraftRequestContext(action: AltcraftAction(change.status), device: device, attempt: attempt)
         if let issue = issues.first {
@@ -144,7 +144,7 @@ public final class AltcraftDevices: Sendable {
         }
         context.tokens = [token.value]
         do throws(PushError) {
-            let own = OperationAttempt(at: attempt.at, number: attempt.number)
+            let own = OutboxAttempt(at: attempt.at, number: attempt.number)
             _ = try await update(record, to: token, device, own, repeatsRefused: false)
         } catch {
             // With a role token the profile is found by the old token, so that nothing goes before the update.
@@ -170,7 +170,7 @@ public final class AltcraftDevices: Sendable {
         var context = AltcraftRequestContext(
             action: .unsuspend,
             device: device,
-            attempt: OperationAttempt(at: client.time.now)
+            attempt: OutboxAttempt(at: client.time.now)
         )
         context.heard = heard
         let record = try await client.store.load(device.id)
@@ -197,7 +197,7 @@ public final class AltcraftDevices: Sendable {
         var context = AltcraftRequestContext(
             action: .status,
             device: device,
-            attempt: OperationAttempt(at: client.time.now)
+            attempt: OutboxAttempt(at: client.time.now)
         )
         context.heard = heard
         let service: TokenService?
@@ -233,7 +233,7 @@ public final class AltcraftDevices: Sendable {
         _ fields: JSONObject,
         skipTriggers: Bool = false,
         of device: DeviceRecord,
-        as attempt: OperationAttempt
+        as attempt: OutboxAttempt
     ) async throws(PushError) -> ResponseWithHttp {
         let context = AltcraftRequestContext(action: .profile, device: device, attempt: attempt)
         if let issue = AltcraftFields.issues(profile: fields, at: "#").first {
@@ -248,7 +248,7 @@ public final class AltcraftDevices: Sendable {
         _ event: PushEvent,
         uid: String,
         of device: DeviceRecord,
-        as attempt: OperationAttempt
+        as attempt: OutboxAttempt
     ) async throws(PushError) -> ResponseWithHttp {
         let value: JSONObject = ["uid": .string(uid), "type": .string(event.altcraftName)]
         let context = AltcraftRequestContext(

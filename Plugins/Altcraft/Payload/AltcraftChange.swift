@@ -16,13 +16,13 @@ package struct AltcraftChange: Hashable {
     init(sync: Bool) { self.sync = sync }
 
     /// Reads options; what is wrong goes to `issues`, and reads as if it were not there.
-    package init(_ options: JSONObject, sync fallback: Bool, issues: inout [PushWarning]) {
+    package init(_ options: JSONObject, sync fallback: Bool, issues: inout [Finding]) {
         sync = fallback
         for (name, value) in options where value != .null {
             let pointer = "#/options/\(name.jsonPointerStep)"
             func wrong(_ wanted: String) {
                 let detail = "\(name) must be \(wanted)."
-                issues.append(PushWarning(pointer: pointer, code: "wrong_type", detail: detail))
+                issues.append(Finding(pointer: pointer, code: "wrong_type", detail: detail))
             }
             switch name {
             case "sync", "replace", "skip_triggers":
@@ -55,14 +55,14 @@ package struct AltcraftChange: Hashable {
             default:
                 let detail =
                     "There is no option \(AltcraftFields.shown(name)). Options: \(Self.names.joined(separator: ", "))."
-                issues.append(PushWarning(pointer: pointer, code: "unknown_field", detail: detail))
+                issues.append(Finding(pointer: pointer, code: "unknown_field", detail: detail))
             }
         }
     }
 
-    private mutating func readCategories(_ value: JSONValue, _ pointer: String, _ issues: inout [PushWarning]) {
+    private mutating func readCategories(_ value: JSONValue, _ pointer: String, _ issues: inout [Finding]) {
         func wrong(_ place: String, _ detail: String) {
-            issues.append(PushWarning(pointer: place, code: "invalid_category", detail: detail))
+            issues.append(Finding(pointer: place, code: "invalid_category", detail: detail))
         }
         guard let list = value.arrayValue else {
             return wrong(pointer, "cats must be a list of {\"name\": …, \"active\": true or false}.")

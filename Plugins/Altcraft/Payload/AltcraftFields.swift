@@ -50,13 +50,13 @@ public enum AltcraftFields {
     }
 
     /// What is wrong with profile fields: any JSON is a value, but a change must be one that Altcraft knows.
-    static func issues(profile fields: JSONObject, at pointer: String) -> [PushWarning] {
+    static func issues(profile fields: JSONObject, at pointer: String) -> [Finding] {
         var issues = common(fields, at: pointer)
         for (name, value) in fields {
             guard let change = value.objectValue, let action = change["action"] else { continue }
             if let problem = problem(in: change, action) {
                 issues.append(
-                    PushWarning(pointer: "\(pointer)/\(name.jsonPointerStep)", code: "invalid_field", detail: problem)
+                    Finding(pointer: "\(pointer)/\(name.jsonPointerStep)", code: "invalid_field", detail: problem)
                 )
             }
         }
@@ -64,7 +64,7 @@ public enum AltcraftFields {
     }
 
     /// What is wrong with subscription fields: texts, numbers and truth values only (code 475).
-    static func issues(custom fields: JSONObject, at pointer: String) -> [PushWarning] {
+    static func issues(custom fields: JSONObject, at pointer: String) -> [Finding] {
         var issues = common(fields, at: pointer)
         for (name, value) in fields {
             let kind: String
@@ -74,7 +74,7 @@ public enum AltcraftFields {
             case .null, .bool, .integer, .double, .string: continue
             }
             issues.append(
-                PushWarning(
+                Finding(
                     pointer: "\(pointer)/\(name.jsonPointerStep)",
                     code: "not_primitive",
                     detail:
@@ -86,20 +86,20 @@ public enum AltcraftFields {
         return issues
     }
 
-    private static func common(_ fields: JSONObject, at pointer: String) -> [PushWarning] {
-        var issues: [PushWarning] = []
+    private static func common(_ fields: JSONObject, at pointer: String) -> [Finding] {
+        var issues: [Finding] = []
         if fields.count > maximumCount {
             let detail = "There are \(fields.count) fields; at most \(maximumCount) go in one request."
-            issues.append(PushWarning(pointer: pointer, code: "too_many_fields", detail: detail))
+            issues.append(Finding(pointer: pointer, code: "too_many_fields", detail: detail))
         } else if JSONValue.object(fields).bytes.count > maximumBytes {
             let detail = "The fields have more than \(maximumBytes) bytes of JSON; split them."
-            issues.append(PushWarning(pointer: pointer, code: "too_large", detail: detail))
+            issues.append(Finding(pointer: pointer, code: "too_large", detail: detail))
         }
         for (name, _) in fields where name.allSatisfy(\.isWhitespace) || name.utf8.count > 128 {
             let detail =
                 "A field's name has 1 to 128 bytes; this one is \(name.isEmpty ? "empty" : "blank or too long")."
             issues.append(
-                PushWarning(pointer: "\(pointer)/\(name.jsonPointerStep)", code: "invalid_name", detail: detail)
+                Finding(pointer: "\(pointer)/\(name.jsonPointerStep)", code: "invalid_name", detail: detail)
             )
         }
         return issues

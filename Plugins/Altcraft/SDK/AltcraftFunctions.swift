@@ -91,7 +91,7 @@ public struct AltcraftSubscriptionFunctions: Sendable {
             ("custom_fields", customFields.map { .object($0) }), ("cats", cats.map { .array($0.map(\.json)) }),
             ("replace", replace.map { .bool($0) }), ("skip_triggers", skipTriggers.map { .bool($0) }),
         ])
-        var issues: [PushWarning] = []
+        var issues: [Finding] = []
         _ = AltcraftChange(options, sync: sync, issues: &issues)
         if let issue = issues.first {
             let code = issue.code == "not_primitive" ? 475 : 474

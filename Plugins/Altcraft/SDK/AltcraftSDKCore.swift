@@ -331,7 +331,7 @@ actor AltcraftSDKCore {
             let isAnew = repeatsRefused
             repeatsRefused = false
             do throws(PushError) {
-                let attempt = OperationAttempt(at: time.now)
+                let attempt = OutboxAttempt(at: time.now)
                 _ = try await backend.mobile.updateToken(of: record, as: attempt, repeatsRefused: isAnew)
             } catch {
                 if error.code != .invalidRequest { needsRepeat = true }
@@ -352,7 +352,7 @@ actor AltcraftSDKCore {
         _ record: DeviceRecord,
         _ answers: inout [UUID: ResponseWithHttp]
     ) async -> Bool {
-        let attempt = OperationAttempt(id: row.id, at: row.at, number: row.attempts + 1)
+        let attempt = OutboxAttempt(id: row.id, at: row.at, number: row.attempts + 1)
         var isOver = true
         do throws(PushError) {
             if let status = row.status {

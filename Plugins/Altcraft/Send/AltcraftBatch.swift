@@ -39,7 +39,7 @@ final class AltcraftBatch: Sendable {
         ]
         var check = PayloadCheck(
             warnings: dropped.filter(\.isUsed).map { _, field in
-                PushWarning(
+                Finding(
                     pointer: "#/content/\(field)",
                     code: "not_supported",
                     detail: "The template of the campaign decides about \(field); this value is dropped."
@@ -50,12 +50,12 @@ final class AltcraftBatch: Sendable {
         for (name, value) in notification.overrides[AltcraftBackend.kind.rawValue] ?? JSONObject() {
             let pointer = "#/overrides/\(AltcraftBackend.kind.rawValue)/\(name.jsonPointerStep)"
             func fault(_ detail: String) {
-                check.faults.append(PushWarning(pointer: pointer, code: "wrong_type", detail: detail))
+                check.faults.append(Finding(pointer: pointer, code: "wrong_type", detail: detail))
             }
             guard let kind = call.overrides[name] else {
                 let known = call.overrides.keys.sorted().joined(separator: ", ")
                 let detail = "\(call.rawValue) takes \(known); this value is dropped."
-                check.warnings.append(PushWarning(pointer: pointer, code: "not_supported", detail: detail))
+                check.warnings.append(Finding(pointer: pointer, code: "not_supported", detail: detail))
                 continue
             }
             if !kind.takes(value) { fault("\(name) must be \(kind.rawValue).") }

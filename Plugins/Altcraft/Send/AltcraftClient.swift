@@ -9,7 +9,7 @@ internal import Synchronization
 struct AltcraftRequestContext: Sendable {
     var action: AltcraftAction
     var device: DeviceRecord
-    var attempt: OperationAttempt
+    var attempt: OutboxAttempt
     /// What events carry besides, such as `uid` and `type`.
     var value = JSONObject()
     /// What the message of an event says besides: `type: open`.

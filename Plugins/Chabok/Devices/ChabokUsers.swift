@@ -132,11 +132,11 @@ public struct ChabokUsers: TagEditor {
     // MARK: As a gateway asks for it
 
     /// What is wrong with tags: values are true, a text, a number, or null; `attributes` is an object.
-    public func issues(in tags: JSONObject, of device: DeviceRecord) -> [PushWarning] {
-        var issues: [PushWarning] = []
+    public func issues(in tags: JSONObject, of device: DeviceRecord) -> [Finding] {
+        var issues: [Finding] = []
         if device.user == nil {
             issues.append(
-                PushWarning(pointer: "#", code: "user_missing", detail: "Chabok keeps tags of users, not of guests.")
+                Finding(pointer: "#", code: "user_missing", detail: "Chabok keeps tags of users, not of guests.")
             )
         }
         for (name, value) in tags {
@@ -144,10 +144,10 @@ public struct ChabokUsers: TagEditor {
             switch (name, value) {
             case ("attributes", .object(let attributes)): issues += Self.problem(attributes, pointer)
             case ("attributes", _):
-                issues.append(PushWarning(pointer: pointer, code: "wrong_type", detail: "attributes is an object."))
+                issues.append(Finding(pointer: pointer, code: "wrong_type", detail: "attributes is an object."))
             case (_, .array), (_, .object):
                 let detail = "A tag's value is true, a text, a number, or null to remove it."
-                issues.append(PushWarning(pointer: pointer, code: "wrong_type", detail: detail))
+                issues.append(Finding(pointer: pointer, code: "wrong_type", detail: detail))
             default: break
             }
         }
@@ -164,7 +164,7 @@ public struct ChabokUsers: TagEditor {
     public func edit(
         _ tags: JSONObject,
         of device: DeviceRecord,
-        as attempt: OperationAttempt
+        as attempt: OutboxAttempt
     ) async throws(PushError) -> JSONObject {
         ["devices": .integer(Int64(try await set(tags, of: device)))]
     }
@@ -195,14 +195,14 @@ public struct ChabokUsers: TagEditor {
     }
 
     /// What is wrong with attributes or event data.
-    static func problem(_ values: JSONObject, _ pointer: String) -> [PushWarning] {
+    static func problem(_ values: JSONObject, _ pointer: String) -> [Finding] {
         values.members.compactMap { name, value in
             switch value {
             case .bool, .integer, .double, .string: return nil
             case .array(let list) where list.allSatisfy({ $0.stringValue != nil }): return nil
             default:
                 let detail = "A value is a number, a text, true or false, or a list of texts."
-                return PushWarning(pointer: "\(pointer)/\(name)", code: "wrong_type", detail: detail)
+                return Finding(pointer: "\(pointer)/\(name)", code: "wrong_type", detail: detail)
             }
         }
     }

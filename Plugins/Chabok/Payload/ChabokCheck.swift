@@ -17,7 +17,7 @@ enum ChabokCheck {
         var check = PayloadCheck(faults: faults(notification, options), warnings: warnings(notification, form))
         if form == .everyone, !allowsBroadcast(notification, options) {
             check.faults.append(
-                PushWarning(
+                Finding(
                     pointer: "#/to",
                     code: "broadcast_not_allowed",
                     detail: "Set allow_broadcast in the configuration, or overrides.chabok.allow_broadcast."
@@ -26,12 +26,12 @@ enum ChabokCheck {
         }
         let way = ChabokPayload.mechanism(notification, options)
         if let form, let problem = problem(of: form, with: way) {
-            check.faults.append(PushWarning(pointer: "#/to", code: "unsupported_mechanism", detail: problem))
+            check.faults.append(Finding(pointer: "#/to", code: "unsupported_mechanism", detail: problem))
         }
         let size = JSONValue.object(message(notification, options).members).bytes.count
         if size > limit {
             check.faults.append(
-                PushWarning(
+                Finding(
                     pointer: "#/content",
                     code: "payload_too_large",
                     detail: "\(size) bytes; \(limit) is the most."
@@ -39,7 +39,7 @@ enum ChabokCheck {
             )
         } else if size > pushLimit {
             check.warnings.append(
-                PushWarning(
+                Finding(
                     pointer: "#/content",
                     code: "large_for_push",
                     detail: "\(size) bytes: about \(pushLimit) reach a device that is not connected."
@@ -74,10 +74,10 @@ enum ChabokCheck {
         )
     }
 
-    static func faults(_ notification: PushNotification, _ options: ChabokOptions) -> [PushWarning] {
-        var faults: [PushWarning] = []
+    static func faults(_ notification: PushNotification, _ options: ChabokOptions) -> [Finding] {
+        var faults: [Finding] = []
         func fault(_ pointer: String, _ code: String, _ detail: String) {
-            faults.append(PushWarning(pointer: "#/\(pointer)", code: code, detail: detail))
+            faults.append(Finding(pointer: "#/\(pointer)", code: code, detail: detail))
         }
         let message = message(notification, options)
         if message.members["content"]?.stringValue?.isEmpty ?? true {
@@ -131,13 +131,13 @@ enum ChabokCheck {
     }
 
     /// What is wrong with the overrides whatever the backend's configuration is.
-    static func overrideFaults(_ notification: PushNotification) -> [PushWarning] {
+    static func overrideFaults(_ notification: PushNotification) -> [Finding] {
         let overrides = ChabokPayload.overrides(notification)
-        var faults: [PushWarning] = []
+        var faults: [Finding] = []
         // The way of a message takes all there is: which of it another way takes, the backend knows.
         let way = overrides["mechanism"]?.stringValue.flatMap(ChabokOptions.Mechanism.init) ?? .message
         checkOverrides(overrides, way) { pointer, code, detail in
-            faults.append(PushWarning(pointer: "#/\(pointer)", code: code, detail: detail))
+            faults.append(Finding(pointer: "#/\(pointer)", code: code, detail: detail))
         }
         return faults
     }
@@ -182,10 +182,10 @@ enum ChabokCheck {
         }
     }
 
-    private static func warnings(_ notification: PushNotification, _ form: Recipient.Form?) -> [PushWarning] {
-        var warnings: [PushWarning] = []
+    private static func warnings(_ notification: PushNotification, _ form: Recipient.Form?) -> [Finding] {
+        var warnings: [Finding] = []
         func warn(_ pointer: String, _ code: String, _ detail: String) {
-            warnings.append(PushWarning(pointer: "#/\(pointer)", code: code, detail: detail))
+            warnings.append(Finding(pointer: "#/\(pointer)", code: code, detail: detail))
         }
         if notification.priority == .normal {
             warn("options/priority", "priority_dropped", "Chabok knows no priorities.")

@@ -84,7 +84,7 @@ public struct ChabokExtras: PlatformPayload, Hashable {
     }
 
     /// What Chabok would refuse, but for what depends on the backend's configuration.
-    public static func faults(in notification: PushNotification) -> [PushWarning] {
+    public static func faults(in notification: PushNotification) -> [Finding] {
         ChabokCheck.overrideFaults(notification)
     }
 }

@@ -196,7 +196,7 @@ public struct ChabokTracker: EventReporter {
         _ event: PushEvent,
         platformID: String,
         device: DeviceRecord,
-        as attempt: OperationAttempt
+        as attempt: OutboxAttempt
     ) async throws(PushError) -> JSONObject {
         try await report(event, platformID, device, at: attempt.at)
         return JSONObject()

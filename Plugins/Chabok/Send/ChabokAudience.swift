@@ -138,14 +138,14 @@ public struct ChabokSegment: Sendable, Hashable {
     }
 
     /// Everything that is wrong with the rules.
-    public var problems: [PushWarning] {
-        var problems: [PushWarning] = []
+    public var problems: [Finding] {
+        var problems: [Finding] = []
         if rules.isEmpty {
-            problems.append(PushWarning(pointer: "#/segment", code: "audience_empty", detail: "There is no rule."))
+            problems.append(Finding(pointer: "#/segment", code: "audience_empty", detail: "There is no rule."))
         }
         for (place, rule) in rules.enumerated() {
             func problem(_ code: String, _ detail: String) {
-                problems.append(PushWarning(pointer: "#/segment/\(place)", code: code, detail: detail))
+                problems.append(Finding(pointer: "#/segment/\(place)", code: code, detail: detail))
             }
             if !Self.names.contains(rule.name), !rule.name.contains(".") {
                 problem("unknown_name", "Chabok knows no \"\(rule.name)\".")

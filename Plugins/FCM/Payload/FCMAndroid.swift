@@ -80,12 +80,12 @@ public struct FCMAndroid: PlatformPayload, Hashable {
     }
 
     /// What Google would refuse.
-    public static func faults(in notification: PushNotification) -> [PushWarning] { FCMCheck.faults(in: notification) }
+    public static func faults(in notification: PushNotification) -> [Finding] { FCMCheck.faults(in: notification) }
 }
 
 extension FCMCheck {
     /// What Google would refuse of a notification to a device, for code that has no backend at hand.
-    static func faults(in notification: PushNotification) -> [PushWarning] {
+    static func faults(in notification: PushNotification) -> [Finding] {
         let overrides = notification.overrides[FCMBackend.kind.rawValue].map { FCMOverrides($0) }
         let payload = FCMPayload(
             notification: notification,

@@ -72,5 +72,5 @@ public struct FCMApple: PlatformPayload, Hashable {
     }
 
     /// What Google would refuse.
-    public static func faults(in notification: PushNotification) -> [PushWarning] { FCMCheck.faults(in: notification) }
+    public static func faults(in notification: PushNotification) -> [Finding] { FCMCheck.faults(in: notification) }
 }

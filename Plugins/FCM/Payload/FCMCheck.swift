@@ -26,12 +26,12 @@ enum FCMCheck {
     }
 
     /// Everything that Google would refuse, but for the size.
-    static func faults(_ notification: PushNotification, overrides: FCMOverrides?) -> [PushWarning] {
+    static func faults(_ notification: PushNotification, overrides: FCMOverrides?) -> [Finding] {
         var faults = overrides?.faults ?? []
         if !notification.data.isEmpty { faults += reservedKeys(in: notification.data, at: "#/content/data") }
         if let collapseID = notification.collapseID, collapseID.isEmpty {
             faults.append(
-                PushWarning(
+                Finding(
                     pointer: "#/options/collapse_id",
                     code: "bad_collapse_id",
                     detail: "The collapse id is empty: leave it out instead."
@@ -40,14 +40,14 @@ enum FCMCheck {
         }
         if let span = notification.timeToLive, span > .seconds(FCMPayload.Life.maximum) {
             faults.append(
-                PushWarning(pointer: "#/options/ttl", code: "ttl_too_long", detail: "At most 28 days for FCM.")
+                Finding(pointer: "#/options/ttl", code: "ttl_too_long", detail: "At most 28 days for FCM.")
             )
         }
         return faults
     }
 
     /// What a kind of recipient cannot take, beside the faults of the notification itself.
-    static func faults(_ notification: PushNotification, for kind: FCMTarget.Class) -> [PushWarning] {
+    static func faults(_ notification: PushNotification, for kind: FCMTarget.Class) -> [Finding] {
         guard kind.includes(.iOS), let collapseID = notification.collapseID,
             collapseID.utf8.count > maximumAppleCollapseID
         else { return [] }
@@ -55,15 +55,15 @@ enum FCMCheck {
     }
 
     /// The keys of `data` that Google or Chapar has for itself.
-    static func reservedKeys(in data: JSONObject, at place: String) -> [PushWarning] {
-        var faults: [PushWarning] = []
+    static func reservedKeys(in data: JSONObject, at place: String) -> [Finding] {
+        var faults: [Finding] = []
         for (name, _) in data {
             let isGoogles =
                 ["from", "message_type", "notification", "gcm"].contains(name) || name.hasPrefix("google.")
                 || name.hasPrefix("gcm.")
             guard isGoogles || ownKeys.contains(name) else { continue }
             faults.append(
-                PushWarning(
+                Finding(
                     pointer: "\(place)/\(name)",
                     code: "reserved_key",
                     detail: "\"\(name)\" is reserved by \(isGoogles ? "FCM" : "Chapar"): choose another name."
@@ -73,19 +73,19 @@ enum FCMCheck {
         return faults
     }
 
-    private static func longCollapseID(_ collapseID: String) -> PushWarning {
-        PushWarning(
+    private static func longCollapseID(_ collapseID: String) -> Finding {
+        Finding(
             pointer: "#/options/collapse_id",
             code: "bad_collapse_id",
             detail: "The collapse id has \(collapseID.utf8.count) bytes; Apple devices take \(maximumAppleCollapseID)."
         )
     }
 
-    private static func warnings(_ payload: FCMPayload, form: Recipient.Form) -> [PushWarning] {
+    private static func warnings(_ payload: FCMPayload, form: Recipient.Form) -> [Finding] {
         let notification = payload.notification
-        var warnings: [PushWarning] = []
+        var warnings: [Finding] = []
         func warn(_ pointer: String, _ code: String, _ detail: String) {
-            warnings.append(PushWarning(pointer: "#/\(pointer)", code: code, detail: detail))
+            warnings.append(Finding(pointer: "#/\(pointer)", code: code, detail: detail))
         }
         if let collapseID = notification.collapseID, collapseID.utf8.count > maximumAppleCollapseID {
             warnings.append(longCollapseID(collapseID))

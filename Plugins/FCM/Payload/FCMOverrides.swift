@@ -6,7 +6,7 @@ internal import PushCore
 /// recipient's business and cannot be overridden.
 struct FCMOverrides: Sendable {
     private(set) var object = JSONObject()
-    private(set) var faults: [PushWarning] = []
+    private(set) var faults: [Finding] = []
 
     static let place = "#/overrides/fcm"
 
@@ -110,7 +110,7 @@ struct FCMOverrides: Sendable {
     }
 
     private mutating func fault(_ path: String, _ code: String, _ detail: String) {
-        faults.append(PushWarning(pointer: "\(Self.place)/\(path)", code: code, detail: detail))
+        faults.append(Finding(pointer: "\(Self.place)/\(path)", code: code, detail: detail))
     }
 }
 

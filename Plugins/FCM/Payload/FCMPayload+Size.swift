@@ -15,13 +15,13 @@ extension FCMPayload {
     }
 
     /// The fault of a message that is too large for its kind of target; nil when it fits.
-    func tooLarge(_ message: [UInt8], for kind: FCMTarget.Class) -> PushWarning? {
+    func tooLarge(_ message: [UInt8], for kind: FCMTarget.Class) -> Finding? {
         // Nearly every message is far below, routing included.
         guard message.count > kind.payloadLimit else { return nil }
         let size = Self.size(of: message)
         guard size > kind.payloadLimit else { return nil }
         let what = kind == .topic ? "a topic" : kind == .condition ? "a condition" : "a token"
-        return PushWarning(
+        return Finding(
             pointer: "#/content",
             code: "payload_too_large",
             detail: "The payload has \(size) bytes after encoding; a message to \(what) takes \(kind.payloadLimit)."

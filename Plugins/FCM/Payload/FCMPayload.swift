@@ -74,9 +74,9 @@ struct FCMBody: Sendable {
 
 /// A fault as an error, and as the refusal it becomes.
 struct FCMFault: Error {
-    let fault: PushWarning
+    let fault: Finding
 
-    init(_ fault: PushWarning) { self.fault = fault }
+    init(_ fault: Finding) { self.fault = fault }
 
     var refusal: Refusal { Refusal(.message, reason: fault.code, detail: fault.detail, advice: .never) }
 }

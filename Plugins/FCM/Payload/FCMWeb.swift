@@ -48,5 +48,5 @@ public struct FCMWeb: PlatformPayload, Hashable {
     }
 
     /// What Google would refuse.
-    public static func faults(in notification: PushNotification) -> [PushWarning] { FCMCheck.faults(in: notification) }
+    public static func faults(in notification: PushNotification) -> [Finding] { FCMCheck.faults(in: notification) }
 }

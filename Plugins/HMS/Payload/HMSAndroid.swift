@@ -83,12 +83,12 @@ public struct HMSAndroid: PlatformPayload, Hashable {
     }
 
     /// What Huawei would refuse.
-    public static func faults(in notification: PushNotification) -> [PushWarning] { HMSCheck.faults(in: notification) }
+    public static func faults(in notification: PushNotification) -> [Finding] { HMSCheck.faults(in: notification) }
 }
 
 extension HMSCheck {
     /// What Huawei would refuse of a notification to a device, for code that has no backend at hand.
-    static func faults(in notification: PushNotification) -> [PushWarning] {
+    static func faults(in notification: PushNotification) -> [Finding] {
         // Whose app sends it makes no difference here.
         let options = HMSOptions(credential: .client(id: "", secret: Secret("")), api: .v1(appID: ""))
         return examine(notification, for: .token, options: options).faults

@@ -45,5 +45,5 @@ public struct HMSApple: PlatformPayload, Hashable {
     }
 
     /// What Huawei would refuse.
-    public static func faults(in notification: PushNotification) -> [PushWarning] { HMSCheck.faults(in: notification) }
+    public static func faults(in notification: PushNotification) -> [Finding] { HMSCheck.faults(in: notification) }
 }

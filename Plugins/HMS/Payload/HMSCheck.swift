@@ -19,7 +19,7 @@ enum HMSCheck {
         let ownClass = overrides?["android"]?["notification"]?["badge"]?["class"]
         if notification.badge != nil, !notification.isSilent, options.badgeClass == nil, ownClass == nil {
             let detail = "Huawei finds the icon by the class of the app's first screen: set badge_class."
-            check.warnings.append(PushWarning(pointer: "#/content/badge", code: "badge_class_missing", detail: detail))
+            check.warnings.append(Finding(pointer: "#/content/badge", code: "badge_class_missing", detail: detail))
         }
         for (place, form) in forms.enumerated() {
             for language in notification.languages {
@@ -53,9 +53,9 @@ enum HMSCheck {
         return check
     }
 
-    static func tooLarge(_ count: Int) -> PushWarning? {
+    static func tooLarge(_ count: Int) -> Finding? {
         guard count > limit else { return nil }
-        return PushWarning(
+        return Finding(
             pointer: "#/content",
             code: "payload_too_large",
             detail: "The message has \(count) bytes after encoding; Huawei takes \(limit) without the recipients."
@@ -68,8 +68,8 @@ enum HMSCheck {
         tree: JSONObject,
         form: HMSPayload.Form,
         overrides: JSONObject?
-    ) -> [PushWarning] {
-        var faults: [PushWarning] = []
+    ) -> [Finding] {
+        var faults: [Finding] = []
         if let overrides {
             for (name, _) in overrides where !parts.contains(name) {
                 if ["token", "topic", "condition"].contains(name) {
@@ -84,7 +84,7 @@ enum HMSCheck {
         }
         if !notification.isSilent, !shows(tree, form) {
             faults.append(
-                PushWarning(
+                Finding(
                     pointer: "#/content",
                     code: "nothing_to_show",
                     detail: "There is no title or body. Set options.silent for a message that only wakes the app."
@@ -100,7 +100,7 @@ enum HMSCheck {
         faults += appleFaults(overrides?["apns"])
         if form == .apple, notification.data["aps"] != nil {
             faults.append(
-                PushWarning(
+                Finding(
                     pointer: "#/content/data/aps",
                     code: "reserved_key",
                     detail: "\"aps\" is Apple's; its keys go under overrides.hms.apns.payload.aps."
@@ -111,9 +111,9 @@ enum HMSCheck {
     }
 
     /// What is wrong with a caller's block for Apple's devices, whomever the message goes to.
-    private static func appleFaults(_ apple: JSONValue?) -> [PushWarning] {
+    private static func appleFaults(_ apple: JSONValue?) -> [Finding] {
         guard let apple else { return [] }
-        var faults: [PushWarning] = []
+        var faults: [Finding] = []
         for (name, value) in apple["headers"]?.objectValue ?? JSONObject() where value.stringValue == nil {
             faults.append(fault("/apns/headers/\(name)", "not_a_text", "A header's value is a text."))
         }
@@ -135,14 +135,14 @@ enum HMSCheck {
         }
     }
 
-    static func fault(_ place: String, _ code: String, _ detail: String) -> PushWarning {
-        PushWarning(pointer: "#/overrides/hms\(place)", code: code, detail: detail)
+    static func fault(_ place: String, _ code: String, _ detail: String) -> Finding {
+        Finding(pointer: "#/overrides/hms\(place)", code: code, detail: detail)
     }
 
-    private static func warnings(_ notification: PushNotification, form: HMSPayload.Form) -> [PushWarning] {
-        var warnings: [PushWarning] = []
+    private static func warnings(_ notification: PushNotification, form: HMSPayload.Form) -> [Finding] {
+        var warnings: [Finding] = []
         func warn(_ pointer: String, _ code: String, _ detail: String) {
-            warnings.append(PushWarning(pointer: "#/\(pointer)", code: code, detail: detail))
+            warnings.append(Finding(pointer: "#/\(pointer)", code: code, detail: detail))
         }
         if notification.isSilent {
             let dropped = [
@@ -178,11 +178,11 @@ enum HMSCheck {
 
 /// The rules of the `android` block, as far as they can be checked without Huawei.
 enum HMSAndroidCheck {
-    static func faults(_ android: JSONValue) -> [PushWarning] {
+    static func faults(_ android: JSONValue) -> [Finding] {
         guard android.objectValue != nil else {
             return [HMSCheck.fault("/android", "not_an_object", "android must be an object.")]
         }
-        var faults: [PushWarning] = []
+        var faults: [Finding] = []
         func check(
             _ place: String,
             _ value: JSONValue?,

@@ -105,8 +105,8 @@ enum HMSScene {
     // MARK: Checks
 
     /// Everything that Huawei would refuse, but for the size.
-    static func faults(_ notification: PushNotification, _ pushType: Int64, _ tree: JSONObject) -> [PushWarning] {
-        var faults: [PushWarning] = []
+    static func faults(_ notification: PushNotification, _ pushType: Int64, _ tree: JSONObject) -> [Finding] {
+        var faults: [Finding] = []
         let own = notification.overrides[HMSBackend.kind.rawValue]?[overrides]
         func fault(_ place: String, _ code: String, _ detail: String) {
             faults.append(HMSCheck.fault("/\(overrides)\(place)", code, detail))
@@ -137,7 +137,7 @@ enum HMSScene {
         let alert = payload["notification"]
         for name in ["title", "body"] where alert?[name]?.stringValue?.isEmpty ?? true {
             faults.append(
-                PushWarning(
+                Finding(
                     pointer: "#/content/\(name)",
                     code: "nothing_to_show",
                     detail: "There is no title or body. Set options.silent for a message that only wakes the app."
@@ -147,7 +147,7 @@ enum HMSScene {
         }
         if let image = alert?["image"]?.stringValue, !image.hasPrefix("https://") {
             let detail = "Huawei takes https addresses only."
-            faults.append(PushWarning(pointer: "#/content/image", code: "not_https", detail: detail))
+            faults.append(Finding(pointer: "#/content/image", code: "not_https", detail: detail))
         }
         return faults
     }

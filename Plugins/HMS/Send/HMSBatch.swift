@@ -210,9 +210,9 @@ struct HMSBatch {
 
 /// Something that Huawei would refuse, found before sending.
 struct HMSFault: Error, Sendable {
-    let fault: PushWarning
+    let fault: Finding
 
-    init(_ fault: PushWarning) { self.fault = fault }
+    init(_ fault: Finding) { self.fault = fault }
 
     var refusal: Refusal { Refusal(.message, reason: fault.code, detail: fault.detail, advice: .never) }
 }

@@ -125,7 +125,7 @@ struct IDPushRegistrar: DeviceRegistrar, SubscriptionManager, TagEditor {
     }
 
     /// What OneSignal would not take.
-    func issues(in tags: JSONObject, of device: DeviceRecord) -> [PushWarning] { OneSignalTags.issues(tags) }
+    func issues(in tags: JSONObject, of device: DeviceRecord) -> [Finding] { OneSignalTags.issues(tags) }
 
     /// Sets tags without opting anybody in: the original's own action would.
     func setTags(_ tags: JSONObject, of device: DeviceRecord) async throws(PushError) {

@@ -151,5 +151,5 @@ struct OneSignalPlayers: OneSignalDevices {
     }
 
     /// What OneSignal would not take.
-    func issues(in tags: JSONObject, of device: DeviceRecord) -> [PushWarning] { OneSignalTags.issues(tags) }
+    func issues(in tags: JSONObject, of device: DeviceRecord) -> [Finding] { OneSignalTags.issues(tags) }
 }

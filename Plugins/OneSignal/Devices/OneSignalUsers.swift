@@ -251,5 +251,5 @@ struct OneSignalUsers: OneSignalDevices {
     }
 
     /// What OneSignal would not take.
-    func issues(in tags: JSONObject, of device: DeviceRecord) -> [PushWarning] { OneSignalTags.issues(tags) }
+    func issues(in tags: JSONObject, of device: DeviceRecord) -> [Finding] { OneSignalTags.issues(tags) }
 }

@@ -12,10 +12,10 @@ enum OneSignalCheck {
         PayloadCheck(faults: faults(notification), warnings: warnings(notification))
     }
 
-    static func faults(_ notification: PushNotification) -> [PushWarning] {
-        var faults: [PushWarning] = []
+    static func faults(_ notification: PushNotification) -> [Finding] {
+        var faults: [Finding] = []
         func fault(_ pointer: String, _ code: String, _ detail: String) {
-            faults.append(PushWarning(pointer: "#/\(pointer)", code: code, detail: detail))
+            faults.append(Finding(pointer: "#/\(pointer)", code: code, detail: detail))
         }
         let overrides = notification.overrides["onesignal"] ?? JSONObject()
         let hasTemplate = overrides["template_id"] != nil
@@ -108,10 +108,10 @@ enum OneSignalCheck {
         }
     }
 
-    private static func warnings(_ notification: PushNotification) -> [PushWarning] {
-        var warnings: [PushWarning] = []
+    private static func warnings(_ notification: PushNotification) -> [Finding] {
+        var warnings: [Finding] = []
         func warn(_ pointer: String, _ code: String, _ detail: String) {
-            warnings.append(PushWarning(pointer: "#/\(pointer)", code: code, detail: detail))
+            warnings.append(Finding(pointer: "#/\(pointer)", code: code, detail: detail))
         }
         if let span = notification.timeToLive, span.components.seconds > OneSignalPayload.longestTimeToLive {
             warn("options/ttl", "ttl_clamped", "OneSignal keeps a message for 28 days at most.")

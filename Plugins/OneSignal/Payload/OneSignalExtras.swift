@@ -135,7 +135,7 @@ public struct OneSignalExtras: PlatformPayload, Hashable {
     }
 
     /// What OneSignal would refuse.
-    public static func faults(in notification: PushNotification) -> [PushWarning] {
+    public static func faults(in notification: PushNotification) -> [Finding] {
         OneSignalCheck.faults(notification)
     }
 }

@@ -22,7 +22,7 @@ struct AnnouncementRequest: Sendable {
         ]
         var (object, errors) = try NotesModule.object(body, names)
         func wrong(_ name: String, _ code: String, _ detail: String) {
-            errors.append(PushWarning(pointer: "#/\(name)", code: code, detail: detail))
+            errors.append(Finding(pointer: "#/\(name)", code: code, detail: detail))
         }
         func flag(_ name: String) -> Bool {
             guard let value = object[name] else { return false }

@@ -245,7 +245,7 @@ extension NotesModule {
         }
         guard let texts = AnnouncementTexts(app, request.version, lists, publicURL: options.publicURL) else {
             let detail = "The list of the default language has no \(request.version)."
-            throw Self.problem([PushWarning(pointer: "#/version", code: "no_such_version", detail: detail)])
+            throw Self.problem([Finding(pointer: "#/version", code: "no_such_version", detail: detail)])
         }
         let result = try await announcer.announce(app, request, texts, gate)
         return Self.json(200, result.json(request))

@@ -37,7 +37,7 @@ struct GatewayAssembly: Sendable {
         let logger = log.logger()
         let transport = NIOTransport(logger: logger)
         let (state, credentials) = (DeferredState(), DeferredState())
-        let notices = NoticeBoard()
+        let notices = EventSink()
         let bench = try Workbench(
             transport: transport,
             state: state,

@@ -47,13 +47,13 @@ struct Workbench {
     let credentials: (any StateStore)?
     let logger: Logger
     /// Where backends announce what goes on the stream of events; nil where nobody listens.
-    let notices: NoticeBoard?
+    let notices: EventSink?
 
     init(
         transport: any HTTPTransport,
         state: (any StateStore)? = nil,
         credentials: (any StateStore)? = nil,
-        notices: NoticeBoard? = nil,
+        notices: EventSink? = nil,
         logger: Logger
     ) throws {
         self.notices = notices

@@ -16,7 +16,7 @@ public protocol EventReporter: Sendable {
     /// - Throws: When it is, and carries no id.
     func platformID(in payload: JSONObject) throws(PushError) -> String?
     /// Reports an event; returns the platform's answer in its own words.
-    func report(_ event: PushEvent, platformID: String, device: DeviceRecord, as attempt: OperationAttempt)
+    func report(_ event: PushEvent, platformID: String, device: DeviceRecord, as attempt: OutboxAttempt)
         async throws(PushError) -> JSONObject
 }
 
@@ -28,7 +28,7 @@ extension EventReporter {
         _ event: PushEvent,
         platformID: String,
         device: DeviceRecord,
-        as attempt: OperationAttempt
+        as attempt: OutboxAttempt
     ) async throws(PushError) -> JSONObject {
         try await report(event, platformID: platformID, device: device)
         return JSONObject()

@@ -104,7 +104,7 @@ public protocol PushBackend: Sendable {
     var tokenDirectory: (any TokenDirectory)? { get }
 
     /// When something about a device that the platform could not take is tried again.
-    var operationPolicy: OperationPolicy { get }
+    var operationPolicy: RetrySchedule { get }
     /// Forgets what it keeps about a device, or about all: records, saved tokens, credentials of users. Tells the platform
     /// nothing.
     func forget(device: String?) async throws(PushError)
@@ -160,7 +160,7 @@ extension PushBackend {
     /// Not offered.
     public var tokenDirectory: (any TokenDirectory)? { nil }
     /// The usual.
-    public var operationPolicy: OperationPolicy { .standard }
+    public var operationPolicy: RetrySchedule { .standard }
     /// Keeps nothing.
     public func forget(device: String?) async throws(PushError) {}
 
@@ -298,12 +298,12 @@ public struct BackendAudience: Sendable, Hashable {
 /// What a look at a notification found before it is sent.
 public struct PayloadCheck: Sendable, Hashable {
     /// Faults that the platform would refuse; the notification must not be accepted.
-    public var faults: [PushWarning]
+    public var faults: [Finding]
     /// What the platform would drop or change silently.
-    public var warnings: [PushWarning]
+    public var warnings: [Finding]
 
     /// Makes a finding; empty means all is well.
-    public init(faults: [PushWarning] = [], warnings: [PushWarning] = []) {
+    public init(faults: [Finding] = [], warnings: [Finding] = []) {
         self.faults = faults
         self.warnings = warnings
     }

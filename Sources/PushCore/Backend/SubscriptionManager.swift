@@ -54,11 +54,11 @@ public protocol SubscriptionManager: Sendable {
     func status(of device: DeviceRecord) async throws(PushError) -> SubscriptionStatus?
 
     /// What is wrong with a change, before it is accepted: pointers lead into the change (`#/options/cats/0`).
-    func issues(in change: SubscriptionChange, of device: DeviceRecord) -> [PushWarning]
+    func issues(in change: SubscriptionChange, of device: DeviceRecord) -> [Finding]
     /// Brings the device's subscription where `change` says; returns the platform's answer in its own words.
     ///
     /// The same attempt may come again with the same id when its answer was lost.
-    func change(_ change: SubscriptionChange, of device: DeviceRecord, as attempt: OperationAttempt)
+    func change(_ change: SubscriptionChange, of device: DeviceRecord, as attempt: OutboxAttempt)
         async throws(PushError) -> JSONObject
     /// Asks about a subscription.
     func report(_ query: SubscriptionQuery, of device: DeviceRecord) async throws(PushError) -> SubscriptionReport
@@ -72,16 +72,16 @@ public protocol SubscriptionManager: Sendable {
 
 extension SubscriptionManager {
     /// Nothing is wrong but options, of which there are none.
-    public func issues(in change: SubscriptionChange, of device: DeviceRecord) -> [PushWarning] {
+    public func issues(in change: SubscriptionChange, of device: DeviceRecord) -> [Finding] {
         change.options.members.map { name, _ in
-            PushWarning(pointer: "#/options/\(name)", code: "unknown_field", detail: "This platform takes no options.")
+            Finding(pointer: "#/options/\(name)", code: "unknown_field", detail: "This platform takes no options.")
         }
     }
     /// Sets the status.
     public func change(
         _ change: SubscriptionChange,
         of device: DeviceRecord,
-        as attempt: OperationAttempt
+        as attempt: OutboxAttempt
     ) async throws(PushError) -> JSONObject {
         try await setStatus(change.status, of: device)
         return JSONObject()

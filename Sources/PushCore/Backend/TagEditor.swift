@@ -4,17 +4,17 @@ public protocol TagEditor: Sendable {
     func setTags(_ tags: JSONObject, of device: DeviceRecord) async throws(PushError)
 
     /// What is wrong with tags, before they are accepted: pointers lead into them (`#/plan`).
-    func issues(in tags: JSONObject, of device: DeviceRecord) -> [PushWarning]
+    func issues(in tags: JSONObject, of device: DeviceRecord) -> [Finding]
     /// Sets tags; returns the platform's answer in its own words.
-    func edit(_ tags: JSONObject, of device: DeviceRecord, as attempt: OperationAttempt) async throws(PushError)
+    func edit(_ tags: JSONObject, of device: DeviceRecord, as attempt: OutboxAttempt) async throws(PushError)
         -> JSONObject
 }
 
 extension TagEditor {
     /// Nothing.
-    public func issues(in tags: JSONObject, of device: DeviceRecord) -> [PushWarning] { [] }
+    public func issues(in tags: JSONObject, of device: DeviceRecord) -> [Finding] { [] }
     /// Sets them.
-    public func edit(_ tags: JSONObject, of device: DeviceRecord, as attempt: OperationAttempt)
+    public func edit(_ tags: JSONObject, of device: DeviceRecord, as attempt: OutboxAttempt)
         async throws(PushError) -> JSONObject
     {
         try await setTags(tags, of: device)

@@ -13,7 +13,7 @@ public protocol PlatformPayload: Sendable {
     /// What the platform would refuse of a notification after the value was laid over it.
     ///
     /// Only what can be told without a backend; the backend looks again, with its configuration, before it sends.
-    static func faults(in notification: PushNotification) -> [PushWarning]
+    static func faults(in notification: PushNotification) -> [Finding]
 }
 
 extension PushNotification {
@@ -31,7 +31,7 @@ extension PushNotification {
             let earlier = notification.overrides[kind] ?? JSONObject()
             notification.overrides[kind] = earlier.merging(payload.overrides)
         }
-        var faults: [PushWarning] = []
+        var faults: [Finding] = []
         for payload in payloads {
             // Values of one kind find the same faults.
             for fault in type(of: payload).faults(in: notification) where !faults.contains(fault) {
@@ -47,10 +47,10 @@ extension PushNotification {
 public struct PayloadError: Error, Hashable, CustomStringConvertible {
     /// What is wrong, each with its field as a JSON pointer into the request that the notification would be
     /// (`#/overrides/apns/payload/aps/content-state`); at least one.
-    public let faults: [PushWarning]
+    public let faults: [Finding]
 
     /// Makes an error.
-    public init(_ faults: [PushWarning]) { self.faults = faults }
+    public init(_ faults: [Finding]) { self.faults = faults }
 
     /// Each field with what is wrong about it.
     public var description: String { faults.map { "\($0.pointer): \($0.detail)" }.joined(separator: "\n") }

@@ -1,7 +1,7 @@
 /// A finding about one field of a request, told to the caller before sending.
 ///
 /// A wrong field, or one that a platform would drop or change silently.
-public struct PushWarning: Sendable, Hashable {
+public struct Finding: Sendable, Hashable {
     /// The field, as a JSON pointer into the request (`#/content/subtitle`).
     public var pointer: String
     /// A stable word for programs.

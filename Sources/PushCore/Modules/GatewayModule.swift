@@ -97,7 +97,7 @@ public struct ModuleProblem: Error, Sendable {
     /// What to do about it.
     public var detail: String?
     /// The wrong fields.
-    public var errors: [PushWarning]
+    public var errors: [Finding]
     /// When to try again, where that helps.
     public var retryAfter: Duration?
 
@@ -107,7 +107,7 @@ public struct ModuleProblem: Error, Sendable {
         _ code: String,
         _ title: String,
         detail: String? = nil,
-        errors: [PushWarning] = [],
+        errors: [Finding] = [],
         retryAfter: Duration? = nil
     ) {
         self.status = status

@@ -8,7 +8,7 @@ internal import Synchronization
 /// An endpoint that accepts notifications, in the steps between its waits: for the body, and for the commit.
 ///
 /// No step waits by itself, so that a connection's event loop can take them as well as a task can: ``accept(_:_:)`` is the
-/// task's way, ``LoopIntake`` the event loop's.
+/// task's way, ``FastIntake`` the event loop's.
 protocol AcceptingAPI: Sendable {
     /// What a body asks for.
     associatedtype Draft: Sendable

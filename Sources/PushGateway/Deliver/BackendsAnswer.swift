@@ -6,9 +6,9 @@ internal import PushQueue
 /// The backends as `GET /v1/backends` and the dashboard see them: what each is, can do, and how its lane flows.
 struct BackendsAnswer {
     let backends: [BackendRegistry.ConfiguredBackend]
-    let lanes: [String: LaneStatus]
+    let lanes: [String: WorkerStatus]
     let depths: [String: LaneDepth]
-    let operations: [String: OperationDepth]
+    let operations: [String: OutboxDepth]
     /// Who gets to see it.
     let caller: Caller
     let now: TimeReading
@@ -17,7 +17,7 @@ struct BackendsAnswer {
         _ state: GatewayState,
         _ lanes: any LaneObserver,
         depths: [String: LaneDepth],
-        operations: [String: OperationDepth],
+        operations: [String: OutboxDepth],
         for caller: Caller
     ) {
         self.operations = operations
@@ -141,7 +141,7 @@ struct BackendsAnswer {
     }
 
     private func write(lane name: String, to writer: inout JSONWriter) {
-        let lane = lanes[name] ?? LaneStatus(backend: name)
+        let lane = lanes[name] ?? WorkerStatus(backend: name)
         let depth = depths[name] ?? LaneDepth()
         writer.name("lane")
         writer.beginObject()

@@ -14,8 +14,8 @@ public final class Dispatcher: LaneObserver, Sendable {
     }
 
     private struct Lanes {
-        var current: [Lane] = []
-        var leaving: [Lane] = []
+        var current: [DeliveryWorker] = []
+        var leaving: [DeliveryWorker] = []
     }
 
     private let store: any NotificationStore
@@ -24,10 +24,10 @@ public final class Dispatcher: LaneObserver, Sendable {
     private let observer: any DispatchObserver
     private let logger: Logger
     private let decode: @Sendable ([UInt8]) throws -> PushNotification
-    private let recorder: Recorder
+    private let recorder: OutcomeWriter
     private let devices: (any DeviceStore)?
-    private let operations: (any OperationStore)?
-    private let desk: InvalidationDesk
+    private let operations: (any OutboxStore)?
+    private let desk: TokenInvalidation
     private let lanesGuarded = Mutex(Lanes())
     private let flows = Mutex<[String: FlowControl]>([:])
     private let gone: GoneBackends
@@ -43,7 +43,7 @@ public final class Dispatcher: LaneObserver, Sendable {
     public init(
         store: any NotificationStore,
         devices: (any DeviceStore)? = nil,
-        operations: (any OperationStore)? = nil,
+        operations: (any OutboxStore)? = nil,
         time: any TimeSource,
         clock: WallClock? = nil,
         observer: any DispatchObserver = SilentObserver(),
@@ -59,10 +59,10 @@ public final class Dispatcher: LaneObserver, Sendable {
         self.decode = decode
         self.devices = devices
         self.operations = operations
-        let recorder = Recorder(store: store, time: time, logger: logger)
+        let recorder = OutcomeWriter(store: store, time: time, logger: logger)
         self.recorder = recorder
         gone = GoneBackends(store: store, recorder: recorder, clock: self.clock, observer: observer, logger: logger)
-        desk = InvalidationDesk(
+        desk = TokenInvalidation(
             devices: devices,
             state: store,
             time: time,
@@ -76,10 +76,10 @@ public final class Dispatcher: LaneObserver, Sendable {
     }
 
     /// How every lane is doing.
-    public var lanes: [LaneStatus] { lanesGuarded.withLock { $0.current }.map(\.status) }
+    public var lanes: [WorkerStatus] { lanesGuarded.withLock { $0.current }.map(\.status) }
 
     /// Where an operator settles held invalidations.
-    public var invalidations: InvalidationDesk? { desk }
+    public var invalidations: TokenInvalidation? { desk }
 
     /// Where an operator settles what waits for backends that are not configured any more.
     public var goneBackends: GoneBackends? { gone }
@@ -164,7 +164,7 @@ public final class Dispatcher: LaneObserver, Sendable {
     private static let lastWord = Duration.seconds(2)
 
     /// Waits for the lanes; those that do not end in time are made to.
-    private func drain(_ group: inout TaskGroup<Void>, _ lanes: [Lane], within span: Duration) async {
+    private func drain(_ group: inout TaskGroup<Void>, _ lanes: [DeliveryWorker], within span: Duration) async {
         await withTaskGroup(of: Void.self) { deadline in
             deadline.addTask { [time] in
                 do {
@@ -181,8 +181,8 @@ public final class Dispatcher: LaneObserver, Sendable {
         }
     }
 
-    private func replaceLanes(_ snapshot: GatewaySnapshot, _ instance: UInt64) async -> [Lane] {
-        let around = Lane.Surroundings(
+    private func replaceLanes(_ snapshot: GatewaySnapshot, _ instance: UInt64) async -> [DeliveryWorker] {
+        let around = DeliveryWorker.Dependencies(
             store: store,
             recorder: recorder,
             devices: devices,
@@ -195,12 +195,12 @@ public final class Dispatcher: LaneObserver, Sendable {
             decode: decode,
             instance: instance
         )
-        var new: [Lane] = []
+        var new: [DeliveryWorker] = []
         for backend in snapshot.backends {
             let watch = await desk.watch(backend.name, snapshot.configuration.invalidationGuard)
             let settings = snapshot.laneSettings(of: backend.name)
             let flow = await flow(of: backend, settings)
-            new.append(Lane(backend, settings, flow: flow, watch: watch, around))
+            new.append(DeliveryWorker(backend, settings, flow: flow, watch: watch, around))
         }
         await gone.install(snapshot)
         let old = lanesGuarded.withLock { lanes in
@@ -217,7 +217,7 @@ public final class Dispatcher: LaneObserver, Sendable {
     // MARK: Flow control
 
     /// The flow of a backend: that of the lane before when the backend is the same, else as it was kept over a restart.
-    private func flow(of configured: BackendRegistry.ConfiguredBackend, _ settings: Lane.Settings) async -> FlowControl
+    private func flow(of configured: BackendRegistry.ConfiguredBackend, _ settings: DeliveryWorker.Settings) async -> FlowControl
     {
         let now = clock.reading
         var flow = flows.withLock { $0[configured.name] }
@@ -281,11 +281,11 @@ public final class Dispatcher: LaneObserver, Sendable {
 
     private static func flowKey(_ backend: String) -> String { "lane_flow." + backend }
 
-    private func isCurrent(_ lane: Lane) -> Bool {
+    private func isCurrent(_ lane: DeliveryWorker) -> Bool {
         lanesGuarded.withLock { $0.current.contains { $0 === lane } }
     }
 
-    private func forget(_ lane: Lane) {
+    private func forget(_ lane: DeliveryWorker) {
         lanesGuarded.withLock { $0.leaving.removeAll { $0 === lane } }
     }
 

@@ -54,7 +54,7 @@ public final class GoneBackends: Sendable {
     private static let droppedKey = "gone_backends.dropped"
 
     private let store: any NotificationStore
-    private let recorder: Recorder
+    private let recorder: OutcomeWriter
     private let clock: WallClock
     private let observer: any DispatchObserver
     private let logger: Logger
@@ -62,7 +62,7 @@ public final class GoneBackends: Sendable {
 
     init(
         store: any NotificationStore,
-        recorder: Recorder,
+        recorder: OutcomeWriter,
         clock: WallClock,
         observer: any DispatchObserver,
         logger: Logger
@@ -196,7 +196,7 @@ public final class GoneBackends: Sendable {
         _ rules: PlanRules,
         at now: TimeReading
     ) -> Resolution {
-        let reason = OwnReason.backendGone
+        let reason = GatewayReason.backendGone
         var position = claim.position(at: now)
         position.nextStep = next
         let verdict = rules.decide(position, .skipped(reason: reason), at: now.steady, random: 0)

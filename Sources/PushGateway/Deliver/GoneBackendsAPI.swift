@@ -71,7 +71,7 @@ struct GoneBackendsAPI: Sendable {
         guard !state.isDraining else { throw .draining }
         try scope.allowParameters([])
         try RequestBodyReader.requireJSON(scope.fields)
-        let name = TellingDoor.decoded(step)
+        let name = SyncEndpoint.decoded(step)
         guard let gone = lanes.goneBackends else { throw Self.problem(.unknown, name) }
         return (name, gone)
     }

@@ -21,7 +21,7 @@ final class Upkeep: Sendable {
     }
 
     private let store: any NotificationStore
-    private let recorder: Recorder
+    private let recorder: OutcomeWriter
     private let time: any TimeSource
     private let clock: WallClock
     private let logger: Logger
@@ -31,7 +31,7 @@ final class Upkeep: Sendable {
 
     init(
         store: any NotificationStore,
-        recorder: Recorder,
+        recorder: OutcomeWriter,
         time: any TimeSource,
         clock: WallClock,
         logger: Logger,

@@ -21,7 +21,7 @@ struct DevicesAPI: Sendable {
     ) async throws(Problem) -> Response {
         try scope.allowParameters(["app"])
         let app = try scope.app()
-        let id = TellingDoor.decoded(path)
+        let id = SyncEndpoint.decoded(path)
         switch method {
         case .put: return try await put(id, app, request, scope)
         case .patch: return try await patch(id, app, request, scope)

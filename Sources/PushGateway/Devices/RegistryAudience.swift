@@ -103,7 +103,7 @@ extension NotificationDraft {
         }
         for place in users.indices where !reached.contains(place) {
             warnings.append(
-                PushWarning(pointer: "#/to/users/\(place)", code: "no_device", detail: "This user has no device.")
+                Finding(pointer: "#/to/users/\(place)", code: "no_device", detail: "This user has no device.")
             )
         }
     }

@@ -63,7 +63,7 @@ public struct GatewayAPI: Sendable {
         Application(
             responder: responder,
             server: HTTPServerBuilder { [intake = responder.intake] in
-                FrontChannel(http: HTTP1Channel(responder: $0), intake: intake, limits: limits)
+                FastChannel(http: HTTP1Channel(responder: $0), intake: intake, limits: limits)
             },
             configuration: ApplicationConfiguration(
                 address: server.unixSocket.map { .unixDomainSocket(path: $0) }

@@ -29,7 +29,7 @@ public final class GatewayResponder: HTTPResponder {
     private let modules: ModulesAPI
     private let snapshots: APISnapshots
     /// The short way of requests that accept notifications.
-    let intake: LoopIntake
+    let intake: FastIntake
 
     init(
         state: GatewayState,
@@ -45,8 +45,8 @@ public final class GatewayResponder: HTTPResponder {
         snapshots = APISnapshots(state, knownKinds: knownKinds)
         let notifications = NotificationsAPI(state: state, metrics: metrics, admission: admission)
         let batches = BatchAPI(state: state, metrics: metrics, admission: admission)
-        let door = TellingDoor(state: state, admission: admission)
-        let operations = OperationsAPI(
+        let door = SyncEndpoint(state: state, admission: admission)
+        let operations = OutboxAPI(
             state: state,
             lanes: lanes,
             metrics: metrics,
@@ -57,7 +57,7 @@ public final class GatewayResponder: HTTPResponder {
             Handlers(
                 notifications: notifications,
                 batches: batches,
-                stories: StoryAPI(door: door),
+                stories: StatusAPI(door: door),
                 devices: DevicesAPI(state: state, admission: admission),
                 deviceBatches: DeviceBatchAPI(state: state, admission: admission),
                 subscriptions: SubscriptionAPI(door: door),
@@ -86,7 +86,7 @@ public final class GatewayResponder: HTTPResponder {
             build: build
         )
         modules = ModulesAPI(notifications: notifications)
-        intake = LoopIntake(
+        intake = FastIntake(
             state: state,
             snapshots: snapshots,
             metrics: metrics,
@@ -213,7 +213,7 @@ public final class GatewayResponder: HTTPResponder {
         let audit = isRefusal || route?.isOnRecord ?? false ? state.audit : nil
         let access = state.access
         guard audit != nil || access != nil else { return }
-        let target = route.flatMap { $0.namesTarget ? match?.values.first : nil }.map(TellingDoor.decoded)
+        let target = route.flatMap { $0.namesTarget ? match?.values.first : nil }.map(SyncEndpoint.decoded)
         var entry = AuditLog.Entry(
             requestID: trace.requestID,
             key: trace.key,

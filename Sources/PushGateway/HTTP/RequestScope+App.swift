@@ -52,7 +52,7 @@ extension RequestScope {
     }
 
     /// The key of the device that a path names.
-    func device(_ step: Substring) throws(Problem) -> String { try app().key(TellingDoor.decoded(step)) }
+    func device(_ step: Substring) throws(Problem) -> String { try app().key(SyncEndpoint.decoded(step)) }
 }
 
 extension NotificationDraft {

@@ -5,7 +5,7 @@ internal import PushCore
 
 /// `/v1/backends/{name}/channels`: the broadcast channels that a platform keeps for an app.
 struct ChannelsAPI: Sendable {
-    let door: TellingDoor
+    let door: SyncEndpoint
 
     private enum Field: Int, RequestField {
         case storage
@@ -59,7 +59,7 @@ struct ChannelsAPI: Sendable {
     func show(_ values: [Substring], _ scope: RequestScope) async throws(Problem) -> Response {
         let backend = try backend(values[0], scope)
         let channels = backend.ability
-        let id = TellingDoor.decoded(values[1])
+        let id = SyncEndpoint.decoded(values[1])
         let storage = try await door.ask { () throws(PushError) in try await channels.read(id) }
         guard let storage else { throw Self.unknown }
         return Self.answer(backend.name, id, storage)
@@ -68,7 +68,7 @@ struct ChannelsAPI: Sendable {
     /// Deletes a channel.
     func delete(_ values: [Substring], _ scope: RequestScope) async throws(Problem) -> Response {
         let channels = try backend(values[0], scope).ability
-        let id = TellingDoor.decoded(values[1])
+        let id = SyncEndpoint.decoded(values[1])
         let wasThere = try await door.ask { () throws(PushError) in try await channels.delete(id) }
         guard wasThere else { throw Self.unknown }
         return Response(status: .noContent)

@@ -7,7 +7,7 @@ struct MessagesAPI: Sendable {
     /// The most messages of a request.
     private static let maximum = 100
 
-    let door: TellingDoor
+    let door: SyncEndpoint
 
     private enum Field: Int, RequestField {
         case ids, user, all

@@ -13,10 +13,10 @@ struct PlatformCancellation {
     private static let width = 8
     private static let page = 1_000
 
-    let door: TellingDoor
+    let door: SyncEndpoint
     let scope: RequestScope
 
-    init(door: TellingDoor, _ scope: RequestScope) {
+    init(door: SyncEndpoint, _ scope: RequestScope) {
         self.door = door
         self.scope = scope
     }
@@ -143,7 +143,7 @@ struct PlatformCancellation {
         of delivery: StoredDelivery,
         at backend: BackendRegistry.ConfiguredBackend
     ) -> Message? {
-        guard let id = StoryAPI.platformID(in: delivery.story) else { return nil }
+        guard let id = StatusAPI.platformID(in: delivery.story) else { return nil }
         if backend.backend.cancellation != nil { return Message(backend: backend.name, id: id) }
         guard backend.backend.recall != nil, case .user(let key) = delivery.recipient else { return nil }
         return Message(backend: backend.name, id: id, user: backend.app.name(key))
@@ -162,8 +162,8 @@ struct PlatformCancellation {
     }
 
     /// Makes calls, a few at a time; none begins after the deadline of one call, and those are counted as not asked.
-    static func carryOut(_ calls: [Call], _ door: TellingDoor, after begun: Tally = Tally()) async -> Tally {
-        let end = door.state.time.steady.addingTimeInterval(TellingDoor.deadline.inSeconds)
+    static func carryOut(_ calls: [Call], _ door: SyncEndpoint, after begun: Tally = Tally()) async -> Tally {
+        let end = door.state.time.steady.addingTimeInterval(SyncEndpoint.deadline.inSeconds)
         return await withTaskGroup(of: (Call, Result<Answer, PushError>).self) { group in
             var tally = begun
             for (number, call) in calls.enumerated() {

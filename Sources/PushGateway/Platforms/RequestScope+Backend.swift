@@ -26,7 +26,7 @@ extension RequestScope {
         _ words: String,
         _ find: (any PushBackend) -> Ability?
     ) throws(Problem) -> AbleBackend<Ability> {
-        let name = TellingDoor.decoded(step)
+        let name = SyncEndpoint.decoded(step)
         try caller.require(backend: name)
         let all = snapshot.gateway.backends
         guard let found = all.first(where: { $0.name == name }) else {

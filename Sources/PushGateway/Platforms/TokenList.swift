@@ -47,7 +47,7 @@ struct TokenList: Sendable {
     init<Ability>(
         _ request: Request,
         _ scope: RequestScope,
-        _ door: TellingDoor,
+        _ door: SyncEndpoint,
         for backend: AbleBackend<Ability>,
         of services: [TokenService]
     ) async throws(Problem) {
@@ -266,7 +266,7 @@ extension Device {
     }
 }
 
-extension TellingDoor {
+extension SyncEndpoint {
     private enum TokenField: Int, RequestField {
         case token, service
         static let names = ["token", "service"]

@@ -6,7 +6,7 @@ struct TokensAPI: Sendable {
     /// The most tokens of one import: a platform takes a hundred in a call.
     static let largestImport = 1_000
 
-    let door: TellingDoor
+    let door: SyncEndpoint
 
     private enum Field: Int, RequestField {
         case tokens, application, environment

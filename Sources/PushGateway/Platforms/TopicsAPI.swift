@@ -3,7 +3,7 @@ internal import PushCore
 
 /// `/v1/backends/{name}/topics`: which tokens are in the topics that a platform keeps.
 struct TopicsAPI: Sendable {
-    let door: TellingDoor
+    let door: SyncEndpoint
 
     private func backend(_ step: Substring, _ scope: RequestScope) throws(Problem) -> AbleBackend<any TopicManager> {
         try scope.backend(step, "keeps no topics") { $0.topics }
@@ -19,7 +19,7 @@ struct TopicsAPI: Sendable {
         try scope.allowParameters(["app"])
         let backend = try backend(values[0], scope)
         let topics = backend.ability
-        let topic = TellingDoor.decoded(values[1])
+        let topic = SyncEndpoint.decoded(values[1])
         let list = try await TokenList(request, scope, door, for: backend, of: topics.services)
         let tokens = list.tokens
         let outcomes = try await door.ask { () throws(PushError) in

@@ -11,12 +11,12 @@ public struct DirectRequest: Sendable {
     /// Who gets it, each with the backends it goes through.
     public let recipients: [(recipient: Recipient, plan: DeliveryPlan)]
     /// What the platforms would drop or change.
-    public let warnings: [PushWarning]
+    public let warnings: [Finding]
 
     /// Everything that is wrong with a request.
     public struct Refused: Error, Sendable {
         /// The wrong fields, by their JSON pointer.
-        public let issues: [PushWarning]
+        public let issues: [Finding]
     }
 
     /// Reads and judges a request.
@@ -29,14 +29,14 @@ public struct DirectRequest: Sendable {
         do throws(JSONSyntaxError) {
             (draft, issues) = try NotificationReader(settings).read(body)
         } catch {
-            throw Refused(issues: [PushWarning(pointer: "#", code: "not_json", detail: error.description)])
+            throw Refused(issues: [Finding(pointer: "#", code: "not_json", detail: error.description)])
         }
         draft.settleApp(snapshot, .everybody, &issues)
         if draft.notification.sendAt != nil {
             issues.add("#/options/send_at", "needs_gateway", "Only a gateway can send later; give its address.")
         }
         let assignment = PlanAssignment(draft, snapshot.routing(of: draft.appName), &issues)
-        var warnings: [PushWarning] = []
+        var warnings: [Finding] = []
         if draft.isContentSound, let form = draft.recipients.first?.form {
             warnings =
                 PayloadInspection(
@@ -49,7 +49,7 @@ public struct DirectRequest: Sendable {
         }
         guard issues.isEmpty, !assignment.plans.isEmpty else {
             throw Refused(
-                issues: issues.list.map { PushWarning(pointer: $0.pointer, code: $0.code, detail: $0.detail) }
+                issues: issues.list.map { Finding(pointer: $0.pointer, code: $0.code, detail: $0.detail) }
             )
         }
         notification = draft.notification

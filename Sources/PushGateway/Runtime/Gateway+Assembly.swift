@@ -19,9 +19,9 @@ extension Gateway {
     /// - Throws: When the store does not answer.
     public static func assemble(
         _ snapshot: GatewaySnapshot,
-        store: any NotificationStore & DeviceStore & OperationStore,
+        store: any NotificationStore & DeviceStore & OutboxStore,
         knownKinds: [String] = [],
-        notices: NoticeBoard = NoticeBoard(),
+        notices: EventSink = EventSink(),
         time: (any TimeSource)? = nil,
         metrics: GatewayMetrics = GatewayMetrics(),
         logger: Logger,
@@ -44,9 +44,9 @@ extension Gateway {
     /// Puts a gateway together whose API is served by another front, and whose planner works on another thread.
     static func assemble(
         _ snapshot: GatewaySnapshot,
-        store: any NotificationStore & DeviceStore & OperationStore,
+        store: any NotificationStore & DeviceStore & OutboxStore,
         knownKinds: [String],
-        notices: NoticeBoard,
+        notices: EventSink,
         time: (any TimeSource)?,
         metrics: GatewayMetrics,
         logger: Logger,
@@ -69,7 +69,7 @@ extension Gateway {
             outbox: { [state] in state.outbox }
         ) { stored in try NotificationContent.decode(stored) }
         let api = GatewayAPI(state: state, lanes: dispatcher, metrics: metrics, knownKinds: knownKinds, logger: logger)
-        let operations = OperationDesk(state: state, metrics: metrics, logger: logger, planning: planning)
+        let operations = OutboxRelay(state: state, metrics: metrics, logger: logger, planning: planning)
         return Gateway(
             state: state,
             dispatcher: dispatcher,

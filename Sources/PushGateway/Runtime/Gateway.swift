@@ -13,8 +13,8 @@ public final class Gateway: Service {
     /// What every part shares.
     public let state: GatewayState
     private let dispatcher: Dispatcher
-    private let operations: OperationDesk
-    private let notices: NoticeBoard
+    private let operations: OutboxRelay
+    private let notices: EventSink
     private let metrics: GatewayMetrics
     private let front: any Service
     private let logger: Logger
@@ -30,8 +30,8 @@ public final class Gateway: Service {
     public init(
         state: GatewayState,
         dispatcher: Dispatcher,
-        operations: OperationDesk,
-        notices: NoticeBoard,
+        operations: OutboxRelay,
+        notices: EventSink,
         metrics: GatewayMetrics,
         front: any Service,
         logger: Logger

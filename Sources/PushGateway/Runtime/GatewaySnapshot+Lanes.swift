@@ -3,10 +3,10 @@ internal import PushComposition
 
 extension GatewaySnapshot {
     /// What the lane of a backend goes by.
-    func laneSettings(of name: String) -> Lane.Settings {
+    func laneSettings(of name: String) -> DeliveryWorker.Settings {
         let app = app(ofBackend: name) ?? .default
         let backends = backends(of: app)
-        return Lane.Settings(
+        return DeliveryWorker.Settings(
             app: app,
             queue: configuration.queue,
             tokenPriority: configuration.tokenPriority,

@@ -16,7 +16,7 @@ public final class GatewaySnapshot: Sendable {
     /// What plugins bring to the API beside platforms.
     public let modules: [any GatewayModule]
     /// Which platforms are told what about devices.
-    let teller: DeviceTeller
+    let teller: DeviceSync
 
     /// Puts settings, backends and modules together.
     public init(
@@ -45,7 +45,7 @@ public final class GatewaySnapshot: Sendable {
                 )
         }
         self.routings = routings
-        teller = DeviceTeller(backends, priority: configuration.tokenPriority)
+        teller = DeviceSync(backends, priority: configuration.tokenPriority)
     }
 
     /// Which backends a recipient of an app goes through.

@@ -9,7 +9,7 @@ public final class GatewayState: Sendable {
     /// The store.
     public let store: any NotificationStore
     /// The device registry with what platforms are to be told of it, which is kept by the same store or by another one.
-    public let devices: any DeviceStore & OperationStore
+    public let devices: any DeviceStore & OutboxStore
     /// Who did what; nil when no record is kept.
     let audit: AuditLog?
     /// Every request; nil when nobody asked for it.
@@ -21,7 +21,7 @@ public final class GatewayState: Sendable {
     /// What finds and removes what is stored of a user; nil when the store cannot.
     let traces: (any NotificationStore & TraceStore)?
     /// Tells callers that wait what became of their operations.
-    let outcomes = OperationOutcomes()
+    let outcomes = OutboxOutcomes()
     /// The clock.
     public let time: any TimeSource
     /// Translates between the two sides of ``time``.
@@ -37,7 +37,7 @@ public final class GatewayState: Sendable {
     public init(
         snapshot: GatewaySnapshot,
         store: any NotificationStore,
-        devices: any DeviceStore & OperationStore,
+        devices: any DeviceStore & OutboxStore,
         time: any TimeSource = SystemTime(),
         logger: Logger = Logger(label: "chapar")
     ) {

@@ -13,7 +13,7 @@ public import PushCore
 /// * Nothing but ``delete(_:outbox:)`` removes a device: a dead token is marked, never dropped.
 /// * Memory does not grow with the number of devices.
 /// * A call with an `outbox` time keeps what it changes in the same commit, as an ``OutboxChange`` of that time, also for
-///   devices that lose a token to another one (``OperationStore/unplannedChanges(limit:patience:)``). No plugin is asked.
+///   devices that lose a token to another one (``OutboxStore/unplannedChanges(limit:patience:)``). No plugin is asked.
 /// * The outbox is bounded: a call that would add to a full one is refused with ``PushCore/StoreError/full(reason:retryAfter:)``.
 ///   What platforms say about tokens is kept nevertheless; there are no more of these changes than tokens.
 ///

@@ -13,7 +13,7 @@ public struct OutboxChange: Sendable, Hashable {
         /// One backend is to hear of a device as if it were new.
         case introduction(Device, backend: String)
         /// An operation that was asked for while an older change of its device was not planned.
-        case operation(DeviceOperation)
+        case operation(OutboxEntry)
 
         /// A change that platforms may have to hear of; nil when nothing differs but the record's own times, and tokens of
         /// other kinds than the app's own.
@@ -60,10 +60,10 @@ public struct OutboxPlan: Sendable, Hashable {
     /// The number of the change.
     public var change: Int64
     /// The operations.
-    public var operations: [DeviceOperation]
+    public var operations: [OutboxEntry]
 
     /// Makes a plan.
-    public init(change: Int64, _ operations: [DeviceOperation]) {
+    public init(change: Int64, _ operations: [OutboxEntry]) {
         self.change = change
         self.operations = operations
     }

@@ -11,8 +11,8 @@ final class Inbox: Sendable {
     }
 
     private struct Contents {
-        var operations: [Operation] = []
-        var size = OperationSize()
+        var operations: [StoreCommand] = []
+        var size = CommandSize()
         var keys: Set<KeyName> = []
         var isWriterAsleep = false
         var isClosed = false
@@ -27,24 +27,24 @@ final class Inbox: Sendable {
         case closed
     }
 
-    private let maximum: OperationSize
+    private let maximum: CommandSize
     private let contents = Mutex(Contents())
     private let bell: any WriterBell
     /// Lets the writer sleep for so many microseconds while more arrives.
     let pause: @Sendable (UInt32) -> Void
 
     init(maximumRows: Int, maximumBytes: Int = .max, threads: any StoreThreads = MachineThreads()) {
-        maximum = OperationSize(rows: maximumRows, bytes: maximumBytes)
+        maximum = CommandSize(rows: maximumRows, bytes: maximumBytes)
         bell = threads.makeBell()
         pause = threads.pause
     }
 
     /// Hands in a call that is never refused for its size; false when the store is closed.
-    func add(_ operation: Operation) -> Bool {
+    func add(_ operation: StoreCommand) -> Bool {
         add(operation, isInternal: false)
     }
 
-    private func add(_ operation: Operation, isInternal: Bool) -> Bool {
+    private func add(_ operation: StoreCommand, isInternal: Bool) -> Bool {
         let (isAdmitted, wakes) = contents.withLock { contents in
             guard !(isInternal ? contents.hasEnded : contents.isClosed) else { return (false, false) }
             contents.size += operation.size
@@ -57,7 +57,7 @@ final class Inbox: Sendable {
     /// Hands in new work.
     ///
     /// The idempotency key is in use from now until ``release(_:)``.
-    func admit(_ operation: Operation, key: KeyName?) -> Admission {
+    func admit(_ operation: StoreCommand, key: KeyName?) -> Admission {
         let (admission, wakes) = contents.withLock { contents -> (Admission, Bool) in
             if contents.isClosed { return (.closed, false) }
             if let key, contents.keys.contains(key) { return (.keyInUse, false) }
@@ -90,10 +90,10 @@ final class Inbox: Sendable {
     ///
     /// Sleeps until there is something or the deadline comes, unless `isHurried`; nil when the inbox is closed and empty
     /// and nothing that was taken earlier `remains` to be done.
-    func take(isHurried: Bool, remains: Bool = false, until deadline: DispatchTime? = nil) -> [Operation]? {
+    func take(isHurried: Bool, remains: Bool = false, until deadline: DispatchTime? = nil) -> [StoreCommand]? {
         while true {
-            let (operations, isOver) = contents.withLock { contents -> ([Operation], Bool) in
-                var taken: [Operation] = []
+            let (operations, isOver) = contents.withLock { contents -> ([StoreCommand], Bool) in
+                var taken: [StoreCommand] = []
                 swap(&taken, &contents.operations)
                 contents.isWriterAsleep = taken.isEmpty && !isHurried && !contents.isClosed
                 let isOver = taken.isEmpty && contents.isClosed && !remains
@@ -114,13 +114,13 @@ final class Inbox: Sendable {
     var isClosed: Bool { contents.withLock { $0.isClosed } }
 
     /// Makes room after operations were carried out or refused.
-    func settle(_ size: OperationSize) { contents.withLock { $0.size -= size } }
+    func settle(_ size: CommandSize) { contents.withLock { $0.size -= size } }
 
     /// Takes up room again for operations that go on.
-    func take(_ size: OperationSize) { contents.withLock { $0.size += size } }
+    func take(_ size: CommandSize) { contents.withLock { $0.size += size } }
 
     /// Returns whether the writer has to be woken.
-    private static func append(_ operation: Operation, to contents: inout Contents) -> Bool {
+    private static func append(_ operation: StoreCommand, to contents: inout Contents) -> Bool {
         contents.operations.append(operation)
         defer { contents.isWriterAsleep = false }
         return contents.isWriterAsleep

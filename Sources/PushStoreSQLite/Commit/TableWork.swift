@@ -8,7 +8,7 @@ struct TableWork: Sendable {
     /// About how many rows it writes.
     let rows: Int
     /// Does the work; what it gives back is called after the commit.
-    let run: @Sendable (Writer) throws(StoreError) -> @Sendable () -> Void
+    let run: @Sendable (CommitLoop) throws(StoreError) -> @Sendable () -> Void
     /// Answers with an error.
     let fail: @Sendable (StoreError) -> Void
 }

@@ -362,7 +362,7 @@ extension SQLiteStore: DeviceStore {
     }
 }
 
-extension Writer {
+extension CommitLoop {
     /// The tables of the device registry, whose statements are prepared when they are needed first.
     func deviceTables() throws(StoreError) -> DeviceTables {
         if let devices { return devices }

@@ -83,14 +83,14 @@ final class OperationTables {
     }
 
     /// Keeps an operation behind those of its line; nothing when the last of them says the same.
-    func add(_ operation: DeviceOperation, now: Int64) throws(StoreError) {
+    func add(_ operation: OutboxEntry, now: Int64) throws(StoreError) {
         last.bind(1, operation.backend)
         last.bind(2, operation.device)
         var isFirst = true
         if try last.next() {
             isFirst = false
             let isSame =
-                operation.kind == .register && last.text(0) == DeviceOperation.Kind.register.rawValue
+                operation.kind == .register && last.text(0) == OutboxEntry.Kind.register.rawValue
                 && last.optionalText(1) == operation.user && last.integer(2) == 0
             last.reset()
             if isSame { return }
@@ -108,15 +108,15 @@ final class OperationTables {
 
     /// Leases what is due, and says when the next of the backend is.
     func claim(of backend: String, limit: Int, until end: Int64, now: Int64) throws(StoreError)
-        -> (claims: [ClaimedOperation], next: Int64?)
+        -> (claims: [ClaimedEntry], next: Int64?)
     {
-        var claims: [ClaimedOperation] = []
+        var claims: [ClaimedEntry] = []
         due.bind(1, backend)
         due.bind(2, now)
         due.bind(3, limit)
         while try due.next() {
             let row = OperationRow(due)
-            claims.append(ClaimedOperation(number: row.number, operation: row.operation, attempt: row.attempts + 1))
+            claims.append(ClaimedEntry(number: row.number, operation: row.operation, attempt: row.attempts + 1))
         }
         for claim in claims {
             lease.bind(1, claim.number)
@@ -131,7 +131,7 @@ final class OperationTables {
 
     /// Writes what became of an operation; false when it is not there any more, or somebody else's.
     @discardableResult
-    func settle(_ result: OperationResult, now: Int64) throws(StoreError) -> Bool {
+    func settle(_ result: OutboxResult, now: Int64) throws(StoreError) -> Bool {
         let operation = result.claim.operation
         switch result.ending {
         case .over:
@@ -170,7 +170,7 @@ final class OperationTables {
         return found.count
     }
 
-    private func giveBack(_ statement: SQLStatement, _ claim: ClaimedOperation, due: Int64) throws(StoreError) -> Bool {
+    private func giveBack(_ statement: SQLStatement, _ claim: ClaimedEntry, due: Int64) throws(StoreError) -> Bool {
         statement.bind(1, claim.number)
         statement.bind(2, claim.attempt)
         statement.bind(3, due)
@@ -192,7 +192,7 @@ struct OperationRow {
     static let columns = "number, id, backend, device, user, kind, body, at, attempts, due"
 
     var number: Int64
-    var operation: DeviceOperation
+    var operation: OutboxEntry
     var attempts: Int
     var due: Date?
 
@@ -200,13 +200,13 @@ struct OperationRow {
     init(_ row: SQLStatement) {
         number = row.integer(0)
         let body = row.isNull(6) ? nil : try? JSONValue(parsing: row.bytes(6))
-        operation = DeviceOperation(
+        operation = OutboxEntry(
             // What this file holds was written by this store: the fallbacks are for a file that somebody edited.
             id: UUID(uuidString: row.text(1)) ?? UUID(),
             backend: row.text(2),
             device: row.text(3),
             user: row.optionalText(4),
-            kind: DeviceOperation.Kind(rawValue: row.text(5)) ?? .register,
+            kind: OutboxEntry.Kind(rawValue: row.text(5)) ?? .register,
             body: body?.objectValue ?? JSONObject(),
             at: Date(millisecondsSince1970: row.integer(7))
         )

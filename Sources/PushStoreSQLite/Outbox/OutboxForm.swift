@@ -75,7 +75,7 @@ extension RegisteredToken {
     }
 }
 
-extension DeviceOperation {
+extension OutboxEntry {
     var outboxForm: JSONValue {
         var object: JSONObject = [
             "id": .string(id.uuidString), "backend": .string(backend), "device": .string(device),

@@ -121,7 +121,7 @@ enum OutboxReader {
         func object(_ column: Int32) -> JSONObject? {
             row.isNull(column) ? nil : (try? JSONValue(parsing: row.bytes(column)))?.objectValue
         }
-        if let operation = object(5) { return DeviceOperation(outboxForm: operation).map { .operation($0) } }
+        if let operation = object(5) { return OutboxEntry(outboxForm: operation).map { .operation($0) } }
         let new = object(4).flatMap { Device(outboxForm: $0) }
         guard let backend = row.optionalText(2) else {
             return .device(old: object(3).flatMap { Device(outboxForm: $0) }, new: new)

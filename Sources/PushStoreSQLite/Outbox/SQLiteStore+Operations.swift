@@ -4,9 +4,9 @@ public import PushCore
 public import PushQueue
 
 /// Operations on devices: every change goes through the writer's thread, in one commit with whatever else waits.
-extension SQLiteStore: OperationStore {
+extension SQLiteStore: OutboxStore {
     /// Keeps operations; refused when the disk is nearly full or more is being stored than it can follow.
-    public func add(_ operations: [DeviceOperation]) async throws(StoreError) {
+    public func add(_ operations: [OutboxEntry]) async throws(StoreError) {
         guard !operations.isEmpty else { return }
         let refusal: Refusal = { (writer) throws(StoreError) in
             let outbox = try writer.outboxTables()
@@ -33,7 +33,7 @@ extension SQLiteStore: OperationStore {
         limit: Int,
         lease: Duration,
         patience: Duration
-    ) async throws(StoreError) -> [ClaimedOperation] {
+    ) async throws(StoreError) -> [ClaimedEntry] {
         guard limit > 0 else { return [] }
         let until = time.steady.millisecondsSince1970 + patience.boundedMilliseconds
         while !Task.isCancelled {
@@ -53,7 +53,7 @@ extension SQLiteStore: OperationStore {
     }
 
     /// Writes what became of operations.
-    public func settle(_ results: [OperationResult]) async throws(StoreError) {
+    public func settle(_ results: [OutboxResult]) async throws(StoreError) {
         guard !results.isEmpty else { return }
         try await work(rows: results.count, isNew: false) { (writer) throws(StoreError) in
             let tables = try writer.operationTables()
@@ -66,7 +66,7 @@ extension SQLiteStore: OperationStore {
     }
 
     /// What waits for a device.
-    public func operations(ofDevice device: String, limit: Int) async throws(StoreError) -> [WaitingOperation] {
+    public func operations(ofDevice device: String, limit: Int) async throws(StoreError) -> [WaitingEntry] {
         try await readConnection { (connection) throws(StoreError) in
             let rows = try SQLStatement(
                 connection,
@@ -77,11 +77,11 @@ extension SQLiteStore: OperationStore {
             )
             rows.bind(1, device)
             rows.bind(2, max(0, limit))
-            var found: [WaitingOperation] = []
+            var found: [WaitingEntry] = []
             while try rows.next() {
                 let row = OperationRow(rows)
                 found.append(
-                    WaitingOperation(
+                    WaitingEntry(
                         number: row.number,
                         operation: row.operation,
                         attempts: row.attempts,
@@ -113,7 +113,7 @@ extension SQLiteStore: OperationStore {
     }
 
     /// How much waits at each backend, as the tables count it.
-    public func operationDepths() async throws(StoreError) -> [String: OperationDepth] {
+    public func operationDepths() async throws(StoreError) -> [String: OutboxDepth] {
         try await readConnection { (connection) throws(StoreError) in
             let rows = try SQLStatement(
                 connection,
@@ -122,10 +122,10 @@ extension SQLiteStore: OperationStore {
                 WHERE backend = d.backend ORDER BY number LIMIT 1) FROM operation_depths d
                 """
             )
-            var found: [String: OperationDepth] = [:]
+            var found: [String: OutboxDepth] = [:]
             while try rows.next() {
                 let oldest = rows.optional(2).map { Date(millisecondsSince1970: $0) }
-                found[rows.text(0)] = OperationDepth(waiting: Int(rows.integer(1)), oldest: oldest)
+                found[rows.text(0)] = OutboxDepth(waiting: Int(rows.integer(1)), oldest: oldest)
             }
             return found
         }
@@ -142,7 +142,7 @@ extension SQLiteStore: OperationStore {
     }
 }
 
-extension Writer {
+extension CommitLoop {
     /// The table of operations, whose statements are prepared when they are needed first.
     func operationTables() throws(StoreError) -> OperationTables {
         if let operations { return operations }
@@ -152,7 +152,7 @@ extension Writer {
     }
 
     /// Keeps operations as a part of this transaction.
-    func keep(_ operations: [DeviceOperation]) throws(StoreError) {
+    func keep(_ operations: [OutboxEntry]) throws(StoreError) {
         guard !operations.isEmpty else { return }
         let tables = try operationTables()
         for operation in operations { try tables.add(operation, now: now) }

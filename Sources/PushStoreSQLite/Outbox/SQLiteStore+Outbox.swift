@@ -49,13 +49,13 @@ extension SQLiteStore {
 
     /// Why nothing may be added to the outbox; nil when it has room.
     @Sendable
-    static func outboxRefusal(_ writer: Writer) throws(StoreError) -> StoreError? {
+    static func outboxRefusal(_ writer: CommitLoop) throws(StoreError) -> StoreError? {
         guard try writer.outboxTables().backlog() >= writer.core.options.maximumUnplannedChanges else { return nil }
         return .full(reason: "devices change faster than platforms can be told of it", retryAfter: .seconds(5))
     }
 }
 
-extension Writer {
+extension CommitLoop {
     /// The table of changes, whose statements are prepared when they are needed first.
     func outboxTables() throws(StoreError) -> OutboxTables {
         if let outbox { return outbox }

@@ -3,7 +3,7 @@ import PushCore
 /// The newest deliveries that ended, gathered in a transaction and written together as blocks.
 ///
 /// A delivery that was accepted alone, sent from memory and answered never gets a row of its own: it goes from
-/// ``Arrivals`` into the archive. A block costs one row for hundreds of deliveries, takes a fraction of their bytes since
+/// ``StagedRows`` into the archive. A block costs one row for hundreds of deliveries, takes a fraction of their bytes since
 /// they look alike (``EventPacking``), and is purged as one. What happens to such a delivery later, a receipt of the app's
 /// for instance, gives it a row, which counts before the archive. Used by the writer's thread only.
 final class Archive {

@@ -189,7 +189,7 @@ extension SQLiteStore {
     }
 }
 
-extension Writer {
+extension CommitLoop {
     /// The table of awaited receipts, whose statements are prepared when they are needed first.
     func receiptTables() throws(StoreError) -> ReceiptTables {
         if let receipts { return receipts }

@@ -9,11 +9,11 @@ import PushQueue
 /// is and is passed over: one such row must not stop its backend.
 struct RowReader {
     private let statements: Statements
-    private let book: Book
+    private let book: QueueIndex
     private let status: StoreStatus
     private var heads: [Int64: DeliveryHead] = [:]
 
-    init(_ writer: Writer) {
+    init(_ writer: CommitLoop) {
         statements = writer.sql
         book = writer.book
         status = writer.core.status

@@ -151,7 +151,7 @@ extension ArchivedDelivery {
 }
 
 /// The changes of an erasure, each a part of one transaction.
-extension Writer {
+extension CommitLoop {
     /// Gives rows to the oldest deliveries without one, up to a number; false when there are none.
     func writeOutFirst(upTo newest: Int64) throws(StoreError) -> Bool {
         guard let first = book.arrivals.first, first.number <= newest else { return false }

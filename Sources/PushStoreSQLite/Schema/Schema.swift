@@ -66,7 +66,7 @@ enum Schema {
 
     static let versionName = "store.version"
 
-    /// One row for each recipient, but for the newest (``Arrivals``) and the plain ones that ended (``Archive``).
+    /// One row for each recipient, but for the newest (``StagedRows``) and the plain ones that ended (``Archive``).
     ///
     /// The row whose number is the notification's own also has what all of them share.
     ///
@@ -147,6 +147,6 @@ enum Schema {
         CREATE INDEX archived ON archive (last, first);
         """
 
-    /// New deliveries that have no row in `deliveries` yet, those of a commit together (``Arrivals``).
+    /// New deliveries that have no row in `deliveries` yet, those of a commit together (``StagedRows``).
     private static let arrivals = "CREATE TABLE arrivals (number INTEGER PRIMARY KEY, packed BLOB NOT NULL);"
 }

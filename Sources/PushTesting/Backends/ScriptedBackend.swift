@@ -107,7 +107,7 @@ public final class ScriptedBackend: PushBackend {
     /// Finds a body over ``bodyLimit`` faulty.
     public func check(_ notification: PushNotification, for recipient: Recipient.Form) -> PayloadCheck {
         guard isLarge(notification) else { return PayloadCheck() }
-        return PayloadCheck(faults: [PushWarning(pointer: "#/content/body", code: "too_large", detail: "too large")])
+        return PayloadCheck(faults: [Finding(pointer: "#/content/body", code: "too_large", detail: "too large")])
     }
 
     /// Refuses everything from now on.

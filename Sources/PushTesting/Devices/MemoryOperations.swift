@@ -7,7 +7,7 @@ import Synchronization
 struct MemoryOperations {
     struct Entry {
         var number: Int64
-        var operation: DeviceOperation
+        var operation: OutboxEntry
         var attempts = 0
         var due: Date
         var isLeased = false
@@ -38,7 +38,7 @@ struct MemoryOperations {
     }
 
     /// Keeps operations, those behind a change of their device in the outbox.
-    mutating func accept(_ operations: [DeviceOperation], now: Date) {
+    mutating func accept(_ operations: [OutboxEntry], now: Date) {
         for operation in operations {
             if unplanned.contains(where: { $0.change.content.device == operation.device }) {
                 keep(.operation(operation), at: operation.at)
@@ -54,7 +54,7 @@ struct MemoryOperations {
         add(plan.operations.filter { !skipped.contains($0.backend) }, now: now)
     }
 
-    mutating func add(_ operations: [DeviceOperation], now: Date) {
+    mutating func add(_ operations: [OutboxEntry], now: Date) {
         for operation in operations {
             let line = entries.last { $0.isInLine(of: operation) }
             if operation.kind == .register, let line, line.operation.kind == .register, !line.isLeased,
@@ -72,7 +72,7 @@ struct MemoryOperations {
         entries.first { $0.isInLine(of: entry.operation) }?.number == entry.number
     }
 
-    mutating func claim(of backend: String, limit: Int, lease: Duration, now: Date) -> [ClaimedOperation] {
+    mutating func claim(of backend: String, limit: Int, lease: Duration, now: Date) -> [ClaimedEntry] {
         let due = entries.filter { $0.operation.backend == backend && $0.due <= now && isHead($0) }
         return due.sorted { ($0.due, $0.number) < ($1.due, $1.number) }.prefix(limit).map { entry in
             let attempt = entry.attempts + 1
@@ -81,11 +81,11 @@ struct MemoryOperations {
                 $0.isLeased = true
                 $0.due = now.addingTimeInterval(lease.inSeconds)
             }
-            return ClaimedOperation(number: entry.number, operation: entry.operation, attempt: attempt)
+            return ClaimedEntry(number: entry.number, operation: entry.operation, attempt: attempt)
         }
     }
 
-    mutating func settle(_ result: OperationResult, now: Date) {
+    mutating func settle(_ result: OutboxResult, now: Date) {
         if let event = result.event { events.append(event) }
         let number = result.claim.number
         guard let entry = entries.first(where: { $0.number == number }) else { return }
@@ -117,17 +117,17 @@ struct MemoryOperations {
 }
 
 extension MemoryOperations.Entry {
-    fileprivate func isInLine(of other: DeviceOperation) -> Bool {
+    fileprivate func isInLine(of other: OutboxEntry) -> Bool {
         operation.backend == other.backend && operation.device == other.device
     }
 }
 
-extension MemoryDeviceStore: OperationStore {
+extension MemoryDeviceStore: OutboxStore {
     /// The events of operations that were settled, in order.
     public var operationEvents: [[UInt8]] { contents.withLock { $0.operations.events } }
 
     /// Keeps operations.
-    public func add(_ operations: [DeviceOperation]) async throws(StoreError) {
+    public func add(_ operations: [OutboxEntry]) async throws(StoreError) {
         let now = time.steady
         try use { $0.operations.accept(operations, now: now) }
         wake()
@@ -139,11 +139,11 @@ extension MemoryDeviceStore: OperationStore {
         limit: Int,
         lease: Duration,
         patience: Duration
-    ) async throws(StoreError) -> [ClaimedOperation] {
+    ) async throws(StoreError) -> [ClaimedEntry] {
         let until = time.steady.addingTimeInterval(patience.inSeconds)
         while !Task.isCancelled {
             let now = time.steady
-            let (claims, waiter) = try use { contents -> ([ClaimedOperation], MemoryWaiter?) in
+            let (claims, waiter) = try use { contents -> ([ClaimedEntry], MemoryWaiter?) in
                 let claims = contents.operations.claim(of: backend, limit: limit, lease: lease, now: now)
                 guard claims.isEmpty, now < until else { return (claims, nil) }
                 let heads = contents.operations.entries.filter {
@@ -159,17 +159,17 @@ extension MemoryDeviceStore: OperationStore {
     }
 
     /// Writes what became of operations.
-    public func settle(_ results: [OperationResult]) async throws(StoreError) {
+    public func settle(_ results: [OutboxResult]) async throws(StoreError) {
         let now = time.steady
         try use { contents in for result in results { contents.operations.settle(result, now: now) } }
         wake()
     }
 
     /// What waits for a device.
-    public func operations(ofDevice device: String, limit: Int) async throws(StoreError) -> [WaitingOperation] {
+    public func operations(ofDevice device: String, limit: Int) async throws(StoreError) -> [WaitingEntry] {
         try use { contents in
             contents.operations.entries.filter { $0.operation.device == device }.prefix(limit).map { entry in
-                WaitingOperation(
+                WaitingEntry(
                     number: entry.number,
                     operation: entry.operation,
                     attempts: entry.attempts,
@@ -197,10 +197,10 @@ extension MemoryDeviceStore: OperationStore {
     }
 
     /// How much waits at each backend.
-    public func operationDepths() async throws(StoreError) -> [String: OperationDepth] {
+    public func operationDepths() async throws(StoreError) -> [String: OutboxDepth] {
         try use { contents in
             contents.operations.entries.reduce(into: [:]) { depths, entry in
-                depths[entry.operation.backend, default: OperationDepth(waiting: 0, oldest: entry.operation.at)]
+                depths[entry.operation.backend, default: OutboxDepth(waiting: 0, oldest: entry.operation.at)]
                     .waiting += 1
             }
         }

@@ -23,7 +23,7 @@ extension OperationStoreConformance {
         },
         OperationStoreConformanceCase("What is over is gone for good", needsDisk: true) { fixture in
             try await fixture.store.add([fixture.operation("a"), fixture.operation("a", .tags)])
-            try await fixture.store.settle(try await fixture.claim().map { OperationResult($0, .over) })
+            try await fixture.store.settle(try await fixture.claim().map { OutboxResult($0, .over) })
             let again = try await fixture.reopened()
             try expect(try await again.claim().map(\.operation.kind), is: [.tags], "what is left")
             await again.close(again.store)
@@ -32,7 +32,7 @@ extension OperationStoreConformance {
             fixture in
             try await fixture.store.add([fixture.operation("a"), fixture.operation("a", .tags), fixture.operation("b")])
             let moment = fixture.time.now + 30
-            try await fixture.store.settle(try await fixture.claim().map { OperationResult($0, .again(at: moment)) })
+            try await fixture.store.settle(try await fixture.claim().map { OutboxResult($0, .again(at: moment)) })
             let waiting = try await fixture.store.operations(ofDevice: "a", limit: 9)
             try expect(waiting.map(\.operation.kind), is: [.subscription, .tags], "in order")
             try expect(waiting.map(\.attempts), is: [1, 0], "tries")
@@ -59,7 +59,7 @@ extension OperationStoreConformance {
             let claims = try await fixture.claim()
             _ = try await fixture.store.removeOperations(of: "crm", device: "a")
             let moment = fixture.time.now
-            try await fixture.store.settle(claims.map { OperationResult($0, .again(at: moment)) })
+            try await fixture.store.settle(claims.map { OutboxResult($0, .again(at: moment)) })
             try expect(try await fixture.due(), is: [], "what is due")
         },
         OperationStoreConformanceCase("It is known how many wait at each backend, and since when") { fixture in
@@ -73,15 +73,15 @@ extension OperationStoreConformance {
         },
         OperationStoreConformanceCase("Many lines are all served, each in its order") { fixture in
             let devices = (0..<300).map { "d\($0)" }
-            for kind in [DeviceOperation.Kind.register, .tags, .event] {
+            for kind in [OutboxEntry.Kind.register, .tags, .event] {
                 try await fixture.store.add(devices.map { fixture.operation($0, kind) })
             }
-            var seen: [String: [DeviceOperation.Kind]] = [:]
+            var seen: [String: [OutboxEntry.Kind]] = [:]
             while true {
                 let claims = try await fixture.claim(7)
                 if claims.isEmpty { break }
                 for claim in claims { seen[claim.operation.device, default: []].append(claim.operation.kind) }
-                try await fixture.store.settle(claims.map { OperationResult($0, .over) })
+                try await fixture.store.settle(claims.map { OutboxResult($0, .over) })
             }
             try expect(seen.count, is: 300, "devices")
             try expect(Set(seen.values), is: [[.register, .tags, .event]], "orders")

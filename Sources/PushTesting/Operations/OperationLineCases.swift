@@ -21,7 +21,7 @@ extension OperationStoreConformance {
             try expect(claims.map(\.operation.device), is: ["a", "b"], "the heads of the lines")
             try expect(claims.first?.operation.id, is: first.id, "the oldest of its device")
             try expect(try await fixture.due(), is: [], "what else is due")
-            try await fixture.store.settle(claims.map { OperationResult($0, .over) })
+            try await fixture.store.settle(claims.map { OutboxResult($0, .over) })
             try expect(try await fixture.claim().map(\.operation.kind), is: [.tags], "what follows")
         },
         OperationStoreConformanceCase("The same device at another backend has a line of its own") { fixture in
@@ -37,7 +37,7 @@ extension OperationStoreConformance {
                 try expect(claims.map(\.operation.id), is: [first.id], "try \(attempt)")
                 try expect(claims.map(\.attempt), is: [attempt], "the number of try \(attempt)")
                 let moment = fixture.time.now + 10
-                try await fixture.store.settle(claims.map { OperationResult($0, .again(at: moment)) })
+                try await fixture.store.settle(claims.map { OutboxResult($0, .again(at: moment)) })
                 try expect(try await fixture.due(), is: [], "what is due before its time")
                 fixture.time.advance(by: .seconds(11))
             }
@@ -47,7 +47,7 @@ extension OperationStoreConformance {
             for _ in 1...2 {
                 let claims = try await fixture.claim()
                 try expect(claims.map(\.attempt), is: [1], "the number of the try")
-                try await fixture.store.settle(claims.map { OperationResult($0, .untried) })
+                try await fixture.store.settle(claims.map { OutboxResult($0, .untried) })
             }
         },
         OperationStoreConformanceCase("The longest due comes first, and no more than asked for") { fixture in
@@ -65,9 +65,9 @@ extension OperationStoreConformance {
             fixture.time.advance(by: .seconds(6))
             let claims = try await fixture.claim()
             try expect(claims.map(\.attempt), is: [2], "the number of the second try")
-            try await fixture.store.settle(lost.map { OperationResult($0, .again(at: .distantPast)) })
+            try await fixture.store.settle(lost.map { OutboxResult($0, .again(at: .distantPast)) })
             try expect(try await fixture.due(), is: [], "a late owner gives nothing away")
-            try await fixture.store.settle(lost.map { OperationResult($0, .over) })
+            try await fixture.store.settle(lost.map { OutboxResult($0, .over) })
             try expect(try await fixture.store.operations(ofDevice: "a", limit: 9).count, is: 0, "what waits")
         },
         OperationStoreConformanceCase("A registration that says what the last one says adds nothing") { fixture in
@@ -77,7 +77,7 @@ extension OperationStoreConformance {
             try await store.add([fixture.operation("a", .register, user: "u")])
             try expect(try await store.operations(ofDevice: "a", limit: 9).count, is: 2, "of two users")
             let claims = try await fixture.claim()
-            try await store.settle(claims.map { OperationResult($0, .over) })
+            try await store.settle(claims.map { OutboxResult($0, .over) })
             _ = try await fixture.claim()
             try await store.add([fixture.operation("a", .register, user: "u")])
             try expect(try await store.operations(ofDevice: "a", limit: 9).count, is: 2, "while one is claimed")
@@ -105,11 +105,11 @@ extension OperationStoreConformance {
                     patience: .seconds(60)
                 )
             }
-            try await fixture.store.settle(first.map { OperationResult($0, .over) })
+            try await fixture.store.settle(first.map { OutboxResult($0, .over) })
             let second = try await following.value
             try expect(second.map(\.operation.kind), is: [.tags], "what follows")
             let moment = fixture.time.now + 5
-            try await fixture.store.settle(second.map { OperationResult($0, .again(at: moment)) })
+            try await fixture.store.settle(second.map { OutboxResult($0, .again(at: moment)) })
             let later = Task {
                 try await fixture.store.claimOperations(
                     of: "crm",

@@ -2,12 +2,12 @@ import Foundation
 import PushCore
 public import PushQueue
 
-/// What every `OperationStore` must do, as checks that any test framework can run.
+/// What every `OutboxStore` must do, as checks that any test framework can run.
 ///
 /// Stores keep operations together with the devices they are about, and both are checked here.
 public struct OperationStoreConformance {
     /// What a check works with.
-    public typealias Store = any OperationStore & DeviceStore
+    public typealias Store = any OutboxStore & DeviceStore
 
     /// Every check; they are independent of each other.
     public static let cases: [OperationStoreConformanceCase] = lines + keeping + outbox
@@ -48,7 +48,7 @@ public struct OperationStoreConformanceCase: Sendable, CustomStringConvertible {
             open: { try await open(time) },
             close: close
         )
-        try await promised(name, "OperationStore") { try await check(fixture) }
+        try await promised(name, "OutboxStore") { try await check(fixture) }
         await close(fixture.store)
     }
 
@@ -71,12 +71,12 @@ struct OperationFixture: Sendable {
 
     func operation(
         _ device: String,
-        _ kind: DeviceOperation.Kind = .subscription,
+        _ kind: OutboxEntry.Kind = .subscription,
         backend: String = "crm",
         user: String? = nil,
         body: JSONObject = JSONObject()
-    ) -> DeviceOperation {
-        DeviceOperation(
+    ) -> OutboxEntry {
+        OutboxEntry(
             backend: backend,
             device: device,
             user: user,
@@ -88,7 +88,7 @@ struct OperationFixture: Sendable {
 
     /// Claims what is due now.
     func claim(_ limit: Int = 100, backend: String = "crm", lease: Duration = .seconds(60)) async throws
-        -> [ClaimedOperation]
+        -> [ClaimedEntry]
     {
         try await store.claimOperations(of: backend, limit: limit, lease: lease, patience: .zero)
     }

@@ -79,7 +79,7 @@ extension OperationStoreConformance {
             try expect(try await store.unplannedCount(ofDevice: "b"), is: 1, "of the second device")
             try expect(try await store.unplannedCount(ofDevice: nil), is: 1, "of all")
             let claims = try await fixture.claim()
-            try await store.settle(claims.map { OperationResult($0, .over) })
+            try await store.settle(claims.map { OutboxResult($0, .over) })
             try await store.commit(plans)
             try expect(try await fixture.due(), is: ["b"], "what is due when it is all planned again")
         },

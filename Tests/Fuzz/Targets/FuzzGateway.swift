@@ -151,7 +151,7 @@ struct FuzzGateway {
 }
 
 private struct NoLanes: LaneObserver {
-    let lanes: [LaneStatus] = []
+    let lanes: [WorkerStatus] = []
 }
 
 /// Takes everything and keeps nothing; every receipt is about a delivery that it has just had.

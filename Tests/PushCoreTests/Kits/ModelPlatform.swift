@@ -66,7 +66,7 @@ final class ModelBackend: PushBackend {
     func check(_ notification: PushNotification, for recipient: Recipient.Form) -> PayloadCheck {
         let size = notification.body?.resolved(for: nil).utf8.count ?? 0
         guard has(.findsFaults) || size > Self.limit else { return PayloadCheck() }
-        return PayloadCheck(faults: [PushWarning(pointer: "#/content/body", code: "too_large", detail: "too large")])
+        return PayloadCheck(faults: [Finding(pointer: "#/content/body", code: "too_large", detail: "too large")])
     }
 
     var health: BackendHealth {

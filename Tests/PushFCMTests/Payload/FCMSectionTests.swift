@@ -170,7 +170,7 @@ struct FCMSectionTests {
                 "payload": ["aps": ["timestamp": 1, "event": .string(event), "content-state": ["stops": 3]]],
             ]
         }
-        static func faults(in notification: PushNotification) -> [PushWarning] { [] }
+        static func faults(in notification: PushNotification) -> [Finding] { [] }
     }
 
     @Test("A Live Activity goes to its own token, with nothing but its own in the payload")

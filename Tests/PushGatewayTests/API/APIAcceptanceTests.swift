@@ -151,8 +151,8 @@ struct APIAcceptanceTests {
     func payload() async throws {
         var ios = StubBackend.ios
         ios.finding = { notification in
-            let warning = PushWarning(pointer: "#/content/category", code: "dropped", detail: "It is dropped.")
-            let fault = PushWarning(pointer: "#/content", code: "payload_too_large", detail: "5000 of 4096 bytes.")
+            let warning = Finding(pointer: "#/content/category", code: "dropped", detail: "It is dropped.")
+            let fault = Finding(pointer: "#/content", code: "payload_too_large", detail: "5000 of 4096 bytes.")
             return PayloadCheck(
                 faults: notification.badge == 1 ? [fault] : [],
                 warnings: notification.category == nil ? [] : [warning]
@@ -178,7 +178,7 @@ struct APIAcceptanceTests {
     func fallbackFault() async throws {
         var crm = StubBackend.crm
         crm.finding = { _ in
-            PayloadCheck(faults: [PushWarning(pointer: "#/content", code: "payload_too_large", detail: "Too large.")])
+            PayloadCheck(faults: [Finding(pointer: "#/content", code: "payload_too_large", detail: "Too large.")])
         }
         let harness = APIHarness(backends: [.ios, crm]) { configuration in
             configuration.routes = [GatewayConfiguration.Route(plan: DeliveryPlan(["ios", "crm"]))]

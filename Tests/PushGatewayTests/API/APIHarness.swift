@@ -22,7 +22,7 @@ struct APIHarness {
     let state: GatewayState
     let metrics = GatewayMetrics()
     /// Takes what backends say about tokens; a test runs it.
-    let desk: InvalidationDesk
+    let desk: TokenInvalidation
     let api: GatewayAPI
 
     init(
@@ -58,7 +58,7 @@ struct APIHarness {
         )
         state = GatewayState(snapshot: snapshot, store: store, devices: devices, time: time)
         let store = store
-        desk = InvalidationDesk(
+        desk = TokenInvalidation(
             devices: devices,
             state: store,
             time: time,
@@ -76,7 +76,7 @@ struct APIHarness {
 
     /// Carries out what platforms are to be told while `body` runs.
     func operating(_ body: () async throws -> Void) async throws {
-        let desk = OperationDesk(state: state, metrics: metrics, logger: quiet)
+        let desk = OutboxRelay(state: state, metrics: metrics, logger: quiet)
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { await desk.run() }
             let result: Result<Void, any Error>
@@ -267,6 +267,6 @@ struct StubBackend: PushBackend {
 
 /// Lanes that are as they are.
 struct StubLanes: LaneObserver {
-    var invalidations: InvalidationDesk?
-    let lanes = [LaneStatus(backend: "ios", inFlight: 3, window: 1000), LaneStatus(backend: "android", isParked: true)]
+    var invalidations: TokenInvalidation?
+    let lanes = [WorkerStatus(backend: "ios", inFlight: 3, window: 1000), WorkerStatus(backend: "android", isParked: true)]
 }

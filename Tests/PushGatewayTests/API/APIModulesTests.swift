@@ -24,7 +24,7 @@ struct APIModulesTests {
         func answer(_ request: ModuleRequest, through gate: any ModuleGate) async throws(ModuleProblem) -> ModuleAnswer
         {
             if request.query["fail"] != nil {
-                let wrong = PushWarning(pointer: "#/x", code: "bad", detail: "Bad.")
+                let wrong = Finding(pointer: "#/x", code: "bad", detail: "Bad.")
                 throw ModuleProblem(422, "invalid_request", "One field is wrong", errors: [wrong])
             }
             var text = "\(request.method) \(request.query["q"] ?? "-") \(request.header("x-word") ?? "-")"

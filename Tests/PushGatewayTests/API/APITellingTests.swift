@@ -274,7 +274,7 @@ struct APITellingTests {
         #expect(try await harness.send(.post, "/v1/backends/crm/clear", "{}").json["removed"] == 3)
         #expect(platform.forgotten == ["b", nil])
         #expect(try await harness.send(.post, "/v1/backends/other/clear", "{}").status == 404)
-        let left = DeviceOperation(backend: "gone", device: "a", kind: .tags, at: harness.time.now)
+        let left = OutboxEntry(backend: "gone", device: "a", kind: .tags, at: harness.time.now)
         try await harness.devices.add([left])
         #expect(try await harness.send(.post, "/v1/backends/gone/clear", "{}").json["removed"] == 1)
     }

@@ -265,7 +265,7 @@ struct PlanDispatchTests {
                 try await rig.expect(id, [.acceptedByPlatform: 500])
             }
             #expect(try await rig.store.notification(stuck)?.counts[.acceptedByPlatform] == nil)
-            #expect(hanging.held <= Lane.defaultWindow)
+            #expect(hanging.held <= DeliveryWorker.defaultWindow)
             hanging.letGo()
         }
     }
@@ -290,7 +290,7 @@ final class HangingBackend: PushBackend {
             }
             if isOpen { continuation.resume() }
         }
-        let lost = DeliveryOutcome.refused(Refusal(.platform, reason: OwnReason.cancelled, advice: .retry(after: nil)))
+        let lost = DeliveryOutcome.refused(Refusal(.platform, reason: GatewayReason.cancelled, advice: .retry(after: nil)))
         for (row, request) in requests.enumerated() {
             report(request.recipients.indices.map { DeliveryReport(request: row, recipient: $0, outcome: lost) })
         }

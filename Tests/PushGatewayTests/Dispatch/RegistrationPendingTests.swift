@@ -81,7 +81,7 @@ struct RegistrationPendingTests {
         try await DispatcherRig.run(["a": backend]) { rig in
             try await rig.register("phone", [("token", story.service)])
             if story.isWaiting {
-                let operation = DeviceOperation(
+                let operation = OutboxEntry(
                     backend: story.isElsewhere ? "b" : "a",
                     device: "phone",
                     user: nil,

@@ -165,8 +165,8 @@ struct DeviceTellingTests {
             let snapshot = rig.snapshot(["crm": ScriptedPlatform()])
             let planner = rig.planner(snapshot)
             /// What a start of the gateway introduces.
-            func start(_ body: (Introductions) async throws -> Void = { _ in }) async throws -> Int {
-                let own = Introductions(store: rig.store, state: rig.store, time: rig.time, logger: quiet)
+            func start(_ body: (Backfill) async throws -> Void = { _ in }) async throws -> Int {
+                let own = Backfill(store: rig.store, state: rig.store, time: rig.time, logger: quiet)
                 async let introducing: Void = own.introduce(to: "crm", stamp: "1", snapshot.teller)
                 try await body(own)
                 await introducing
@@ -195,6 +195,6 @@ struct DeviceTellingTests {
 
     @Test("Tags become keys and values", arguments: tags)
     func tagChanges(old: [String], new: [String], expected: JSONObject) {
-        #expect(DeviceTeller.changes(from: old, to: new) == expected)
+        #expect(DeviceSync.changes(from: old, to: new) == expected)
     }
 }

@@ -13,9 +13,9 @@ import Synchronization
 final class ScriptedPlatform: PushBackend, DeviceRegistrar, SubscriptionManager, TagEditor, EventReporter {
     /// Something that it was told.
     struct Call: Sendable {
-        var kind: DeviceOperation.Kind
+        var kind: OutboxEntry.Kind
         var device: DeviceRecord
-        var attempt: OperationAttempt?
+        var attempt: OutboxAttempt?
         var detail: JSONObject
     }
 
@@ -25,7 +25,7 @@ final class ScriptedPlatform: PushBackend, DeviceRegistrar, SubscriptionManager,
     let kind: BackendKind = "scripted"
     let audience = BackendAudience(services: [.iOSAPNs, .iOSFirebase])
     let stamp: String
-    let operationPolicy: OperationPolicy
+    let operationPolicy: RetrySchedule
     private let script: Script
     private let state = Mutex<(calls: [Call], resumed: [DeviceRecord], forgotten: [String?])>(([], [], []))
     /// What else it does when it is asked whether it takes a device.
@@ -37,7 +37,7 @@ final class ScriptedPlatform: PushBackend, DeviceRegistrar, SubscriptionManager,
 
     init(
         stamp: String = "1",
-        policy: OperationPolicy = OperationPolicy(
+        policy: RetrySchedule = RetrySchedule(
             delays: [.seconds(1), .seconds(2)],
             sweep: .seconds(4),
             maximumAttempts: 4,
@@ -64,9 +64,9 @@ final class ScriptedPlatform: PushBackend, DeviceRegistrar, SubscriptionManager,
     var words: [String] { calls.map { "\($0.kind.rawValue) \($0.device.id)" } }
 
     private func take(
-        _ kind: DeviceOperation.Kind,
+        _ kind: OutboxEntry.Kind,
         _ device: DeviceRecord,
-        _ attempt: OperationAttempt? = nil,
+        _ attempt: OutboxAttempt? = nil,
         _ detail: JSONObject = JSONObject()
     ) async throws(PushError) {
         let call = Call(kind: kind, device: device, attempt: attempt, detail: detail)
@@ -93,14 +93,14 @@ final class ScriptedPlatform: PushBackend, DeviceRegistrar, SubscriptionManager,
 
     func setStatus(_ status: SubscriptionStatus, of device: DeviceRecord) async throws(PushError) {}
     func status(of device: DeviceRecord) async throws(PushError) -> SubscriptionStatus? { .subscribed }
-    func issues(in change: SubscriptionChange, of device: DeviceRecord) -> [PushWarning] {
+    func issues(in change: SubscriptionChange, of device: DeviceRecord) -> [Finding] {
         guard change.options["cats"] != nil else { return [] }
-        return [PushWarning(pointer: "#/options/cats", code: "bad_cats", detail: "No cats here.")]
+        return [Finding(pointer: "#/options/cats", code: "bad_cats", detail: "No cats here.")]
     }
     func change(
         _ change: SubscriptionChange,
         of device: DeviceRecord,
-        as attempt: OperationAttempt
+        as attempt: OutboxAttempt
     ) async throws(PushError) -> JSONObject {
         try await take(.subscription, device, attempt, ["status": .string(change.status.rawValue)])
         return ["answer": "taken"]
@@ -114,10 +114,10 @@ final class ScriptedPlatform: PushBackend, DeviceRegistrar, SubscriptionManager,
     }
 
     func setTags(_ tags: JSONObject, of device: DeviceRecord) async throws(PushError) {}
-    func issues(in tags: JSONObject, of device: DeviceRecord) -> [PushWarning] {
-        tags["bad"] == nil ? [] : [PushWarning(pointer: "#/bad", code: "bad_tag", detail: "No such tag.")]
+    func issues(in tags: JSONObject, of device: DeviceRecord) -> [Finding] {
+        tags["bad"] == nil ? [] : [Finding(pointer: "#/bad", code: "bad_tag", detail: "No such tag.")]
     }
-    func edit(_ tags: JSONObject, of device: DeviceRecord, as attempt: OperationAttempt) async throws(PushError)
+    func edit(_ tags: JSONObject, of device: DeviceRecord, as attempt: OutboxAttempt) async throws(PushError)
         -> JSONObject
     {
         try await take(.tags, device, attempt, tags)
@@ -134,7 +134,7 @@ final class ScriptedPlatform: PushBackend, DeviceRegistrar, SubscriptionManager,
         _ event: PushEvent,
         platformID: String,
         device: DeviceRecord,
-        as attempt: OperationAttempt
+        as attempt: OutboxAttempt
     ) async throws(PushError) -> JSONObject {
         try await take(.event, device, attempt, ["event": .string(event.rawValue), "id": .string(platformID)])
         return JSONObject()
@@ -173,7 +173,7 @@ struct OperationRig: Sendable {
     func run(
         _ backends: KeyValuePairs<String, any PushBackend>,
         registers: Bool = true,
-        _ body: (GatewayState, OperationDesk) async throws -> Void
+        _ body: (GatewayState, OutboxRelay) async throws -> Void
     ) async throws {
         let state = GatewayState(
             snapshot: snapshot(backends, registers: registers),
@@ -181,7 +181,7 @@ struct OperationRig: Sendable {
             devices: store,
             time: time
         )
-        let desk = OperationDesk(state: state, metrics: metrics, logger: quiet)
+        let desk = OutboxRelay(state: state, metrics: metrics, logger: quiet)
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { await desk.run() }
             let result: Result<Void, any Error>
@@ -291,8 +291,8 @@ struct OperationRig: Sendable {
         return id
     }
 
-    func subscription(_ device: String, backend: String = "crm", user: String? = nil) -> DeviceOperation {
-        DeviceOperation(
+    func subscription(_ device: String, backend: String = "crm", user: String? = nil) -> OutboxEntry {
+        OutboxEntry(
             backend: backend,
             device: device,
             user: user,

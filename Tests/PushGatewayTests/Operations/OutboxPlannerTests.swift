@@ -142,15 +142,15 @@ struct OutboxPlannerTests {
 }
 
 /// A store whose owner dies around a commit of plans.
-private final class InterruptedStore: OperationStore {
+private final class InterruptedStore: OutboxStore {
     enum Step {
         case before, after
     }
 
     let end = Mutex<Step?>(nil)
-    private let store: any OperationStore
+    private let store: any OutboxStore
 
-    init(_ store: any OperationStore) { self.store = store }
+    init(_ store: any OutboxStore) { self.store = store }
 
     func commit(_ plans: [OutboxPlan]) async throws(StoreError) {
         let step = end.withLock { $0 }
@@ -165,18 +165,18 @@ private final class InterruptedStore: OperationStore {
     func unplannedCount(ofDevice device: String?) async throws(StoreError) -> Int {
         try await store.unplannedCount(ofDevice: device)
     }
-    func add(_ operations: [DeviceOperation]) async throws(StoreError) { try await store.add(operations) }
+    func add(_ operations: [OutboxEntry]) async throws(StoreError) { try await store.add(operations) }
     func claimOperations(of backend: String, limit: Int, lease: Duration, patience: Duration) async throws(StoreError)
-        -> [ClaimedOperation]
+        -> [ClaimedEntry]
     {
         try await store.claimOperations(of: backend, limit: limit, lease: lease, patience: patience)
     }
-    func settle(_ results: [OperationResult]) async throws(StoreError) { try await store.settle(results) }
-    func operations(ofDevice device: String, limit: Int) async throws(StoreError) -> [WaitingOperation] {
+    func settle(_ results: [OutboxResult]) async throws(StoreError) { try await store.settle(results) }
+    func operations(ofDevice device: String, limit: Int) async throws(StoreError) -> [WaitingEntry] {
         try await store.operations(ofDevice: device, limit: limit)
     }
     func removeOperations(of backend: String, device: String?) async throws(StoreError) -> Int {
         try await store.removeOperations(of: backend, device: device)
     }
-    func operationDepths() async throws(StoreError) -> [String: OperationDepth] { try await store.operationDepths() }
+    func operationDepths() async throws(StoreError) -> [String: OutboxDepth] { try await store.operationDepths() }
 }

@@ -37,8 +37,8 @@ struct AcceptedJSONTests {
     @Test("Answers are what the general writer writes, byte for byte")
     func answers() {
         let id = NotificationID(rawValue: 123_456_789_000)
-        let warning = PushWarning(pointer: "#/content", code: "c", detail: "d")
-        func accepted(_ state: DeliveryState, _ recipients: Int?, _ warnings: [PushWarning] = [])
+        let warning = Finding(pointer: "#/content", code: "c", detail: "d")
+        func accepted(_ state: DeliveryState, _ recipients: Int?, _ warnings: [Finding] = [])
             -> NotificationIntake.Accepted
         {
             NotificationIntake.Accepted(

@@ -29,8 +29,8 @@ struct ExposureTests {
                 logger: quiet,
                 outbox: { nil }
             ) { stored in try NotificationContent.decode(stored) },
-            operations: OperationDesk(state: state, metrics: metrics, logger: quiet),
-            notices: NoticeBoard(),
+            operations: OutboxRelay(state: state, metrics: metrics, logger: quiet),
+            notices: EventSink(),
             metrics: metrics,
             front: api.makeApplication(),
             logger: quiet

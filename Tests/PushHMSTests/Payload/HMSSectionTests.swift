@@ -160,7 +160,7 @@ struct HMSSectionTests {
         var overrides: JSONObject {
             ["headers": ["apns-push-type": "alert"], "payload": ["aps": ["interruption-level": "passive"]]]
         }
-        static func faults(in notification: PushNotification) -> [PushWarning] { [] }
+        static func faults(in notification: PushNotification) -> [Finding] { [] }
     }
 
     @Test("What a value says for Apple itself goes the way through Huawei as well")

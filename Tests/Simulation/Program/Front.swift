@@ -60,7 +60,7 @@ final class SimulatedFront: Service, @unchecked Sendable {
             let body = try await writer.writeHead(response.head)
             try await response.body.write(body)
         }
-        let front = FrontChannel(http: http, intake: responder.intake, limits: ConnectionHandler.Limits())
+        let front = FastChannel(http: http, intake: responder.intake, limits: ConnectionHandler.Limits())
         connection.begin(front, logger)
         return connection
     }
@@ -119,7 +119,7 @@ final class Connection: @unchecked Sendable {
         client = EmbeddedChannel(loop: loop)
     }
 
-    func begin(_ front: FrontChannel, _ logger: Logger) {
+    func begin(_ front: FastChannel, _ logger: Logger) {
         do {
             let address = try SocketAddress(ipAddress: "127.0.0.1", port: 8080)
             server.localAddress = address

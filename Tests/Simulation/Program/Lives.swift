@@ -65,7 +65,7 @@ extension World {
                     snapshot,
                     store: store,
                     knownKinds: ["simulated"],
-                    notices: NoticeBoard(time: life.time),
+                    notices: EventSink(time: life.time),
                     time: nil,
                     metrics: metrics,
                     logger: logger,

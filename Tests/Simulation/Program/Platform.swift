@@ -135,8 +135,8 @@ struct SimulatedBackend: PushBackend {
         keepsDevices ? SimulatedRegistrar(platform: platform, scheduler: scheduler, time: time) : nil
     }
 
-    var operationPolicy: OperationPolicy {
-        OperationPolicy(delays: [.seconds(1), .seconds(5)], sweep: .seconds(20), maximumAttempts: 10_000, jitter: 0.5)
+    var operationPolicy: RetrySchedule {
+        RetrySchedule(delays: [.seconds(1), .seconds(5)], sweep: .seconds(20), maximumAttempts: 10_000, jitter: 0.5)
     }
 
     func isRepeatHarmful(_ notification: PushNotification) -> Bool { isHarmful }

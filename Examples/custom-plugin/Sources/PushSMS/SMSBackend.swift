@@ -62,7 +62,7 @@ public struct SMSBackend: PushBackend {
     /// Finds a text that is too long before it is accepted.
     public func check(_ notification: PushNotification, for recipient: Recipient.Form) -> PayloadCheck {
         guard Self.text(of: notification, for: nil).count > 600 else { return PayloadCheck() }
-        let fault = PushWarning(pointer: "#/content/body", code: "text_too_long", detail: "At most 600 characters.")
+        let fault = Finding(pointer: "#/content/body", code: "text_too_long", detail: "At most 600 characters.")
         return PayloadCheck(faults: [fault])
     }
 

@@ -41,7 +41,7 @@ struct NotificationIntake {
         var state: DeliveryState
         /// How many recipients it has; nil when only the platform knows.
         var recipients: Int?
-        var warnings: [PushWarning]
+        var warnings: [Finding]
         var labels: AcceptanceLabels
     }
 
@@ -56,7 +56,7 @@ struct NotificationIntake {
     ) -> Accepted? {
         let times = times(of: draft.notification, &issues)
         var assignment = PlanAssignment(draft, snapshot.gateway.routing(of: draft.appName), &issues)
-        var warnings: [PushWarning] = []
+        var warnings: [Finding] = []
         if draft.isContentSound, let form = draft.payloadForm {
             warnings =
                 PayloadInspection(

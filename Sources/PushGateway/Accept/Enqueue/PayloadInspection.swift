@@ -7,7 +7,7 @@ internal import PushComposition
 /// only this fallback cannot take it.
 struct PayloadInspection {
     /// What the platforms would drop or change, and the fallbacks that could not take the message.
-    private(set) var warnings: [PushWarning] = []
+    private(set) var warnings: [Finding] = []
 
     /// Looks at a notification; faults become issues, and so do warnings when the configuration is strict.
     init(
@@ -41,11 +41,11 @@ struct PayloadInspection {
     }
 
     /// The same finding of two backends is told once for each.
-    private mutating func add(_ warning: PushWarning) {
+    private mutating func add(_ warning: Finding) {
         if !warnings.contains(warning) { warnings.append(warning) }
     }
 
-    private static func naming(_ backend: String, _ finding: PushWarning, prefix: String = "") -> PushWarning {
+    private static func naming(_ backend: String, _ finding: Finding, prefix: String = "") -> Finding {
         var finding = finding
         finding.detail = "\(prefix)\(backend): \(finding.detail)"
         return finding

@@ -11,7 +11,7 @@ struct NotificationDraft: Sendable {
     /// Whether the registry was asked for ``devices``.
     var isLookedUp = false
     /// Recipients that turned out to be nobody.
-    var warnings: [PushWarning] = []
+    var warnings: [Finding] = []
     /// The member of `to` that names the recipients, such as `tokens`.
     var audienceField = ""
     /// The app that it names.

@@ -14,7 +14,7 @@ struct RequestIssues: Sendable {
     /// The list of the body that the notification stands in, and where; nil when it is the body.
     private let place: (list: StaticString, index: Int)?
     /// The first mistakes, in the order they were found.
-    private(set) var list: [PushWarning] = []
+    private(set) var list: [Finding] = []
     /// All mistakes, those that are not listed included.
     private(set) var count = 0
 
@@ -46,18 +46,18 @@ struct RequestIssues: Sendable {
     mutating func add(_ pointer: String, _ code: String, _ detail: @autoclosure () -> String) {
         count += 1
         guard list.count < shown else { return }
-        list.append(PushWarning(pointer: base + pointer.dropFirst(), code: code, detail: detail()))
+        list.append(Finding(pointer: base + pointer.dropFirst(), code: code, detail: detail()))
     }
 
     /// A finding about the notification as one about the body.
-    func whole(_ warning: PushWarning) -> PushWarning {
+    func whole(_ warning: Finding) -> Finding {
         var warning = warning
         warning.pointer = base + warning.pointer.dropFirst()
         return warning
     }
 
     /// Adds what a backend found.
-    mutating func add(_ warning: PushWarning) { add(warning.pointer, warning.code, warning.detail) }
+    mutating func add(_ warning: Finding) { add(warning.pointer, warning.code, warning.detail) }
 }
 
 /// A name as a step of a JSON pointer (RFC 6901, section 3), cut when a caller made it absurdly long.

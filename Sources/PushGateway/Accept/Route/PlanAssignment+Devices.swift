@@ -60,11 +60,11 @@ extension PlanAssignment {
             if reached.isEmpty {
                 issues.add(pointer, code, detail)
             } else if number < Self.namedDevices {
-                warnings.append(PushWarning(pointer: pointer, code: code, detail: detail))
+                warnings.append(Finding(pointer: pointer, code: code, detail: detail))
             } else {
                 let rest = missed.count - number
                 let sentence = "\(rest) more devices get no message for such reasons."
-                warnings.append(PushWarning(pointer: "#/to", code: "more_devices", detail: sentence))
+                warnings.append(Finding(pointer: "#/to", code: "more_devices", detail: sentence))
                 break
             }
         }

@@ -13,7 +13,7 @@ struct PlanAssignment {
     /// Nil when they are those of the draft.
     var recipients: [Recipient]?
     /// Devices that get no message.
-    var warnings: [PushWarning] = []
+    var warnings: [Finding] = []
 
     /// The places in ``plans`` of one recipient, side by side.
     typealias Places = Range<UInt8>

@@ -9,7 +9,7 @@ internal import Synchronization
 /// is kept over a restart.
 final class FlowControl: Sendable {
     /// How much is under way, and whether more may follow.
-    let gate: LaneGate
+    let gate: FlowGate
     /// Recipients that get nothing for a while.
     let pauses: Mutex<RecipientPauses>
     /// What the backend is, so that another one under its name begins anew.
@@ -27,7 +27,7 @@ final class FlowControl: Sendable {
         identity = configured.identity
         var breaker = configured.breaker.map { Breaker($0) }
         if let state = memory?.breaker { breaker?.restore(state, cooldown: memory?.cooldown) }
-        gate = LaneGate(breaker: breaker)
+        gate = FlowGate(breaker: breaker)
         var pauses = RecipientPauses()
         for pause in memory?.recipients ?? [] { pauses.pause(pause.recipient, until: pause.until, at: now) }
         self.pauses = Mutex(pauses)
@@ -116,7 +116,7 @@ final class FlowControl: Sendable {
     }
 }
 
-extension LaneGate.State {
+extension FlowGate.State {
     /// Puts back what was in force when the gateway ended.
     fileprivate mutating func restore(_ memory: FlowMemory) {
         pausedUntil = memory.pausedUntil

@@ -53,7 +53,7 @@ struct InvalidationsAPI: Sendable {
 
     private static func write(
         _ name: String,
-        _ doubt: InvalidationDesk.Doubt?,
+        _ doubt: TokenInvalidation.Doubt?,
         _ held: HeldTombstones?,
         to writer: inout JSONWriter
     ) {
@@ -166,16 +166,16 @@ struct InvalidationsAPI: Sendable {
         }
     }
 
-    private static func action(in body: [UInt8]) throws(Problem) -> InvalidationDesk.Action {
+    private static func action(in body: [UInt8]) throws(Problem) -> TokenInvalidation.Action {
         var issues = RequestIssues()
-        var action: InvalidationDesk.Action?
+        var action: TokenInvalidation.Action?
         var isThere = false
         do throws(JSONSyntaxError) {
             try JSONScanner.scan(body) { (scanner) throws(JSONSyntaxError) in
                 _ = try scanner.fields(Field.self, &issues, "#") { (scanner, issues, _) throws(JSONSyntaxError) in
                     isThere = true
                     guard let word = try scanner.word(&issues, "#/action", limit: 32) else { return }
-                    action = InvalidationDesk.Action(rawValue: word)
+                    action = TokenInvalidation.Action(rawValue: word)
                     if action == nil { issues.add("#/action", "unknown_action", "Write release or discard.") }
                 }
             }
@@ -188,7 +188,7 @@ struct InvalidationsAPI: Sendable {
     }
 
     /// A backend that is configured, or one that is not any more and left something behind.
-    private func requireKnown(_ name: String, _ desk: InvalidationDesk) async throws(Problem) {
+    private func requireKnown(_ name: String, _ desk: TokenInvalidation) async throws(Problem) {
         if state.snapshot.backends.contains(where: { $0.name == name }) { return }
         if desk.doubts.contains(where: { $0.backend == name }) { return }
         do throws(StoreError) {

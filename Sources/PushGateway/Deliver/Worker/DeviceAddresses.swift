@@ -81,16 +81,16 @@ struct DeviceAddresses: Sendable {
     func address(of claim: ClaimedDelivery, _ uses: TokenUses) -> Address {
         switch claim.recipient {
         case .device(let key), .user(let key):
-            if !app.owns(key) { return .elsewhere(reason: OwnReason.noToken) }
+            if !app.owns(key) { return .elsewhere(reason: GatewayReason.noToken) }
         case .token, .platformID, .topic, .tags, .everyone: return .asItIs
         }
         guard let devices, case .device(let id) = claim.recipient else { return .asItIs }
         guard let audience = audiences[backend], let device = devices[id],
             let use = uses[backend],
             let token = device.token(for: audience, of: backend, kind: use.kind, priority: priority)
-        else { return .elsewhere(reason: OwnReason.noToken) }
+        else { return .elsewhere(reason: GatewayReason.noToken) }
         if token.environment.conflicts(with: audience.environment), hasBetterStep(claim, device, token, uses) {
-            return .elsewhere(reason: OwnReason.otherEnvironment)
+            return .elsewhere(reason: GatewayReason.otherEnvironment)
         }
         return .token(token.token, device)
     }

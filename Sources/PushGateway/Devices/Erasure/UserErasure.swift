@@ -24,7 +24,7 @@ struct UserErasure: Sendable {
     private static let devicesAtOnce = 100
 
     let store: any NotificationStore & TraceStore
-    let devices: any DeviceStore & OperationStore
+    let devices: any DeviceStore & OutboxStore
     let outbox: Date?
     let time: any TimeSource
 

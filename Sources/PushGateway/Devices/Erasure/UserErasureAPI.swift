@@ -15,7 +15,7 @@ struct UserErasureAPI: Sendable {
         guard !state.isDraining else { throw .draining }
         try scope.allowParameters(["app"])
         let app = try scope.app()
-        let user = try UserSwitchAPI.user(TellingDoor.decoded(step))
+        let user = try UserSwitchAPI.user(SyncEndpoint.decoded(step))
         guard let user, let traces = state.traces else {
             throw .notFound("Nobody can be erased under this name, or the store keeps no such thing.")
         }

@@ -13,7 +13,7 @@ final class UserErasures: Sendable {
 
     private let hash = Mutex<Task<KeyedHash, any Error>?>(nil)
     private let unfinished = Mutex<Set<String>>([])
-    private let nap = Nap()
+    private let nap = AsyncSignal()
     private let isFinished = Atomic<Bool>(false)
 
     /// Erases a user; gives the hash that stands for the user in logs, and what was done.

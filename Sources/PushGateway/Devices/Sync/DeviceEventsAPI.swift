@@ -13,12 +13,12 @@ final class DeviceEventsAPI: Sendable {
     /// So many deliveries of a notification are looked through for the device's.
     private static let largestSearch = 10_000
 
-    let door: TellingDoor
+    let door: SyncEndpoint
     private let memory = RecentEvents()
     /// The number in this gateway's message ids, once it was read.
     private let instance = Mutex<UInt64?>(nil)
 
-    init(door: TellingDoor) { self.door = door }
+    init(door: SyncEndpoint) { self.door = door }
 
     private enum Field: Int, RequestField {
         case event, at, payload, notification, delivery
@@ -40,7 +40,7 @@ final class DeviceEventsAPI: Sendable {
         let now = door.state.time.now
         let report = try await read(request, scope, at: now)
         let device = try await door.device(scope.device(id))
-        var operations: [DeviceOperation] = []
+        var operations: [OutboxEntry] = []
         var addresses: [ReceiptAddress] = []
         var repeated = 0
         if let payload = report.payload {
@@ -242,7 +242,7 @@ final class DeviceEventsAPI: Sendable {
         _ backend: String,
         _ device: Device,
         at now: Date
-    ) -> DeviceOperation {
+    ) -> OutboxEntry {
         let parts = [backend, platformID, report.event.rawValue, device.id]
         var hash = SHA256()
         for part in parts { hash.update(data: Data("\(part.utf8.count):\(part)".utf8)) }
@@ -255,7 +255,7 @@ final class DeviceEventsAPI: Sendable {
                 bytes[10], bytes[11], bytes[12], bytes[13], bytes[14], bytes[15]
             )
         )
-        return DeviceOperation(
+        return OutboxEntry(
             id: id,
             backend: backend,
             device: device.id,

@@ -21,8 +21,8 @@ struct OutboxPlanner: Sendable {
     /// Runs work elsewhere, one piece after the other, and returns at once.
     typealias Thread = @Sendable (_ work: @escaping @Sendable () -> Void) -> Void
 
-    private let store: any OperationStore
-    private let teller: @Sendable () -> DeviceTeller
+    private let store: any OutboxStore
+    private let teller: @Sendable () -> DeviceSync
     private let time: any TimeSource
     private let logger: Logger
     /// Runs plugin code off the threads that tasks share.
@@ -30,11 +30,11 @@ struct OutboxPlanner: Sendable {
 
     /// Makes a planner; `teller` gives who is to be told by the configuration in force.
     init(
-        store: any OperationStore,
+        store: any OutboxStore,
         time: any TimeSource,
         logger: Logger,
         thread: @escaping Thread = Self.ownThread(),
-        teller: @escaping @Sendable () -> DeviceTeller
+        teller: @escaping @Sendable () -> DeviceSync
     ) {
         self.thread = thread
         self.store = store

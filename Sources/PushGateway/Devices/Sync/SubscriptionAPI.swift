@@ -11,7 +11,7 @@ struct SubscriptionAPI: Sendable {
     /// The most tags of one call.
     private static let maximumTags = 100
 
-    let door: TellingDoor
+    let door: SyncEndpoint
 
     private enum Field: Int, RequestField {
         case status, backend, options
@@ -147,13 +147,13 @@ struct SubscriptionAPI: Sendable {
     private func tell(
         _ backends: [String],
         of device: Device,
-        _ kind: DeviceOperation.Kind,
+        _ kind: OutboxEntry.Kind,
         _ body: JSONObject,
         _ scope: RequestScope
     ) async throws(Problem) -> Response {
         let now = door.state.time.now
         let operations = backends.map {
-            DeviceOperation(backend: $0, device: device.id, user: device.user, kind: kind, body: body, at: now)
+            OutboxEntry(backend: $0, device: device.id, user: device.user, kind: kind, body: body, at: now)
         }
         return try await door.answer(operations, scope)
     }
@@ -165,10 +165,10 @@ struct SubscriptionAPI: Sendable {
         try scope.allowParameters(["app", "limit"])
         let limit = try scope.number("limit", in: 1...Self.largestPage, default: 100)
         // A device that was deleted may still have something waiting; a text that is no id never has.
-        let name = TellingDoor.decoded(id)
+        let name = SyncEndpoint.decoded(id)
         guard Device.isID(name) else { throw .badDeviceID }
         let device = try scope.app().key(name)
-        let waiting: [WaitingOperation]
+        let waiting: [WaitingEntry]
         let unplanned: Int
         do throws(StoreError) {
             unplanned = try await unplannedSoon(of: device)
@@ -197,7 +197,7 @@ struct SubscriptionAPI: Sendable {
         return try await store.unplannedCount(ofDevice: device)
     }
 
-    private static func write(_ waiting: WaitingOperation, _ time: any TimeSource, to writer: inout JSONWriter) {
+    private static func write(_ waiting: WaitingEntry, _ time: any TimeSource, to writer: inout JSONWriter) {
         let operation = waiting.operation
         writer.beginObject()
         writer.name("id")
@@ -252,7 +252,7 @@ extension JSONScanner {
     }
 }
 
-extension TellingDoor {
+extension SyncEndpoint {
     /// Asks a platform while the caller waits.
     func ask<Value: Sendable>(
         _ body: @escaping @Sendable () async throws(PushError) -> Value

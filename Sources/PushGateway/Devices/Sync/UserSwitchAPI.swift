@@ -8,7 +8,7 @@ struct UserSwitchAPI: Sendable {
     /// The user id that stands for nobody: a log-out.
     static let nobody = "anonymous"
 
-    let door: TellingDoor
+    let door: SyncEndpoint
 
     private enum Field: Int, RequestField {
         case device, options
@@ -36,7 +36,7 @@ struct UserSwitchAPI: Sendable {
     func change(_ request: Request, _ id: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         try scope.allowParameters(["app"])
         let app = try scope.app()
-        let user = try Self.user(TellingDoor.decoded(id))
+        let user = try Self.user(SyncEndpoint.decoded(id))
         var name: String?
         var hasDevice = false
         var options = JSONObject()
@@ -77,7 +77,7 @@ struct UserSwitchAPI: Sendable {
             if !(managers[resumption.backend]?.issues(in: change, of: record).isEmpty ?? true) {
                 change.options = JSONObject()
             }
-            return DeviceOperation(
+            return OutboxEntry(
                 backend: resumption.backend,
                 device: device.id,
                 user: device.user,
@@ -173,7 +173,7 @@ struct UserSwitchAPI: Sendable {
     /// The platform is told nothing.
     func clear(_ request: Request, _ step: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         try scope.allowParameters([])
-        let name = TellingDoor.decoded(step)
+        let name = SyncEndpoint.decoded(step)
         try scope.caller.require(backend: name)
         var device: String?
         try await door.body(of: request, scope, ClearField.self) { (scanner, issues, _) throws(JSONSyntaxError) in

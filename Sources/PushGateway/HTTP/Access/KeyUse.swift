@@ -68,7 +68,7 @@ final class KeyUses: Sendable {
     }
 
     private static let interval = Duration.seconds(60)
-    private let nap = Nap()
+    private let nap = AsyncSignal()
     private let isFinished = Atomic<Bool>(false)
 
     /// Saves once a minute until ``finish()``, and once more then.

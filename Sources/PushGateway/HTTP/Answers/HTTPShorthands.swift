@@ -49,7 +49,7 @@ extension Response {
 
 extension JSONWriter {
     /// Wrong fields of a problem, or warnings of an acceptance: both are a pointer, a code and a sentence.
-    mutating func findings(_ findings: [PushWarning]) {
+    mutating func findings(_ findings: [Finding]) {
         beginArray()
         for finding in findings {
             beginObject()

@@ -16,7 +16,7 @@ struct Problem: Error, Sendable {
     /// When to try again, for retryable ones.
     var retryAfter: Duration?
     /// The wrong fields.
-    var errors: [PushWarning] = []
+    var errors: [Finding] = []
     /// The problem of each notification of a batch, when all are wrong.
     var notifications: [Problem] = []
     /// Further header fields, such as `Allow`.

@@ -3,7 +3,7 @@ internal import NIOHTTP1
 internal import PushCore
 internal import PushQueue
 
-/// Stands between a connection's HTTP/1.1 codec and Hummingbird: answers what ``LoopIntake`` takes, passes on the rest.
+/// Stands between a connection's HTTP/1.1 codec and Hummingbird: answers what ``FastIntake`` takes, passes on the rest.
 ///
 /// One request at a time: what a client sends ahead is held back until the request before it is answered, by whichever side.
 /// Closes connections that bring no whole request in time, those whose client does not read what is written to it, and at a
@@ -47,8 +47,8 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
         case error(any Error)
     }
 
-    private let intake: LoopIntake
-    private let desk: LoopDesk
+    private let intake: FastIntake
+    private let desk: FastRequests
     /// Where whole answers are written, past the encoder of parts.
     private let encoder: ChannelHandlerContext
     private let limits: Limits
@@ -74,7 +74,7 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
     /// Runs from the beginning of a graceful shutdown.
     private var drainTimer: Scheduled<Void>?
 
-    init(intake: LoopIntake, desk: LoopDesk, encoder: ChannelHandlerContext, limits: Limits) {
+    init(intake: FastIntake, desk: FastRequests, encoder: ChannelHandlerContext, limits: Limits) {
         self.intake = intake
         self.desk = desk
         self.encoder = encoder

@@ -6,14 +6,14 @@ internal import PushCore
 struct Handlers: Sendable {
     let notifications: NotificationsAPI
     let batches: BatchAPI
-    let stories: StoryAPI
+    let stories: StatusAPI
     let devices: DevicesAPI
     let deviceBatches: DeviceBatchAPI
     let subscriptions: SubscriptionAPI
     let deviceEvents: DeviceEventsAPI
     let switches: UserSwitchAPI
     let events: EventsAPI
-    let operations: OperationsAPI
+    let operations: OutboxAPI
     let receipts: ReceiptsAPI
     let clicks: ClicksAPI
     let topics: TopicsAPI
@@ -108,7 +108,7 @@ extension RouteTable {
                 try await own.receipts.take(request, values[0], scope)
             },
             Route(.post, "/v1/backends/{name}/webhook/{secret}", .open) { request, values, scope throws(Problem) in
-                let secret = Secret(TellingDoor.decoded(values[1]))
+                let secret = Secret(SyncEndpoint.decoded(values[1]))
                 return try await own.receipts.take(request, values[0], secret: secret, scope)
             },
             Route(.post, "/v1/backends/{name}/clicks", .scope(.devices)) { request, values, scope throws(Problem) in

@@ -96,7 +96,7 @@ extension EventJSON {
     /// An operator decided about what was held back.
     static func invalidationsSettled(
         _ backend: String,
-        _ action: InvalidationDesk.Action,
+        _ action: TokenInvalidation.Action,
         tokens: Int,
         at time: Date
     ) -> [UInt8] {

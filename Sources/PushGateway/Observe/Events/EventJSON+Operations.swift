@@ -7,7 +7,7 @@ internal import PushQueue
 extension EventJSON {
     /// An attempt at an operation ended.
     static func operation(
-        _ claim: ClaimedOperation,
+        _ claim: ClaimedEntry,
         backend: String,
         _ report: OperationReport,
         at time: Date

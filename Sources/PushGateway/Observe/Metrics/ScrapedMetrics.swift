@@ -7,11 +7,11 @@ struct ScrapedMetrics {
     let now: TimeReading
     let startedAt: Date
     let backends: [BackendRegistry.ConfiguredBackend]
-    let lanes: [LaneStatus]
+    let lanes: [WorkerStatus]
     /// How much waits in each lane; nil while the store fails.
     let depths: [String: LaneDepth]?
     /// How many operations wait for each backend; nil while the store fails.
-    var operations: [String: OperationDepth]?
+    var operations: [String: OutboxDepth]?
     /// How many changes of devices are not planned; nil while the store fails.
     var unplanned: Int?
     let ledger: Ledger

@@ -9,7 +9,7 @@ internal import PushQueue
 /// The platform's plugin reads the payload and announces what it found; the delivery that it is about moves on to
 /// `delivered` or `opened`.
 struct ClicksAPI: Sendable {
-    let door: TellingDoor
+    let door: SyncEndpoint
 
     private enum Field: Int, RequestField {
         case userInfo, action, user, installation, device, at, context

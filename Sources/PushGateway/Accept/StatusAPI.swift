@@ -1,0 +1,199 @@
+internal import Foundation
+internal import HTTPTypes
+internal import Hummingbird
+internal import PushCore
+internal import PushQueue
+
+/// `GET` and `DELETE /v1/notifications/{id}` and `GET …/deliveries`: what became of a notification, and how to stop it.
+struct StatusAPI: Sendable {
+    private static let pageSize = 100
+    private static let largestPage = 1000
+
+    let door: SyncEndpoint
+
+    private var state: GatewayState { door.state }
+
+    /// A notification with the counts of its deliveries' states.
+    func show(_ id: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
+        try scope.allowParameters([])
+        let stored = try await find(id, scope)
+        let now = state.clock.reading
+        return Response.json { writer in
+            writer.name("id")
+            writer.string(stored.id.description)
+            writer.name("status")
+            writer.string(DeliveryState.summary(of: stored.counts).rawValue)
+            writer.name("counts")
+            writer.beginObject()
+            for state in DeliveryState.allCases {
+                guard let count = stored.counts[state], count > 0 else { continue }
+                writer.name(state.rawValue)
+                writer.integer(count)
+            }
+            writer.endObject()
+            writer.name("recipients")
+            writer.integer(stored.counts.values.reduce(0, +))
+            writer.name("created_at")
+            RFC3339.write(now.wall(stored.acceptedAt), to: &writer)
+            if let dueAt = stored.dueAt {
+                writer.name("send_at")
+                RFC3339.write(now.wall(dueAt), to: &writer)
+            }
+            writer.name("expires_at")
+            RFC3339.write(now.wall(stored.expiresAt), to: &writer)
+            if !stored.caller.isEmpty {
+                writer.name("caller")
+                writer.string(stored.caller)
+            }
+            writer.name("notification")
+            writer.raw(stored.content)
+        }
+    }
+
+    /// The story of each recipient, a page at a time.
+    func deliveries(_ id: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
+        try scope.allowParameters(["cursor", "limit"])
+        let limit = try scope.number("limit", in: 1...Self.largestPage, default: Self.pageSize)
+        var after: Int64?
+        if let cursor = scope.parameter("cursor") {
+            guard let last = NotificationID(cursor) else {
+                throw .badParameter("cursor", "must be the \"next\" of an earlier page.")
+            }
+            after = last.rawValue
+        }
+        let notification = try Self.id(id)
+        if !scope.caller.isAdministrator { _ = try await find(id, scope) }
+        var page: [StoredDelivery]
+        do throws(StoreError) {
+            page = try await state.store.deliveries(of: notification, after: after, limit: limit + 1)
+        } catch {
+            throw Problem(error)
+        }
+        // An empty page says nothing about whether there is such a notification.
+        if page.isEmpty { _ = try await find(id, scope) }
+        let hasMore = page.count > limit
+        if hasMore { page.removeLast() }
+        let now = state.clock.reading
+        let showsTokens = scope.caller.isAdministrator
+        return Response.json(capacity: 512 * page.count + 64) { writer in
+            writer.name("items")
+            writer.beginArray()
+            for delivery in page {
+                Self.write(delivery, of: notification, at: now, showsTokens: showsTokens, to: &writer)
+            }
+            writer.endArray()
+            writer.name("next")
+            if hasMore, let last = page.last {
+                writer.string(NotificationID(rawValue: last.id).description)
+            } else {
+                writer.null()
+            }
+        }
+    }
+
+    /// Cancels what has not gone out; with `platform=true` also asks platforms to take back what they have taken.
+    func cancel(_ id: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
+        try scope.allowParameters(["platform"])
+        let asksPlatforms = try scope.flag("platform")
+        let notification = try Self.id(id)
+        if !scope.caller.isAdministrator { _ = try await find(id, scope) }
+        let result: Cancellation?
+        do throws(StoreError) {
+            result = try await state.store.cancel(notification) { [time = state.time] claim, end in
+                EventJSON.delivery(claim, state: end, at: time.now, reason: "cancelled_by_caller")
+            }
+        } catch {
+            throw Problem(error)
+        }
+        guard let result else { throw Self.unknown(id) }
+        let taken = asksPlatforms ? try await PlatformCancellation(door: door, scope).run(notification) : nil
+        return Response.json { writer in
+            writer.name("id")
+            writer.string(notification.description)
+            writer.name("cancelled")
+            writer.integer(result.cancelled)
+            writer.name("too_late")
+            writer.integer(result.tooLate)
+            writer.name("in_flight")
+            writer.integer(result.inFlight)
+            guard let taken else { return }
+            writer.name("platform")
+            taken.write(to: &writer)
+        }
+    }
+
+    /// A notification that the caller may see; one of somebody else is as unknown to it as one that never was.
+    private func find(_ text: Substring, _ scope: RequestScope) async throws(Problem) -> StoredNotification {
+        let id = try Self.id(text)
+        do throws(StoreError) {
+            if let stored = try await state.store.notification(id), scope.caller.maySee(sender: stored.caller) {
+                return stored
+            }
+        } catch {
+            throw Problem(error)
+        }
+        throw Self.unknown(text)
+    }
+
+    /// A text that is no id names nothing, which is the same to a caller as an id of nothing.
+    private static func id(_ text: Substring) throws(Problem) -> NotificationID {
+        guard let id = NotificationID(text) else { throw unknown(text) }
+        return id
+    }
+
+    private static func unknown(_ id: Substring) -> Problem {
+        .notFound("There is no notification \(id.prefix(32)), or it is older than store.retention.")
+    }
+
+    private static func write(
+        _ delivery: StoredDelivery,
+        of id: NotificationID,
+        at now: TimeReading,
+        showsTokens: Bool,
+        to writer: inout JSONWriter
+    ) {
+        writer.beginObject()
+        writer.name("delivery")
+        writer.integer(delivery.id - id.rawValue)
+        writer.name("recipient")
+        writer.string(showsTokens ? delivery.recipient.storedForm : delivery.recipient.shownForm)
+        writer.name("state")
+        writer.string(delivery.state.rawValue)
+        writer.name("backend")
+        writer.string(delivery.lane)
+        if let id = platformID(in: delivery.story) {
+            writer.name("platform_id")
+            writer.string(id)
+        }
+        if !delivery.state.isFinal, let dueAt = delivery.dueAt {
+            writer.name("next_attempt_at")
+            RFC3339.write(now.wall(dueAt), to: &writer)
+        }
+        writer.name("expires_at")
+        RFC3339.write(now.wall(delivery.expiresAt), to: &writer)
+        writer.name("attempts")
+        writer.beginArray()
+        if !delivery.story.isEmpty { writer.raw(delivery.story) }
+        writer.endArray()
+        writer.endObject()
+    }
+
+    /// The platform's id of the message, from the last attempt that has one.
+    static func platformID(in story: [UInt8]) -> String? {
+        guard !story.isEmpty else { return nil }
+        let array = [UInt8(ascii: "[")] + story + [UInt8(ascii: "]")]
+        let attempts = (try? JSONValue(parsing: array))?.arrayValue ?? []
+        return attempts.reversed().lazy.compactMap { $0["platform_id"]?.stringValue }.first
+    }
+}
+
+extension DeliveryState {
+    /// One word for many deliveries: what is still going on; when all is over, the best that any of them reached.
+    static func summary(of counts: [DeliveryState: Int]) -> DeliveryState {
+        let order: [DeliveryState] = [
+            .sending, .retrying, .queued, .scheduled, .opened, .delivered, .acceptedByPlatform, .unknown, .failed,
+            .expired, .cancelled,
+        ]
+        return order.first { (counts[$0] ?? 0) > 0 } ?? .queued
+    }
+}

@@ -1,0 +1,196 @@
+internal import Foundation
+internal import PushCore
+internal import PushComposition
+
+extension FlowGate {
+    /// The rules, without a lock.
+    ///
+    /// Four things stop a lane: the platform's wish for a pause, an operator's work (parked), too many failures (the
+    /// breaker), and doubt about dead-token answers. Each ends by itself but the last, and none overrules another.
+    struct State {
+        /// With the backend now.
+        var inFlight = 0
+        /// Room that a look for work may fill at this moment.
+        var reserved = 0
+        /// The most that may be with it; brought up to date with every look.
+        var window = 0
+        var pausedUntil: Date?
+        var pauseReason: String?
+        /// Set while an operator must mend the backend; then one delivery at a time is tried.
+        var isParked = false
+        /// The wait after the next refusal while parked; doubles each time.
+        var nextProbe = State.firstProbe
+        /// Opens after too many failures; nil never does.
+        var breaker: Breaker?
+        /// Set while invalidations are held: then nothing is sent until an operator decides.
+        var isHeld = false
+        /// Since when the backend has not worked; nil while it does.
+        var troubleSince: Date?
+        /// The shortest time after which a delivery goes on to another backend; nil when none ever does.
+        var patience: Duration?
+        /// When to look again for deliveries without patience.
+        private var nextPassOn = Date.distantPast
+
+        static let firstProbe = Duration.seconds(15)
+        static let longestProbe = Duration.seconds(900)
+        /// How often a lane that stands still looks for deliveries without patience.
+        static let passOnInterval = 0.25
+
+        init(breaker: Breaker? = nil, patience: Duration? = nil) {
+            self.breaker = breaker
+            self.patience = patience
+        }
+
+        /// A claim smaller than this is not worth a trip to the store while plenty is under way.
+        var leastClaim: Int { max(1, min(256, window / 4)) }
+
+        mutating func step(window: Int, at now: Date) -> Step {
+            self.window = window
+            if isHeld { return standStill(until: nil, at: now) }
+            if let until = pausedUntil {
+                if now < until { return standStill(until: until, at: now) }
+                pausedUntil = nil
+                if !isParked { pauseReason = nil }
+            }
+            switch breaker?.admit(at: now) ?? .pass {
+            case .pass: break
+            case .probe: return .claim(1)
+            case .refuse(let until, _): return standStill(until: until, at: now)
+            }
+            let room = (isParked ? 1 : window) - inFlight - reserved
+            return room > 0 && (room >= leastClaim || isParked || inFlight == 0) ? .claim(room) : .wait(until: nil)
+        }
+
+        /// Waits, but for a look now and then for deliveries that have no more patience.
+        private mutating func standStill(until: Date?, at now: Date) -> Step {
+            guard let patience, let since = troubleSince else { return .wait(until: until) }
+            let look = max(since.addingTimeInterval(patience.inSeconds), nextPassOn)
+            if now >= look {
+                nextPassOn = now.addingTimeInterval(State.passOnInterval)
+                return .passOn
+            }
+            return .wait(until: until.map { min($0, look) } ?? look)
+        }
+
+        /// Looks for more deliveries without patience at once, since the last look did not find all.
+        mutating func passOnMore() { nextPassOn = .distantPast }
+
+        /// When the lane may go on; nil when nobody knows.
+        func blockedUntil(at now: Date) -> Date? {
+            if isHeld { return nil }
+            if let pausedUntil, now < pausedUntil { return pausedUntil }
+            switch breaker?.state {
+            case .open(let until, _)?: return until
+            case .halfOpen(let until, _)?: return until
+            case .closed?, nil: return nil
+            }
+        }
+
+        /// Whether nothing may be sent now.
+        func standsStill(at now: Date) -> Bool {
+            if isHeld { return true }
+            if let pausedUntil, now < pausedUntil { return true }
+            if case .open(let until, _)? = breaker?.state { return now < until }
+            return false
+        }
+
+        /// Why the lane stands still, in a word of bounded variety.
+        var blockReason: String {
+            if isHeld { return "invalidations_held" }
+            if isParked { return "backend_parked" }
+            if pausedUntil != nil { return "backend_paused" }
+            return GatewayReason.breakerOpen
+        }
+
+        /// The word for the breaker, and why it is not closed.
+        var breakerState: WorkerStatus.Breaker {
+            if isHeld { return .init(.open, reason: "mass_invalidation") }
+            switch breaker?.state {
+            case .open(let until, let reason)?: return .init(.open, until: until, reason: reason)
+            case .halfOpen(_, let reason)?: return .init(.halfOpen, reason: reason)
+            case .closed?, nil: return .init(.closed)
+            }
+        }
+
+        /// Whether the loop has to look again after so many ended.
+        mutating func finish(_ count: Int) -> Bool {
+            inFlight -= count
+            if inFlight == 0 { breaker?.abandonProbe() }
+            if isParked { return inFlight == 0 }
+            return window - inFlight >= leastClaim || inFlight == 0
+        }
+
+        // MARK: What answers tell
+
+        /// The platform took or judged so many messages: whatever was wrong before is over.
+        mutating func works(_ count: Int, at now: Date) -> Change? {
+            let isClosing = breaker?.note(.works, count: count, at: now) == .closed
+            let wasParked = isParked
+            if wasParked { unpark() }
+            // One answer of a batch does not end what another one asked for.
+            if breakerState.word != .open, !standsStill(at: now) { troubleSince = nil }
+            return wasParked ? .resumed : isClosing ? .closed : nil
+        }
+
+        private mutating func unpark() {
+            isParked = false
+            pausedUntil = nil
+            pauseReason = nil
+            nextProbe = State.firstProbe
+        }
+
+        /// Takes what an answer other than an acceptance tells of the backend; the loop is woken by what opens the way.
+        mutating func note(_ signal: BackendSignal, at now: Date) -> (Change?, wakes: Bool) {
+            switch signal {
+            case .nothing:
+                return (nil, false)
+            case .works:
+                let change = works(1, at: now)
+                return (change, change != nil)
+            case .fails:
+                troubleSince = troubleSince ?? now
+                guard case .opened(let until, let reason)? = breaker?.note(signal, at: now) else { return (nil, false) }
+                return (.opened(until: until, reason: reason), true)
+            case .pause(let span, let reason):
+                troubleSince = troubleSince ?? now
+                let until = now.addingTimeInterval(span.inSeconds)
+                return (pause(until: until, reason: reason) ? .paused(until: until, reason: reason) : nil, false)
+            case .park(let reason, let detail):
+                troubleSince = troubleSince ?? now
+                guard let until = park(reason: reason, at: now) else { return (nil, false) }
+                return (.parked(until: until, reason: reason, detail: detail), false)
+            }
+        }
+
+        /// Stops the lane while invalidations are held, or lets it go on.
+        mutating func hold(_ isHeld: Bool, at now: Date) -> Bool {
+            guard isHeld != self.isHeld else { return false }
+            self.isHeld = isHeld
+            if isHeld {
+                troubleSince = troubleSince ?? now
+            } else if !standsStill(at: now) {
+                troubleSince = nil
+            }
+            return true
+        }
+
+        /// True when the lane was not paused before.
+        mutating func pause(until: Date, reason: String) -> Bool {
+            let isNew = pausedUntil == nil
+            pausedUntil = max(pausedUntil ?? until, until)
+            if !isParked { pauseReason = reason }
+            return isNew
+        }
+
+        /// Parks, or parks for longer; gives the time of the next probe when this is news.
+        mutating func park(reason: String, at now: Date) -> Date? {
+            guard pausedUntil.map({ now >= $0 }) ?? true else { return nil }
+            let until = now.addingTimeInterval(nextProbe.inSeconds)
+            nextProbe = min(nextProbe * 2, State.longestProbe)
+            pausedUntil = until
+            pauseReason = reason
+            isParked = true
+            return until
+        }
+    }
+}

@@ -1,0 +1,414 @@
+internal import Foundation
+internal import Logging
+internal import PushCore
+internal import PushComposition
+internal import PushQueue
+internal import Synchronization
+
+/// What happens to a claimed batch: addressed, handed to the backend, recorded.
+extension DeliveryWorker {
+    func deliver(_ claimed: [ClaimedDelivery]) async {
+        let (claims, silent) = parted(claimed)
+        guard !silent.isEmpty else { return await send(claims) }
+        // The platform is asked beside the sending, which must not wait for that.
+        async let asked: Void = ask(about: silent)
+        await send(claims)
+        await asked
+    }
+
+    private func send(_ claims: [ClaimedDelivery]) async {
+        guard !claims.isEmpty else { return }
+        guard let addresses = await addresses(of: claims) else { return }
+        let batch = WorkerBatch(claims, addresses: addresses, decode: around.decode, instance: around.instance) {
+            self.settle($0)
+        }
+        let due = batch.select(at: around.clock.reading) {
+            self.recover($0, $1, at: $2)
+        } hold: {
+            self.hold($0, at: $1)
+        } skip: {
+            self.skip($0, reason: $1, at: $2)
+        }
+        guard !due.isEmpty else { return }
+        let started = ContinuousClock.now
+        let unregistered = Mutex<[WorkerBatch.Outcome]>([])
+        batch.handOver(at: around.time.steady)
+        let report: @Sendable ([DeliveryReport]) -> Void = { reports in
+            self.around.observer.answered(
+                backend: self.name,
+                kind: self.backend.kind,
+                after: .now - started,
+                count: reports.count
+            )
+            var answered = batch.take(reports, at: self.around.time.steady)
+            if self.takesDevices {
+                let first = answered.partition {
+                    $0.outcome.isNotRegistered && batch.claims[$0.place].recipient.isDevice
+                }
+                unregistered.withLock { $0 += answered[first...] }
+                answered.removeSubrange(first...)
+            }
+            self.finish(answered, of: batch)
+        }
+        // A task, so that it can be given up when nothing is heard of it; its end is awaited here.
+        let sending = Task { [backend, open] in
+            await backend.send(due, report: report)
+            open.end(batch)
+        }
+        open.add(batch, sending)
+        await withTaskCancellationHandler {
+            await open.wait(for: batch)
+        } onCancel: {
+            sending.cancel()
+        }
+        open.remove(batch)
+        finish(batch.unreported(reason: "not_reported", isRepeatHarmful: backend.isRepeatHarmful), of: batch)
+        finish(await awaitingRegistration(unregistered.withLock { $0 }, of: batch), of: batch)
+    }
+
+    /// The tokens of the devices in a batch, in one read; nil when they could not be read and the batch waits.
+    private func addresses(of claims: [ClaimedDelivery]) async -> DeviceAddresses? {
+        var devices: [String: Device]?
+        do throws(StoreError) {
+            if !takesDevices, DeviceAddresses.areNeeded(for: claims) {
+                devices = try await around.devices?.devices(DeviceAddresses.ids(in: claims)) ?? [:]
+            }
+        } catch {
+            around.logger.error("reading devices failed", metadata: ["backend": "\(name)", "error": "\(error)"])
+            let later = around.time.steady.addingTimeInterval(1)
+            settle(claims.map { Resolution(of: $0, .retry(at: later, step: $0.step)) })
+            return nil
+        }
+        return DeviceAddresses(
+            devices: devices,
+            backend: name,
+            audiences: settings.audiences,
+            backends: settings.backends,
+            priority: settings.tokenPriority,
+            app: settings.app
+        )
+    }
+
+    // MARK: Before sending
+
+    /// What is to be done with a claim instead of sending it; nil when it is to be sent.
+    func hold(_ claim: ClaimedDelivery, at now: TimeReading) -> Resolution? {
+        if let ending = Resolution.ending(claim, at: now) { return ending }
+        if let until = flow.pauses.withLock({ $0.isEmpty ? nil : $0.pause(of: claim.recipient, at: now.steady) }) {
+            return Resolution(of: claim, .retry(at: until, step: claim.step))
+        }
+        return nil
+    }
+
+    /// Passes this backend over: the delivery goes on to another step of its plan, else to the next, or ends.
+    func skip(_ claim: ClaimedDelivery, reason: String, to step: Int? = nil, at now: TimeReading) -> Resolution {
+        var position = claim.position(at: now)
+        if let step { position.nextStep = step }
+        let verdict = rules.decide(position, .skipped(reason: reason), at: now.steady, random: 0)
+        if case .next(let step) = verdict.move {
+            around.observer.fellBack(from: name, to: claim.plan.backends[step], reason: reason)
+        }
+        let attempt = EventJSON.skipped(
+            name,
+            reason: reason,
+            at: now.wall,
+            steady: verdict.isGoingOn ? now.steady : nil
+        )
+        return Resolution(
+            of: claim,
+            verdict.transition(claim, at: now.steady),
+            attempt: attempt,
+            mayHaveBeenSent: verdict.mayHaveBeenSent,
+            event: EventJSON.delivery(claim, state: verdict.state, at: now.wall, attempt: attempt, reason: reason)
+        )
+    }
+
+    /// What becomes of a delivery whose last owner died, when it may not be sent again: it counts as sent without answer.
+    ///
+    /// Nil when a second copy is all right: by the plan's rule, else because it does no harm.
+    func recover(_ claim: ClaimedDelivery, _ notification: PushNotification, at now: TimeReading) -> Resolution? {
+        switch claim.plan.onUnknown {
+        case .retry?, .next?: return nil
+        case nil where !backend.isRepeatHarmful(notification): return nil
+        case .stop?, .wait?, nil: break
+        }
+        let outcome = DeliveryOutcome.unknown(UnknownOutcome(reason: "gateway_restarted", isRepeatHarmful: true))
+        let verdict = rules.decide(claim.position(at: now), .answered(outcome), at: now.steady, random: 0)
+        let attempt = EventJSON.attempt(
+            outcome,
+            backend: name,
+            at: now.wall,
+            retryAt: nil,
+            steady: verdict.isGoingOn ? now.steady : nil
+        )
+        return Resolution(
+            of: claim,
+            verdict.transition(claim, at: now.steady),
+            attempt: attempt,
+            mayHaveBeenSent: true,
+            event: EventJSON.delivery(
+                claim,
+                state: verdict.state,
+                at: now.wall,
+                attempt: attempt,
+                reason: "gateway_restarted"
+            )
+        )
+    }
+
+    /// Gives back deliveries that were not handed to the backend.
+    func settle(_ resolutions: [Resolution]) {
+        around.recorder.append(resolutions)
+        gate.update { ((), wakes: $0.finish(resolutions.count)) }
+    }
+
+    // MARK: After sending
+
+    func finish(_ outcomes: [WorkerBatch.Outcome], of batch: WorkerBatch) {
+        guard !outcomes.isEmpty else { return }
+        let now = around.clock.reading
+        var resolutions: [Resolution] = []
+        resolutions.reserveCapacity(outcomes.count)
+        var aftermath = BatchResult()
+        let isStopped = isStopped
+        let moment = AcceptanceJSON.Moment(now.wall)
+        let hasLast = batch.hasLast
+        for (place, outcome) in outcomes {
+            if case .accepted(let acceptance) = outcome {
+                resolutions.append(accepted(acceptance, batch.claims[place], batch, at: moment))
+                aftermath.accepted += 1
+                if !acceptance.isDryRun { aftermath.works += 1 }
+                if hasLast, !acceptance.isDryRun { aftermath.ended.append(batch.claims[place]) }
+                continue  // Nothing else follows from the usual case.
+            }
+            let claim = batch.claims[place]
+            if isStopped, outcome.isCancelled {
+                resolutions.append(Resolution(of: claim, .release))
+                continue
+            }
+            resolutions.append(resolve(claim, outcome, batch, at: now, &aftermath))
+        }
+        if aftermath.accepted > 0 {
+            around.observer.attempted(
+                backend: name,
+                app: settings.app,
+                kind: backend.kind,
+                outcome: "accepted",
+                reason: "",
+                count: aftermath.accepted
+            )
+        }
+        judgeTokens(&aftermath, at: now)
+        around.desk.end(aftermath.ended.compactMap(batch.endedToken), of: settings.app)
+        let change = gate.update { state in
+            let change = aftermath.works > 0 ? state.works(aftermath.works, at: now.steady) : nil
+            let wakes = state.finish(outcomes.count)
+            return (change, wakes: wakes || change != nil)
+        }
+        if let event = tell(change, at: now) { aftermath.events.append(event) }
+        around.recorder.append(resolutions, events: aftermath.events)
+    }
+
+    /// What is written of a delivery that the platform accepted.
+    private func accepted(
+        _ acceptance: Acceptance,
+        _ claim: ClaimedDelivery,
+        _ batch: WorkerBatch,
+        at moment: AcceptanceJSON.Moment
+    ) -> Resolution {
+        let attempt = json.attempt(acceptance, service: batch.service(of: claim), at: moment)
+        return Resolution(
+            of: claim,
+            .end(.acceptedByPlatform),
+            attempt: attempt,
+            event: json.event(claim, attempt: attempt, at: moment),
+            receipt: receiptAddress(of: acceptance, claim, batch)
+        )
+    }
+
+    /// By what a receipt will find the delivery; nil when the platform sends none.
+    private func receiptAddress(
+        of acceptance: Acceptance,
+        _ claim: ClaimedDelivery,
+        _ batch: WorkerBatch
+    ) -> ReceiptAddress? {
+        guard acceptance.isVerdictPending, let platformID = acceptance.platformID else { return nil }
+        let token = batch.token(of: claim)?.value ?? settings.app.named(claim.recipient).receiptUser
+        return ReceiptAddress(backend: name, platformID: platformID, token: token)
+    }
+
+    /// What one group of answers adds up to.
+    private struct BatchResult {
+        var accepted = 0
+        /// Answers that show the platform at work.
+        var works = 0
+        /// Answers that were about the token or the message, other than acceptances.
+        var verdicts = 0
+        var refused: [(refusal: TokenRefusal, device: String?)] = []
+        /// Accepted, of a batch in which some end what their tokens are for.
+        var ended: [ClaimedDelivery] = []
+        var events: [[UInt8]] = []
+    }
+
+    /// What becomes of a delivery that was not accepted.
+    private func resolve(
+        _ claim: ClaimedDelivery,
+        _ outcome: DeliveryOutcome,
+        _ batch: WorkerBatch,
+        at now: TimeReading,
+        _ aftermath: inout BatchResult
+    ) -> Resolution {
+        var position = claim.position(at: now)
+        let word = tokenRefusal(outcome, of: claim, batch, at: now)
+        position.nextStep = batch.addresses.nextStep(
+            of: claim,
+            batch.uses(of: claim),
+            refused: word.map { ($0.token, $0.isCertain) }
+        )
+        let verdict = rules.decide(position, .answered(outcome), at: now.steady, random: .random(in: 0...1))
+        let attempt = EventJSON.attempt(
+            outcome,
+            backend: name,
+            at: now.wall,
+            retryAt: verdict.retryAt.map(now.wall),
+            service: batch.service(of: claim),
+            steady: verdict.isGoingOn ? now.steady : nil
+        )
+        note(claim, outcome, verdict)
+        if let until = verdict.recipientPause {
+            flow.pauses.withLock { $0.pause(claim.recipient, until: until, at: now.steady) }
+        }
+        if case .refused(let refusal) = outcome {
+            if refusal.kind == .token || refusal.kind == .message { aftermath.verdicts += 1 }
+            if let word { aftermath.refused.append((word, claim.deviceID)) }
+        }
+        if case .works = verdict.signal {
+            aftermath.works += 1
+        } else if let event = tell(gate.update({ $0.note(verdict.signal, at: now.steady) }), at: now) {
+            aftermath.events.append(event)
+        }
+        return Resolution(
+            of: claim,
+            verdict.transition(claim, at: now.steady),
+            attempt: attempt,
+            mayHaveBeenSent: verdict.mayHaveBeenSent,
+            event: EventJSON.delivery(claim, state: verdict.state, at: now.wall, attempt: attempt)
+        )
+    }
+
+    /// Takes the platform's words about tokens to the guard.
+    private func judgeTokens(_ aftermath: inout BatchResult, at now: TimeReading) {
+        let answers = aftermath.accepted + aftermath.verdicts
+        guard answers > 0 else { return }
+        let areBelieved = around.desk.take(aftermath.refused.map(\.refusal), answers: answers, watch, at: now)
+        for (refusal, device) in aftermath.refused where refusal.alternatives.isEmpty {
+            around.observer.invalidatedToken(backend: name, reason: refusal.reason)
+            guard areBelieved else { continue }
+            aftermath.events.append(EventJSON.tokenInvalidated(refusal, device: device, at: now.wall))
+        }
+    }
+
+    /// What an outcome says about the delivery's token; nil when it says nothing.
+    private func tokenRefusal(
+        _ outcome: DeliveryOutcome,
+        of claim: ClaimedDelivery,
+        _ batch: WorkerBatch,
+        at now: TimeReading
+    ) -> TokenRefusal? {
+        guard case .refused(let refusal) = outcome, let invalidation = refusal.invalidation,
+            let token = batch.token(of: claim)
+        else { return nil }
+        return TokenRefusal(
+            token,
+            kind: batch.uses(of: claim)[name]?.kind ?? .device,
+            of: settings.app,
+            asOf: invalidation.asOf,
+            at: now.wall,
+            backend: name,
+            reason: refusal.reason,
+            isCertain: invalidation.isCertain,
+            alternatives: invalidation.isCertain ? [] : settings.alternatives(to: name, for: token.service),
+            isLast: !claim.laterSteps(settings.audiences, after: name, isTokenRefused: true)
+                .contains { settings.audiences[claim.plan.backends[$0]]?.services.contains(token.service) ?? false }
+        )
+    }
+
+    private func note(_ claim: ClaimedDelivery, _ outcome: DeliveryOutcome, _ verdict: PlanVerdict) {
+        let observer = around.observer
+        let (word, reason) = outcome.label
+        observer.attempted(
+            backend: name,
+            app: settings.app,
+            kind: backend.kind,
+            outcome: word,
+            reason: reason,
+            count: 1
+        )
+        switch verdict.move {
+        case .retry, .hold: observer.retried(backend: name, reason: reason)
+        case .next(let step): observer.fellBack(from: name, to: claim.plan.backends[step], reason: reason)
+        case .end: break
+        }
+    }
+
+    /// Logs a change of the lane's state; gives the event that tells of it.
+    private func tell(_ change: FlowGate.Change?, at now: TimeReading) -> [UInt8]? {
+        switch change {
+        case nil:
+            return nil
+        case .resumed?:
+            around.logger.notice("backend works again", metadata: ["backend": "\(name)"])
+            return EventJSON.backend("resumed", name, reason: nil, until: nil, at: now.wall)
+        case .closed?:
+            around.logger.notice("breaker closed: the backend works again", metadata: ["backend": "\(name)"])
+            return EventJSON.backend("breaker_closed", name, reason: nil, until: nil, at: now.wall)
+        case .opened(let until, let reason)?:
+            stopLooking()
+            around.logger.error(
+                "breaker opened: the backend is left alone",
+                metadata: ["backend": "\(name)", "reason": "\(reason)", "until": "\(RFC3339.string(now.wall(until)))"]
+            )
+            return EventJSON.backend("breaker_opened", name, reason: reason, until: now.wall(until), at: now.wall)
+        case .paused(let until, let reason)?:
+            stopLooking()
+            return EventJSON.backend("paused", name, reason: reason, until: now.wall(until), at: now.wall)
+        case .parked(let until, let reason, let detail)?:
+            stopLooking()
+            around.logger.error(
+                "backend is parked, an operator must act",
+                metadata: ["backend": "\(name)", "reason": "\(reason)", "detail": "\(detail ?? "")"]
+            )
+            return EventJSON.backend("parked", name, reason: detail ?? reason, until: now.wall(until), at: now.wall)
+        }
+    }
+}
+
+extension ClaimedDelivery {
+    /// The device it goes to; nil for another recipient.
+    var deviceID: String? { if case .device(let id) = recipient { id } else { nil } }
+}
+
+extension DeliveryOutcome {
+    /// The words that metrics use: the outcome, and the reason where there is one.
+    var label: (outcome: String, reason: String) {
+        switch self {
+        case .accepted: ("accepted", "")
+        case .refused(let refusal): (refusal.kind.rawValue, refusal.reason)
+        case .unknown(let unknown): ("unknown", unknown.reason)
+        }
+    }
+
+    /// Whether the message was surely not sent because its sender is ending.
+    var isCancelled: Bool {
+        if case .refused(let refusal) = self {
+            refusal.kind == .platform && refusal.reason == "cancelled"
+        } else {
+            false
+        }
+    }
+}
+
+extension Recipient {
+    /// Stands for a user where receipts find a device token: the users of one call may share the platform's id.
+    fileprivate var receiptUser: String? { if case .user = self { storedForm } else { nil } }
+}

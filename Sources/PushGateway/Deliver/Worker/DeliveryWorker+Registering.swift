@@ -1,0 +1,50 @@
+internal import PushCore
+internal import PushQueue
+
+/// Messages to devices that a platform does not know only because it has not been told of them yet.
+extension DeliveryWorker {
+    /// Turns a platform's word that it was never told of a device into a wait, where the gateway is about to tell it.
+    ///
+    /// A registration that was taken while the message was on its way shows nowhere any more, so a device that the platform
+    /// takes gets one more attempt. When a store fails, the platform's word counts.
+    func awaitingRegistration(
+        _ outcomes: [WorkerBatch.Outcome],
+        of batch: WorkerBatch
+    ) async -> [WorkerBatch.Outcome] {
+        guard !outcomes.isEmpty, let operations = around.operations, let registrar = backend.devices else {
+            return outcomes
+        }
+        let first = outcomes.compactMap { batch.claims[$0.place].attempts == 0 ? batch.claims[$0.place].deviceID : nil }
+        let known = first.isEmpty ? [:] : (try? await around.devices?.devices(first)) ?? [:]
+        var settled = outcomes
+        for (index, outcome) in outcomes.enumerated() {
+            guard let id = batch.claims[outcome.place].deviceID else { continue }
+            var isExpected = known[id].map {
+                registrar.accepts(DeviceRecord($0, user: $0.user, priority: settings.tokenPriority))
+            }
+            if isExpected != true {
+                let waiting = try? await operations.operations(ofDevice: id, limit: 100)
+                isExpected = waiting?.contains { $0.operation.backend == name && $0.operation.kind == .register }
+                if isExpected != true {
+                    isExpected = (try? await operations.unplannedCount(ofDevice: id)).map { $0 > 0 }
+                }
+            }
+            guard isExpected == true else { continue }
+            let refusal = Refusal(
+                .token,
+                reason: "registration_pending",
+                detail: "The platform has not been told of the device yet.",
+                advice: .retry(after: .seconds(1))
+            )
+            settled[index].outcome = .refused(refusal)
+        }
+        return settled
+    }
+}
+
+extension DeliveryOutcome {
+    /// Whether a platform says that it was never told of the device.
+    var isNotRegistered: Bool {
+        if case .refused(let refusal) = self { refusal.reason == Refusal.notRegistered } else { false }
+    }
+}

@@ -1,0 +1,107 @@
+internal import Foundation
+internal import Logging
+internal import PushCore
+internal import Synchronization
+
+/// The batches of a lane that are with the backend, so that one can be given up.
+final class OpenBatches: Sendable {
+    private struct Entry {
+        let batch: WorkerBatch
+        let sending: Task<Void, Never>
+    }
+
+    private struct State {
+        var entries: [ObjectIdentifier: Entry] = [:]
+        /// Those who wait for calls to end, and the calls that ended before somebody waited.
+        var waiters: [ObjectIdentifier: CheckedContinuation<Void, Never>] = [:]
+        var ended: Set<ObjectIdentifier> = []
+        var isAbandoned = false
+    }
+
+    private let state = Mutex(State())
+
+    /// Notes a batch and the call that sends it, which says its end to ``end(_:)``.
+    func add(_ batch: WorkerBatch, _ sending: Task<Void, Never>) {
+        state.withLock { $0.entries[ObjectIdentifier(batch)] = Entry(batch: batch, sending: sending) }
+    }
+
+    /// Forgets a batch whose call has ended or was abandoned.
+    func remove(_ batch: WorkerBatch) { state.withLock { $0.entries[ObjectIdentifier(batch)] = nil } }
+
+    /// The call of a batch has ended.
+    func end(_ batch: WorkerBatch) {
+        let id = ObjectIdentifier(batch)
+        let waiter = state.withLock { state in
+            let waiter = state.waiters.removeValue(forKey: id)
+            if waiter == nil { state.ended.insert(id) }
+            return waiter
+        }
+        waiter?.resume()
+    }
+
+    /// Waits until the call of a batch has ended, or all are abandoned.
+    func wait(for batch: WorkerBatch) async {
+        let id = ObjectIdentifier(batch)
+        await withCheckedContinuation { continuation in
+            let isOver = state.withLock { state in
+                if state.ended.remove(id) != nil || state.isAbandoned { return true }
+                state.waiters[id] = continuation
+                return false
+            }
+            if isOver { continuation.resume() }
+        }
+    }
+
+    /// Takes out the batches of which nothing has been heard since a moment; the others tell when they were heard of last.
+    func takeSilent(since moment: Date) -> (silent: [WorkerBatch], earliest: Date?) {
+        let (silent, earliest) = state.withLock { state in
+            let silent = state.entries.filter { $0.value.batch.lastHeard <= moment }
+            for key in silent.keys { state.entries[key] = nil }
+            return (Array(silent.values), state.entries.values.lazy.map(\.batch.lastHeard).min())
+        }
+        for entry in silent { entry.sending.cancel() }
+        return (silent.map(\.batch), earliest)
+    }
+
+    /// Cancels every call.
+    func cancelAll() {
+        for entry in state.withLock({ Array($0.entries.values) }) { entry.sending.cancel() }
+    }
+
+    /// Lets nobody wait any longer: a backend may be deaf to cancellation.
+    func abandon() {
+        let waiters = state.withLock { state in
+            state.isAbandoned = true
+            defer { state.waiters = [:] }
+            return Array(state.waiters.values)
+        }
+        for waiter in waiters { waiter.resume() }
+    }
+}
+
+extension DeliveryWorker {
+    /// Gives up batches of which the backend says nothing for `queue.lease`, until it is cancelled.
+    ///
+    /// A claim holds as long as the process lives, so a backend that hangs would keep its window for ever. What it had not
+    /// reported counts as sent without an answer, once; what it reports later is ignored.
+    func watchForSilence() async {
+        let limit = settings.queue.lease
+        while !Task.isCancelled {
+            let now = around.time.steady
+            let (silent, earliest) = open.takeSilent(since: now.addingTimeInterval(-limit.inSeconds))
+            for batch in silent { giveUp(batch) }
+            let next = (earliest ?? now).addingTimeInterval(limit.inSeconds)
+            try? await around.time.sleep(for: .seconds(clamping: max(0.001, next.timeIntervalSince(now))))
+        }
+    }
+
+    private func giveUp(_ batch: WorkerBatch) {
+        let unreported = batch.unreported(reason: "no_answer", isRepeatHarmful: backend.isRepeatHarmful)
+        guard !unreported.isEmpty else { return }
+        around.logger.warning(
+            "a backend said nothing for queue.lease and is not waited for any longer",
+            metadata: ["backend": "\(name)", "deliveries": "\(unreported.count)"]
+        )
+        finish(unreported, of: batch)
+    }
+}

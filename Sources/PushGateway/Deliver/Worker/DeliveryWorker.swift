@@ -1,0 +1,289 @@
+internal import Foundation
+internal import Logging
+internal import PushCore
+internal import PushComposition
+internal import PushQueue
+internal import Synchronization
+
+/// Carries the deliveries of one backend: claims what there is room for, hands it to the backend, records what became of it.
+///
+/// One task per claimed batch, none per message. The lane knows nothing of the platform: what an outcome means is
+/// ``PlanRules``, how much may be under way is ``FlowGate``. Lanes share nothing but the store: a backend that hangs keeps
+/// its own lane waiting, and no other.
+final class DeliveryWorker: Sendable {
+    /// What a lane needs of the gateway.
+    struct Dependencies: Sendable {
+        let store: any NotificationStore
+        let recorder: OutcomeWriter
+        /// Where the devices are; nil without a registry.
+        let devices: (any DeviceStore)?
+        /// What platforms are still to be told about devices; nil without such a store.
+        let operations: (any OutboxStore)?
+        /// Takes the platforms' words that tokens are dead.
+        let desk: TokenInvalidation
+        let time: any TimeSource
+        /// Translates between the two sides of ``time``.
+        let clock: WallClock
+        let observer: any DispatchObserver
+        let logger: Logger
+        /// Turns stored content back into a notification.
+        let decode: @Sendable ([UInt8]) throws -> PushNotification
+        /// Marks the message ids of this gateway, so that two gateways never use the same.
+        let instance: UInt64
+    }
+
+    /// The most deliveries in one claim: large enough to share the cost, small enough to keep latency low.
+    static let largestClaim = 512
+    /// The window of a backend that knows no limit of its own.
+    static let defaultWindow = 1_000
+    /// With so much not yet recorded the lane waits for the store.
+    static let largestBacklog = 50_000
+    /// How long one look for work may last; a stop ends it at once.
+    static let patience = Duration.seconds(30)
+
+    let name: String
+    let backend: any PushBackend
+    /// What a lane goes by, from the configuration.
+    struct Settings: Sendable {
+        /// The app of the backend.
+        var app = AppName.default
+        var queue = GatewayConfiguration.Queue()
+        /// The order in which a device's tokens are preferred.
+        var tokenPriority = TokenService.priority
+        /// Whom each configured backend of the app addresses, by its name.
+        var audiences: [String: BackendAudience] = [:]
+        /// The backends of the app, which know what tokens a message goes to.
+        var backends: [(name: String, backend: any PushBackend)] = []
+        /// The shortest time that any plan bears trouble of this backend before it goes on to the next; nil when none does.
+        var patience: Duration?
+
+        /// The other backends that may take a token which one has refused, in the order of their names.
+        func alternatives(to backend: String, for service: TokenService) -> [String] {
+            audiences.filter { $0.key != backend && $0.value.services.contains(service) }.keys.sorted()
+        }
+    }
+
+    let settings: Settings
+    /// Whether the backend addresses devices of the registry by itself.
+    let takesDevices: Bool
+    let rules: PlanRules
+    let around: Dependencies
+    let watch: InvalidationWatch
+    /// How the backend is used at the moment; outlives the lane.
+    let flow: FlowControl
+    let json: AcceptanceJSON
+    /// The batches that are with the backend.
+    let open = OpenBatches()
+    private let configured: BackendRegistry.ConfiguredBackend
+    private let looking = Look()
+    private let stopped = Atomic(false)
+    /// How many deliveries the platform is being asked about.
+    let asking = Atomic(0)
+
+    var gate: FlowGate { flow.gate }
+
+    init(
+        _ configured: BackendRegistry.ConfiguredBackend,
+        _ settings: Settings,
+        flow: FlowControl,
+        watch: InvalidationWatch,
+        _ around: Dependencies
+    ) {
+        self.configured = configured
+        self.settings = settings
+        self.around = around
+        self.watch = watch
+        name = configured.name
+        backend = configured.backend
+        takesDevices = configured.backend.audience.forms.contains(.device)
+        rules = PlanRules(settings.queue)
+        json = AcceptanceJSON(backend: configured.name)
+        self.flow = flow
+        let gate = flow.gate
+        let time = around.time
+        gate.update { ((), wakes: $0.hold(watch.trip != nil, at: time.steady)) }
+        let looking = looking
+        watch.observe { isHeld in
+            gate.update { ((), wakes: $0.hold(isHeld, at: time.steady)) }
+            if isHeld { looking.cancel() }
+        }
+    }
+
+    /// How the lane is doing.
+    var status: WorkerStatus {
+        let state = gate.state
+        let now = around.clock.reading
+        var breaker = state.breakerState
+        breaker.until = breaker.until.map(now.wall)
+        return WorkerStatus(
+            backend: name,
+            inFlight: state.inFlight,
+            window: state.window,
+            pausedUntil: state.pausedUntil.map(now.wall),
+            pauseReason: state.pauseReason,
+            isParked: state.isParked,
+            breaker: breaker,
+            areInvalidationsHeld: state.isHeld
+        )
+    }
+
+    /// Works until ``stop()``, then waits for what is under way; the backend is left running.
+    func run() async {
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { [backend] in await backend.watch() }
+            group.addTask { await self.watchForSilence() }
+            await withDiscardingTaskGroup { deliveries in
+                while let work = await next() {
+                    deliveries.addTask {
+                        switch work {
+                        case .deliver(let claims): await self.deliver(claims)
+                        case .ask(let silent): await self.ask(about: silent)
+                        }
+                    }
+                }
+            }
+            group.cancelAll()
+        }
+    }
+
+    /// What the loop starts.
+    enum Work {
+        /// Send.
+        case deliver([ClaimedDelivery])
+        /// Ask the platform a last time what became of messages.
+        case ask([Silence])
+    }
+
+    /// Whether the lane claims nothing more.
+    var isStopped: Bool { stopped.load(ordering: .sequentiallyConsistent) }
+
+    /// Claims nothing more.
+    func stop() {
+        stopped.store(true, ordering: .sequentiallyConsistent)
+        gate.wake()
+        looking.cancel()
+    }
+
+    /// Ends a look for work that began before the lane had to stand still.
+    func stopLooking() { looking.cancel() }
+
+    /// The look for work that is under way.
+    private final class Look: Sendable {
+        private let task = Mutex<Task<[ClaimedDelivery], any Error>?>(nil)
+
+        func begin(_ new: Task<[ClaimedDelivery], any Error>) { task.withLock { $0 = new } }
+
+        func cancel() { task.withLock { $0 }?.cancel() }
+    }
+
+    /// Ends what is still under way: it is reported as not sent or as unknown.
+    func cancel() async {
+        await backend.shutdown(grace: .zero)
+        open.cancelAll()
+    }
+
+    /// Waits no longer for what ``cancel()`` did not end: it counts as unknown.
+    func abandon() { open.abandon() }
+
+    // MARK: Claiming
+
+    /// The next thing to do, nil when the lane is to end.
+    private func next() async -> Work? {
+        var quotaSpentAt: ContinuousClock.Instant?
+        while !isStopped {
+            let now = around.time.steady
+            let (step, version) = gate.step(window: window(), at: now)
+            switch step {
+            case _ where isStopped:  // It came before the step, whose version does not tell.
+                if case .claim(let room) = step { gate.settle(room: room, claimed: 0, isLast: true) }
+            case .wait(until: nil):
+                await gate.waitForChange(after: version)
+            case .wait(until: let time?):
+                await pause(until: time, orChangeAfter: version)
+            case .passOn where isOutrunning, .claim where isOutrunning:
+                if case .claim(let room) = step { gate.settle(room: room, claimed: 0, isLast: isStopped) }
+                await pause(until: now.addingTimeInterval(0.05), orChangeAfter: version)
+            case .passOn:
+                let silent = await passOn()
+                if !silent.isEmpty { return .ask(silent) }
+            case .claim(let room):
+                let allowance = flow.take(min(room, Self.largestClaim), at: now)
+                guard allowance.granted > 0 else {
+                    gate.settle(room: room, claimed: 0, isLast: isStopped)
+                    quotaSpentAt = quotaSpentAt ?? .now
+                    await pause(until: allowance.retryAt, orChangeAfter: version)
+                    continue
+                }
+                if let since = quotaSpentAt {
+                    around.observer.waitedForQuota(backend: name, since.duration(to: .now))
+                    quotaSpentAt = nil
+                }
+                let claims = await look(
+                    allowance.granted,
+                    normal: allowance.normal,
+                    patience: patience(allowance, at: now)
+                )
+                flow.settle(taken: allowance.granted, used: claims.count, at: around.time.steady)
+                gate.settle(room: room, claimed: claims.count, isLast: isStopped)
+                if !claims.isEmpty { return .deliver(claims) }
+            }
+        }
+        return nil
+    }
+
+    /// Whether more is to be written already than should be.
+    private var isOutrunning: Bool { around.recorder.backlog + around.desk.backlog >= Self.largestBacklog }
+
+    /// How long a look may last: when only urgent messages may go, until others may go again.
+    ///
+    /// Not so short that each message would be a trip of its own.
+    private func patience(_ allowance: FlowControl.Allowance, at now: Date) -> Duration {
+        guard allowance.normal == 0 else { return Self.patience }
+        let span = Duration.milliseconds(clamping: allowance.retryAt.timeIntervalSince(now) * 1000)
+        return min(Self.patience, max(.milliseconds(5), span))
+    }
+
+    /// The most deliveries that may be with the backend: twice what its peers take at once, so that an answered one is
+    /// replaced without a trip to the store, within the configured bound.
+    private func window() -> Int {
+        let own = backend.window.map { max(64, $0 * 2) } ?? Self.defaultWindow
+        return min(own, configured.maximumInFlight ?? own)
+    }
+
+    /// Asks the store.
+    ///
+    /// A task of its own, awaited here, so that ``stop()`` can end the wait and nothing else.
+    func look(_ limit: Int, normal: Int, patience: Duration) async -> [ClaimedDelivery] {
+        let task = Task<[ClaimedDelivery], any Error> { [around, name] in
+            try await around.store.claim(lane: name, limit: limit, normal: normal, patience: patience)
+        }
+        looking.begin(task)
+        // What stopped the lane between the gate's word and now did not find this look.
+        let now = around.time.steady
+        if isStopped || patience > .zero && gate.state.standsStill(at: now) { task.cancel() }
+        do {
+            return try await withTaskCancellationHandler {
+                try await task.value
+            } onCancel: {
+                task.cancel()
+            }
+        } catch {
+            around.logger.error("claiming failed, trying again", metadata: ["backend": "\(name)", "error": "\(error)"])
+            try? await around.time.sleep(for: .seconds(1))  // Cancelled with the lane.
+            return []
+        }
+    }
+
+    /// Waits until a steady time, or until the gate is another than that of a version.
+    private func pause(until time: Date, orChangeAfter version: Int) async {
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { [around] in
+                let span = Duration.milliseconds(clamping: max(1, time.timeIntervalSince(around.time.steady) * 1000))
+                _ = try? await around.time.sleep(for: span)  // Cancelled when the gate was first.
+            }
+            group.addTask { [gate] in await gate.waitForChange(after: version) }
+            await group.next()
+            group.cancelAll()
+        }
+    }
+}

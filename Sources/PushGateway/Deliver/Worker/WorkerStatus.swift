@@ -1,0 +1,87 @@
+import PushComposition
+public import Foundation
+
+/// How a lane is doing, for `GET /v1/backends`, metrics and the dashboard.
+public struct WorkerStatus: Sendable, Hashable {
+    /// The backend's name.
+    public var backend: String
+    /// Messages with the backend now.
+    public var inFlight: Int
+    /// The most messages that may be with the backend now.
+    public var window: Int
+    /// Nothing is sent until then, by the platform's wish; nil when it flows.
+    public var pausedUntil: Date?
+    /// Why it is paused or parked; nil when it flows.
+    public var pauseReason: String?
+    /// Whether an operator must mend the backend.
+    public var isParked: Bool
+    /// Whether too many failures keep messages away from the backend.
+    public var breaker: Breaker
+    /// Whether so many tokens were declared dead that nothing is sent until an operator decides.
+    public var areInvalidationsHeld: Bool
+
+    /// Makes a status.
+    public init(
+        backend: String,
+        inFlight: Int = 0,
+        window: Int = 0,
+        pausedUntil: Date? = nil,
+        pauseReason: String? = nil,
+        isParked: Bool = false,
+        breaker: Breaker = Breaker(.closed),
+        areInvalidationsHeld: Bool = false
+    ) {
+        self.backend = backend
+        self.inFlight = inFlight
+        self.window = window
+        self.pausedUntil = pausedUntil
+        self.pauseReason = pauseReason
+        self.isParked = isParked
+        self.breaker = breaker
+        self.areInvalidationsHeld = areInvalidationsHeld
+    }
+
+    /// How a lane's circuit breaker stands.
+    public struct Breaker: Sendable, Hashable {
+        /// How it stands, in a word.
+        public enum Word: String, Sendable, CaseIterable {
+            /// Messages pass.
+            case closed
+            /// One passes, to see.
+            case halfOpen = "half_open"
+            /// None pass.
+            case open
+        }
+
+        /// How it stands.
+        public var word: Word
+        /// When a probe is made; nil when nobody knows.
+        public var until: Date?
+        /// Why it is not closed.
+        public var reason: String?
+
+        /// Makes a state.
+        public init(_ word: Word, until: Date? = nil, reason: String? = nil) {
+            self.word = word
+            self.until = until
+            self.reason = reason
+        }
+    }
+}
+
+/// Who knows how the lanes are doing: the dispatcher, or a test's stand-in.
+public protocol LaneObserver: Sendable {
+    /// Every lane, in the order of the configuration.
+    var lanes: [WorkerStatus] { get }
+    /// Where an operator settles held invalidations; nil where there are none.
+    var invalidations: TokenInvalidation? { get }
+    /// Where an operator settles what waits for backends that are not configured any more; nil where nothing does.
+    var goneBackends: GoneBackends? { get }
+}
+
+extension LaneObserver {
+    /// None.
+    public var invalidations: TokenInvalidation? { nil }
+    /// None.
+    public var goneBackends: GoneBackends? { nil }
+}

@@ -1,0 +1,131 @@
+internal import Foundation
+internal import Logging
+internal import PushCore
+internal import PushQueue
+
+/// Registers every device at backends that are new or want them otherwise than before: page by page, in the background.
+///
+/// How far it came is kept over a restart. A backend that leaves the configuration is forgotten, so that it hears of
+/// everybody when it comes back.
+actor Backfill {
+    /// How far the introduction to one backend came.
+    private struct Progress {
+        var stamp: String
+        var after: DeviceCursor?
+        var isDone = false
+        /// What it was told meanwhile is lost: the next start or reload begins anew.
+        var isDoubted = false
+    }
+
+    private static let key = "operations.introduced"
+    private static let page = 200
+    /// With so much waiting at a backend it gets no more.
+    private static let fullBackend = 2_000
+    private static let rest = Duration.seconds(1)
+
+    private let store: any OutboxStore & DeviceStore
+    private let state: any StateStore
+    private let time: any TimeSource
+    private let logger: Logger
+    private var progress: [String: Progress]?
+
+    init(
+        store: any OutboxStore & DeviceStore,
+        state: any StateStore,
+        time: any TimeSource,
+        logger: Logger
+    ) {
+        self.store = store
+        self.state = state
+        self.time = time
+        self.logger = logger
+    }
+
+    /// Forgets the backends that are not there any more.
+    func keep(_ backends: Set<String>) async {
+        guard await load(), let known = progress, known.keys.contains(where: { !backends.contains($0) }) else { return }
+        progress = known.filter { backends.contains($0.key) }
+        await save()
+    }
+
+    /// Forgets that a backend knows every device: it hears of all of them after the next start or reload.
+    ///
+    /// For a backend whose credentials were refused: what it was told meanwhile is lost, and who mends it reloads.
+    func doubt(_ backend: String) async {
+        guard await load(), let own = progress?[backend], !own.isDoubted else { return }
+        progress?[backend]?.isDoubted = true
+        await save()
+    }
+
+    /// Introduces every device to a backend, unless that has been done; returns then or when the task is cancelled.
+    func introduce(to backend: String, stamp: String, _ teller: DeviceSync) async {
+        guard await load() else { return }
+        if progress?[backend].map({ $0.stamp != stamp || $0.isDoubted }) ?? true {
+            progress?[backend] = Progress(stamp: stamp)
+            await save()
+            logger.notice("every device is introduced to a backend", metadata: ["backend": "\(backend)"])
+        }
+        guard let app = teller.app(of: backend) else { return }
+        while !Task.isCancelled, let own = progress?[backend], own.stamp == stamp, !own.isDone {
+            do throws(StoreError) {
+                guard try await store.operationDepths()[backend]?.waiting ?? 0 < Self.fullBackend,
+                    try await store.unplannedCount(ofDevice: nil) < Self.fullBackend
+                else {
+                    try? await time.sleep(for: Self.rest)
+                    continue
+                }
+                let page = try await store.list(DeviceQuery(app: app), after: own.after, limit: Self.page)
+                _ = try await store.introduce(page.devices.map(\.id), to: backend, at: time.now)
+                guard progress?[backend]?.stamp == stamp else { return }
+                progress?[backend]?.after = page.next
+                progress?[backend]?.isDone = page.next == nil
+                await save()
+            } catch {
+                if error == .closed { return }
+                try? await time.sleep(for: Self.rest)
+            }
+        }
+    }
+
+    /// Reads what is kept; false when it cannot be read, because the task is cancelled or the store closed.
+    private func load() async -> Bool {
+        while progress == nil {
+            do throws(StoreError) {
+                let stored = try await state.loadState(Self.key)
+                if progress == nil { progress = Self.read(stored) }
+            } catch {
+                guard error != .closed, (try? await time.sleep(for: Self.rest)) != nil else { return false }
+            }
+        }
+        return true
+    }
+
+    /// Keeps how far it came; when that fails a page is told of twice after a restart, which does no harm.
+    private func save() async {
+        var object = JSONObject()
+        for (backend, own) in (progress ?? [:]).sorted(by: { $0.key < $1.key }) {
+            object[backend] = [
+                "stamp": .string(own.stamp), "after": own.after.map { .integer($0.rawValue) } ?? .null,
+                "done": .bool(own.isDone), "doubted": .bool(own.isDoubted),
+            ]
+        }
+        do throws(StoreError) {
+            try await state.saveState(Self.key, JSONValue.object(object).bytes)
+        } catch {
+            logger.warning("how far introductions came was not kept", metadata: ["error": "\(error)"])
+        }
+    }
+
+    private static func read(_ stored: [UInt8]?) -> [String: Progress] {
+        guard let stored, case .object(let object)? = try? JSONValue(parsing: stored) else { return [:] }
+        return object.reduce(into: [:]) { progress, member in
+            guard let stamp = member.value["stamp"]?.stringValue else { return }
+            progress[member.name] = Progress(
+                stamp: stamp,
+                after: member.value["after"]?.integerValue.map { DeviceCursor(rawValue: $0) },
+                isDone: member.value["done"]?.boolValue ?? false,
+                isDoubted: member.value["doubted"]?.boolValue ?? false
+            )
+        }
+    }
+}

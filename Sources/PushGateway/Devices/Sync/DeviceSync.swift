@@ -1,0 +1,119 @@
+internal import Foundation
+internal import PushCore
+internal import PushQueue
+
+/// Decides which platforms are told what when a device of the registry changes.
+///
+/// Made once for a configuration. A platform that keeps its own list of devices hears of those it accepts: when they come,
+/// when something of them that it is told changes, when their tags change, and when they go or are not for it any more.
+struct DeviceSync: Sendable {
+    private struct Listener: Sendable {
+        let backend: String
+        let app: AppName
+        let registrar: (any DeviceRegistrar)?
+        let tags: (any TagEditor)?
+    }
+
+    private let listeners: [Listener]
+    private let priority: [TokenService]
+
+    init(_ backends: [BackendRegistry.ConfiguredBackend], priority: [TokenService]) {
+        self.priority = priority
+        listeners = backends.compactMap { configured in
+            let backend = configured.backend
+            guard configured.registersDevices, backend.devices != nil || backend.tags != nil else { return nil }
+            return Listener(
+                backend: configured.name,
+                app: configured.app,
+                registrar: backend.devices,
+                tags: backend.tags
+            )
+        }
+    }
+
+    /// Whether a platform wants to know of changes.
+    var isNeeded: Bool { !listeners.isEmpty }
+
+    /// The app of whose devices a backend hears; nil when it hears of none.
+    func app(of backend: String) -> AppName? { listeners.first { $0.backend == backend }?.app }
+
+    /// What platforms are to be told of a change; asks plugins, which may take long.
+    func operations(for change: OutboxChange) -> [OutboxEntry] {
+        switch change.content {
+        case .device(let old, let new):
+            listeners.filter { $0.app == (new ?? old)?.app }.flatMap { operations($0, old, new, at: change.at) }
+        case .introduction(let device, let backend):
+            listeners.filter { $0.backend == backend && $0.app == device.app }.flatMap {
+                operations($0, nil, device, at: change.at)
+            }
+        case .operation(let operation): [operation]
+        }
+    }
+
+    private func operations(
+        _ listener: Listener,
+        _ old: Device?,
+        _ new: Device?,
+        at now: Date
+    ) -> [OutboxEntry] {
+        let before = old.map { DeviceRecord($0, user: $0.user, priority: priority) }
+        let after = new.map { DeviceRecord($0, user: $0.user, priority: priority) }
+        let wasThere = before.map { listener.registrar?.accepts($0) ?? true } ?? false
+        let isThere = after.map { listener.registrar?.accepts($0) ?? true } ?? false
+        var operations: [OutboxEntry] = []
+        func add(_ kind: OutboxEntry.Kind, _ device: Device?, _ body: JSONObject = JSONObject()) {
+            guard let device else { return }
+            operations.append(
+                OutboxEntry(
+                    backend: listener.backend,
+                    device: device.id,
+                    user: device.user,
+                    kind: kind,
+                    body: body,
+                    at: now
+                )
+            )
+        }
+        if let after, isThere {
+            if let registrar = listener.registrar {
+                let isNews = !wasThere || before?.withoutTags != after.withoutTags
+                if isNews || Self.isRegisteredAgain(old, new) && registrar.awaits(after) { add(.register, new) }
+            }
+            let changes = Self.changes(from: wasThere ? before?.tags ?? [] : [], to: after.tags)
+            if let editor = listener.tags, !changes.isEmpty, editor.issues(in: changes, of: after).isEmpty {
+                add(.tags, new, ["tags": .object(changes)])
+            }
+        } else if let before, wasThere, listener.registrar != nil {
+            add(.remove, old, before.stored)
+        }
+        return operations
+    }
+
+    /// Whether the app has registered a token that it had registered before.
+    private static func isRegisteredAgain(_ old: Device?, _ new: Device?) -> Bool {
+        guard let old, let new else { return false }
+        return new.tokens.contains { token in
+            old.tokens.contains { $0.token == token.token && $0.registeredAt < token.registeredAt }
+        }
+    }
+
+    /// The tags of a registry as a platform's keys and values: `key:value` is one, a word alone has the value `1`, and what is
+    /// not there any more has none.
+    static func changes(from old: [String], to new: [String]) -> JSONObject {
+        let (old, new) = (pairs(old), pairs(new))
+        var changes = JSONObject()
+        for (key, value) in new.sorted(by: { $0.key < $1.key }) where old[key] != value {
+            changes[key] = .string(value)
+        }
+        for key in old.keys.sorted() where new[key] == nil { changes[key] = .null }
+        return changes
+    }
+
+    /// Of several tags with one key the last counts.
+    private static func pairs(_ tags: [String]) -> [String: String] {
+        tags.reduce(into: [:]) { pairs, tag in
+            let (key, value) = tag.halves(at: ":") ?? (tag, "1")
+            pairs[key] = value
+        }
+    }
+}

@@ -1,0 +1,98 @@
+internal import Foundation
+internal import HTTPTypes
+internal import Hummingbird
+internal import PushCore
+internal import PushQueue
+
+/// What operators and their machines ask: health, readiness, metrics, backends, the API's description, the dashboard.
+struct OutboxAPI: Sendable {
+    let state: GatewayState
+    let lanes: any LaneObserver
+    let metrics: GatewayMetrics
+    let admission: Admission
+    let build: BuildInfo
+
+    /// The process turns: nothing else is looked at.
+    func health() -> Response {
+        Response.json { writer in
+            writer.name("status")
+            writer.string("ok")
+        }
+    }
+
+    /// Whether new work is taken.
+    ///
+    /// A platform that is down does not matter here: the queue is what it is for. Asked without a key, so that it says no more
+    /// than that: what the store lacks stands in the metrics, and in the answer to whoever sends.
+    func readiness() async -> Response {
+        let health = await state.store.health()
+        let isReady = health.acceptsWork && !state.isDraining
+        return Response.json(isReady ? .ok : .serviceUnavailable) { writer in
+            writer.name("status")
+            writer.string(isReady ? "ready" : state.isDraining ? "draining" : "store_refuses_work")
+            writer.name("store")
+            writer.beginObject()
+            writer.name("accepts_work")
+            writer.bool(health.acceptsWork)
+            writer.endObject()
+        }
+    }
+
+    /// Every metric, for Prometheus; without those of the queues while the store fails, which is itself a metric.
+    func scrape(_ snapshot: APISnapshot) async -> Response {
+        var depths: [String: LaneDepth]?
+        do throws(Problem) {
+            depths = try await self.depths()
+        } catch {
+            depths = nil
+        }
+        var text = PrometheusText()
+        metrics.registry.write(to: &text)
+        ScrapedMetrics(
+            now: state.clock.reading,
+            startedAt: state.startedAt,
+            backends: state.snapshot.backends,
+            lanes: lanes.lanes,
+            depths: depths,
+            operations: try? await state.devices.operationDepths(),
+            unplanned: try? await state.devices.unplannedCount(ofDevice: nil),
+            ledger: metrics.ledger,
+            store: await state.store.health(),
+            load: admission.load,
+            limits: APILimit.allCases.map { ($0.rawValue, snapshot.value(of: $0)) }
+        ).write(to: &text)
+        return Response(
+            status: .ok,
+            headers: [.contentType: PrometheusText.contentType, .cacheControl: "no-store"],
+            body: ResponseBody(bytes: text.bytes)
+        )
+    }
+
+    /// The backends.
+    func backends(_ scope: RequestScope) async throws(Problem) -> Response {
+        let answer = BackendsAnswer(
+            state,
+            lanes,
+            depths: try await depths(),
+            operations: try await operationDepths(),
+            for: scope.caller
+        )
+        return Response.json(capacity: 2048) { answer.write(to: &$0) }
+    }
+
+    private func operationDepths() async throws(Problem) -> [String: OutboxDepth] {
+        do throws(StoreError) {
+            return try await state.devices.operationDepths()
+        } catch {
+            throw Problem(error)
+        }
+    }
+
+    private func depths() async throws(Problem) -> [String: LaneDepth] {
+        do throws(StoreError) {
+            return try await state.store.depths()
+        } catch {
+            throw Problem(error)
+        }
+    }
+}

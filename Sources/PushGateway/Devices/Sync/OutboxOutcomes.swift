@@ -1,0 +1,71 @@
+internal import Foundation
+internal import PushCore
+internal import Synchronization
+
+/// What became of an operation, for a caller that waited for it.
+enum OperationOutcome: Sendable {
+    /// The platform took it, and said this.
+    case done(JSONObject)
+    /// It is over, and the platform did not take it.
+    case failed(PushError)
+}
+
+/// Tells callers that wait what became of their operations.
+///
+/// A caller says which operations it means before they are stored, so that no outcome can be too early.
+final class OutboxOutcomes: Sendable {
+    private struct Wait {
+        var missing: Set<UUID>
+        var found: [UUID: OperationOutcome] = [:]
+        let nap: AsyncSignal
+    }
+
+    private struct Contents {
+        var waits: [UInt64: Wait] = [:]
+        var last: UInt64 = 0
+    }
+
+    /// A caller that waits.
+    struct Ticket: Sendable {
+        fileprivate let number: UInt64
+        fileprivate let nap: AsyncSignal
+    }
+
+    private let contents = Mutex(Contents())
+
+    /// Begins to listen for these operations; ``wait(_:for:_:)`` or ``leave(_:)`` ends it.
+    func listen(for ids: [UUID]) -> Ticket {
+        let nap = AsyncSignal()
+        return contents.withLock { contents in
+            contents.last += 1
+            contents.waits[contents.last] = Wait(missing: Set(ids), nap: nap)
+            return Ticket(number: contents.last, nap: nap)
+        }
+    }
+
+    /// What is known once all are over or the time is.
+    func wait(_ ticket: Ticket, for span: Duration, _ time: any TimeSource) async -> [UUID: OperationOutcome] {
+        await ticket.nap.rest(span, time)
+        return leave(ticket)
+    }
+
+    /// Ends the listening.
+    @discardableResult
+    func leave(_ ticket: Ticket) -> [UUID: OperationOutcome] {
+        contents.withLock { $0.waits.removeValue(forKey: ticket.number)?.found ?? [:] }
+    }
+
+    /// An operation is over.
+    func note(_ id: UUID, _ outcome: OperationOutcome) {
+        let naps = contents.withLock { contents -> [AsyncSignal] in
+            var naps: [AsyncSignal] = []
+            for (number, wait) in contents.waits where wait.missing.contains(id) {
+                contents.waits[number]?.missing.remove(id)
+                contents.waits[number]?.found[id] = outcome
+                if contents.waits[number]?.missing.isEmpty ?? false { naps.append(wait.nap) }
+            }
+            return naps
+        }
+        for nap in naps { nap.wake() }
+    }
+}

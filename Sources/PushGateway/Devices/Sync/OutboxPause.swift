@@ -1,0 +1,58 @@
+internal import Foundation
+internal import PushCore
+
+/// When a backend is left alone after failures of operations, and how many it gets at a time: a plain value.
+///
+/// A quota or refused credentials pause the whole backend. Other failures are each operation's own business, since they may
+/// be about one device; only when nothing but failures comes it gets fewer.
+///
+/// Times are steady ones (``TimeSource/steady``).
+struct OutboxPause: Sendable {
+    /// As many operations as a backend has at a time.
+    static let widest = 32
+    /// As many when nothing succeeds.
+    private static let narrowest = 4
+    /// After so many failures in a row.
+    private static let patience = 16
+    private static let longest = Duration.seconds(600)
+
+    /// Until when it gets nothing.
+    private(set) var until: Date?
+    private var failures = 0
+    private var blocks = 0
+
+    /// How many operations it may have at a time.
+    var width: Int { failures >= Self.patience ? Self.narrowest : Self.widest }
+
+    /// The platform did what it was asked, or refused one device's affairs.
+    mutating func noteAnswer() {
+        failures = 0
+        blocks = 0
+    }
+
+    /// The platform did not do it; returns true when it is left alone now.
+    mutating func note(_ error: PushError, at now: Date) -> Bool {
+        switch error.code {
+        case .rateLimited: return pause(first: .seconds(2), error.retryAfter, at: now)
+        case .credentialsRefused: return pause(first: .seconds(15), error.retryAfter, at: now)
+        case .unavailable, .badAnswer:
+            failures += 1
+            guard failures >= Self.patience, failures % Self.narrowest == 0 else { return false }
+            let pause = Duration.seconds(1 << min((failures - Self.patience) / Self.narrowest, 3))
+            until = max(until ?? now, now.addingTimeInterval(pause.inSeconds))
+            return true
+        default:
+            noteAnswer()
+            return false
+        }
+    }
+
+    private mutating func pause(first: Duration, _ wish: Duration?, at now: Date) -> Bool {
+        // Those that were under way together are refused together: that is one refusal.
+        if let until, until > now { return true }
+        let own = min(first * (1 << min(blocks, 8)), Self.longest)
+        blocks += 1
+        until = now.addingTimeInterval(max(own, min(wish ?? .zero, .seconds(3_600))).inSeconds)
+        return true
+    }
+}

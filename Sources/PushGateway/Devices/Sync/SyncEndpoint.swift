@@ -1,0 +1,205 @@
+internal import Foundation
+internal import HTTPTypes
+internal import Hummingbird
+internal import PushCore
+internal import PushQueue
+
+/// What the calls share that tell platforms something about a device: finding the device and the backends, storing
+/// operations, waiting for their outcome.
+struct SyncEndpoint: Sendable {
+    /// The largest body of such a call.
+    static let maximumBody = 64 << 10
+    /// The longest wait for an outcome, in seconds.
+    static let longestWait = 30
+    /// How long a platform gets that is asked while the caller waits.
+    static let deadline = Duration.seconds(25)
+
+    let state: GatewayState
+    let admission: Admission
+
+    /// The id in a path, decoded.
+    static func decoded(_ step: Substring) -> String { String(step).removingPercentEncoding ?? String(step) }
+
+    /// A device of the registry.
+    func device(_ id: String) async throws(Problem) -> Device {
+        do throws(StoreError) {
+            if let device = try await state.devices.device(id) { return device }
+        } catch {
+            throw Problem(ofDevices: error)
+        }
+        throw .unknownDevice(id)
+    }
+
+    /// Whether something waits for a backend, which need not be configured any more.
+    func waits(for backend: String) async throws(Problem) -> Bool {
+        do throws(StoreError) {
+            return try await state.devices.operationDepths()[backend] != nil
+        } catch {
+            throw Problem(error)
+        }
+    }
+
+    /// A device as a platform is told of it now.
+    func record(_ device: Device, _ scope: RequestScope) -> DeviceRecord {
+        let priority = scope.snapshot.gateway.configuration.tokenPriority
+        return DeviceRecord(device, user: device.user, priority: priority)
+    }
+
+    /// Reads a body that is one object of known members, and refuses it with every mistake at once.
+    ///
+    /// `check` adds what can be said once all is read; `limit` is the largest body, as far as the configuration allows it.
+    func body<Field: RequestField>(
+        of request: Request,
+        _ scope: RequestScope,
+        _ type: Field.Type,
+        limit: Int = SyncEndpoint.maximumBody,
+        _ read: (inout JSONScanner, inout RequestIssues, Field) throws(JSONSyntaxError) -> Void,
+        check: (inout RequestIssues) -> Void = { _ in }
+    ) async throws(Problem) {
+        guard !state.isDraining else { throw .draining }
+        try RequestBodyReader.requireJSON(scope.fields, orPatch: request.method == .patch)
+        try await RequestBodyReader(admission: admission, scope, limit: limit).withBody(of: request) {
+            (bytes) throws(Problem) in
+            var issues = RequestIssues()
+            do throws(JSONSyntaxError) {
+                try JSONScanner.scan(bytes) { (scanner) throws(JSONSyntaxError) in
+                    if try scanner.fields(type, &issues, "#", read) { check(&issues) }
+                }
+            } catch {
+                throw .notJSON(error)
+            }
+            guard issues.isEmpty else { throw Problem(issues) }
+        }
+    }
+
+    /// The backends that a call means: the named one, or all with the ability that have a use for the device.
+    ///
+    /// `word` names the ability in a sentence, and `ability` gives it, nil when a backend lacks it.
+    func backends<Ability>(
+        _ name: String?,
+        for record: DeviceRecord,
+        _ scope: RequestScope,
+        _ word: String,
+        _ ability: (any PushBackend) -> Ability?
+    ) throws(Problem) -> [(name: String, ability: Ability)] {
+        let configured = scope.snapshot.gateway.backends(of: try scope.app())
+        var issues = RequestIssues()
+        if let name {
+            guard let backend = configured.first(where: { $0.name == name })?.backend else {
+                let hint = didYouMean(name, configured.map(\.name)) ?? "No backend has this name."
+                issues.add("#/backend", "unknown_backend", hint)
+                throw Problem(issues)
+            }
+            guard let ability = ability(backend) else {
+                issues.add("#/backend", "unsupported", "This backend keeps no \(word).")
+                throw Problem(issues)
+            }
+            return [(name, ability)]
+        }
+        let able = configured.compactMap { one in ability(one.backend).map { (one, $0) } }
+        let found = able.filter { one, _ in one.backend.devices?.accepts(record) ?? true }.map { ($0.name, $1) }
+        guard found.isEmpty else { return found }
+        if able.isEmpty {
+            issues.add("#", "unsupported", "No backend keeps \(word).")
+        } else {
+            issues.add("#", "not_accepted", "No backend that keeps \(word) has a use for this device.")
+        }
+        throw Problem(issues)
+    }
+
+    /// Stores operations, waits for their outcome as long as the caller wishes, and says how they stand.
+    ///
+    /// 202 while some wait, else 200.
+    func answer(
+        _ operations: [OutboxEntry],
+        _ scope: RequestScope,
+        _ more: (inout JSONWriter) -> Void = { _ in }
+    ) async throws(Problem) -> Response {
+        let wait = try scope.number("wait", in: 0...Self.longestWait, default: 0)
+        let ticket = state.outcomes.listen(for: operations.map(\.id))
+        do throws(StoreError) {
+            try await state.devices.add(operations)
+        } catch {
+            state.outcomes.leave(ticket)
+            throw Problem(ofDevices: error)
+        }
+        let outcomes =
+            wait > 0 && !operations.isEmpty
+            ? await state.outcomes.wait(ticket, for: .seconds(wait), state.time) : state.outcomes.leave(ticket)
+        let isOver = !operations.isEmpty && operations.allSatisfy { outcomes[$0.id] != nil }
+        return Response.json(isOver ? .ok : .accepted) { writer in
+            more(&writer)
+            writer.name("operations")
+            writer.beginArray()
+            for operation in operations { Self.write(operation, outcomes[operation.id], to: &writer) }
+            writer.endArray()
+        }
+    }
+
+    private static func write(
+        _ operation: OutboxEntry,
+        _ outcome: OperationOutcome?,
+        to writer: inout JSONWriter
+    ) {
+        writer.beginObject()
+        writer.name("id")
+        writer.string(operation.id.uuidString.lowercased())
+        writer.name("backend")
+        writer.string(operation.backend)
+        writer.name("status")
+        switch outcome {
+        case nil:
+            writer.string("waiting")
+        case .done(let detail):
+            writer.string("done")
+            if !detail.isEmpty {
+                writer.name("detail")
+                writer.object(detail)
+            }
+        case .failed(let error):
+            writer.string("failed")
+            writer.name("error")
+            writer.pushError(error)
+        }
+        writer.endObject()
+    }
+}
+
+extension JSONWriter {
+    /// What a platform answered instead of doing what it was asked.
+    mutating func pushError(_ error: PushError) {
+        beginObject()
+        name("code")
+        string(error.code.rawValue.replacing("-", with: "_"))
+        if let reason = error.reason {
+            name("reason")
+            string(reason)
+        }
+        name("message")
+        string(error.message)
+        endObject()
+    }
+}
+
+extension Problem {
+    /// A platform that was asked while the caller waited did not answer as it should: the one place that picks our status.
+    ///
+    /// Its 401 or 429 is not the caller's doing, so the caller sees 502 or 503.
+    init(_ error: PushError) {
+        let code = error.code.rawValue.replacing("-", with: "_")
+        switch error.code {
+        case .unavailable, .rateLimited:
+            let wait = error.retryAfter ?? .seconds(5)
+            self.init(.serviceUnavailable, code, "The platform does not answer", retryAfter: wait)
+        case .credentialsRefused:
+            self.init(.badGateway, code, "The platform refused the gateway's credentials")
+        case .unknownOutcome:
+            self.init(.badGateway, code, "Whether the platform took this is not known")
+        case .badAnswer:
+            self.init(.badGateway, code, "The platform answered something unreadable")
+        default:
+            self.init(.unprocessableContent, code, "The platform refused this")
+        }
+        detail = error.reason.map { "\(error.message) (\($0))" } ?? error.message
+    }
+}

@@ -1,0 +1,44 @@
+internal import HummingbirdCore
+internal import Logging
+internal import NIOCore
+internal import NIOHTTP1
+internal import NIOSSL
+
+/// A connection of the API: Hummingbird's, with a short way for requests that accept notifications.
+///
+/// ``ConnectionHandler`` sits between the HTTP/1.1 codec and Hummingbird. It answers what ``FastIntake`` can on the event loop
+/// and lets everything else pass.
+struct FastChannel: ServerChildChannel {
+    let http: HTTP1Channel
+    let intake: FastIntake
+    let limits: ConnectionHandler.Limits
+
+    /// A connection came for which there is no certificate that could be used.
+    private struct NoCertificate: Error {}
+
+    func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<HTTP1Channel.Value> {
+        let snapshot = intake.snapshots.current
+        if snapshot.isEncrypted {
+            guard let tls = snapshot.tls else { return channel.eventLoop.makeFailedFuture(NoCertificate()) }
+            do {
+                try channel.pipeline.syncOperations.addHandler(NIOSSLServerHandler(context: tls))
+            } catch {
+                return channel.eventLoop.makeFailedFuture(error)
+            }
+        }
+        return http.setup(channel: channel, logger: logger).flatMapThrowing { [intake, limits] value in
+            let pipeline = channel.pipeline.syncOperations
+            let codec = try pipeline.handler(type: ByteToMessageHandler<HTTPRequestDecoder>.self)
+            let handler = ConnectionHandler(
+                intake: intake,
+                desk: intake.desk(of: channel.eventLoop),
+                encoder: try pipeline.context(handlerType: HTTPResponseEncoder.self),
+                limits: limits
+            )
+            try pipeline.addHandler(handler, position: .after(codec))
+            return value
+        }
+    }
+
+    func handle(value: HTTP1Channel.Value, logger: Logger) async { await http.handle(value: value, logger: logger) }
+}

@@ -1,0 +1,352 @@
+internal import Foundation
+internal import HTTPTypes
+internal import Logging
+internal import NIOCore
+internal import NIOHTTP1
+internal import PushCore
+internal import PushQueue
+internal import Synchronization
+
+/// The short way of requests that accept notifications: judged on the connection's event loop, without a task.
+///
+/// It takes requests of the usual form only and, of these, only what can be accepted. Everything else (other endpoints,
+/// large bodies, whatever is wrong) goes the long way through ``GatewayResponder``, which then sees the whole request: so this
+/// one never has to explain a mistake, and both answer alike.
+struct FastIntake: Sendable {
+    /// The largest body that is judged here: about a millisecond of the loop's time.
+    static let largestBody = Admission.smallBody
+
+    let state: GatewayState
+    let snapshots: APISnapshots
+    let metrics: GatewayMetrics
+    let admission: Admission
+    let peers: Peers
+    let notifications: NotificationsAPI
+    let batches: BatchAPI
+    let logger: Logger
+    private let desks = LoopDesks()
+
+    init(
+        state: GatewayState,
+        snapshots: APISnapshots,
+        metrics: GatewayMetrics,
+        admission: Admission,
+        peers: Peers,
+        notifications: NotificationsAPI,
+        batches: BatchAPI,
+        logger: Logger
+    ) {
+        self.state = state
+        self.snapshots = snapshots
+        self.metrics = metrics
+        self.admission = admission
+        self.peers = peers
+        self.notifications = notifications
+        self.batches = batches
+        self.logger = logger
+    }
+
+    /// The desk of a loop, to be asked for on the loop.
+    func desk(of loop: any EventLoop) -> FastRequests { desks.desk(of: loop, state.store) }
+
+    /// Takes a request in whose head is in order and whose body is still to come; nil is the long way.
+    ///
+    /// What it gives must come back to ``answer(_:_:date:closes:)`` or ``abandon(_:)``.
+    func begin(_ head: HTTPRequestHead, from connected: PeerAddress) -> LoopRequest? {
+        guard head.method == .POST, let endpoint = LoopRequest.Endpoint(rawValue: head.uri), head.version == .http1_1,
+            let usual = UsualHead(head), usual.length <= Self.largestBody
+        else { return nil }
+        let snapshot = snapshots.current
+        guard usual.length <= snapshot.server.maximumBodyBytes else { return nil }
+        do throws(Problem) {
+            let caller = try snapshot.admit(usual.caller, .scope(.send), at: state.time.now)
+            let peer = snapshot.peer(connected, forwardedFor: usual.caller.forwardedFor)
+            let scope = RequestScope(
+                snapshot: snapshot,
+                caller: caller,
+                path: head.uri[...],
+                query: "",
+                fields: HTTPFields(),
+                peer: peer
+            )
+            let key = try notifications.admit(scope, contentType: usual.contentType, keys: usual.keys)
+            let isCounted = peer == connected || peers.connect(peer, limit: snapshot.connectionsPerPeer)
+            guard isCounted else { return nil }
+            do throws(Problem) {
+                try admission.enter(caller, limit: snapshot.server.maximumRequests)
+            } catch {
+                if peer != connected { peers.disconnect(peer) }
+                return nil
+            }
+            do throws(Problem) {
+                try admission.reserve(
+                    bytes: usual.length,
+                    payer: scope.payer,
+                    largest: snapshot.server.maximumBodyBytes
+                )
+            } catch {
+                admission.leave(caller)
+                if peer != connected { peers.disconnect(peer) }
+                return nil
+            }
+            return LoopRequest(
+                endpoint: endpoint,
+                head: head,
+                scope: scope,
+                key: key,
+                length: usual.length,
+                isForwarded: peer != connected
+            )
+        } catch {
+            return nil
+        }
+    }
+
+    /// The answer to a head that nobody must look at, after which the connection ends; nil for one that is in order.
+    ///
+    /// Everybody who answers compares the target and fields with words, before it is known who asks, and text with many
+    /// combining marks takes seconds for each comparison.
+    func refuseHead(
+        _ head: HTTPRequestHead,
+        from peer: PeerAddress,
+        isLocal: Bool,
+        date: String
+    ) -> ByteBuffer? {
+        guard let problem = problem(of: head, isLocal: isLocal) else { return nil }
+        let id = Problem.newRequestID()
+        let (fields, body) = problem.answer(path: "/", requestID: id, logger)
+        let entry = AuditLog.Entry(
+            requestID: id,
+            key: "",
+            peer: peer.description,
+            method: "other",
+            route: "other",
+            status: problem.status.code,
+            code: problem.code
+        )
+        if problem.status == .forbidden { state.audit?.note(entry, isRefusal: true) }
+        state.access?.note(entry, AccessLog.Cost(duration: .zero, answerBytes: body.count))
+        metrics.request(route: "other", method: "other", status: problem.status.code, duration: .zero)
+        return AnswerText.write(problem.status, fields, body, date: date, closes: true)
+    }
+
+    private func problem(of head: HTTPRequestHead, isLocal: Bool) -> Problem? {
+        if Self.isUnsafe(head.uri) || head.headers.contains(where: { Self.isUnsafe($0.value) }) { return .unsafeHead }
+        guard !isLocal || head.version != .http1_1 else { return nil }
+        // What is left depends on whether there are keys, now and not when the connection came.
+        guard snapshots.current.keyring.isEmpty else { return nil }
+        return isLocal ? .throughProxy : .keysNeeded
+    }
+
+    /// Whether text of a head, as it is or decoded, is not safe to compare; a short one is.
+    private static func isUnsafe(_ text: String) -> Bool {
+        guard text.utf8.count > 128 else { return false }
+        return !text.isStreamSafe || text.utf8.contains(UInt8(ascii: "%")) && !decoded(text).isStreamSafe
+    }
+
+    /// The text with every percent code replaced, also where other parts are no UTF-8: endpoints decode theirs alone.
+    private static func decoded(_ text: String) -> String {
+        var bytes: [UInt8] = []
+        var rest = text.utf8[...]
+        while let byte = rest.popFirst() {
+            if byte == UInt8(ascii: "%"), let code = UInt8(String(decoding: rest.prefix(2), as: UTF8.self), radix: 16) {
+                rest = rest.dropFirst(2)
+                bytes.append(code)
+            } else {
+                bytes.append(byte)
+            }
+        }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+
+    /// Judges a request whose body is there: gives what the store is to be handed, and keeps what to answer then.
+    ///
+    /// Nil is the long way.
+    func judge(_ request: LoopRequest) -> EnqueueBatch? {
+        let body = Array(request.body.readableBytesView)
+        guard body.count == request.length else { return nil }
+        do throws(Problem) {
+            let judged =
+                switch request.endpoint {
+                case .notifications: try notifications.judgeAtOnce(body, request.key, request.scope)
+                case .batch: try batches.judgeAtOnce(body, request.key, request.scope)
+                }
+            guard let judged else { return nil }
+            request.treeBytes = judged.reserved
+            try request.scope.caller.use?.take(at: state.time.steady)
+            request.reply = judged.reply
+            return judged.batch
+        } catch {
+            return nil
+        }
+    }
+
+    /// The answer to a request that was judged, now that the store has spoken; counts it.
+    func answer(
+        _ request: LoopRequest,
+        _ result: Result<EnqueueResult, StoreError>,
+        date: String,
+        closes: Bool
+    ) -> ByteBuffer {
+        do throws(Problem) {
+            let acceptance = try notifications.conclude(request.reply, result, request.scope.caller)
+            end(request, .accepted, target: acceptance.id, bytes: acceptance.body.count)
+            return AnswerText.accepted(acceptance, date: date, closes: closes)
+        } catch {
+            return refuse(request, error, date: date, closes: closes)
+        }
+    }
+
+    /// The answer to a request that goes no further; counts it.
+    func refuse(_ request: LoopRequest, _ problem: Problem, date: String, closes: Bool) -> ByteBuffer {
+        let id = Problem.newRequestID()
+        let (fields, body) = problem.answer(path: request.scope.path, requestID: id, logger)
+        end(request, problem.status, problem.code, requestID: id, bytes: body.count)
+        return AnswerText.write(problem.status, fields, body, date: date, closes: closes)
+    }
+
+    /// Lets go of a request that takes the long way after all, or whose client is gone.
+    func abandon(_ request: LoopRequest) {
+        let scope = request.scope
+        admission.release(bytes: request.length, payer: scope.payer)
+        admission.release(bytes: request.treeBytes, payer: scope.payer)
+        admission.leave(scope.caller)
+        if request.isForwarded { peers.disconnect(scope.peer) }
+    }
+
+    private func end(
+        _ request: LoopRequest,
+        _ status: HTTPResponse.Status,
+        _ code: String? = nil,
+        requestID: String? = nil,
+        target: String? = nil,
+        bytes: Int
+    ) {
+        abandon(request)
+        let duration = Duration.nanoseconds((NIODeadline.now() - request.begin).nanoseconds)
+        metrics.request(
+            route: request.endpoint.rawValue,
+            method: "POST",
+            status: status.code,
+            duration: duration
+        )
+        state.access?.note(
+            AuditLog.Entry(
+                requestID: requestID ?? Problem.newRequestID(),
+                key: request.scope.caller.name,
+                peer: request.scope.peer.description,
+                method: "POST",
+                route: request.endpoint.rawValue,
+                target: target,
+                status: status.code,
+                code: code
+            ),
+            AccessLog.Cost(duration: duration, requestBytes: request.length, answerBytes: bytes)
+        )
+    }
+}
+
+/// A request on the short way.
+///
+/// Used on the event loop of its connection only.
+final class LoopRequest {
+    /// The endpoints of the short way; the raw value is the path.
+    enum Endpoint: String {
+        case notifications = "/v1/notifications"
+        case batch = "/v1/notifications/batch"
+    }
+
+    let endpoint: Endpoint
+    /// As it came, for the long way.
+    let head: HTTPRequestHead
+    let scope: RequestScope
+    let key: IdempotencyKey?
+    /// The bytes of its body.
+    let length: Int
+    /// Whether a trusted proxy names its sender, for whom it then counts as a connection.
+    let isForwarded: Bool
+    let begin = NIODeadline.now()
+    /// What has come of its body.
+    var body = ByteBuffer()
+    /// The memory that is set aside for the trees of what it brought.
+    var treeBytes = 0
+    /// What is answered once the store has accepted.
+    var reply = PendingReply(body: [], labels: [])
+
+    init(
+        endpoint: Endpoint,
+        head: HTTPRequestHead,
+        scope: RequestScope,
+        key: IdempotencyKey?,
+        length: Int,
+        isForwarded: Bool
+    ) {
+        self.isForwarded = isForwarded
+        self.endpoint = endpoint
+        self.head = head
+        self.scope = scope
+        self.key = key
+        self.length = length
+    }
+}
+
+/// What the endpoints look at in the head of a request of the usual form: a body of known length, a connection that stays,
+/// nothing to negotiate.
+private struct UsualHead {
+    var caller = CallerFields()
+    var contentType: String?
+    /// The values of `Idempotency-Key`.
+    var keys: [String] = []
+    var length = 0
+
+    /// Nil for any other form, and for fields that should stand there once and do not.
+    init?(_ head: HTTPRequestHead) {
+        for (name, value) in head.headers {
+            let isNew: Bool
+            switch name.utf8.count {
+            case 4 where name.isField("host"): isNew = Self.set(&caller.authority, value)
+            case 6 where name.isField("origin"): isNew = Self.set(&caller.origin, value)
+            case 12 where name.isField("content-type"): isNew = Self.set(&contentType, value)
+            case 13 where name.isField("authorization"): isNew = Self.set(&caller.authorization, value)
+            case 14 where name.isField("sec-fetch-site"): isNew = Self.set(&caller.fetchSite, value)
+            case 14 where name.isField("content-length"):
+                isNew = length == 0
+                length = Int(value) ?? 0
+            case 15 where name.isField("idempotency-key"):
+                isNew = true
+                keys.append(value)
+            case 10 where name.isField("connection"): isNew = value.isField("keep-alive")
+            case 6 where name.isField("expect"), 7 where name.isField("upgrade"): isNew = false
+            case 17 where name.isField("transfer-encoding"): isNew = false
+            default:
+                isNew = true
+                if CallerFields.isOfProxy(name) {
+                    caller.isForwarded = true
+                    if name.isField("x-forwarded-for") { caller.forwardedFor.append(value) }
+                }
+            }
+            guard isNew else { return nil }
+        }
+        guard length > 0 else { return nil }
+    }
+
+    private static func set(_ field: inout String?, _ value: String) -> Bool {
+        defer { field = value }
+        return field == nil
+    }
+}
+
+/// The desks of all loops, made as connections come.
+private final class LoopDesks: Sendable {
+    private let desks = Mutex<[ObjectIdentifier: NIOLoopBound<FastRequests>]>([:])
+
+    func desk(of loop: any EventLoop, _ store: any NotificationStore) -> FastRequests {
+        let desk = desks.withLock { desks in
+            if let desk = desks[ObjectIdentifier(loop)] { return desk }
+            let desk = NIOLoopBound(FastRequests(loop, store), eventLoop: loop)
+            desks[ObjectIdentifier(loop)] = desk
+            return desk
+        }
+        return desk.value
+    }
+}

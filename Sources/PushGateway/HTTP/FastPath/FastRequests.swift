@@ -1,0 +1,74 @@
+internal import Foundation
+internal import NIOCore
+internal import PushCore
+internal import PushQueue
+
+/// What the connections of one event loop share: their way into the store, and the text of the `Date` field.
+///
+/// Work goes straight to the store; the answers of one commit come back together, with one hop to the loop. Used on its loop
+/// only.
+final class FastRequests {
+    private let loop: any EventLoop
+    private var port: (any EnqueuePort)?
+    /// The connections that wait for the store; a ticket is a place here.
+    private var waiting: [ConnectionHandler?] = []
+    private var freePlaces: [Int] = []
+    /// What is on its way to the store.
+    private var gathered: [(batch: EnqueueBatch, ticket: Int)] = []
+    private var dateSecond = -1
+    private var dateText = ""
+
+    /// Makes the desk of the loop that this is called on.
+    init(_ loop: any EventLoop, _ store: any NotificationStore) {
+        self.loop = loop
+        // Weak, since the store keeps the port: a gateway that has ended must not be held by its store.
+        let desk = NIOLoopBound(WeakDesk(desk: self), eventLoop: loop)
+        port = store.makePort { answers in
+            loop.execute { desk.value.desk?.receive(answers) }
+        }
+    }
+
+    private struct WeakDesk {
+        weak var desk: FastRequests?
+    }
+
+    /// Hands work to the store; the connection is told what became of it.
+    func submit(_ batch: EnqueueBatch, for connection: ConnectionHandler) {
+        let ticket: Int
+        if let place = freePlaces.popLast() {
+            waiting[place] = connection
+            ticket = place
+        } else {
+            ticket = waiting.count
+            waiting.append(connection)
+        }
+        gathered.append((batch, ticket))
+        // Once for what the connections of this tick bring: the store is woken when all of it is there.
+        if gathered.count == 1 { loop.assumeIsolated().execute { self.handOver() } }
+    }
+
+    private func handOver() {
+        for (batch, ticket) in gathered { port?.enqueue(batch, ticket: ticket) }
+        gathered.removeAll(keepingCapacity: true)
+    }
+
+    private func receive(_ answers: [EnqueueAnswer]) {
+        for answer in answers {
+            guard let connection = waiting[answer.ticket] else { continue }
+            waiting[answer.ticket] = nil
+            freePlaces.append(answer.ticket)
+            connection.finish(answer.result)
+        }
+    }
+
+    /// The value of the `Date` field now.
+    var date: String {
+        let now = Date()
+        let second = Int(clamping: now.timeIntervalSince1970)
+        if second != dateSecond {
+            dateSecond = second
+            dateText = HTTPDate.text(now)
+        }
+        return dateText
+    }
+}

@@ -1,0 +1,77 @@
+import Dispatch
+import PushCore
+import PushQueue
+
+/// Holds back the answers to new work, for a moment, while a lane is handed more than its consumers take.
+///
+/// A caller that posts again as soon as it is answered would otherwise drive every delivery out of memory and make the
+/// store read it back from disk, which costs both of them throughput. What is held back is committed already; only the
+/// answer waits: until the lane has caught up, and never longer than the options say. A lane that takes little in that
+/// time is left alone until it has caught up or takes more, so a slow or stopped consumer costs its callers one pause.
+/// Used by the writer's thread only, with the real clock: a pause is a matter of throughput, not of the store's time.
+final class BackPressure {
+    private struct Held {
+        var flow: Flow
+        var rows: Int
+        var until: DispatchTime
+        /// What the flow had given out when the pause began.
+        var taken: Int
+        var reply: EnqueueReply
+    }
+
+    private let threshold: Int
+    private let longestPause: Duration
+    private var held: [Held] = []
+
+    /// Makes a pacer for flows that keep `windowCapacity` deliveries in memory: a quarter of them is plenty for its
+    /// consumers, and leaves room for what is under way.
+    init(windowCapacity: Int, longestPause: Duration) {
+        threshold = windowCapacity / 4
+        self.longestPause = longestPause
+    }
+
+    /// When the first pause ends at the latest; nil when no answer is held back.
+    var deadline: DispatchTime? { held.first?.until }
+
+    /// Answers new work that was committed, now or in a moment.
+    func accept(_ rows: Int, in flow: Flow, _ reply: EnqueueReply) {
+        reconsider(flow)
+        guard longestPause > .zero, flow.isOutrun(above: threshold) else { return reply.succeed(.accepted) }
+        held.append(Held(flow: flow, rows: rows, until: pauseEnd(.now()), taken: flow.taken, reply: reply))
+    }
+
+    /// Does not leave a lane alone any longer that has taken so much lately that a pause makes sense again.
+    private func reconsider(_ flow: Flow) {
+        guard let last = flow.leftAlone else { return }
+        let now = DispatchTime.now()
+        guard last.until <= now else { return }
+        flow.leftAlone = flow.taken - last.taken < threshold ? (pauseEnd(now), flow.taken) : nil
+    }
+
+    private func pauseEnd(_ now: DispatchTime) -> DispatchTime {
+        now + .milliseconds(Int(longestPause.boundedMilliseconds))
+    }
+
+    /// Answers those whose lane has caught up, so many as it has room for, and those who have waited long enough.
+    func release() {
+        guard !held.isEmpty else { return }
+        let now = DispatchTime.now()
+        for item in held where item.until <= now && item.flow.taken - item.taken < threshold {
+            item.flow.leftAlone = (pauseEnd(now), item.flow.taken)
+        }
+        var released: [Int64: Int] = [:]
+        held.removeAll { item in
+            let rows = released[item.flow.number, default: 0]
+            guard item.until <= now || !item.flow.isOutrun(above: threshold - rows) else { return false }
+            released[item.flow.number] = rows + item.rows
+            item.reply.succeed(.accepted)
+            return true
+        }
+    }
+
+    /// Answers everybody.
+    func releaseAll() {
+        for item in held { item.reply.succeed(.accepted) }
+        held.removeAll()
+    }
+}

@@ -1,0 +1,259 @@
+import DequeModule
+import Foundation
+import PushCore
+import PushComposition
+
+/// The one writer of a store: a thread that takes everything that waits into one transaction, commits, answers, and
+/// starts over.
+///
+/// While a commit waits for the disk, the next batch collects; under load a small one waits a moment for more
+/// (``GroupCommit``). Memory changes after the commit, never before, but for claims, which ``PendingChanges`` takes back when the
+/// commit fails. Then each call is tried by itself, so that a call that cannot be stored fails alone.
+final class CommitLoop {
+    let core: StoreCore
+    let connection: OpaquePointer
+    let sql: Statements
+    let archive: Archive
+    let book: QueueIndex
+    let pacer: BackPressure
+    /// What the transaction at hand does; not checked for exclusive access, since one thread uses it, and often.
+    @exclusivity(unchecked) var journal = PendingChanges()
+    /// The moment of the transaction, in milliseconds since 1970.
+    var now: Int64 = 0
+    /// Whether free pages can be given back to the disk.
+    let givesRoomBack: Bool
+    /// The bytes of a page.
+    let pageBytes: Int64
+    /// The number of the newest committed event.
+    var lastEvent: Int64
+    /// Where the search for expired deliveries goes on, and what the current round has found out.
+    var expiryRound = ExpiryRound()
+    /// The last row that a purge has looked at, in the order in which deliveries became final.
+    var purged = (changed: Int64.min, id: Int64.min)
+    /// What is known of the two clocks.
+    var clock: WriterClock
+    /// Work that goes on in another transaction, before what waits in the inbox.
+    var continuations: [StoreCommand] = []
+    /// The recipient of the row at hand, as text; kept to keep its memory.
+    @exclusivity(unchecked) var recipientText: [UInt8] = []
+    /// What is bound to the statement that inserts notifications.
+    var boundPlan = DeliveryPlan([])
+    var boundCaller: String?
+    var boundCollapse: String?
+    /// The new deliveries of the transaction that have no rows, as they are written.
+    @exclusivity(unchecked) var arrivalBytes: [UInt8] = []
+    /// The plan that was last written so, in that form.
+    var packedPlan: (plan: DeliveryPlan, bytes: [UInt8]) = (DeliveryPlan([]), [])
+    /// The tables of the device registry, once they were used.
+    var devices: DeviceTables?
+    /// The table of awaited receipts, once it was needed.
+    var receipts: ReceiptTables?
+    /// The table of operations on devices, once it was needed.
+    var operations: OperationTables?
+    /// The table of changes that are not planned, once it was needed.
+    var outbox: OutboxTables?
+
+    init(core: StoreCore, connection: OpaquePointer, book: QueueIndex, opened: OpenedStore) throws(StoreError) {
+        self.core = core
+        clock = WriterClock(offset: opened.wallOffset)
+        self.connection = connection
+        self.book = book
+        lastEvent = opened.lastEvent
+        pacer = BackPressure(windowCapacity: core.options.windowCapacity, longestPause: core.options.longestPause)
+        sql = try Statements(connection)
+        givesRoomBack = opened.givesRoomBack
+        pageBytes = opened.pageBytes
+        archive = try Archive(connection)
+    }
+
+    /// Works until the inbox is closed and empty.
+    func run() {
+        var waiting = Deque<StoreCommand>()
+        var isHurried = false
+        var gathering = GroupCommit(longest: core.options.longestGathering)
+        while true {
+            let isBusy = isHurried || !waiting.isEmpty
+            let remains = !waiting.isEmpty
+            guard let arrived = core.inbox.take(isHurried: isBusy, remains: remains, until: pacer.deadline) else {
+                break
+            }
+            if waiting.isEmpty {
+                var gathered = arrived
+                gathering.gather(&gathered, from: core.inbox)
+                waiting.append(contentsOf: gathered)
+            } else {
+                waiting.append(contentsOf: arrived)
+            }
+            var batch: [StoreCommand] = []
+            var size = CommandSize()
+            // What is taken is let go of: under load the queue is never empty, and an operation holds its messages.
+            while size.rows < core.options.rowsPerCommit, let operation = waiting.popFirst() {
+                size += operation.size
+                batch.append(operation)
+            }
+            gathering.lastRows = size.rows
+            cycle(batch)
+            core.inbox.settle(size)
+            if !continuations.isEmpty {
+                waiting.prepend(contentsOf: continuations)
+                core.inbox.take(continuations.reduce(into: CommandSize()) { $0 += $1.size })
+                continuations.removeAll()
+            }
+            isHurried = setAlarm()
+        }
+        book.forgetArrivals()
+        pacer.releaseAll()
+        core.handOver()
+        for queue in book.queues {
+            for ticket in queue.tickets { ticket.answer(.success([])) }
+            queue.tickets.removeAll()
+        }
+    }
+
+    /// One transaction with everything in `batch`.
+    private func cycle(_ batch: [StoreCommand]) {
+        now = core.time.steady.millisecondsSince1970
+        var writes: [StoreCommand] = []
+        for operation in batch {
+            switch operation {
+            case .claim(let ticket):
+                book.queue(named: ticket.lane).tickets.append(ticket)
+                if book.moves[ticket.lane] != nil { writes.append(.endMove(ticket.lane)) }
+            case .inspect, .look: break
+            default: writes.append(operation)
+            }
+        }
+        for queue in book.queues where !queue.tickets.isEmpty { loadWindows(of: queue) }
+        measureFile()
+        if let failure = attempt(writes) { attemptSeparately(writes, after: failure) }
+        sendAwayImpatient()
+        pacer.release()
+        core.handOver()
+        for case .inspect(let look) in batch { look(.success(book)) }
+    }
+
+    /// Everything again, each call in a transaction of its own.
+    private func attemptSeparately(_ writes: [StoreCommand], after failure: StoreError) {
+        core.status.note(failure, now: now)
+        if writes.count == 1, !hasTickets {
+            writes[0].fail(failure)
+            return
+        }
+        for operation in writes {
+            if let failure = attempt([operation], handsOut: false) { operation.fail(failure) }
+        }
+        if let failure = attempt([]) {
+            for queue in book.queues {
+                for ticket in queue.tickets { ticket.answer(.failure(failure)) }
+                queue.tickets.removeAll()
+            }
+        }
+    }
+
+    /// Runs the calls in one transaction; nil when it was committed, and memory shows it.
+    private func attempt(_ writes: [StoreCommand], handsOut: Bool = true) -> StoreError? {
+        journal.reset()
+        archive.reset()
+        do throws(StoreError) {
+            if handsOut { try followWallClock() }
+            // First what takes from memory: after the others the window may show what this transaction ends.
+            for operation in writes { if operation.isSearch { try execute(operation) } }
+            if handsOut { handOut() }
+            for operation in writes { if !operation.isNewWork, !operation.isSearch { try execute(operation) } }
+            if handsOut { try writeOutOldest() }
+            for operation in writes { if operation.isNewWork { try execute(operation) } }
+            try archive.flush(now: now)
+            try writeArrivals()
+            try writeLeases()
+            try writeEvents()
+            try writeFlows()
+            if journal.isOpen {
+                try writeClock()
+                try sql.commit.run()
+            }
+        } catch {
+            if journal.isOpen { _ = try? sql.rollback.run() }
+            takeBack()
+            return error
+        }
+        if journal.isOpen { core.status.noteSuccess() }
+        apply()
+        return nil
+    }
+
+    private func execute(_ operation: StoreCommand) throws(StoreError) {
+        switch operation {
+        case .enqueue, .record: break
+        default: try archive.flush(now: now)
+        }
+        switch operation {
+        case .enqueue(let batch, let reply): try enqueue(batch, reply)
+        case .record(let resolutions, let event, let reply): try record(resolutions, event, reply)
+        case .claimExpired(let limit, let reply): try claimExpired(limit: limit, reply)
+        case .cancel(let step, let reply): try cancel(step, reply)
+        case .move(let name, let other, let reply): try move(name, to: other, reply)
+        case .endMove(let name): try endMove(of: name)
+        case .publish(let events, let reply):
+            journal.events.append(contentsOf: events)
+            journal.answers.append { reply.succeed(()) }
+        case .saveState(let name, let value, let reply): try saveState(name, value, reply)
+        case .purge(let retention, let reply): try purge(retention, reply)
+        case .work(let work):
+            try begin()
+            journal.answers.append(try work.run(self))
+        case .claim, .inspect, .look: break
+        }
+    }
+
+    /// Opens the transaction, once something is to be written.
+    func begin() throws(StoreError) {
+        guard !journal.isOpen else { return }
+        try sql.begin.run()
+        journal.isOpen = true
+    }
+
+    /// Writes the flows that came up in this transaction.
+    func writeFlows() throws(StoreError) {
+        guard journal.isOpen else { return }
+        for flow in book.unsavedFlows {
+            sql.insertFlow.bind(1, flow.number)
+            sql.insertFlow.bind(2, flow.queue.name)
+            sql.insertFlow.bind(3, flow.isUrgent ? 1 : 0)
+            sql.insertFlow.bind(4, flow.caller)
+            try sql.insertFlow.run()
+        }
+    }
+
+    private func writeEvents() throws(StoreError) {
+        guard !journal.events.isEmpty else { return }
+        try begin()
+        let packed = EventPacking.pack(journal.events)
+        let statement = sql.insertEvents
+        statement.bind(1, lastEvent + 1)
+        statement.bind(2, journal.events.count)
+        statement.bind(3, now)
+        try packed.withUnsafeBufferPointer { (bytes) throws(StoreError) in
+            statement.bindBlob(4, borrowing: bytes)
+            _ = try statement.run()
+        }
+    }
+
+    private func saveState(_ name: String, _ value: [UInt8]?, _ reply: Reply<Void>) throws(StoreError) {
+        try begin()
+        let statement = value == nil ? sql.deleteState : sql.saveState
+        statement.bind(1, name)
+        if let value { statement.bind(2, blob: value) }
+        try statement.run()
+        journal.answers.append { reply.succeed(()) }
+    }
+
+    private var hasTickets: Bool { book.queues.contains { !$0.tickets.isEmpty } }
+}
+
+extension StoreCommand {
+    /// Whether it brings deliveries that come after those which wait already.
+    var isNewWork: Bool { if case .enqueue = self { true } else { false } }
+
+    /// Whether it looks for what has expired.
+    var isSearch: Bool { if case .claimExpired = self { true } else { false } }
+}

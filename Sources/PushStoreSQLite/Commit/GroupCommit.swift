@@ -1,0 +1,43 @@
+import Foundation
+import PushCore
+
+/// Lets small commits grow under load: each costs the same few page writes and one wait for the disk, whether it has two
+/// rows or a hundred.
+///
+/// When the last commit had several rows, more are on their way. So the writer looks into the inbox again after a short
+/// sleep, until nothing more comes, enough is there, or it has waited for as long as the options allow. Used by the
+/// writer's thread only, with the real clock: a matter of throughput, not of the store's time.
+struct GroupCommit {
+    /// With fewer rows in the last commit there is nothing to wait for.
+    private static let fewest = 6
+    /// With so many rows a commit is large enough.
+    private static let enough = 96
+    /// The sleep between two looks, in microseconds.
+    private static let pause: UInt32 = 250
+
+    private let looks: Int64
+    /// The rows of the last commit.
+    var lastRows = 0
+
+    init(longest: Duration) { looks = longest.boundedMicroseconds / Int64(Self.pause) }
+
+    /// Adds to `operations` what arrives in a moment, when that is worth it.
+    func gather(_ operations: inout [StoreCommand], from inbox: Inbox) {
+        guard lastRows >= Self.fewest else { return }
+        var rows = operations.reduce(0) { $0 + $1.rows }
+        for _ in 0..<looks where rows < Self.enough {
+            inbox.pause(Self.pause)
+            guard let more = inbox.take(isHurried: true), !more.isEmpty else { return }
+            rows += more.reduce(0) { $0 + $1.rows }
+            operations.append(contentsOf: more)
+        }
+    }
+}
+
+extension Duration {
+    /// Whole microseconds between none and a second.
+    fileprivate var boundedMicroseconds: Int64 {
+        let span = min(max(self, .zero), .seconds(1))
+        return span.components.seconds * 1_000_000 + span.components.attoseconds / 1_000_000_000_000
+    }
+}

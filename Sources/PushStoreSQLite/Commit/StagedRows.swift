@@ -1,0 +1,208 @@
+import Foundation
+import PushCore
+import PushQueue
+
+/// New deliveries of one commit that are on disk together, in one row of the table `arrivals`, until each has a row of
+/// its own.
+///
+/// Most deliveries are claimed from memory and answered a moment after they came. They get their row then, once and in
+/// its final form, which costs half of what two writes do. A delivery whose story is longer gets its row before
+/// anything else is done with it, so that every other part of the store knows rows only. What is still here when the
+/// process dies becomes rows when the store opens. Used by the writer's thread only.
+final class StagedRows {
+    /// So many commits may have deliveries without rows at once; the oldest ones get theirs then.
+    static let most = 64
+    /// So long a delivery may be without a row when expired ones are looked for, in milliseconds: the search knows rows.
+    static let oldest: Int64 = 5_000
+
+    /// The number of its row.
+    let number: Int64
+    /// When it was written, in milliseconds since 1970.
+    let at: Int64
+    /// Its deliveries; nil for those that have a row now.
+    private(set) var entries: [Entry?] = []
+    /// How many have none.
+    private(set) var open = 0
+    /// No delivery in it expires before this moment.
+    private(set) var earliestExpiry = Int64.max
+    /// Whether the entries came in the order of their numbers, as they nearly always do.
+    private var isSorted = true
+    /// The numbers that came: those of an entry stay when it has a row.
+    private var numbers: [Int64] = []
+
+    init(number: Int64, at: Int64) {
+        self.number = number
+        self.at = at
+    }
+
+    /// Takes in a delivery that has no row.
+    func add(_ entry: Entry, _ row: Arrival.Row) {
+        entry.arrival = Arrival(arrivals: self, place: entries.count, row: row)
+        if let last = numbers.last, entry.id < last { isSorted = false }
+        numbers.append(entry.id)
+        entries.append(entry)
+        open += 1
+        earliestExpiry = min(earliestExpiry, row.expires)
+    }
+
+    /// The delivery of a number; nil when it has a row or never was here.
+    func entry(_ number: Int64) -> Entry? {
+        guard open > 0 else { return nil }
+        guard isSorted else { return numbers.firstIndex(of: number).flatMap { entries[$0] } }
+        var (low, high) = (0, numbers.count)
+        while low < high {
+            let middle = (low + high) / 2
+            if numbers[middle] < number { low = middle + 1 } else { high = middle }
+        }
+        return low < numbers.count && numbers[low] == number ? entries[low] : nil
+    }
+
+    /// Notes that a delivery has a row now.
+    func leave(_ place: Int) {
+        entries[place] = nil
+        open -= 1
+    }
+
+    /// Undoes ``leave(_:)``.
+    func restore(_ entry: Entry, _ arrival: Arrival) {
+        entry.arrival = arrival
+        entries[arrival.place] = entry
+        open += 1
+    }
+
+    /// Lets go of its deliveries: they refer to it, and it to them.
+    func forget() {
+        for entry in entries { entry?.arrival = nil }
+        entries = []
+        numbers = []
+    }
+}
+
+/// Where a delivery without a row is on disk, and what its row will need besides what memory knows of it.
+struct Arrival {
+    /// The columns that are in no ``Entry``.
+    struct Row {
+        var expires: Int64
+        var accepted: Int64
+        var scheduled: Int64?
+        var caller: String
+        var content: [UInt8]
+    }
+
+    let arrivals: StagedRows
+    let place: Int
+    let row: Row
+}
+
+extension Entry {
+    /// The notification of a delivery without a row, as it stands in the store; nil with a row.
+    var notification: StoredNotification? {
+        arrival.map { arrival in
+            StoredNotification(
+                id: head.id,
+                content: arrival.row.content,
+                caller: arrival.row.caller,
+                acceptedAt: Date(millisecondsSince1970: arrival.row.accepted),
+                dueAt: arrival.row.scheduled.map { Date(millisecondsSince1970: $0) },
+                expiresAt: Date(millisecondsSince1970: arrival.row.expires),
+                counts: [state: 1]
+            )
+        }
+    }
+
+    /// The delivery as it stands in the store while it has no row.
+    var stored: StoredDelivery {
+        StoredDelivery(
+            id: id,
+            recipient: recipient,
+            state: state,
+            lane: flow.queue.name,
+            dueAt: Date(millisecondsSince1970: due),
+            expiresAt: head.expiresAt,
+            story: []
+        )
+    }
+
+    private var state: DeliveryState { lease == nil ? .queued : .sending }
+}
+
+/// The form of the deliveries in a row of the table `arrivals`.
+///
+/// Each has its numbers in eight bytes, the lowest byte first, then its texts, each with its length before it in the same
+/// form.
+enum ArrivalPacking {
+    /// A delivery as it is read back.
+    struct Delivery: Equatable {
+        var id: Int64
+        var lane: Int64
+        var due: Int64
+        var expires: Int64
+        var accepted: Int64
+        var scheduled: Int64?
+        var recipient: [UInt8]
+        var plan: [UInt8]
+        var caller: [UInt8]
+        var content: [UInt8]
+    }
+
+    /// Stands for no time.
+    private static let none = Int64.min
+
+    static func append(
+        _ entry: Entry,
+        _ row: Arrival.Row,
+        recipient: [UInt8],
+        plan: [UInt8],
+        to bytes: inout [UInt8]
+    ) {
+        bytes.pack(entry.id)
+        bytes.pack(entry.flow.number)
+        bytes.pack(entry.due)
+        bytes.pack(row.expires)
+        bytes.pack(row.accepted)
+        bytes.pack(row.scheduled ?? none)
+        append(recipient, to: &bytes)
+        append(plan, to: &bytes)
+        bytes.pack(Int64(row.caller.utf8.count))
+        bytes.append(contentsOf: row.caller.utf8)
+        append(row.content, to: &bytes)
+    }
+
+    private static func append(_ text: [UInt8], to bytes: inout [UInt8]) {
+        bytes.pack(Int64(text.count))
+        bytes.append(contentsOf: text)
+    }
+
+    /// The deliveries of a row; nil when it is damaged.
+    static func unpack(_ bytes: [UInt8]) -> [Delivery]? {
+        var deliveries: [Delivery] = []
+        var input = bytes[...]
+        while !input.isEmpty {
+            guard let id = input.unpackNumber(), let lane = input.unpackNumber(), let due = input.unpackNumber(),
+                let expires = input.unpackNumber(), let accepted = input.unpackNumber(),
+                let scheduled = input.unpackNumber(),
+                let recipient = text(&input), let plan = text(&input), let caller = text(&input),
+                let content = text(&input)
+            else { return nil }
+            deliveries.append(
+                Delivery(
+                    id: id,
+                    lane: lane,
+                    due: due,
+                    expires: expires,
+                    accepted: accepted,
+                    scheduled: scheduled == none ? nil : scheduled,
+                    recipient: recipient,
+                    plan: plan,
+                    caller: caller,
+                    content: content
+                )
+            )
+        }
+        return deliveries
+    }
+
+    private static func text(_ input: inout ArraySlice<UInt8>) -> [UInt8]? {
+        input.unpackNumber().flatMap { input.unpackText($0) }
+    }
+}

@@ -1,0 +1,161 @@
+import Foundation
+import PushCore
+import PushQueue
+import Synchronization
+
+/// Where the answer to a call goes.
+struct Reply<Value: Sendable>: Sendable {
+    let continuation: CheckedContinuation<Result<Value, StoreError>, Never>
+
+    func succeed(_ value: Value) { continuation.resume(returning: .success(value)) }
+    func fail(_ error: StoreError) { continuation.resume(returning: .failure(error)) }
+}
+
+/// Where the answer to new work goes: to a task that waits, or to a port.
+enum EnqueueReply: Sendable {
+    case task(Reply<EnqueueResult>)
+    case port(StorePort, StorePort.Call)
+
+    func succeed(_ value: EnqueueResult) { answer(.success(value)) }
+    func fail(_ error: StoreError) { answer(.failure(error)) }
+
+    private func answer(_ result: Result<EnqueueResult, StoreError>) {
+        switch self {
+        case .task(let reply): reply.continuation.resume(returning: result)
+        case .port(let port, let call): port.answer(call, result)
+        }
+    }
+}
+
+/// A call of `claim` that waits for work.
+final class ClaimTicket: Sendable {
+    let lane: String
+    let limit: Int
+    /// The most of normal priority.
+    let normal: Int
+    /// When its patience ends, in milliseconds since 1970.
+    let until: Int64
+    private let reply = Mutex<Reply<[ClaimedDelivery]>?>(nil)
+    private let cancellation = Atomic(false)
+
+    init(lane: String, limit: Int, normal: Int, until: Int64) {
+        self.lane = lane
+        self.limit = limit
+        self.normal = normal
+        self.until = until
+    }
+
+    /// Whether the caller has gone: the writer gives it nothing any more.
+    var isCancelled: Bool { cancellation.load(ordering: .acquiring) }
+    func cancel() { cancellation.store(true, ordering: .releasing) }
+
+    func expect(_ reply: Reply<[ClaimedDelivery]>) { self.reply.withLock { $0 = reply } }
+    func answer(_ result: Result<[ClaimedDelivery], StoreError>) {
+        let reply = reply.withLock { reply in
+            defer { reply = nil }
+            return reply
+        }
+        reply?.continuation.resume(returning: result)
+    }
+}
+
+/// What a cancellation has still to do and what it did.
+struct CancelStep: Sendable {
+    var id: NotificationID
+    var event: @Sendable (ClaimedDelivery, DeliveryState) -> [UInt8]
+    /// Goes on above this number.
+    var after: Int64
+    var cancelled = 0
+    var inFlight = 0
+}
+
+/// Makes the event of a delivery that ends although its owner would have it wait again.
+typealias EndEvent = @Sendable (ClaimedDelivery, DeliveryState, EndReason) -> [UInt8]
+
+/// One call, as the writer gets it.
+enum StoreCommand: Sendable {
+    case enqueue(EnqueueBatch, EnqueueReply)
+    case claim(ClaimTicket)
+    case claimExpired(limit: Int, Reply<[ClaimedDelivery]>)
+    case record([Resolution], EndEvent, Reply<Void>)
+    case cancel(CancelStep, Reply<Cancellation?>)
+    case move(lane: String, to: String, Reply<Int?>)
+    /// A backend is there again whose deliveries went to another.
+    case endMove(String)
+    case publish([[UInt8]], Reply<Void>)
+    case saveState(name: String, value: [UInt8]?, Reply<Void>)
+    case purge(Retention, Reply<Bool>)
+    /// Changes tables of which the writer keeps nothing in memory.
+    case work(TableWork)
+    /// Looks at what is in memory, between commits, or learns why it cannot.
+    case inspect(@Sendable (Result<QueueIndex, StoreError>) -> Void)
+    /// Nothing to write: something may have come due or been given up.
+    case look
+
+    /// About how many rows it writes.
+    var rows: Int {
+        switch self {
+        case .enqueue(let batch, _): batch.deliveries
+        case .record(let resolutions, _, _): resolutions.count
+        case .publish(let events, _): events.count / 8 + 1
+        case .claimExpired: 500
+        case .cancel, .purge: 1_000
+        case .saveState, .move, .endMove: 1
+        case .work(let work): work.rows
+        case .claim, .inspect, .look: 0
+        }
+    }
+
+    /// What it takes of the inbox's room.
+    var size: CommandSize {
+        if case .enqueue(let batch, _) = self { return CommandSize(rows: batch.deliveries, bytes: batch.bytes) }
+        return CommandSize(rows: rows, bytes: 0)
+    }
+
+    /// Answers with an error.
+    func fail(_ error: StoreError) {
+        switch self {
+        case .enqueue(_, let reply): reply.fail(error)
+        case .claim(let ticket): ticket.answer(.failure(error))
+        case .claimExpired(_, let reply): reply.fail(error)
+        case .record(_, _, let reply): reply.fail(error)
+        case .cancel(_, let reply): reply.fail(error)
+        case .move(_, _, let reply): reply.fail(error)
+        case .publish(_, let reply): reply.fail(error)
+        case .saveState(_, _, let reply): reply.fail(error)
+        case .purge(_, let reply): reply.fail(error)
+        case .work(let work): work.fail(error)
+        case .inspect(let look): look(.failure(error))
+        case .look, .endMove: break
+        }
+    }
+}
+
+/// How much an operation brings.
+struct CommandSize {
+    /// About how many rows it writes.
+    var rows = 0
+    /// About how much memory its messages take.
+    var bytes = 0
+
+    static func += (sum: inout CommandSize, more: CommandSize) {
+        sum.rows += more.rows
+        sum.bytes += more.bytes
+    }
+
+    static func -= (sum: inout CommandSize, less: CommandSize) {
+        sum.rows -= less.rows
+        sum.bytes -= less.bytes
+    }
+}
+
+extension EnqueueBatch {
+    /// About how much memory it takes: contents twice, since they are there as stored and decoded.
+    var bytes: Int {
+        var sum = 0
+        for place in notifications.indices {
+            sum += 1_024 + 2 * notifications[place].content.count + 192 * notifications[place].recipients.count
+        }
+        return sum
+    }
+}

@@ -1,0 +1,57 @@
+import Foundation
+import PushCore
+import Synchronization
+
+/// Calls the writer at the next moment that something is to be done: work that comes due,
+/// patience that ends.
+///
+/// One task at a time sleeps on the store's time source; an earlier moment replaces it, a later one waits for its
+/// turn, since the writer sets the alarm anew each time it is called.
+final class WakeTimer: Sendable {
+    private struct State {
+        var moment: Int64?
+        var sleeper: Task<Void, Never>?
+        var isClosed = false
+    }
+
+    /// The longest sleep, so that a wall clock that was set is noticed: `send_at` follows it.
+    private static let longestSleep: Int64 = 30_000
+
+    private let time: any TimeSource
+    private let ring: @Sendable () -> Void
+    private let state = Mutex(State())
+
+    init(time: any TimeSource, ring: @escaping @Sendable () -> Void) {
+        self.time = time
+        self.ring = ring
+    }
+
+    /// Sees to it that the writer is called at `moment`, or earlier.
+    func set(_ moment: Int64) {
+        state.withLock { state in
+            guard !state.isClosed, state.moment.map({ moment < $0 }) ?? true else { return }
+            state.moment = moment
+            // Unstructured, since the writer is a thread. Each task awaits the one before it, and `close` the last.
+            state.sleeper = Task { [previous = state.sleeper, time, ring] in
+                previous?.cancel()
+                await previous?.value
+                let wait = min(moment - time.steady.millisecondsSince1970, Self.longestSleep)
+                if wait > 0 { try? await time.sleep(for: .milliseconds(wait)) }
+                guard !Task.isCancelled else { return }
+                self.state.withLock { if $0.moment == moment { $0.moment = nil } }
+                ring()
+            }
+        }
+    }
+
+    /// Ends the alarm for good.
+    func close() async {
+        let last = state.withLock { state in
+            state.isClosed = true
+            defer { state.sleeper = nil }
+            return state.sleeper
+        }
+        last?.cancel()
+        await last?.value
+    }
+}

@@ -1,0 +1,87 @@
+import PushCore
+import Synchronization
+
+/// Wakes those who wait for operations of a backend.
+///
+/// The writer rings after each commit that made some claimable. Who looked in vain waits with the mark that it took before
+/// the look, so that no ring between the two is missed.
+final class OutboxSignal: Sendable {
+    private struct Waiter {
+        var backend: String
+        var until: Int64
+        var continuation: CheckedContinuation<Void, Never>
+    }
+
+    private struct Contents {
+        var marks: [String: UInt64] = [:]
+        var waiters: [UInt64: Waiter] = [:]
+        var nextWaiter: UInt64 = 0
+        var isClosed = false
+    }
+
+    private let contents = Mutex(Contents())
+
+    /// How often the bell of a backend rang.
+    func mark(_ backend: String) -> UInt64 { contents.withLock { $0.marks[backend] ?? 0 } }
+
+    /// Something of these backends may be claimable.
+    func ring(_ backends: Set<String>) {
+        let woken = contents.withLock { contents in
+            for backend in backends { contents.marks[backend, default: 0] += 1 }
+            return Self.take(&contents) { backends.contains($0.backend) }
+        }
+        for waiter in woken { waiter.continuation.resume() }
+    }
+
+    /// Waits for a ring after a mark, a moment, cancellation or the end.
+    ///
+    /// `arm` sees to it that ``expire(now:)`` is called at the moment.
+    func wait(_ backend: String, since mark: UInt64, until: Int64, arm: (Int64) -> Void) async {
+        let id = contents.withLock { contents in
+            contents.nextWaiter += 1
+            return contents.nextWaiter
+        }
+        await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                let isWaiting = contents.withLock { contents in
+                    // Checked inside the lock: a cancellation comes either before this or finds the waiter.
+                    if contents.isClosed || Task.isCancelled || contents.marks[backend] ?? 0 != mark { return false }
+                    contents.waiters[id] = Waiter(backend: backend, until: until, continuation: continuation)
+                    return true
+                }
+                if isWaiting { arm(until) } else { continuation.resume() }
+            }
+        } onCancel: {
+            contents.withLock { $0.waiters.removeValue(forKey: id) }?.continuation.resume()
+        }
+    }
+
+    /// Sends away those whose moment has come.
+    ///
+    /// Returns when that of the next one comes.
+    func expire(now: Int64) -> Int64? {
+        let (woken, next) = contents.withLock { contents in
+            guard !contents.waiters.isEmpty else { return ([Waiter](), Int64?.none) }
+            let woken = Self.take(&contents) { $0.until <= now }
+            return (woken, contents.waiters.values.map(\.until).min())
+        }
+        for waiter in woken { waiter.continuation.resume() }
+        return next
+    }
+
+    /// Ends every wait, and every later one at once.
+    func close() {
+        let woken = contents.withLock { contents in
+            contents.isClosed = true
+            return Self.take(&contents) { _ in true }
+        }
+        for waiter in woken { waiter.continuation.resume() }
+    }
+
+    private static func take(_ contents: inout Contents, where isTaken: (Waiter) -> Bool) -> [Waiter] {
+        guard !contents.waiters.isEmpty else { return [] }
+        let taken = contents.waiters.filter { isTaken($0.value) }
+        for id in taken.keys { contents.waiters[id] = nil }
+        return Array(taken.values)
+    }
+}

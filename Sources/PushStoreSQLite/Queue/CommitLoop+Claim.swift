@@ -1,0 +1,168 @@
+import Foundation
+import PushCore
+
+/// Giving deliveries to those who ask.
+extension CommitLoop {
+    /// So many deliveries are read from disk at most for the calls that wait, whatever they ask for.
+    private static let largestHandOut = 10_000
+
+    /// Reads on from disk where a flow that is asked for work runs low in memory.
+    func loadWindows(of queue: BackendQueue) {
+        let asked = min(queue.tickets.reduce(0) { $0 + max(0, $1.limit) }, Self.largestHandOut)
+        let takesNormal = queue.tickets.contains { $0.normal > 0 }
+        do throws(StoreError) {
+            for flow in queue.flows where flow.isUrgent || takesNormal {
+                try loadWindow(of: flow, wanted: max(core.options.pageSize, asked))
+            }
+        } catch {
+            core.status.note(error, now: now)
+            for ticket in queue.tickets { ticket.answer(.failure(error)) }
+            queue.tickets.removeAll()
+        }
+    }
+
+    /// Reads as many as are wanted, and no more bytes than there is room for; one at least, so that it goes on.
+    private func loadWindow(of flow: Flow, wanted: Int) throws(StoreError) {
+        guard let frontier = flow.frontier, frontier.due <= now, flow.windowCount < wanted else { return }
+        let pageSize = max(core.options.pageSize, wanted - flow.windowCount)
+        let page = sql.page
+        page.bind(1, flow.number)
+        page.bind(2, frontier.due)
+        page.bind(3, frontier.id)
+        var keys: [DueKey] = []
+        var next: DueKey?
+        while try page.next() {
+            let key = DueKey(due: page.integer(0), id: page.integer(1))
+            if keys.count == pageSize || key.due > now {
+                next = key
+                page.reset()
+                break
+            }
+            if book.claims[key.id] == nil { keys.append(key) }
+        }
+        var reader = RowReader(self)
+        for key in keys {
+            guard flow.hasRoom(bytes: 0) || flow.windowCount == 0 else {
+                next = key
+                break
+            }
+            guard let entry = try reader.entry(key.id), !book.isHeld(key.id, entry.collapseKey) else { continue }
+            flow.load(entry, now: now)
+        }
+        flow.advanceFrontier(to: next)
+    }
+
+    /// Gives what is in memory and due to those who wait for it.
+    func handOut() {
+        for queue in book.queues where !queue.tickets.isEmpty {
+            while let assignment = assignment(for: queue),
+                let entry = queue.takeNext(now: now, normal: assignment.normal > 0)
+            {
+                if give(entry, to: assignment, waited: true) { list(entry, assignment.lease) }
+            }
+        }
+    }
+
+    /// The call that the next delivery of a queue goes to; nil when nobody waits.
+    func assignment(for queue: BackendQueue) -> PendingChanges.Assignment? {
+        if let filling = journal.filling[ObjectIdentifier(queue)], !filling.isFull { return filling }
+        while !queue.tickets.isEmpty {
+            let ticket = queue.tickets.removeFirst()
+            if ticket.isCancelled || ticket.limit <= 0 {
+                ticket.answer(.success([]))
+                continue
+            }
+            let assignment = PendingChanges.Assignment(ticket, book.makeLease())
+            journal.assignments.append(assignment)
+            journal.filling[ObjectIdentifier(queue)] = assignment
+            return assignment
+        }
+        return nil
+    }
+
+    /// Claims a delivery; false when it was held back.
+    func give(_ entry: Entry, to assignment: PendingChanges.Assignment, waited: Bool) -> Bool {
+        guard book.claim(entry, under: assignment.lease) else { return false }
+        assignment.take(entry)
+        journal.given.append((entry, waited))
+        return true
+    }
+
+    /// Notes that a claim has to be on disk before it is given out: after a crash it must be known.
+    func list(_ entry: Entry, _ lease: Lease) {
+        // A transaction that accepts work for several lanes goes back and forth between their leases.
+        if let place = journal.listings.lastIndex(where: { $0.lease === lease }) {
+            journal.listings[place].deliveries.append(entry.id)
+        } else {
+            journal.listings.append((lease, [entry.id]))
+        }
+    }
+
+    /// Writes which deliveries were given out, and forgets the lists of those that are all back.
+    func writeLeases() throws(StoreError) {
+        for (lease, deliveries) in journal.listings {
+            try begin()
+            lease.isListed = true
+            sql.insertLease.bind(1, lease.number)
+            sql.insertLease.bind(2, blob: LeaseList.pack(deliveries))
+            try sql.insertLease.run()
+        }
+        for (number, count) in journal.settled {
+            guard let lease = book.leases[number], lease.isListed, lease.remaining == count else { continue }
+            try begin()
+            sql.deleteLease.bind(1, number)
+            try sql.deleteLease.run()
+        }
+    }
+
+    /// Takes a delivery from its owner, as part of this transaction.
+    func settle(_ entry: Entry) {
+        _ = book.take(entry.id)
+        journal.taken.append(entry)
+        if let lease = entry.lease { journal.settled[lease.number, default: 0] += 1 }
+    }
+
+    /// Answers the calls whose patience has ended.
+    func sendAwayImpatient() {
+        for queue in book.queues where !queue.tickets.isEmpty {
+            queue.tickets.removeAll { ticket in
+                guard ticket.isCancelled || ticket.until <= now else { return false }
+                ticket.answer(.success([]))
+                return true
+            }
+        }
+    }
+
+    /// Sets the alarm for the next moment that something is to be done.
+    ///
+    /// True when that moment is now.
+    func setAlarm() -> Bool {
+        var next = Int64.max
+        for queue in book.queues where !queue.tickets.isEmpty {
+            for ticket in queue.tickets { next = min(next, ticket.until) }
+            if let due = queue.nextDue { next = min(next, due) }
+        }
+        let now = core.time.steady.millisecondsSince1970
+        if let patience = core.feed.expire(now: now) { next = min(next, patience) }
+        if let look = core.bell.expire(now: now) { next = min(next, look) }
+        if next <= self.now { return true }
+        if next < .max { core.alarm.set(next) }
+        return false
+    }
+}
+
+/// The form in which a lease's deliveries are listed on disk: eight bytes for each number.
+enum LeaseList {
+    static func pack(_ deliveries: [Int64]) -> [UInt8] {
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(deliveries.count * 8)
+        for number in deliveries { bytes.pack(number) }
+        return bytes
+    }
+
+    static func unpack(_ bytes: [UInt8]) -> [Int64] {
+        stride(from: 0, to: bytes.count - 7, by: 8).map { start in
+            (0..<8).reduce(Int64(0)) { $0 | Int64(bytes[start + $1]) << Int64(8 * $1) }
+        }
+    }
+}

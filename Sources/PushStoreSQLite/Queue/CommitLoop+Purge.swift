@@ -1,0 +1,161 @@
+import PushCore
+import PushQueue
+
+/// Removing what nobody needs any more, a little at a time.
+extension CommitLoop {
+    /// The most rows of each kind that one step looks at.
+    private static let stepSize = 1_000
+    /// So many free pages are never given back.
+    private static let sparePages: Int64 = 500
+    /// Nor is one in so many of the file's pages: under a steady load the room that a purge makes is taken again at once.
+    private static let spareShare: Int64 = 16
+    /// So many pages are given back in one step.
+    private static let vacuumedPages: Int64 = 256
+    /// The most blocks of the archive that one step removes.
+    private static let blocks = 100
+
+    /// Removes what one short commit can; tells whether there may be more.
+    func purge(_ retention: Retention, _ reply: Reply<Bool>) throws(StoreError) {
+        try begin()
+        let hasMoreDeliveries = try purgeDeliveries(before: retention.notifications.millisecondsSince1970)
+        let hasMoreBlocks = try purgeArchive(before: retention.notifications.millisecondsSince1970)
+        let hasMoreEvents = try purgeEvents(before: retention.events.millisecondsSince1970)
+        let hasMoreKeys = try purgeKeys()
+        let hasMoreRoom = try giveRoomBack()
+        let hasMore = hasMoreDeliveries || hasMoreBlocks || hasMoreEvents || hasMoreKeys || hasMoreRoom
+        journal.answers.append { reply.succeed(hasMore) }
+    }
+
+    /// Removes blocks of the archive, which are in the order of the ends.
+    private func purgeArchive(before: Int64) throws(StoreError) -> Bool {
+        sql.oldBlocks.bind(1, Self.blocks)
+        var blocks: [(Int64, Int64, Int64)] = []
+        var last: Int64?
+        while try sql.oldBlocks.next() {
+            guard sql.oldBlocks.integer(1) < before else {
+                sql.oldBlocks.reset()
+                break
+            }
+            last = sql.oldBlocks.integer(0)
+            blocks.append((sql.oldBlocks.integer(0), sql.oldBlocks.integer(2), sql.oldBlocks.integer(3)))
+        }
+        guard let last else { return false }
+        for (number, first, last) in blocks { try receiptTables().forget(block: number, from: first, to: last) }
+        sql.deleteBlocks.bind(1, last)
+        try sql.deleteBlocks.run()
+        try saveHighest()
+        return blocks.count == Self.blocks
+    }
+
+    /// Gives free pages at the end of the file back to the disk, when many are free.
+    private func giveRoomBack() throws(StoreError) -> Bool {
+        let (pages, free) = (try number(sql.pageCount), try number(sql.freePages))
+        guard free > max(pages / Self.spareShare, Self.sparePages), givesRoomBack else { return false }
+        while try sql.vacuum.next() {}
+        return free - Self.vacuumedPages > max(pages / Self.spareShare, Self.sparePages)
+    }
+
+    /// Gives free pages back until none is left, a part at a time; tells whether there are more.
+    ///
+    /// Free pages hold what was removed. In a file that cannot give them back they were overwritten when they became free.
+    func clearFreePages() throws(StoreError) -> Bool {
+        guard givesRoomBack else { return false }
+        // At least an eighth of them, so that this ends although others make pages free meanwhile.
+        for _ in 0...(try number(sql.freePages) / 8 / Self.vacuumedPages) { while try sql.vacuum.next() {} }
+        return try number(sql.freePages) > 0
+    }
+
+    /// Notes how much of the file is in use, about once a second.
+    func measureFile() {
+        guard core.disk.wantsUsage(now: now) else { return }
+        do throws(StoreError) {
+            let (pages, free) = (try number(sql.pageCount), try number(sql.freePages))
+            let size = Int64(pageBytes)
+            core.disk.note(DiskGuard.Usage(used: (pages - free) * size, free: free * size), now: now)
+        } catch {
+            core.status.note(error, now: now)
+        }
+    }
+
+    private func number(_ statement: SQLStatement) throws(StoreError) -> Int64 {
+        guard try statement.next() else { return 0 }
+        defer { statement.reset() }
+        return statement.integer(0)
+    }
+
+    /// Keeps the highest number ever given out, which may be that of a row that is removed.
+    private func saveHighest() throws(StoreError) {
+        sql.saveMark.bind(1, "highest")
+        sql.saveMark.bind(2, core.highestID)
+        try sql.saveMark.run()
+    }
+
+    /// Removes notifications of which all deliveries ended long ago.
+    ///
+    /// Each ended row is looked at once, in the order of the ends: the last one of a notification takes the others along,
+    /// so what is still under way is not looked at again and again.
+    private func purgeDeliveries(before: Int64) throws(StoreError) -> Bool {
+        let rows = sql.ended
+        rows.bind(1, purged.changed)
+        rows.bind(2, purged.id)
+        rows.bind(3, before)
+        rows.bind(4, Self.stepSize)
+        var last = purged
+        var looked = 0
+        var heads: [Int64] = []
+        while try rows.next() {
+            last = (rows.integer(0), rows.integer(1))
+            looked += 1
+            if heads.last != rows.integer(2) { heads.append(rows.integer(2)) }
+        }
+        for id in Set(heads) {
+            sql.countOf.bind(1, id)
+            guard try sql.countOf.next() else { continue }
+            let end = id + sql.countOf.integer(0)
+            sql.countOf.reset()
+            guard try isFinished(id, end, before: before) else { continue }
+            sql.deleteRange.bind(1, id)
+            sql.deleteRange.bind(2, end)
+            try sql.deleteRange.run()
+            try receiptTables().forget(from: id, to: end)
+        }
+        if !heads.isEmpty { try saveHighest() }
+        journal.answers.append { [last] in self.purged = last }
+        return looked == Self.stepSize
+    }
+
+    private func isFinished(_ id: Int64, _ end: Int64, before: Int64) throws(StoreError) -> Bool {
+        sql.lastChange.bind(1, id)
+        sql.lastChange.bind(2, end)
+        guard try sql.lastChange.next() else { return false }
+        defer { sql.lastChange.reset() }
+        return sql.lastChange.integer(0) > 0 && sql.lastChange.integer(1) < before
+    }
+
+    /// Removes old events but for the newest, which keeps their numbers going.
+    ///
+    /// True when there may be more.
+    private func purgeEvents(before: Int64) throws(StoreError) -> Bool {
+        sql.oldEvents.bind(1, Self.stepSize)
+        var last: Int64?
+        var count = 0
+        while try sql.oldEvents.next() {
+            guard sql.oldEvents.integer(1) < before else {
+                sql.oldEvents.reset()
+                break
+            }
+            last = sql.oldEvents.integer(0)
+            count += 1
+        }
+        guard let last else { return false }
+        sql.deleteEvents.bind(1, last)
+        try sql.deleteEvents.run()
+        return count == Self.stepSize
+    }
+
+    private func purgeKeys() throws(StoreError) -> Bool {
+        sql.deleteKeys.bind(1, now)
+        sql.deleteKeys.bind(2, Self.stepSize)
+        return try sql.deleteKeys.run() == Self.stepSize
+    }
+}

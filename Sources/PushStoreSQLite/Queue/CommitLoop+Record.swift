@@ -1,0 +1,275 @@
+import Foundation
+import PushCore
+import PushComposition
+import PushQueue
+
+/// Writing what became of deliveries.
+extension CommitLoop {
+    func record(_ resolutions: [Resolution], _ event: EndEvent, _ reply: Reply<Void>) throws(StoreError) {
+        try resolutions.withUnsafeBufferPointer { (all) throws(StoreError) in
+            guard let first = all.baseAddress else { return }
+            for place in all.indices { try record(first + place, event) }  // Without copies.
+        }
+        journal.answers.append { reply.succeed(()) }
+    }
+
+    private func record(_ place: UnsafePointer<Resolution>, _ event: EndEvent) throws(StoreError) {
+        if let entry = book.claims[place.pointee.delivery],
+            place.pointee.lease.map({ $0 == entry.lease?.number }) ?? true
+        {
+            // The usual way, in which nothing of the resolution is copied but what is kept.
+            if place.pointee.receipt == nil, case .end(let state) = place.pointee.transition, state.isFinal,
+                try archiveEnded(entry, as: state, place.pointee.attempt)
+            {
+                finish(entry, true)
+                if let event = place.pointee.event { journal.events.append(event) }
+                return
+            }
+            try record(place.pointee, of: entry, isClaimed: true, event)
+        } else {
+            try recordStale(place.pointee, event)
+        }
+    }
+
+    /// Records what came under a lease that is not in force: only that the platform has the message is true whoever says
+    /// so.
+    private func recordStale(_ resolution: Resolution, _ event: EndEvent) throws(StoreError) {
+        guard case .end(let state) = resolution.transition, state == .acceptedByPlatform || state == .delivered else {
+            journal.ignored += 1
+            return
+        }
+        if let entry = book.claims[resolution.delivery] {
+            try record(resolution, of: entry, isClaimed: true, event)
+            return
+        }
+        var reader = RowReader(self)
+        guard let entry = try reader.entry(resolution.delivery) else {
+            journal.ignored += 1  // It is final already.
+            return
+        }
+        try record(resolution, of: entry, isClaimed: false, event)
+    }
+
+    private func record(
+        _ resolution: Resolution,
+        of entry: Entry,
+        isClaimed: Bool,
+        _ event: EndEvent
+    ) throws(StoreError) {
+        try begin()
+        switch resolution.transition {
+        case .end(let state):
+            guard state.isFinal else { throw .failed("a delivery cannot end in the state \(state.rawValue)") }
+            let isNews =
+                if try archiveEnded(entry, as: state, resolution.attempt) {
+                    true
+                } else if isClaimed, let attempt = resolution.attempt, entry.attempts == 0, entry.story.isEmpty {
+                    try endAtOnce(entry.id, as: state, attempt)
+                } else {
+                    try end(entry.id, as: state, attempt: resolution.attempt)
+                }
+            finish(entry, isClaimed)
+            if isNews, let event = resolution.event { journal.events.append(event) }
+            if isNews, let receipt = resolution.receipt { try receiptTables().expect(entry.id, receipt) }
+        case .retry(let moment, let step):
+            guard entry.head.plan.backends.indices.contains(step) else {
+                throw .failed("the plan of delivery \(entry.id) has no step \(step)")
+            }
+            if try endCancelled(entry, resolution, event) { return }
+            let flow = book.flow(
+                of: entry.head.plan.backends[step],
+                isUrgent: entry.flow.isUrgent,
+                caller: entry.flow.caller
+            )
+            if try supersede(entry, isClaimed, at: flow.queue, resolution, event) { return }
+            try retry(resolution, entry, isClaimed, flow: flow, due: moment.millisecondsSince1970, step: step)
+        case .release:
+            if try endCancelled(entry, resolution, event) { return }
+            if try supersede(entry, isClaimed, at: entry.flow.queue, resolution, event) { return }
+            try writeOut(entry)
+            sql.release.bind(1, entry.id)
+            sql.release.bind(2, entry.lease?.number ?? 0)
+            sql.release.bind(3, entry.isReplay || entry.isRecovered ? 1 : 0)
+            try sql.release.run()
+            comeBack(
+                entry,
+                isClaimed,
+                as: Entry(
+                    id: entry.id,
+                    head: entry.head,
+                    recipient: entry.recipient,
+                    flow: entry.flow,
+                    due: entry.due,
+                    step: entry.step,
+                    attempts: entry.attempts,
+                    story: entry.story,
+                    collapse: entry.collapse,
+                    isReplay: entry.isReplay || entry.isRecovered,
+                    contentBytes: entry.contentBytes
+                )
+            )
+            if let event = resolution.event { journal.events.append(event) }
+        }
+    }
+
+    private func retry(
+        _ resolution: Resolution,
+        _ entry: Entry,
+        _ isClaimed: Bool,
+        flow: Flow,
+        due: Int64,
+        step: Int
+    ) throws(StoreError) {
+        // An owner that answers late tells what became of its attempt; one that took over cannot know of the last one.
+        let isReplay = entry.isReplay || resolution.mayHaveBeenSent || isClaimed && entry.isRecovered
+        try writeOut(entry)
+        let statement = sql.retry
+        statement.bind(1, entry.id)
+        statement.bind(2, flow.number)
+        statement.bind(3, now)
+        statement.bind(4, resolution.attempt == nil ? 0 : 1)
+        statement.bind(5, isReplay ? 1 : 0)
+        statement.bind(7, due)
+        statement.bind(8, step)
+        statement.bind(9, entry.lease?.number ?? 0)
+        _ = try run(statement, attempt: resolution.attempt)
+        var story = entry.story
+        if let attempt = resolution.attempt {
+            if !story.isEmpty { story.append(UInt8(ascii: ",")) }
+            story.append(contentsOf: attempt)
+        }
+        comeBack(
+            entry,
+            isClaimed,
+            as: Entry(
+                id: entry.id,
+                head: entry.head,
+                recipient: entry.recipient,
+                flow: flow,
+                due: due,
+                step: step,
+                attempts: entry.attempts + (resolution.attempt == nil ? 0 : 1),
+                story: story,
+                collapse: entry.collapse,
+                isReplay: isReplay,
+                contentBytes: entry.contentBytes
+            )
+        )
+        if let event = resolution.event { journal.events.append(event) }
+    }
+
+    /// Ends a delivery that would wait again although a newer one with its collapse id waits: the newer one must not be
+    /// overtaken by it.
+    ///
+    /// True when it did.
+    private func supersede(
+        _ entry: Entry,
+        _ isClaimed: Bool,
+        at queue: BackendQueue,
+        _ resolution: Resolution,
+        _ event: EndEvent
+    ) throws(StoreError) -> Bool {
+        guard let collapse = entry.collapse else { return false }
+        recipientText.removeAll(keepingCapacity: true)
+        entry.recipient.appendStoredForm(to: &recipientText)
+        guard let collapseID = try collapseID(of: entry.head.id) else { return false }
+        let rivals = try rivals(collapse, collapseID, queue, recipientText, besides: entry.id)
+        guard rivals.contains(where: { $0 > entry.id }) else { return false }
+        let state = entry.state(after: resolution)
+        try end(entry.id, as: state, attempt: resolution.attempt)
+        finish(entry, isClaimed)
+        journal.events.append(event(entry.delivery, state, .replaced))
+        return true
+    }
+
+    /// Ends a delivery that would wait again although it was cancelled while it was claimed.
+    ///
+    /// True when it did.
+    private func endCancelled(
+        _ entry: Entry,
+        _ resolution: Resolution,
+        _ event: EndEvent
+    ) throws(StoreError) -> Bool {
+        guard entry.cancellation != nil || entry.isCancelled else { return false }
+        let state = entry.state(after: resolution)
+        try end(entry.id, as: state, attempt: resolution.attempt)
+        finish(entry, true)
+        // Whoever cancelled says why; after a restart it is not known any more.
+        journal.events.append(entry.cancellation?(entry.delivery, state) ?? event(entry.delivery, state, .cancelled))
+        return true
+    }
+
+    private func collapseID(of id: NotificationID) throws(StoreError) -> String? {
+        sql.collapseID.bind(1, id.rawValue)
+        guard try sql.collapseID.next() else { return nil }
+        defer { sql.collapseID.reset() }
+        return sql.collapseID.isNull(0) ? nil : sql.collapseID.text(0)
+    }
+
+    /// Writes the final state of a delivery after its first attempt, without moving the row.
+    private func endAtOnce(_ id: Int64, as state: DeliveryState, _ attempt: [UInt8]) throws(StoreError) -> Bool {
+        let statement = sql.endAtOnce
+        statement.bind(1, id)
+        statement.bind(2, state.code)
+        statement.bind(3, now)
+        if let room = RowRoom.left(beside: attempt.count) {
+            statement.bind(5, emptyBytes: room)
+        } else {
+            statement.bindNull(5)
+        }
+        let isNews =
+            try attempt.withUnsafeBufferPointer { (bytes) throws(StoreError) in
+                statement.bindText(4, borrowing: bytes)
+                return try statement.run()
+            } == 1
+        if isNews { journal.end(state) }
+        return isNews
+    }
+
+    /// Writes a final state; false when the delivery had one already.
+    @discardableResult
+    func end(_ id: Int64, as state: DeliveryState, attempt: [UInt8]?) throws(StoreError) -> Bool {
+        try begin()
+        let statement = sql.end
+        statement.bind(1, id)
+        statement.bind(2, state.code)
+        statement.bind(3, now)
+        statement.bind(4, attempt == nil ? 0 : 1)
+        statement.bind(5, 0)
+        let isNews = try run(statement, attempt: attempt) == 1
+        if isNews { journal.end(state) }
+        return isNews
+    }
+
+    private func run(_ statement: SQLStatement, attempt: [UInt8]?) throws(StoreError) -> Int {
+        guard let attempt else {
+            statement.bindNull(6)
+            return try statement.run()
+        }
+        return try attempt.withUnsafeBufferPointer { (bytes) throws(StoreError) in
+            statement.bindText(6, borrowing: bytes)
+            return try statement.run()
+        }
+    }
+
+    private func finish(_ entry: Entry, _ isClaimed: Bool) {
+        if isClaimed {
+            settle(entry)
+            journal.append(.ended(entry))
+        } else {
+            journal.append(.removed(entry.flow, entry.key, entry.collapseKey))
+        }
+    }
+
+    private func comeBack(_ entry: Entry, _ isClaimed: Bool, as new: Entry) {
+        // A search for expired ones that ran meanwhile did not see it.
+        journal.newExpiry = min(journal.newExpiry, new.head.expiresAt.millisecondsSince1970)
+        if isClaimed {
+            settle(entry)
+            journal.append(.returned(entry, as: new))
+        } else {
+            journal.append(.removed(entry.flow, entry.key, entry.collapseKey))
+            journal.append(.added(new))
+        }
+    }
+}

@@ -1,0 +1,213 @@
+import Foundation
+import PushCore
+import PushComposition
+import Testing
+
+@testable import PushGateway
+
+/// A value that an expectation can change and look at in one expression.
+private final class Box<Value> {
+    var value: Value
+    init(_ value: Value) { self.value = value }
+    func callAsFunction<Result>(_ body: (inout Value) -> Result) -> Result { body(&value) }
+}
+
+@Suite("The gate of a lane", .timeLimit(.minutes(1)))
+struct FlowGateTests {
+    private let now = Date(timeIntervalSince1970: 1_790_000_000)
+
+    @Test("Only what there is room for is claimed, and not in crumbs while plenty is under way")
+    func room() {
+        let state = Box(FlowGate.State())
+        #expect(state({ $0.step(window: 1000, at: now) }) == .claim(1000))
+        state.value.inFlight = 900
+        #expect(state({ $0.step(window: 1000, at: now) }) == .wait(until: nil))
+        state.value.inFlight = 750
+        #expect(state({ $0.step(window: 1000, at: now) }) == .claim(250))
+        state.value.inFlight = 1000
+        #expect(
+            state({ $0.step(window: 500, at: now) }) == .wait(until: nil),
+            "the window shrank below what is under way"
+        )
+    }
+
+    @Test("The loop is woken when there is room worth a claim, or nothing under way")
+    func waking() {
+        let state = Box(FlowGate.State())
+        _ = state { $0.step(window: 1000, at: now) }
+        state.value.inFlight = 1000
+        #expect(!state({ $0.finish(100) }))
+        #expect(state({ $0.finish(150) }))
+        state.value.inFlight = 1
+        #expect(state({ $0.finish(1) }))
+        let small = Box(FlowGate.State())
+        _ = small { $0.step(window: 2, at: now) }
+        small.value.inFlight = 2
+        #expect(small({ $0.finish(1) }))
+    }
+
+    @Test("A pause holds until its time, and a shorter one does not shorten it")
+    func pause() {
+        let state = Box(FlowGate.State())
+        let until = now.addingTimeInterval(60)
+        #expect(state({ $0.pause(until: until, reason: "slow") }))
+        #expect(!state({ $0.pause(until: now.addingTimeInterval(5), reason: "slow") }))
+        #expect(state({ $0.step(window: 10, at: now) }) == .wait(until: until))
+        #expect(state({ $0.step(window: 10, at: until) }) == .claim(10))
+        #expect(state.value.pauseReason == nil)
+    }
+
+    @Test("A parked lane tries one delivery at a time, after waits that double, until one is taken")
+    func park() throws {
+        let state = Box(FlowGate.State())
+        let first = try #require(state({ $0.park(reason: "key", at: now) }))
+        #expect(first == now.addingTimeInterval(15))
+        #expect(state({ $0.park(reason: "key", at: now) }) == nil, "a thousand refusals at once are one piece of news")
+        #expect(state({ $0.step(window: 1000, at: first) }) == .claim(1))
+        state.value.inFlight = 1
+        #expect(state({ $0.step(window: 1000, at: first) }) == .wait(until: nil))
+        let second = try #require(state({ $0.park(reason: "key", at: first) }))
+        #expect(second == first.addingTimeInterval(30))
+        state.value.inFlight = 0
+        #expect(state({ $0.works(1, at: first) }) == .resumed)
+        #expect(state({ $0.works(1, at: first) }) == nil)
+        #expect(state({ $0.step(window: 1000, at: first) }) == .claim(1000))
+    }
+
+    @Test("A change is seen by every loop that waits, and by one that waits only afterwards")
+    func change() async {
+        let gate = FlowGate()
+        let version = gate.step(window: 1, at: now).version
+        async let first: Void = gate.waitForChange(after: version)
+        async let second: Void = gate.waitForChange(after: version)
+        gate.wake()
+        await first
+        await second
+        await gate.waitForChange(after: version)
+    }
+
+    @Test("Failures open the breaker; then one message probes, and its acceptance lets all go")
+    func breaker() throws {
+        let state = Box(FlowGate.State(breaker: Breaker(Breaker.Settings(failures: 3, cooldown: .seconds(30)))))
+        #expect(state({ $0.step(window: 100, at: now) }) == .claim(100))
+        state.value.inFlight = 3
+        for _ in 0..<2 { #expect(state({ $0.note(.fails(reason: "deadline"), at: now) }).0 == nil) }
+        let until = now.addingTimeInterval(30)
+        #expect(
+            state({ $0.note(.fails(reason: "deadline"), at: now) }).0 == .opened(until: until, reason: "deadline")
+        )
+        #expect(state.value.breakerState == WorkerStatus.Breaker(.open, until: until, reason: "deadline"))
+        _ = state { $0.finish(3) }
+        #expect(state({ $0.step(window: 100, at: now) }) == .wait(until: until))
+        #expect(state({ $0.step(window: 100, at: until) }) == .claim(1))
+        state.value.inFlight = 1
+        guard case .wait = state({ $0.step(window: 100, at: until) }) else {
+            Issue.record("a second message went along with the probe")
+            return
+        }
+        #expect(state({ $0.works(1, at: until) }) == .closed)
+        _ = state { $0.finish(1) }
+        #expect(state({ $0.step(window: 100, at: until) }) == .claim(100))
+        #expect(state.value.troubleSince == nil)
+    }
+
+    @Test("A probe that sent nothing is made again at once")
+    func probe() {
+        let state = Box(FlowGate.State(breaker: Breaker(Breaker.Settings(failures: 1, cooldown: .seconds(30)))))
+        _ = state { $0.note(.fails(reason: "deadline"), at: now) }
+        let later = now.addingTimeInterval(31)
+        #expect(state({ $0.step(window: 10, at: later) }) == .claim(1))
+        state.value.inFlight = 1
+        _ = state { $0.finish(1) }  // It had expired.
+        #expect(state({ $0.step(window: 10, at: later) }) == .claim(1))
+    }
+
+    @Test("A lane that stands still looks for deliveries without patience, and only when there are such")
+    func patience() {
+        let bears = Box(FlowGate.State(breaker: Breaker(Breaker.Settings(failures: 1, cooldown: .seconds(30)))))
+        _ = bears { $0.note(.fails(reason: "deadline"), at: now) }
+        #expect(
+            bears({ $0.step(window: 10, at: now.addingTimeInterval(20)) }) == .wait(until: now.addingTimeInterval(30))
+        )
+        let settings = Breaker.Settings(failures: 1, cooldown: .seconds(30))
+        let hurries = Box(FlowGate.State(breaker: Breaker(settings), patience: .seconds(10)))
+        _ = hurries { $0.note(.fails(reason: "deadline"), at: now) }
+        #expect(hurries({ $0.step(window: 10, at: now) }) == .wait(until: now.addingTimeInterval(10)))
+        let end = now.addingTimeInterval(10)
+        #expect(hurries({ $0.step(window: 10, at: end) }) == .passOn)
+        #expect(hurries({ $0.step(window: 10, at: end) }) == .wait(until: end.addingTimeInterval(0.25)))
+        #expect(hurries.value.blockReason == "breaker_open")
+    }
+
+    @Test("One answer that works does not end the patience that a pause or a doubt uses up")
+    func patienceBesideWork() {
+        let end = now.addingTimeInterval(1_200)
+        let paused = Box(FlowGate.State(patience: .seconds(30)))
+        _ = paused { $0.note(.pause(.seconds(1_200), reason: "slow_down"), at: now) }
+        _ = paused { $0.works(999, at: now) }
+        #expect(paused({ $0.step(window: 10, at: now) }) == .wait(until: now.addingTimeInterval(30)))
+        #expect(paused({ $0.step(window: 10, at: now.addingTimeInterval(30)) }) == .passOn)
+        _ = paused { $0.works(1, at: end) }
+        #expect(paused.value.troubleSince == nil)
+
+        let settled = Box(FlowGate.State(patience: .seconds(30)))
+        _ = settled { $0.note(.pause(.seconds(1_200), reason: "slow_down"), at: now) }
+        _ = settled { $0.hold(true, at: now) }
+        _ = settled { $0.hold(false, at: now) }
+        #expect(settled({ $0.step(window: 10, at: now.addingTimeInterval(30)) }) == .passOn)
+    }
+
+    @Test("A lane that found as many without patience as it may take looks again at once")
+    func passingOnMore() {
+        let settings = Breaker.Settings(failures: 1, cooldown: .seconds(300))
+        let state = Box(FlowGate.State(breaker: Breaker(settings), patience: .seconds(10)))
+        _ = state { $0.note(.fails(reason: "deadline"), at: now) }
+        let end = now.addingTimeInterval(10)
+        #expect(state({ $0.step(window: 10, at: end) }) == .passOn)
+        _ = state { $0.passOnMore() }
+        #expect(state({ $0.step(window: 10, at: end) }) == .passOn)
+    }
+
+    @Test("A lane whose invalidations are held sends nothing, whatever time passes, until they are settled")
+    func held() {
+        let state = Box(FlowGate.State())
+        _ = state { $0.hold(true, at: now) }
+        #expect(state({ $0.step(window: 10, at: now.addingTimeInterval(1e6)) }) == .wait(until: nil))
+        #expect(state.value.breakerState == WorkerStatus.Breaker(.open, reason: "mass_invalidation"))
+        _ = state { $0.hold(false, at: now) }
+        #expect(state({ $0.step(window: 10, at: now) }) == .claim(10))
+    }
+}
+
+@Suite("Limits of a lane", .timeLimit(.minutes(1)))
+struct LaneLimitTests {
+    private let now = Date(timeIntervalSince1970: 1_790_000_000)
+
+    @Test("A full list of recipients takes many more at no greater cost")
+    func manyRecipients() {
+        let pauses = Box(RecipientPauses())
+        for number in 0..<18_000 {
+            let until = now.addingTimeInterval(Double(1_000_000 + number))
+            pauses { $0.pause(.topic("t\(number)"), until: until, at: now) }
+        }
+        #expect(pauses({ $0.pause(of: .topic("t7999"), at: now) }) == nil, "those that end first go")
+        #expect(pauses({ $0.pause(of: .topic("t8000"), at: now) }) != nil)
+        for _ in 0..<50_000 { pauses { $0.pause(.topic("t17999"), until: now.addingTimeInterval(2e6), at: now) } }
+        #expect(pauses({ $0.pause(of: .topic("t8000"), at: now) }) != nil, "the same one again takes no place")
+        #expect(
+            pauses.value.longest(3, at: now).map(\.recipient) == [.topic("t17999"), .topic("t17998"), .topic("t17997")]
+        )
+    }
+
+    @Test("A recipient is left alone until its time, and the list of such is bounded")
+    func recipients() {
+        let pauses = Box(RecipientPauses(capacity: 2))
+        #expect(pauses.value.isEmpty)
+        for (place, name) in ["a", "b", "c"].enumerated() {
+            pauses { $0.pause(.topic(name), until: now.addingTimeInterval(Double(place + 10)), at: now) }
+        }
+        #expect(pauses({ $0.pause(of: .topic("a"), at: now) }) == nil)
+        #expect(pauses({ $0.pause(of: .topic("c"), at: now) }) != nil)
+        #expect(pauses({ $0.pause(of: .topic("c"), at: now.addingTimeInterval(12)) }) == nil)
+    }
+}

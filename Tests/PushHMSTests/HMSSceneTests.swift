@@ -144,7 +144,7 @@ struct HMSSceneTests {
             )
             let recipients = ["a", "b", "gone"].map { Recipient.token($0, service: .harmonyHuawei) }
             let refusals = await harness.backend.send(Self.sample, to: recipients).map(\.refusal)
-            #expect(refusals.map(\.?.reason) == ["noPushTypeRight", "noPushTypeRight", "tokenFormatError"])
+            #expect(refusals.map { $0?.reason } == ["noPushTypeRight", "noPushTypeRight", "tokenFormatError"])
             #expect(refusals.map { $0?.invalidation != nil } == [false, false, true])
             #expect(refusals[2]?.invalidation?.isCertain == false)
         }

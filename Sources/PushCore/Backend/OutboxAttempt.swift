@@ -69,3 +69,9 @@ public struct RetrySchedule: Sendable, Hashable {
         return wish
     }
 }
+
+@available(*, deprecated, renamed: "OutboxAttempt")
+public typealias OperationAttempt = OutboxAttempt
+
+@available(*, deprecated, renamed: "RetrySchedule")
+public typealias OperationPolicy = RetrySchedule

@@ -271,7 +271,7 @@ struct TokenProviderChainTests {
         #expect(moved.isUpdate && moved.previous == DeviceToken("x", service: .iOSAPNs))
         let restarted = Self.chain(app, memory: memory) { answer in announced.withLock { $0.append(answer) } }
         #expect(await restarted.current().isUpdate == false)
-        #expect(announced.withLock { $0.map(\.token?.service) } == [.iOSAPNs, .iOSFirebase])
+        #expect(announced.withLock { $0.map { $0.token?.service } } == [.iOSAPNs, .iOSFirebase])
     }
 
     private actor Memory: TokenMemory {

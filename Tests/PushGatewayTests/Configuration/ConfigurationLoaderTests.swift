@@ -132,7 +132,7 @@ struct ConfigurationLoaderTests {
         #expect(configuration.log.level == "debug")
         #expect(configuration.log.format == .json)
         #expect(loaded.backends.map(\.maximumInFlight) == [9, nil])
-        #expect(loaded.backends.map(\.pacing?.perSecond) == [11, nil])
+        #expect(loaded.backends.map { $0.pacing?.perSecond } == [11, nil])
     }
 
     @Test("JSON is read like YAML")

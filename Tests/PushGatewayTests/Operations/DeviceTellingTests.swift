@@ -63,7 +63,7 @@ struct DeviceTellingTests {
             }
         }
         #expect(platform.words == ["register a", "register a", "remove a"])
-        #expect(platform.calls.map(\.device.token?.value) == ["t-a", "second", "second"])
+        #expect(platform.calls.map { $0.device.token?.value } == ["t-a", "second", "second"])
     }
 
     @Test(

@@ -45,8 +45,8 @@ struct OperationLaneTests {
             _ = try await rig.store.put([rig.device("a")])
             try await rig.store.add([rig.subscription("a")])
             try await rig.run(["crm": platform], registers: false) { _, _ in try await rig.settled() }
-            #expect(platform.calls.map(\.attempt?.number) == [1, 2, 3])
-            #expect(Set(platform.calls.map(\.attempt?.id)).count == 1)
+            #expect(platform.calls.map { $0.attempt?.number } == [1, 2, 3])
+            #expect(Set(platform.calls.map { $0.attempt?.id }).count == 1)
             let events = try await rig.events()
             #expect(events.map { $0["type"] } == ["operation.retry", "operation.retry", "operation.done"])
             #expect(events[0]["reason"] == "503" && events[0]["next_attempt_at"] != nil)
@@ -65,7 +65,7 @@ struct OperationLaneTests {
             try await rig.run(["crm": platform], registers: false) { _, _ in try await rig.settled() }
             #expect(platform.calls.map(\.device.hasNewUser) == [false, true])
             #expect(platform.calls.map(\.device.user) == ["ali", "ali"])
-            #expect(Set(platform.calls.compactMap(\.attempt?.id)).count == 2, "it is another request")
+            #expect(Set(platform.calls.compactMap { $0.attempt?.id }).count == 2, "it is another request")
         }
     }
 
@@ -125,7 +125,7 @@ struct OperationLaneTests {
             #expect(waiting.map(\.attempts) == [0], "it was not tried")
             isHanging.withLock { $0 = false }
             try await rig.run(["crm": platform], registers: false) { _, _ in try await rig.settled() }
-            #expect(platform.calls.map(\.attempt?.number) == [1, 1])
+            #expect(platform.calls.map { $0.attempt?.number } == [1, 1])
         }
     }
 

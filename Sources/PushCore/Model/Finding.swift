@@ -16,3 +16,6 @@ public struct Finding: Sendable, Hashable {
         self.detail = detail
     }
 }
+
+@available(*, deprecated, renamed: "Finding")
+public typealias PushWarning = Finding

@@ -193,7 +193,7 @@ final class DispatcherRig: Sendable {
         while ContinuousClock.now < end {
             last = try await store.notification(id)?.counts
             if last == counts { return }
-            await Task.yield()
+            try await Task.sleep(for: .milliseconds(1))
         }
         throw ConformanceFailure("line \(sourceLine): \(String(describing: last)) instead of \(counts)")
     }
@@ -203,9 +203,30 @@ final class DispatcherRig: Sendable {
         let end = ContinuousClock.now + .seconds(20)
         while ContinuousClock.now < end {
             if try await condition() { return }
-            await Task.yield()
+            try await Task.sleep(for: .milliseconds(1))
         }
         throw ConformanceFailure("line \(sourceLine): it did not happen in time")
+    }
+
+    /// Does something that may wait on the rig's clock, which moves meanwhile.
+    func withTimeGoing<Value: Sendable>(
+        _ body: @escaping @Sendable () async throws -> Value
+    ) async throws -> Value {
+        try await withThrowingTaskGroup(of: Value?.self) { group in
+            group.addTask { try await body() }
+            group.addTask { [time] in
+                while !Task.isCancelled {
+                    time.advance(by: .milliseconds(10))
+                    try? await Task.sleep(for: .milliseconds(1))
+                }
+                return nil
+            }
+            defer { group.cancelAll() }
+            while let ended = try await group.next() {
+                if let value = ended { return value }
+            }
+            throw CancellationError()
+        }
     }
 
     /// Registers a device with tokens, now or earlier.

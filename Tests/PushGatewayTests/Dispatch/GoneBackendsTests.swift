@@ -63,7 +63,7 @@ struct GoneBackendsTests {
             try await rig.until { !rig.dispatcher.lanes.isEmpty }
             await #expect(throws: GoneBackends.Failure.configured) { _ = try await gone.drop("b") }
             await #expect(throws: GoneBackends.Failure.unknown) { _ = try await gone.drop("never") }
-            let dropped = try await gone.drop("gone")
+            let dropped = try await rig.withTimeGoing { try await gone.drop("gone") }
             #expect(dropped == 2)
             try await pass(rig, until: id, is: .failed)
             #expect(try await rig.story(id).map { $0["reason"] } == ["backend_dropped"])
@@ -83,7 +83,7 @@ struct GoneBackendsTests {
             await #expect(throws: GoneBackends.Failure.unknownTarget(nearest: nil)) {
                 _ = try await gone.move("gone", to: "nobody")
             }
-            let moved = try await gone.move("gone", to: "b")
+            let moved = try await rig.withTimeGoing { try await gone.move("gone", to: "b") }
             #expect(moved == 2)
             try await pass(rig, until: id, is: .acceptedByPlatform)
             try await pass(rig, until: later, is: .acceptedByPlatform)
@@ -99,7 +99,7 @@ struct GoneBackendsTests {
         defer { try? FileManager.default.removeItem(at: rig.folder) }
         let state = GatewayState(snapshot: snapshot, store: rig.store, devices: rig.store, time: rig.store.time)
         let api = GatewayAPI(state: state, lanes: rig.dispatcher, metrics: GatewayMetrics(), logger: quiet)
-        func ask(_ path: String, _ body: String?, as key: String = "boss") async throws -> APIHarness.Reply {
+        @Sendable func ask(_ path: String, _ body: String?, as key: String = "boss") async throws -> APIHarness.Reply {
             try await APIHarness.send(
                 api.responder,
                 body == nil ? .get : .post,
@@ -126,14 +126,15 @@ struct GoneBackendsTests {
             #expect(try await ask("/v1/backends/never/drop", "{}").status == 404)
             #expect(try await ask("/v1/backends/gone/move", "{}").errors == ["#/to missing"])
             #expect(try await ask("/v1/backends/gone/move", #"{"to":"c"}"#).errors == ["#/to unknown_backend"])
-            let moved = try await ask("/v1/backends/gone/move", #"{"to":"b"}"#)
+            let moved = try await rig.withTimeGoing { try await ask("/v1/backends/gone/move", #"{"to":"b"}"#) }
             #expect(moved.status == 200)
             #expect(moved.json["moved"] == 1)
             try await pass(rig, until: id, is: .acceptedByPlatform)
             #expect(try await ask("/v1/backends", nil).json["backends"]?.arrayValue?.count == 1)
             try await rig.accept(plan: DeliveryPlan(["old"]))
             try await rig.until { try await rig.dispatcher.goneBackends?.depths()["old"] != nil }
-            #expect(try await ask("/v1/backends/old/drop", "{}").json["dropped"] == 1)
+            let dropped = try await rig.withTimeGoing { try await ask("/v1/backends/old/drop", "{}") }
+            #expect(dropped.json["dropped"] == 1)
         }
         await rig.store.close()
     }

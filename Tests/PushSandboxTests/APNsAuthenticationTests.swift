@@ -29,7 +29,7 @@ struct APNsAuthenticationTests {
         .init("more than a minute ahead", "InvalidProviderToken") { try $0.authorize(RuleBench.key, age: -61) },
         .init("key of the other environment", "BadEnvironmentKeyIdInToken") {
             let key = APNsSigningKey(keyID: "DEVKEY0001", environments: [.development])
-            $0.world.register(key.registration)
+            $0.state.register(key.registration)
             try $0.authorize(key)
         },
     ]
@@ -107,7 +107,7 @@ struct APNsAuthenticationTests {
         let other = APNsSigningKey(keyID: "OTHERKEY01")
         let foreign = APNsSigningKey(teamID: "OTHERTEAM1", keyID: "OTHERKEY02")
         let related = APNsSigningKey(keyID: "RELATED001", relatedKeyID: "CHAPARKEY1")
-        for key in [other, foreign, related] { bench.world.register(key.registration) }
+        for key in [other, foreign, related] { bench.state.register(key.registration) }
         #expect(bench.verdict() == nil)
         for (key, reason) in [(other, "UnrelatedKeyIdInToken"), (foreign, "InvalidProviderToken"), (related, nil)] {
             try bench.authorize(key)
@@ -119,10 +119,10 @@ struct APNsAuthenticationTests {
     func boundTopics() throws {
         var bench = try RuleBench()
         let key = APNsSigningKey(keyID: "TOPICKEY01", topics: .only([RuleBench.topic]))
-        bench.world.register(key.registration)
+        bench.state.register(key.registration)
         try bench.authorize(key)
         #expect(bench.verdict() == nil)
-        bench.world.register(
+        bench.state.register(
             try APNsKeyRegistration(teamID: key.teamID, keyID: key.keyID, publicKeyPEM: key.publicKeyPEM)
         )
         bench.set("apns-topic", "com.example.new")
@@ -147,7 +147,7 @@ struct APNsAuthenticationTests {
     func revoked() throws {
         var bench = try RuleBench()
         #expect(bench.verdict() == nil)
-        bench.world.revoke(keyID: RuleBench.key.keyID)
+        bench.state.revoke(keyID: RuleBench.key.keyID)
         #expect(bench.verdict()?.reason == "InvalidProviderToken")
     }
 

@@ -13,14 +13,14 @@ struct APNsChannelTests {
     /// A bench for management calls and broadcasts on one connection each.
     private struct Bench {
         static let key = APNsSigningKey(topics: .only(["com.example.app", "com.example.new"]))
-        var world = APNsWorld(seed: 1, inboxLimit: 10)
+        var state = APNsState(seed: 1, inboxLimit: 10)
         var rules = APNsRules(environment: .production)
         var management = APNsConnectionState()
         var sending = APNsConnectionState()
         let jwt: String
 
         init() throws {
-            world.register(Self.key.registration)
+            state.register(Self.key.registration)
             jwt = try Self.key.providerToken(issuedAt: RuleBench.now)
         }
 
@@ -43,7 +43,7 @@ struct APNsChannelTests {
         ) -> (Int, String, String) {
             do throws(APNsRefusal) {
                 let request = request(method, path, headers, body)
-                let answer = try rules.manage(request, now: RuleBench.now, connection: &management, world: &world)
+                let answer = try rules.manage(request, now: RuleBench.now, connection: &management, state: &state)
                 return (answer.status, answer.channelID ?? "", String(decoding: answer.body, as: UTF8.self))
             } catch {
                 return (error.status, "", error.reason)
@@ -77,7 +77,7 @@ struct APNsChannelTests {
                 body
             )
             do throws(APNsRefusal) {
-                _ = try rules.judgeBroadcast(request, now: RuleBench.now, connection: &sending, world: &world)
+                _ = try rules.judgeBroadcast(request, now: RuleBench.now, connection: &sending, state: &state)
                 return nil
             } catch {
                 return error.reason

@@ -22,14 +22,14 @@ struct APNsDeviceTests {
         },
         .init("of another app", "DeviceTokenNotForTopic") { $0.set("apns-topic", "com.example.other") },
         .init("without a topic", nil) {
-            $0.world.devices[.production]?[RuleBench.token]?.topic = nil
+            $0.state.devices[.production]?[RuleBench.token]?.topic = nil
             $0.set("apns-topic", "com.example.other")
         },
         .init("unregistered", "Unregistered") {
-            $0.world.devices[.production]?[RuleBench.token]?.state = .unregistered(since: since)
+            $0.state.devices[.production]?[RuleBench.token]?.state = .unregistered(since: since)
         },
         .init("expired", "ExpiredToken") {
-            $0.world.devices[.production]?[RuleBench.token]?.state = .expired(since: since)
+            $0.state.devices[.production]?[RuleBench.token]?.state = .expired(since: since)
         },
     ]
 
@@ -43,7 +43,7 @@ struct APNsDeviceTests {
     @Test("410 tells since when, in milliseconds")
     func timestamp() throws {
         var bench = try RuleBench()
-        bench.world.devices[.production]?[RuleBench.token]?.state = .unregistered(since: Self.since)
+        bench.state.devices[.production]?[RuleBench.token]?.state = .unregistered(since: Self.since)
         let verdict = bench.verdict()
         let refusal = try #require(verdict)
         #expect(refusal.status == 410)

@@ -6,7 +6,7 @@ import Testing
 
 @Suite("The inbox", .timeLimit(.minutes(1)))
 struct APNsInboxTests {
-    private var world = APNsWorld(seed: 1, inboxLimit: 8)
+    private var state = APNsState(seed: 1, inboxLimit: 8)
 
     private mutating func add(
         id: String = "0d9f3c52-7f5e-4a0f-9b53-0c3a2e6b1f77",
@@ -19,7 +19,7 @@ struct APNsInboxTests {
         var headers = [HTTPHeader("authorization", "bearer x")]
         if let collapse { headers.append(HTTPHeader("apns-collapse-id", collapse)) }
         if let expiration { headers.append(HTTPHeader("apns-expiration", expiration)) }
-        world.record(
+        state.record(
             APNsInbox.Arrival(
                 environment: .production,
                 apnsID: id,
@@ -38,7 +38,7 @@ struct APNsInboxTests {
         )
     }
 
-    private var presentations: [APNsDelivery.Presentation] { world.inbox.deliveries.map(\.presentation) }
+    private var presentations: [APNsDelivery.Presentation] { state.inbox.deliveries.map(\.presentation) }
 
     @Test("A replay is counted by its id and by its content")
     mutating func duplicates() {
@@ -47,20 +47,20 @@ struct APNsInboxTests {
         add()
         add(id: other)
         add(id: "2d9f3c52-7f5e-4a0f-9b53-0c3a2e6b1f77", token: "bb")
-        #expect(world.counters.duplicateIDs == 1)
-        #expect(world.counters.duplicateContents == 2)
-        #expect(world.counters.doubledOnDevice == 2)
-        #expect(world.inbox.deliveries.map(\.isDuplicateID) == [false, true, false, false])
-        #expect(world.inbox.deliveries.map(\.isDuplicateContent) == [false, true, true, false])
+        #expect(state.counters.duplicateIDs == 1)
+        #expect(state.counters.duplicateContents == 2)
+        #expect(state.counters.doubledOnDevice == 2)
+        #expect(state.inbox.deliveries.map(\.isDuplicateID) == [false, true, false, false])
+        #expect(state.inbox.deliveries.map(\.isDuplicateContent) == [false, true, true, false])
     }
 
     @Test("A replay with a collapse id does not show twice")
     mutating func collapsedReplay() {
         add(collapse: "order-1")
         add(collapse: "order-1")
-        #expect(world.counters.duplicateContents == 1)
-        #expect(world.counters.doubledOnDevice == 0)
-        #expect(world.counters.collapsed == 1)
+        #expect(state.counters.duplicateContents == 1)
+        #expect(state.counters.doubledOnDevice == 0)
+        #expect(state.counters.collapsed == 1)
         #expect(presentations == [.replaced, .shown])
     }
 
@@ -78,26 +78,26 @@ struct APNsInboxTests {
         add(body: #"{"a":2}"#, isOnline: false)
         add(body: #"{"a":3}"#, expiration: "0", isOnline: false)
         #expect(presentations == [.discarded, .stored, .discarded])
-        world.inbox.deliverStored(to: "aa")
+        state.inbox.deliverStored(to: "aa")
         #expect(presentations == [.discarded, .shown, .discarded])
     }
 
     @Test("The inbox is bounded, and pages go on where the last one ended")
     mutating func paging() {
         for number in 0..<11 { add(body: "\(number)") }
-        #expect(world.inbox.deliveries.count <= 8)
-        #expect(world.inbox.deliveries.last?.number == 10)
-        let oldest = world.inbox.deliveries[0].number
-        #expect(world.inbox.page(from: 0, limit: 2).map(\.number) == [oldest, oldest + 1])
-        #expect(world.inbox.page(from: 9, limit: 100).map(\.number) == [9, 10])
-        #expect(world.inbox.page(from: 11, limit: 100).isEmpty)
-        #expect(world.counters.accepted == 11)
+        #expect(state.inbox.deliveries.count <= 8)
+        #expect(state.inbox.deliveries.last?.number == 10)
+        let oldest = state.inbox.deliveries[0].number
+        #expect(state.inbox.page(from: 0, limit: 2).map(\.number) == [oldest, oldest + 1])
+        #expect(state.inbox.page(from: 9, limit: 100).map(\.number) == [9, 10])
+        #expect(state.inbox.page(from: 11, limit: 100).isEmpty)
+        #expect(state.counters.accepted == 11)
     }
 
     @Test("The credentials of a push are not kept")
     mutating func credentials() {
         add(collapse: "x")
-        #expect(world.inbox.deliveries[0].headers.map(\.name) == ["apns-collapse-id"])
+        #expect(state.inbox.deliveries[0].headers.map(\.name) == ["apns-collapse-id"])
     }
 
     @Test("A bounded set remembers at least its limit")

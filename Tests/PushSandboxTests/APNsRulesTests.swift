@@ -24,12 +24,12 @@ struct APNsRulesTests {
         .init("empty topic", "MissingTopic") { $0.set("apns-topic", "") },
         .init("topic of another app", "TopicDisallowed") {
             let key = APNsSigningKey(keyID: "TOPICKEY01", topics: .only(["com.example.other"]))
-            $0.world.register(key.registration)
+            $0.state.register(key.registration)
             try $0.authorize(key)
         },
         .init("suffix of an allowed bundle id", nil) {
             let key = APNsSigningKey(keyID: "TOPICKEY02", topics: .only([RuleBench.topic]))
-            $0.world.register(key.registration)
+            $0.state.register(key.registration)
             try $0.authorize(key)
             $0.set("apns-push-type", "voip")
             $0.set("apns-topic", RuleBench.topic + ".voip")

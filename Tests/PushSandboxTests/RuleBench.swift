@@ -18,12 +18,12 @@ struct RuleBench {
     var options = APNsRuleOptions()
     var environment = APNsEnvironment.production
     var connection = APNsConnectionState()
-    var world = APNsWorld(seed: 1, inboxLimit: 100)
+    var state = APNsState(seed: 1, inboxLimit: 100)
     var now = RuleBench.now
 
     init() throws {
-        world.register(Self.key.registration)
-        world.devices[.production] = [Self.token: APNsDevice(topic: Self.topic)]
+        state.register(Self.key.registration)
+        state.devices[.production] = [Self.token: APNsDevice(topic: Self.topic)]
         headers = [
             ("authorization", "bearer " + (try Self.key.providerToken(issuedAt: now))), ("apns-topic", Self.topic),
             ("apns-push-type", "alert"), ("apns-id", "0d9f3c52-7f5e-4a0f-9b53-0c3a2e6b1f77"),
@@ -54,7 +54,7 @@ struct RuleBench {
             body: body
         )
         do throws(APNsRefusal) {
-            _ = try rules.judge(request, now: now, connection: &connection, world: &world)
+            _ = try rules.judge(request, now: now, connection: &connection, state: &state)
             return nil
         } catch {
             return error

@@ -7,7 +7,7 @@ import Testing
 @testable import PushSandbox
 
 /// Answers with what it was asked.
-private struct EchoSite: SandboxSite {
+private struct EchoHandler: SandboxHandler {
     func subject(of request: SandboxRequest) -> SandboxSubject { SandboxSubject(token: request.header("x-token")) }
 
     func answer(_ request: SandboxRequest, at now: Date) -> SandboxReply {
@@ -35,7 +35,7 @@ struct WebListenerTests {
         _ body: (SandboxWebHost, any HTTPPool) async throws -> Void
     ) async throws {
         let host = SandboxWebHost(.init(), authority: try SandboxCertificateAuthority(), time: SystemTime())
-        try await host.start([.init(name: "echo", port: 0, site: EchoSite())])
+        try await host.start([.init(name: "echo", port: 0, handler: EchoHandler())])
         let endpoint = try #require(HTTPEndpoint(url: host.url("echo")))
         var configuration = HTTPPoolConfiguration(endpoint: endpoint, version: version)
         configuration.extraTrustPEM = host.authority.certificatePEM

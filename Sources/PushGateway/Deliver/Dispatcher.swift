@@ -217,7 +217,8 @@ public final class Dispatcher: LaneObserver, Sendable {
     // MARK: Flow control
 
     /// The flow of a backend: that of the lane before when the backend is the same, else as it was kept over a restart.
-    private func flow(of configured: BackendRegistry.ConfiguredBackend, _ settings: DeliveryWorker.Settings) async -> FlowControl
+    private func flow(of configured: BackendRegistry.ConfiguredBackend, _ settings: DeliveryWorker.Settings) async
+        -> FlowControl
     {
         let now = clock.reading
         var flow = flows.withLock { $0[configured.name] }

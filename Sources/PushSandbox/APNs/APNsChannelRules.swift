@@ -16,7 +16,7 @@ extension APNsRules {
         _ request: APNsRequest,
         now: Date,
         connection: inout APNsConnectionState,
-        world: inout APNsWorld
+        state: inout APNsState
     ) throws(APNsRefusal) -> APNsManagementAnswer {
         if let id = request.requestID, !UUIDText.isValid(id) { throw .badMessageID }
         let parts = request.path.split(separator: "/", omittingEmptySubsequences: false)
@@ -28,17 +28,17 @@ extension APNsRules {
         guard (isList ? ["GET"] : ["POST", "GET", "DELETE"]).contains(request.method) else { throw .methodNotAllowed }
         if request.hasDuplicate { throw .duplicateHeaders }
         let bundleID = String(parts[3])
-        try authenticate(request, bundleID: bundleID, now: now, connection: &connection, world: &world)
-        if isList { return list(bundleID, world) }
-        if request.method == "POST" { return try create(request, bundleID, world: &world) }
-        let (id, channel) = try existingChannel(request, bundleID, world)
+        try authenticate(request, bundleID: bundleID, now: now, connection: &connection, state: &state)
+        if isList { return list(bundleID, state) }
+        if request.method == "POST" { return try create(request, bundleID, state: &state) }
+        let (id, channel) = try existingChannel(request, bundleID, state)
         if request.method == "GET" {
             let body: JSONValue = [
                 "message-storage-policy": .integer(channel.storagePolicy), "push-type": "LiveActivity",
             ]
             return APNsManagementAnswer(status: 200, channelID: id, body: body.bytes)
         }
-        world.channels[environment, bundleID, id] = nil
+        state.channels[environment, bundleID, id] = nil
         return APNsManagementAnswer(status: 204, channelID: id)
     }
 
@@ -47,7 +47,7 @@ extension APNsRules {
         _ request: APNsRequest,
         now: Date,
         connection: inout APNsConnectionState,
-        world: inout APNsWorld
+        state: inout APNsState
     ) throws(APNsRefusal) -> APNsPush {
         for id in [request.apnsID, request.requestID] {
             if let id, !UUIDText.isValid(id) { throw .badMessageID }
@@ -61,8 +61,8 @@ extension APNsRules {
         try Self.checkExpiration(request)
         guard let type = request.pushType else { throw .missingPushType }
         guard type.lowercased() == APNsPushType.liveactivity.rawValue else { throw .invalidPushType }
-        try authenticate(request, bundleID: bundleID, now: now, connection: &connection, world: &world)
-        let (_, channel) = try existingChannel(request, bundleID, world)
+        try authenticate(request, bundleID: bundleID, now: now, connection: &connection, state: &state)
+        let (_, channel) = try existingChannel(request, bundleID, state)
         if channel.storagePolicy == 0, let expiration = request.expiration, Int64(expiration) != 0 {
             throw .badExpirationDate
         }
@@ -76,23 +76,23 @@ extension APNsRules {
         bundleID: String,
         now: Date,
         connection: inout APNsConnectionState,
-        world: inout APNsWorld
+        state: inout APNsState
     ) throws(APNsRefusal) {
         // The path has the bundle id alone.
         guard APNsPushType.bundleID(of: bundleID) == bundleID else { throw .topicDisallowed }
-        let token = world.providerToken(request.authorization, connection: &connection, isStrict: options.isStrict)
+        let token = state.providerToken(request.authorization, connection: &connection, isStrict: options.isStrict)
         if let certificate = connection.certificate {
             guard certificate.topics.contains(bundleID) else { throw .topicMismatch }
         }
-        try authenticate(request, token, now: now, connection: &connection, world: world)
-        if connection.certificate == nil, let token, let key = world.keys[token.keyID] {
+        try authenticate(request, token, now: now, connection: &connection, state: state)
+        if connection.certificate == nil, let token, let key = state.keys[token.keyID] {
             guard key.topics.allows(bundleID, bundleID: bundleID) else { throw .topicMismatch }
         }
         if let enabled = options.broadcastBundleIDs, !enabled.contains(bundleID) { throw .featureNotEnabled }
     }
 
-    private func list(_ bundleID: String, _ world: APNsWorld) -> APNsManagementAnswer {
-        let ids = world.channels.ids(environment, bundleID).map(JSONValue.string)
+    private func list(_ bundleID: String, _ state: APNsState) -> APNsManagementAnswer {
+        let ids = state.channels.ids(environment, bundleID).map(JSONValue.string)
         let body: JSONValue = ["channels": .array(ids)]
         return APNsManagementAnswer(status: 200, body: body.bytes)
     }
@@ -100,7 +100,7 @@ extension APNsRules {
     private func create(
         _ request: APNsRequest,
         _ bundleID: String,
-        world: inout APNsWorld
+        state: inout APNsState
     ) throws(APNsRefusal) -> APNsManagementAnswer {
         if request.body.isEmpty { throw .payloadEmpty }
         if request.body.count > 4096 { throw .payloadTooLarge }
@@ -115,22 +115,22 @@ extension APNsRules {
         guard let policy = body["message-storage-policy"]?.integerValue, policy == 0 || policy == 1 else {
             throw .badRequestParameters
         }
-        guard world.channels.count(environment, bundleID) < options.maximumChannels else { throw .cannotCreateChannel }
+        guard state.channels.count(environment, bundleID) < options.maximumChannels else { throw .cannotCreateChannel }
         var bytes: [UInt8] = []
-        for _ in 0..<2 { withUnsafeBytes(of: world.random.next()) { bytes += $0 } }
+        for _ in 0..<2 { withUnsafeBytes(of: state.random.next()) { bytes += $0 } }
         let id = Data(bytes).base64EncodedString()
-        world.channels[environment, bundleID, id] = APNsChannels.Channel(storagePolicy: policy)
+        state.channels[environment, bundleID, id] = APNsChannels.Channel(storagePolicy: policy)
         return APNsManagementAnswer(status: 201, channelID: id)
     }
 
     private func existingChannel(
         _ request: APNsRequest,
         _ bundleID: String,
-        _ world: APNsWorld
+        _ state: APNsState
     ) throws(APNsRefusal) -> (String, APNsChannels.Channel) {
         guard let id = request.channelID, !id.isEmpty else { throw .missingChannelID }
         guard Data(base64Encoded: id) != nil else { throw .badChannelID }
-        guard let channel = world.channels[environment, bundleID, id] else { throw .channelNotRegistered }
+        guard let channel = state.channels[environment, bundleID, id] else { throw .channelNotRegistered }
         return (id, channel)
     }
 }

@@ -36,7 +36,7 @@ public enum APNsMagicToken: String, Sendable, CaseIterable {
     }
 }
 
-extension APNsWorld {
+extension APNsState {
     /// What a magic token brings: a refusal, or a delay.
     mutating func answer(
         to magic: APNsMagicToken,

@@ -8,20 +8,20 @@ internal import PushCore
 final class APNsPeer: SandboxHTTP2Peer {
     private let number: Int
     private let listener: APNsListener
-    private let state: APNsServiceState
+    private let service: APNsServiceState
     private let rules: APNsRules
     private var connection: APNsConnectionState
     private var streamLimit: Int
     private var badDeviceTokens: [Date] = []
     private var lastPing: NIODeadline?
 
-    init(number: Int, listener: APNsListener, state: APNsServiceState, connection: APNsConnectionState) {
+    init(number: Int, listener: APNsListener, service: APNsServiceState, connection: APNsConnectionState) {
         self.number = number
         self.listener = listener
-        self.state = state
+        self.service = service
         self.connection = connection
-        rules = APNsRules(environment: listener.environment, options: state.configuration.rules)
-        let streams = state.configuration.streams
+        rules = APNsRules(environment: listener.environment, options: service.configuration.rules)
+        let streams = service.configuration.streams
         // The one stream is the price of an unproven provider token; a certificate is proven by the handshake.
         let isProven = connection.certificate != nil || listener.isManagement
         streamLimit = isProven ? streams.afterFirstPush : streams.beforeFirstPush
@@ -36,33 +36,33 @@ final class APNsPeer: SandboxHTTP2Peer {
     }
 
     func opened(on connection: SandboxHTTP2Connection) -> [SandboxStep] {
-        let now = state.now
-        return state.withWorld { world in
+        let now = service.now
+        return service.withState { state in
             let subject = FaultEngine.Subject(listener: listener.name, connection: number)
-            let steps = world.faults.steps(at: .opened, for: subject, now: now, random: &world.random)
-            if !steps.isEmpty { world.counters.faultsInjected += 1 }
+            let steps = state.faults.steps(at: .opened, for: subject, now: now, random: &state.random)
+            if !steps.isEmpty { state.counters.faultsInjected += 1 }
             return steps.compactMap(\.wireStep)
         }
     }
 
     func began(_ stream: HTTP2Stream, on connection: SandboxHTTP2Connection) -> [SandboxStep] {
-        let now = state.now
-        return state.withWorld { world in
-            guard world.faults.isArmed(at: .requestHeaders) else { return [] }
+        let now = service.now
+        return service.withState { state in
+            guard state.faults.isArmed(at: .requestHeaders) else { return [] }
             let subject = subject(of: APNsRequest(stream))
-            let steps = world.faults.steps(at: .requestHeaders, for: subject, now: now, random: &world.random)
-            if !steps.isEmpty { world.counters.faultsInjected += 1 }
+            let steps = state.faults.steps(at: .requestHeaders, for: subject, now: now, random: &state.random)
+            if !steps.isEmpty { state.counters.faultsInjected += 1 }
             return steps.compactMap(\.wireStep)
         }
     }
 
     func received(_ stream: HTTP2Stream, on connection: SandboxHTTP2Connection) -> [SandboxStep] {
-        let now = state.now
+        let now = service.now
         // The lock is held on the event loop of the one simulator it belongs to, for a few microseconds.
-        return state.withWorld { world in
-            world.counters.requests += 1
-            guard world.faults.isArmed(at: .request) else { return [] }
-            let faults = collectFaults(at: [.request], for: APNsRequest(stream), now: now, world: &world)
+        return service.withState { state in
+            state.counters.requests += 1
+            guard state.faults.isArmed(at: .request) else { return [] }
+            let faults = collectFaults(at: [.request], for: APNsRequest(stream), now: now, state: &state)
             stream.attachment = faults
             return faults.steps
         }
@@ -71,25 +71,25 @@ final class APNsPeer: SandboxHTTP2Peer {
     func process(_ stream: HTTP2Stream, on connection: SandboxHTTP2Connection) -> SandboxReply {
         let request = APNsRequest(stream)
         let early = stream.attachment as? RequestFaults
-        let now = state.now
+        let now = service.now
         var draft = Draft()
-        state.withWorld { world in
+        service.withState { state in
             if early?.isSilent == true { return }
             if let answer = early?.answer {
-                draft = Draft(fault: answer, apnsID: request.apnsID ?? world.random.uuid(), now: now)
+                draft = Draft(fault: answer, apnsID: request.apnsID ?? state.random.uuid(), now: now)
             } else if stream.headerListSize > APNsAnswers.maximumHeaderList {
                 draft.refusal = APNsRefusal(431, "")
             } else {
-                draft = decide(request, stream: stream.id, now: now, world: &world)
+                draft = decide(request, stream: stream.id, now: now, state: &state)
             }
             draft.faults = collectFaults(
                 at: [.processed, .answerHeaders, .answered],
                 for: request,
                 now: now,
-                world: &world
+                state: &state
             )
             if let answer = draft.faults.answer { draft = draft.replaced(by: answer, now: now) }
-            if let refusal = draft.refusal { world.counters.refused[refusal.reason, default: 0] += 1 }
+            if let refusal = draft.refusal { state.counters.refused[refusal.reason, default: 0] += 1 }
         }
         draft.faults.distortions += early?.distortions ?? []
         draft.faults.isSilent = draft.faults.isSilent || early?.isSilent == true
@@ -97,19 +97,19 @@ final class APNsPeer: SandboxHTTP2Peer {
     }
 
     func pinged(on connection: SandboxHTTP2Connection) -> [SandboxStep] {
-        state.withWorld { $0.counters.pings += 1 }
+        service.withState { $0.counters.pings += 1 }
         let now = NIODeadline.now()
         defer { lastPing = now }
-        guard let interval = state.configuration.minimumPingInterval, let lastPing else { return [] }
+        guard let interval = service.configuration.minimumPingInterval, let lastPing else { return [] }
         guard now - lastPing < TimeAmount(interval) else { return [] }
         return [.goAway(SandboxGoAway(code: 11, debugData: Array("too_many_pings".utf8)))]  // ENHANCE_YOUR_CALM
     }
 
-    func refusedStream() { state.withWorld { $0.counters.streamsRefused += 1 } }
+    func refusedStream() { service.withState { $0.counters.streamsRefused += 1 } }
 
     func idled() -> [SandboxStep] { [.goAway(SandboxGoAway(reason: "IdleTimeout"))] }
 
-    func sentGoAway() { state.withWorld { $0.counters.goAways += 1 } }
+    func sentGoAway() { service.withState { $0.counters.goAways += 1 } }
 
     // MARK: One request
 
@@ -152,25 +152,25 @@ final class APNsPeer: SandboxHTTP2Peer {
         var after: [SandboxStep] = []
     }
 
-    private func decide(_ request: APNsRequest, stream: Int32, now: Date, world: inout APNsWorld) -> Draft {
+    private func decide(_ request: APNsRequest, stream: Int32, now: Date, state: inout APNsState) -> Draft {
         let isBroadcast = request.path.hasPrefix("/4/broadcasts/")
         let isAboutChannels = listener.isManagement || isBroadcast
         var draft = Draft()
         let wanted = isAboutChannels ? request.requestID : request.apnsID
-        let id = wanted.flatMap { UUIDText.isValid($0) ? $0 : nil } ?? world.random.uuid()
+        let id = wanted.flatMap { UUIDText.isValid($0) ? $0 : nil } ?? state.random.uuid()
         // Calls about channels are answered with the request's id, calls to devices with the message's.
         if isAboutChannels { draft.requestID = id } else { draft.apnsID = id }
         do throws(APNsRefusal) {
             if listener.isManagement {
-                draft.management = try rules.manage(request, now: now, connection: &connection, world: &world)
+                draft.management = try rules.manage(request, now: now, connection: &connection, state: &state)
                 return draft
             }
             let push =
                 isBroadcast
-                ? try rules.judgeBroadcast(request, now: now, connection: &connection, world: &world)
-                : try rules.judge(request, now: now, connection: &connection, world: &world)
+                ? try rules.judgeBroadcast(request, now: now, connection: &connection, state: &state)
+                : try rules.judge(request, now: now, connection: &connection, state: &state)
             draft.delay = push.delay
-            if listener.environment == .development { draft.uniqueID = world.random.uuid() }
+            if listener.environment == .development { draft.uniqueID = state.random.uuid() }
             let arrival = APNsInbox.Arrival(
                 environment: listener.environment,
                 apnsID: request.apnsID ?? id,
@@ -178,10 +178,10 @@ final class APNsPeer: SandboxHTTP2Peer {
                 request: request,
                 connection: number,
                 stream: stream,
-                isOnline: world.devices[listener.environment]?[push.token]?.isOnline ?? true,
+                isOnline: state.devices[listener.environment]?[push.token]?.isOnline ?? true,
                 isBroadcast: isBroadcast
             )
-            world.record(arrival, at: now)
+            state.record(arrival, at: now)
         } catch {
             draft.refusal = error
         }
@@ -192,12 +192,12 @@ final class APNsPeer: SandboxHTTP2Peer {
         at points: [FaultRule.Point],
         for request: APNsRequest,
         now: Date,
-        world: inout APNsWorld
+        state: inout APNsState
     ) -> RequestFaults {
         var faults = RequestFaults()
-        for point in points where world.faults.isArmed(at: point) {
-            let steps = world.faults.steps(at: point, for: subject(of: request), now: now, random: &world.random)
-            if !steps.isEmpty { world.counters.faultsInjected += 1 }
+        for point in points where state.faults.isArmed(at: point) {
+            let steps = state.faults.steps(at: point, for: subject(of: request), now: now, random: &state.random)
+            if !steps.isEmpty { state.counters.faultsInjected += 1 }
             switch point {
             case .answerHeaders: faults.afterHeaders = steps.compactMap(\.wireStep)
             case .answered: faults.after = steps.compactMap(\.wireStep)
@@ -243,7 +243,7 @@ final class APNsPeer: SandboxHTTP2Peer {
     /// The stream limit rises with the first accepted push and falls with refusals; too many bad tokens end it all.
     private func limits(after draft: Draft, now: Date) -> [SandboxStep] {
         guard draft.fault == nil, !draft.faults.isSilent, !listener.isManagement else { return [] }
-        let streams = state.configuration.streams
+        let streams = service.configuration.streams
         guard let refusal = draft.refusal else {
             return streamLimit == streams.afterFirstPush ? [] : changeLimit(to: streams.afterFirstPush)
         }
@@ -253,7 +253,7 @@ final class APNsPeer: SandboxHTTP2Peer {
         {
             steps = changeLimit(to: streams.beforeFirstPush)
         }
-        if refusal == .badDeviceToken, let limit = state.configuration.badDeviceTokenLimit {
+        if refusal == .badDeviceToken, let limit = service.configuration.badDeviceTokenLimit {
             badDeviceTokens.removeAll { now.timeIntervalSince($0) >= 60 }
             badDeviceTokens.append(now)
             if badDeviceTokens.count >= limit {
@@ -270,7 +270,7 @@ final class APNsPeer: SandboxHTTP2Peer {
     }
 }
 
-extension APNsWorld {
+extension APNsState {
     /// Puts an accepted push into the inbox and counts it.
     mutating func record(_ arrival: APNsInbox.Arrival, at now: Date) {
         let findings = inbox.add(arrival, at: now)

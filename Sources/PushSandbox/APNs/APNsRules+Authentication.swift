@@ -8,7 +8,7 @@ extension APNsRules {
         _ token: APNsProviderToken?,
         now: Date,
         connection: inout APNsConnectionState,
-        world: APNsWorld
+        state: APNsState
     ) throws(APNsRefusal) {
         if let certificate = connection.certificate {
             // With a certificate the header is ignored.
@@ -23,11 +23,11 @@ extension APNsRules {
             throw connection.hasForeignCertificate ? .badCertificate : .missingProviderToken
         }
         if connection.isWedged { throw .expiredProviderToken }
-        guard let token, let key = world.keys[token.keyID] else { throw .invalidProviderToken }
+        guard let token, let key = state.keys[token.keyID] else { throw .invalidProviderToken }
         try checkAge(of: token, now: now, connection: &connection)
         if let bound = connection.bound {
             guard bound.teamID == token.teamID else { throw .invalidProviderToken }
-            guard bound.keyID == token.keyID || Self.areRelated(bound.keyID, token.keyID, world) else {
+            guard bound.keyID == token.keyID || Self.areRelated(bound.keyID, token.keyID, state) else {
                 throw .unrelatedKey
             }
         }
@@ -60,7 +60,7 @@ extension APNsRules {
         connection.token = (token.issuedAt, now)
     }
 
-    private static func areRelated(_ one: String, _ other: String, _ world: APNsWorld) -> Bool {
-        world.keys[one]?.relatedKeyID == other || world.keys[other]?.relatedKeyID == one
+    private static func areRelated(_ one: String, _ other: String, _ state: APNsState) -> Bool {
+        state.keys[one]?.relatedKeyID == other || state.keys[other]?.relatedKeyID == one
     }
 }

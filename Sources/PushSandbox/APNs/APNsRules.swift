@@ -30,7 +30,7 @@ struct APNsPush {
 
 /// Decides what APNs would answer to a device send, in the order of the reasons of ``APNsRefusal``.
 ///
-/// A pure value: time comes as a parameter, what is known about the world and the connection as `inout` state, the
+/// A pure value: time comes as a parameter, what is known about devices, topics and the connection as `inout` state, the
 /// verdict goes out as a push or a thrown refusal. It sends nothing and counts nothing.
 struct APNsRules {
     let environment: APNsEnvironment
@@ -41,28 +41,28 @@ struct APNsRules {
         _ request: APNsRequest,
         now: Date,
         connection: inout APNsConnectionState,
-        world: inout APNsWorld
+        state: inout APNsState
     ) throws(APNsRefusal) -> APNsPush {
         // 1 and 2: the envelope.
         if let id = request.apnsID, !UUIDText.isValid(id) { throw .badMessageID }
         guard request.method == "POST" else { throw .methodNotAllowed }
         if request.hasDuplicate { throw .duplicateHeaders }
         // 3 to 5: what the headers and the path say by themselves.
-        let token = world.providerToken(request.authorization, connection: &connection, isStrict: options.isStrict)
-        let topic = try checkedTopic(request, token: token, connection: connection, world: world)
+        let token = state.providerToken(request.authorization, connection: &connection, isStrict: options.isStrict)
+        let topic = try checkedTopic(request, token: token, connection: connection, state: state)
         try checkHeaders(request)
         let device = try checkedDeviceToken(request)
         // 6: who sends.
-        try authenticate(request, token, now: now, connection: &connection, world: world)
+        try authenticate(request, token, now: now, connection: &connection, state: state)
         // 7: to whom.
         var push = APNsPush(token: device, topic: topic, pushType: request.pushType)
-        push.delay = try checkDevice(device, topic: topic, now: now, world: &world)
+        push.delay = try checkDevice(device, topic: topic, now: now, state: &state)
         // 8: what.
         try checkPayload(request, limit: request.pushType == "voip" ? 5120 : 4096)
         if options.isStrict, request.pushType == APNsPushType.liveactivity.rawValue {
             try APNsLiveActivityRules.check(request.body, isBroadcast: false)
         }
-        if connection.bound == nil, let token, connection.certificate == nil, let key = world.keys[token.keyID] {
+        if connection.bound == nil, let token, connection.certificate == nil, let key = state.keys[token.keyID] {
             connection.bound = (token.teamID, token.keyID, key.topics)
         }
         return push
@@ -74,7 +74,7 @@ struct APNsRules {
         _ request: APNsRequest,
         token: APNsProviderToken?,
         connection: APNsConnectionState,
-        world: APNsWorld
+        state: APNsState
     ) throws(APNsRefusal) -> String {
         let soleTopic = connection.certificate.flatMap { $0.topics.count == 1 ? $0.topics[0] : nil }
         guard let topic = request.topic ?? soleTopic, !topic.isEmpty else { throw .missingTopic }
@@ -86,7 +86,7 @@ struct APNsRules {
         } else if let token {
             // A connection goes on with the topics its key had at the first accepted push.
             let bound = connection.bound.flatMap { $0.keyID == token.keyID ? $0.topics : nil }
-            let topics = bound ?? world.keys[token.keyID]?.topics ?? .all
+            let topics = bound ?? state.keys[token.keyID]?.topics ?? .all
             guard topics.allows(topic, bundleID: bundleID) else { throw .topicDisallowed }
         }
         guard Self.isWellFormed(topic: topic) else { throw .badTopic }
@@ -152,15 +152,15 @@ struct APNsRules {
         _ token: String,
         topic: String,
         now: Date,
-        world: inout APNsWorld
+        state: inout APNsState
     ) throws(APNsRefusal) -> Duration {
         var delay = Duration.zero
         var isKnown = false
         if options.honoursMagicTokens, let magic = APNsMagicToken(token) {
-            delay = try world.answer(to: magic, token: token, now: now, options: options)
+            delay = try state.answer(to: magic, token: token, now: now, options: options)
             isKnown = true
         }
-        if let device = world.devices[environment]?[token] {
+        if let device = state.devices[environment]?[token] {
             if let wanted = device.topic, wanted != topic, wanted != APNsPushType.bundleID(of: topic) {
                 throw .deviceTokenNotForTopic
             }
@@ -170,11 +170,11 @@ struct APNsRules {
             case .expired(let since): throw .expiredToken(since: since)
             }
         } else if !isKnown {
-            let isElsewhere = APNsEnvironment.allCases.contains { world.devices[$0]?[token] != nil }
+            let isElsewhere = APNsEnvironment.allCases.contains { state.devices[$0]?[token] != nil }
             guard options.acceptsAnyToken, !isElsewhere else { throw .badDeviceToken }
         }
         if let limit = options.pushesPerDevicePerMinute {
-            guard world.countPush(to: token, now: now) <= limit else { throw .tooManyRequests }
+            guard state.countPush(to: token, now: now) <= limit else { throw .tooManyRequests }
         }
         return delay
     }

@@ -5,12 +5,12 @@ internal import Synchronization
 internal import SwiftASN1
 internal import X509
 
-/// What the listeners of one simulator share: the world behind a lock, the clock, the configuration.
+/// What the listeners of one simulator share: the state behind a lock, the clock, the configuration.
 final class APNsServiceState: Sendable {
     let configuration: APNsSimulatorConfiguration
     let time: any TimeSource
     let seed: UInt64
-    private let world: Mutex<APNsWorld>
+    private let state: Mutex<APNsState>
     private let offset: Mutex<Duration>
     private let nextConnection = Atomic<Int>(1)
 
@@ -18,9 +18,9 @@ final class APNsServiceState: Sendable {
         self.configuration = configuration
         self.time = time
         seed = configuration.seed ?? .random(in: .min ... .max)
-        var world = APNsWorld(seed: seed, inboxLimit: configuration.inboxLimit)
-        for key in configuration.keys { world.register(key.registration) }
-        self.world = Mutex(world)
+        var state = APNsState(seed: seed, inboxLimit: configuration.inboxLimit)
+        for key in configuration.keys { state.register(key.registration) }
+        self.state = Mutex(state)
         offset = Mutex(configuration.clockOffset)
     }
 
@@ -35,8 +35,8 @@ final class APNsServiceState: Sendable {
         set { offset.withLock { $0 = newValue } }
     }
 
-    func withWorld<Value: Sendable>(_ body: (inout sending APNsWorld) throws -> sending Value) rethrows -> Value {
-        try world.withLock(body)
+    func withState<Value: Sendable>(_ body: (inout sending APNsState) throws -> sending Value) rethrows -> Value {
+        try state.withLock(body)
     }
 
     func takeConnectionNumber() -> Int { nextConnection.add(1, ordering: .relaxed).oldValue }
@@ -45,25 +45,25 @@ final class APNsServiceState: Sendable {
 /// One listener's view of the shared state.
 struct APNsService: SandboxHTTP2Service {
     let listener: APNsListener
-    let state: APNsServiceState
+    let service: APNsServiceState
 
     func accepted() -> (number: Int, opening: SandboxOpening) {
-        let number = state.takeConnectionNumber()
-        let now = state.now
-        let steps = state.withWorld { world in
-            world.counters.connectionAttempts += 1
-            world.counters.connectionsOpen += 1
+        let number = service.takeConnectionNumber()
+        let now = service.now
+        let steps = service.withState { state in
+            state.counters.connectionAttempts += 1
+            state.counters.connectionsOpen += 1
             let subject = FaultEngine.Subject(listener: listener.name, connection: number)
-            let steps = world.faults.steps(at: .connect, for: subject, now: now, random: &world.random)
-            if !steps.isEmpty { world.counters.faultsInjected += 1 }
-            if steps.contains(where: \.endsConnection) { world.counters.connectionsTurnedAway += 1 }
+            let steps = state.faults.steps(at: .connect, for: subject, now: now, random: &state.random)
+            if !steps.isEmpty { state.counters.faultsInjected += 1 }
+            if steps.contains(where: \.endsConnection) { state.counters.connectionsTurnedAway += 1 }
             return steps
         }
         return (number, SandboxOpening(steps))
     }
 
     func makePeer(number: Int, certificate: NIOSSLCertificate?) -> any SandboxHTTP2Peer {
-        state.withWorld { $0.counters.connectionsOpened += 1 }
+        service.withState { $0.counters.connectionsOpened += 1 }
         var connection = APNsConnectionState()
         if let certificate {
             // TLS has checked the chain; what cannot be read as a provider certificate is a foreign one.
@@ -71,11 +71,11 @@ struct APNsService: SandboxHTTP2Service {
             connection.certificate = parsed.flatMap(APNsProviderCertificate.init)
             connection.hasForeignCertificate = connection.certificate == nil
         }
-        return APNsPeer(number: number, listener: listener, state: state, connection: connection)
+        return APNsPeer(number: number, listener: listener, service: service, connection: connection)
     }
 
     func closed(number: Int) {
-        state.withWorld { $0.counters.connectionsOpen -= 1 }
+        service.withState { $0.counters.connectionsOpen -= 1 }
     }
 }
 

@@ -24,14 +24,14 @@ public final class APNsSimulator: Sendable {
     /// The first of the configured keys, for the client that is tested.
     public let key: APNsSigningKey
     /// The seed of everything random in this run: the same seed and the same requests give the same answers.
-    public var seed: UInt64 { state.seed }
+    public var seed: UInt64 { service.seed }
 
     private struct Running {
         var group: MultiThreadedEventLoopGroup
         var servers: [APNsListener: SandboxServer]
     }
 
-    let state: APNsServiceState
+    let service: APNsServiceState
     private let running = Mutex<Running?>(nil)
 
     /// Makes a simulator that listens nowhere yet.
@@ -45,7 +45,7 @@ public final class APNsSimulator: Sendable {
         guard let key = configuration.keys.first else { throw SandboxError(description: "configure at least one key") }
         self.key = key
         self.authority = try authority ?? SandboxCertificateAuthority()
-        state = APNsServiceState(configuration: configuration, time: time)
+        service = APNsServiceState(configuration: configuration, time: time)
     }
 
     /// Starts a simulator, runs `body`, and shuts the simulator down whatever happens.
@@ -100,20 +100,20 @@ public final class APNsSimulator: Sendable {
 
     /// The base URL of a listener.
     public func url(_ listener: APNsListener) -> String {
-        "https://\(state.configuration.host):\(port(listener))"
+        "https://\(service.configuration.host):\(port(listener))"
     }
 
     // MARK: What it knows
 
     /// Makes keys valid, or changes what is known about them.
     public func register(_ keys: APNsKeyRegistration...) {
-        state.withWorld { world in
-            for key in keys { world.register(key) }
+        service.withState { state in
+            for key in keys { state.register(key) }
         }
     }
 
     /// Makes a key unknown.
-    public func revokeKey(id: String) { state.withWorld { $0.revoke(keyID: id) } }
+    public func revokeKey(id: String) { service.withState { $0.revoke(keyID: id) } }
 
     /// Makes device tokens known.
     public func register(
@@ -122,51 +122,51 @@ public final class APNsSimulator: Sendable {
         environment: APNsEnvironment = .production
     ) {
         let devices = tokens.map { ($0.lowercased(), APNsDevice(topic: topic)) }
-        state.withWorld { world in
-            for (token, device) in devices { world.devices[environment, default: [:]][token] = device }
+        service.withState { state in
+            for (token, device) in devices { state.devices[environment, default: [:]][token] = device }
         }
     }
 
     /// Sets what is known about one device token; nil makes it unknown.
     public func setDevice(_ device: APNsDevice?, token: String, environment: APNsEnvironment = .production) {
         let token = token.lowercased()
-        state.withWorld { $0.devices[environment, default: [:]][token] = device }
+        service.withState { $0.devices[environment, default: [:]][token] = device }
     }
 
     /// The app was removed: the token answers 410 `Unregistered` from now on, with this time in it.
     public func unregister(token: String, at time: Date? = nil, environment: APNsEnvironment = .production) {
-        changeDevice(token, environment) { $0.state = .unregistered(since: time ?? self.state.now) }
+        changeDevice(token, environment) { $0.state = .unregistered(since: time ?? self.service.now) }
     }
 
     /// The token ended: it answers 410 `ExpiredToken` from now on, with this time in it.
     public func expire(token: String, at time: Date? = nil, environment: APNsEnvironment = .production) {
-        changeDevice(token, environment) { $0.state = .expired(since: time ?? self.state.now) }
+        changeDevice(token, environment) { $0.state = .expired(since: time ?? self.service.now) }
     }
 
     /// Takes a device off the network, or brings it back and shows what was stored for it.
     public func setOnline(_ isOnline: Bool, token: String, environment: APNsEnvironment = .production) {
         changeDevice(token, environment) { $0.isOnline = isOnline }
         let token = token.lowercased()
-        if isOnline { state.withWorld { $0.inbox.deliverStored(to: token) } }
+        if isOnline { service.withState { $0.inbox.deliverStored(to: token) } }
     }
 
     /// The server's clock compared with the time source: positive is ahead.
     public var clockOffset: Duration {
-        get { state.clockOffset }
-        set { state.clockOffset = newValue }
+        get { service.clockOffset }
+        set { service.clockOffset = newValue }
     }
 
     // MARK: What happened
 
     /// What the simulator has seen.
-    public var counters: APNsCounters { state.withWorld { $0.counters } }
+    public var counters: APNsCounters { service.withState { $0.counters } }
 
     /// The pushes that were accepted, oldest first, as far as they are kept.
-    public var inbox: [APNsDelivery] { state.withWorld { $0.inbox.deliveries } }
+    public var inbox: [APNsDelivery] { service.withState { $0.inbox.deliveries } }
 
     /// At most `limit` pushes from number `first` on.
     public func inbox(from first: Int, limit: Int) -> [APNsDelivery] {
-        state.withWorld { Array($0.inbox.page(from: first, limit: limit)) }
+        service.withState { Array($0.inbox.page(from: first, limit: limit)) }
     }
 
     /// Waits until the counters satisfy a condition; false when they did not within `limit`.
@@ -187,7 +187,7 @@ public final class APNsSimulator: Sendable {
     /// Forgets the inbox, the counters and the faults.
     ///
     /// Keys, devices and channels stay, and so do connections.
-    public func reset() { state.withWorld { $0.reset() } }
+    public func reset() { service.withState { $0.reset() } }
 
     // MARK: What goes wrong
 
@@ -196,20 +196,20 @@ public final class APNsSimulator: Sendable {
 
     /// Adds fault rules behind those that are there.
     public func add(_ rules: [FaultRule]) {
-        let now = state.now
-        state.withWorld { world in
-            for rule in rules { world.faults.add(rule, at: now) }
+        let now = service.now
+        service.withState { state in
+            for rule in rules { state.faults.add(rule, at: now) }
         }
     }
 
     /// Removes the fault rules with this name, all of them when nil, and says how many there were.
     @discardableResult
     public func removeRules(named name: String? = nil) -> Int {
-        state.withWorld { $0.faults.remove(named: name) }
+        service.withState { $0.faults.remove(named: name) }
     }
 
     /// The fault rules with how often each has applied.
-    public var rules: [(rule: FaultRule, fired: Int)] { state.withWorld { $0.faults.rules } }
+    public var rules: [(rule: FaultRule, fired: Int)] { service.withState { $0.faults.rules } }
 
     /// Sends `GOAWAY` on open connections: all, or those of one listener, or one.
     public func goAway(_ frame: SandboxGoAway, listener: APNsListener? = nil, connection: Int? = nil) {
@@ -240,10 +240,10 @@ public final class APNsSimulator: Sendable {
 
     private func changeDevice(_ token: String, _ environment: APNsEnvironment, _ change: (inout APNsDevice) -> Void) {
         let token = token.lowercased()
-        state.withWorld { world in
-            var device = world.devices[environment]?[token] ?? APNsDevice()
+        service.withState { state in
+            var device = state.devices[environment]?[token] ?? APNsDevice()
             change(&device)
-            world.devices[environment, default: [:]][token] = device
+            state.devices[environment, default: [:]][token] = device
         }
     }
 
@@ -252,7 +252,7 @@ public final class APNsSimulator: Sendable {
         tls: NIOSSLContext,
         on loop: any EventLoop
     ) async throws -> SandboxServer {
-        let configuration = state.configuration
+        let configuration = service.configuration
         let port = configuration.ports[listener] ?? 0
         do {
             return try await SandboxHTTP2Server.start(
@@ -264,7 +264,7 @@ public final class APNsSimulator: Sendable {
                     requiresALPN: configuration.usesALPN,
                     idleLimit: configuration.idleTimeout
                 ),
-                service: APNsService(listener: listener, state: state)
+                service: APNsService(listener: listener, service: service)
             )
         } catch {
             throw SandboxError(
@@ -274,7 +274,7 @@ public final class APNsSimulator: Sendable {
     }
 
     private func makeTLS() throws -> NIOSSLContext {
-        let identity = try authority.serverIdentity(state.configuration.serverCertificate)
+        let identity = try authority.serverIdentity(service.configuration.serverCertificate)
         let chain = try NIOSSLCertificate.fromPEMBytes(Array(identity.certificatePEM.utf8))
         let key = try NIOSSLPrivateKey(bytes: Array(identity.privateKeyPEM.utf8), format: .pem)
         var tls = TLSConfiguration.makeServerConfiguration(
@@ -282,8 +282,8 @@ public final class APNsSimulator: Sendable {
             privateKey: .privateKey(key)
         )
         tls.minimumTLSVersion = .tlsv12
-        tls.applicationProtocols = state.configuration.usesALPN ? ["h2"] : []
-        if state.configuration.asksForClientCertificate {
+        tls.applicationProtocols = service.configuration.usesALPN ? ["h2"] : []
+        if service.configuration.asksForClientCertificate {
             tls.certificateVerification = .optionalVerification
             tls.trustRoots = .certificates(try NIOSSLCertificate.fromPEMBytes(Array(authority.certificatePEM.utf8)))
         }

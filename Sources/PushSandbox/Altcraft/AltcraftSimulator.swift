@@ -52,7 +52,7 @@ public final class AltcraftSimulator: Sendable {
     let host: SandboxWebHost
     /// The private key that the sandbox's configuration signs with.
     let signingKey: SandboxSigningKey
-    private let state: Mutex<AltcraftWorld>
+    private let guarded: Mutex<AltcraftState>
     private let ports: [SandboxListener: Int]
 
     /// Makes a simulator that listens nowhere yet.
@@ -63,7 +63,7 @@ public final class AltcraftSimulator: Sendable {
         time: any TimeSource = SystemTime()
     ) throws {
         host = SandboxWebHost(.init(), authority: try authority ?? SandboxCertificateAuthority(), time: time)
-        state = Mutex(AltcraftWorld(rules))
+        guarded = Mutex(AltcraftState(rules))
         signingKey = SandboxSigningKey()
         self.ports = ports
     }
@@ -80,7 +80,7 @@ public final class AltcraftSimulator: Sendable {
 
     /// Listens; throws when a port is taken.
     public func start() async throws {
-        try await host.start([.init(name: Self.pixel, port: ports[Self.pixel] ?? 0, site: AltcraftSite(self))])
+        try await host.start([.init(name: Self.pixel, port: ports[Self.pixel] ?? 0, handler: AltcraftHandler(self))])
     }
 
     /// Stops; doing it twice is no mistake.
@@ -93,32 +93,32 @@ public final class AltcraftSimulator: Sendable {
     /// The certificate to trust, PEM.
     public var certificatePEM: String { host.authority.certificatePEM }
     /// What the platform has seen.
-    public var counters: Counters { world { $0.counters } }
+    public var counters: Counters { withState { $0.counters } }
     /// How the platform behaves from now on.
     public var rules: Rules {
-        get { world { $0.rules } }
-        set { world { $0.rules = newValue } }
+        get { withState { $0.rules } }
+        set { withState { $0.rules = newValue } }
     }
     /// All profiles, in the order they were made.
     public var profiles: [AltcraftProfile] {
         let now = host.state.now
-        return world { world in
-            world.settle(at: now)
-            return world.profiles
+        return withState { state in
+            state.settle(at: now)
+            return state.profiles
         }
     }
     /// The deliveries and openings that were told.
-    public var events: [AltcraftEventRecord] { world { $0.events } }
+    public var events: [AltcraftEventRecord] { withState { $0.events } }
     /// The campaigns that were started.
     public var launches: [AltcraftLaunch] {
         let now = host.state.now
-        return world { world in
-            world.settle(at: now)
-            return world.launches
+        return withState { state in
+            state.settle(at: now)
+            return state.launches
         }
     }
     /// How often each `Request-ID` came.
-    public var requestIDs: [String: Int] { world { $0.requestIDs } }
+    public var requestIDs: [String: Int] { withState { $0.requestIDs } }
 
     /// A profile by its database and key, such as `email ada@example.com`.
     public func profile(_ key: String, in database: Int64) -> AltcraftProfile? {
@@ -131,7 +131,7 @@ public final class AltcraftSimulator: Sendable {
     /// Removes all fault rules.
     public func removeFaults() { _ = host.removeRules(named: nil) }
 
-    func world<Value: Sendable>(_ body: (inout sending AltcraftWorld) -> sending Value) -> Value {
-        state.withLock(body)
+    func withState<Value: Sendable>(_ body: (inout sending AltcraftState) -> sending Value) -> Value {
+        guarded.withLock(body)
     }
 }

@@ -4,7 +4,7 @@ internal import Synchronization
 
 /// Chabok on real TLS sockets: the two worlds of the platform, strict, with faults.
 ///
-/// Each world has a host and an access token of its own, and installations, messages and tags that the other does not see.
+/// Each state has a host and an access token of its own, and installations, messages and tags that the other does not see.
 public final class ChabokSimulator: Sendable {
     /// The four shapes in which a send is answered.
     public enum Shape: String, Sendable, CaseIterable {
@@ -22,7 +22,7 @@ public final class ChabokSimulator: Sendable {
     public struct Rules: Sendable {
         /// The app's id.
         public var appID = "shop"
-        /// The access token of each world, by its listener.
+        /// The access token of each state, by its listener.
         public var accessTokens: [SandboxListener: String] = [
             ChabokSimulator.sandbox: "chabok-sandbox-token", ChabokSimulator.production: "chabok-production-token",
         ]
@@ -44,7 +44,7 @@ public final class ChabokSimulator: Sendable {
 
     /// A request as it came.
     public struct Request: Sendable, Hashable {
-        /// The world it came to.
+        /// The state it came to.
         public var listener: SandboxListener
         /// Its method.
         public var method: String
@@ -70,15 +70,15 @@ public final class ChabokSimulator: Sendable {
         public var body: JSONObject
     }
 
-    /// The listener of the world for tests.
+    /// The listener of the state for tests.
     public static let sandbox: SandboxListener = "chabok-sandbox"
-    /// The listener of the world of real users.
+    /// The listener of the state of real users.
     public static let production: SandboxListener = "chabok"
     /// The most requests that are kept.
     static let recorded = 10_000
 
     let host: SandboxWebHost
-    private let state: Mutex<ChabokWorld>
+    private let guarded: Mutex<ChabokState>
     private let ports: [SandboxListener: Int]
 
     /// Makes a simulator that listens nowhere yet.
@@ -89,7 +89,7 @@ public final class ChabokSimulator: Sendable {
         time: any TimeSource = SystemTime()
     ) throws {
         host = SandboxWebHost(.init(), authority: try authority ?? SandboxCertificateAuthority(), time: time)
-        state = Mutex(ChabokWorld(rules))
+        guarded = Mutex(ChabokState(rules))
         self.ports = ports
     }
 
@@ -107,7 +107,7 @@ public final class ChabokSimulator: Sendable {
     public func start() async throws {
         try await host.start(
             [Self.sandbox, Self.production].map {
-                .init(name: $0, port: ports[$0] ?? 0, site: ChabokSite(self, listener: $0))
+                .init(name: $0, port: ports[$0] ?? 0, handler: ChabokHandler(self, listener: $0))
             }
         )
     }
@@ -115,7 +115,7 @@ public final class ChabokSimulator: Sendable {
     /// Stops; doing it twice is no mistake.
     public func shutdown() async { await host.shutdown() }
 
-    /// The base address of a world.
+    /// The base address of a state.
     public func url(_ listener: SandboxListener) -> String { "\(host.url(listener))/api" }
     /// The secret that the written configuration expects at the end of a webhook's address; random in each run.
     public let webhookSecret = UUID().uuidString.lowercased()
@@ -123,25 +123,25 @@ public final class ChabokSimulator: Sendable {
     public var certificatePEM: String { host.authority.certificatePEM }
     /// How the platform behaves from now on.
     public var rules: Rules {
-        get { world { $0.rules } }
-        set { world { $0.rules = newValue } }
+        get { withState { $0.rules } }
+        set { withState { $0.rules = newValue } }
     }
     /// The newest requests, oldest first, refused ones included.
-    public var requests: [Request] { world { $0.requests } }
+    public var requests: [Request] { withState { $0.requests } }
 
-    /// The messages that a world took, oldest first.
+    /// The messages that a state took, oldest first.
     public func messages(_ listener: SandboxListener = sandbox) -> [Message] {
-        world { $0.spaces[listener]?.messages ?? [] }
+        withState { $0.spaces[listener]?.messages ?? [] }
     }
 
-    /// The installations of a world, by id.
+    /// The installations of a state, by id.
     public func installations(_ listener: SandboxListener = sandbox) -> [String: JSONObject] {
-        world { $0.spaces[listener]?.installations ?? [:] }
+        withState { $0.spaces[listener]?.installations ?? [:] }
     }
 
     /// The tags of a user, those with a value with it.
     public func tags(of user: String, _ listener: SandboxListener = sandbox) -> [String: String] {
-        world { $0.spaces[listener]?.tags[user] ?? [:] }
+        withState { $0.spaces[listener]?.tags[user] ?? [:] }
     }
 
     /// Adds an installation and returns its id.
@@ -151,26 +151,26 @@ public final class ChabokSimulator: Sendable {
         _ fields: JSONObject = ["deviceType": "ios", "deviceToken": "5e5e"],
         _ listener: SandboxListener = sandbox
     ) -> String {
-        world { world in
+        withState { state in
             var fields = fields
             fields["userId"] = .string(user)
-            return world.spaces[listener, default: .init()].addInstallation(fields)
+            return state.spaces[listener, default: .init()].addInstallation(fields)
         }
     }
 
     /// Forgets an installation, as the platform does.
     public func forget(_ installation: String, _ listener: SandboxListener = sandbox) {
-        world { $0.spaces[listener]?.installations[installation] = nil }
+        withState { $0.spaces[listener]?.installations[installation] = nil }
     }
 
     /// Sets what devices have done with a message: `delivered`, `seen`, `dismiss`.
     public func mark(_ message: String, _ list: String, by user: String, _ listener: SandboxListener = sandbox) {
-        world { $0.spaces[listener]?.marks[message, default: [:]][list, default: []].append(user) }
+        withState { $0.spaces[listener]?.marks[message, default: [:]][list, default: []].append(user) }
     }
 
-    /// Adds uninstalled devices to a world's report.
+    /// Adds uninstalled devices to a state's report.
     public func addUninstalls(_ rows: [JSONObject], _ listener: SandboxListener = sandbox) {
-        world { $0.spaces[listener, default: .init()].uninstalls += rows }
+        withState { $0.spaces[listener, default: .init()].uninstalls += rows }
     }
 
     /// Adds fault rules behind those that are there.
@@ -179,13 +179,13 @@ public final class ChabokSimulator: Sendable {
     /// Removes all fault rules.
     public func removeFaults() { _ = host.removeRules(named: nil) }
 
-    func world<Value: Sendable>(_ body: (inout sending ChabokWorld) -> sending Value) -> Value {
-        state.withLock(body)
+    func withState<Value: Sendable>(_ body: (inout sending ChabokState) -> sending Value) -> Value {
+        guarded.withLock(body)
     }
 }
 
 /// What the simulator knows; the two worlds share nothing but rules and the record of requests.
-struct ChabokWorld: Sendable {
+struct ChabokState: Sendable {
     struct Space: Sendable {
         var installations: [String: JSONObject] = [:]
         var messages: [ChabokSimulator.Message] = []

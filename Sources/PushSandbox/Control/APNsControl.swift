@@ -76,7 +76,7 @@ struct APNsControl: Sendable {
         let environment = try fields.choice("environment", APNsEnvironment.self) ?? .production
         let topic = try fields.string("topic")
         let state = try fields.string("state") ?? "registered"
-        let time = try fields.integer("at").map { Date(millisecondsSince1970: Int64($0)) } ?? simulator.state.now
+        let time = try fields.integer("at").map { Date(millisecondsSince1970: Int64($0)) } ?? simulator.service.now
         let isOnline = try fields.bool("online") ?? true
         guard let tokens = fields.take("tokens")?.arrayValue else { throw fields.wrong("tokens", "a list of strings") }
         try fields.finish()

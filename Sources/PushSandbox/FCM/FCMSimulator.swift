@@ -18,7 +18,7 @@ public final class FCMSimulator: Sendable {
     public var seed: UInt64 { host.state.seed }
 
     let host: SandboxWebHost
-    let state: FCMServiceState
+    let service: FCMServiceState
 
     /// Makes a simulator that listens nowhere yet.
     ///
@@ -37,7 +37,7 @@ public final class FCMSimulator: Sendable {
         listeners.serverCertificate = configuration.serverCertificate
         listeners.seed = configuration.seed
         host = SandboxWebHost(listeners, authority: try authority ?? SandboxCertificateAuthority(), time: time)
-        state = FCMServiceState(configuration, seed: host.state.seed, account: account)
+        service = FCMServiceState(configuration, seed: host.state.seed, account: account)
     }
 
     /// Starts a simulator, runs `body`, and shuts the simulator down whatever happens.
@@ -54,16 +54,16 @@ public final class FCMSimulator: Sendable {
     ///
     /// Throws when a port is taken.
     public func start() async throws {
-        let sites: [(FCMListener, any SandboxSite)] = [
-            (.oauth, FCMTokenSite(state: state)), (.send, FCMSendSite(state: state)),
-            (.instanceID, FCMInstanceIDSite(state: state)),
+        let sites: [(FCMListener, any SandboxHandler)] = [
+            (.oauth, FCMTokenHandler(service: service)), (.send, FCMSendHandler(service: service)),
+            (.instanceID, FCMInstanceIDHandler(service: service)),
         ]
         try await host.start(
-            sites.map { listener, site in
-                .init(name: listener.name, port: state.configuration.ports[listener] ?? 0, site: site)
+            sites.map { listener, handler in
+                .init(name: listener.name, port: service.configuration.ports[listener] ?? 0, handler: handler)
             }
         )
-        state.tokenURI = tokenURI
+        service.tokenURI = tokenURI
     }
 
     /// Closes all connections and listeners.
@@ -88,67 +88,69 @@ public final class FCMSimulator: Sendable {
     /// Makes tokens known as live ones.
     public func register(tokens: some Sequence<String>, platform: String = "ANDROID") {
         let tokens = Array(tokens)
-        state.withWorld { world in
-            for token in tokens { world.devices[token] = FCMDevice(platform: platform) }
+        service.withState { state in
+            for token in tokens { state.devices[token] = FCMDevice(platform: platform) }
         }
     }
 
     /// Sets what is known about one token; nil makes it unknown.
-    public func setDevice(_ device: FCMDevice?, token: String) { state.withWorld { $0.devices[token] = device } }
+    public func setDevice(_ device: FCMDevice?, token: String) { service.withState { $0.devices[token] = device } }
 
     /// The members of a topic.
     public func members(of topic: String) -> Set<String> {
-        state.withWorld { Set($0.topics[topic, default: [:]].keys) }
+        service.withState { Set($0.topics[topic, default: [:]].keys) }
     }
 
     /// Makes another account known.
-    public func register(_ account: FCMServiceAccountKey) { state.withWorld { $0.accounts[account.keyID] = account } }
+    public func register(_ account: FCMServiceAccountKey) { service.withState { $0.accounts[account.keyID] = account } }
 
     /// Makes a refresh token of a person known.
     public func register(refreshToken: String) {
-        let project = state.configuration.projectID
-        state.withWorld { $0.refreshTokens[refreshToken] = project }
+        let project = service.configuration.projectID
+        service.withState { $0.refreshTokens[refreshToken] = project }
     }
 
     /// Disables or enables the service account: access tokens that are out live on.
     public func setAccountDisabled(_ isDisabled: Bool) {
         let email = account.email
-        state.withWorld { world in
-            if isDisabled { world.disabledAccounts.insert(email) } else { world.disabledAccounts.remove(email) }
+        service.withState { state in
+            if isDisabled { state.disabledAccounts.insert(email) } else { state.disabledAccounts.remove(email) }
         }
     }
 
     /// Hands out an access token of the project without the exchange, for clients that only send.
     public func issueAccessToken() -> String {
         let (project, now) = (account.projectID, host.state.now)
-        return state.withWorld { $0.issueToken(projectID: project, now: now) }
+        return service.withState { $0.issueToken(projectID: project, now: now) }
     }
 
     /// Revokes every access token that is out.
     public func revokeAccessTokens() {
-        state.withWorld { world in
-            for token in world.accessTokens.keys { world.accessTokens[token]?.isRevoked = true }
+        service.withState { state in
+            for token in state.accessTokens.keys { state.accessTokens[token]?.isRevoked = true }
         }
     }
 
     /// How long access tokens live from now on, in seconds; nil leaves `expires_in` out and gives them an hour.
     public func setTokenLifetime(_ seconds: Int?) {
-        state.withWorld { world in
-            world.tokenLifetime = seconds ?? 3600
-            world.omitsLifetime = seconds == nil
+        service.withState { state in
+            state.tokenLifetime = seconds ?? 3600
+            state.omitsLifetime = seconds == nil
         }
     }
 
     /// Changes the quotas.
-    public func setQuotas(_ quotas: FCMSimulatorConfiguration.Quotas) { state.withWorld { $0.quotas.limits = quotas } }
+    public func setQuotas(_ quotas: FCMSimulatorConfiguration.Quotas) {
+        service.withState { $0.quotas.limits = quotas }
+    }
 
     /// The Instance ID service answers so for this token (or APNs token), the next so many times.
     public func setItemError(_ word: String, token: String, times: Int = 1) {
-        state.withWorld { $0.itemErrors[token] = (word, times) }
+        service.withState { $0.itemErrors[token] = (word, times) }
     }
 
     /// The next answer about topics lacks so many results at its end.
-    public func dropResults(_ count: Int) { state.withWorld { $0.missingResults = count } }
+    public func dropResults(_ count: Int) { service.withState { $0.missingResults = count } }
 
     /// The server's clock compared with the time source: positive is ahead.
     public var clockOffset: Duration {
@@ -159,17 +161,17 @@ public final class FCMSimulator: Sendable {
     // MARK: What happened
 
     /// What the simulator has seen of messages and tokens.
-    public var counters: FCMCounters { state.withWorld { $0.counters } }
+    public var counters: FCMCounters { service.withState { $0.counters } }
 
     /// What the simulator has seen of connections and requests.
     public var traffic: SandboxWebCounters { host.counters }
 
     /// The messages that were accepted, oldest first, as far as they are kept.
-    public var inbox: [FCMDelivery] { state.withWorld { $0.inbox.deliveries } }
+    public var inbox: [FCMDelivery] { service.withState { $0.inbox.deliveries } }
 
     /// At most `limit` messages from number `first` on.
     public func inbox(from first: Int, limit: Int) -> [FCMDelivery] {
-        state.withWorld { Array($0.inbox.page(from: first, limit: limit)) }
+        service.withState { Array($0.inbox.page(from: first, limit: limit)) }
     }
 
     /// Waits until the counters satisfy a condition; false when they did not within `limit`.
@@ -191,7 +193,7 @@ public final class FCMSimulator: Sendable {
     ///
     /// Accounts, tokens and topics stay, and so do connections.
     public func reset() {
-        state.withWorld { $0.reset() }
+        service.withState { $0.reset() }
         host.reset()
     }
 

@@ -8,7 +8,7 @@ internal import Synchronization
 
 /// Sends the receipts that an HMS simulator owes, signed as Huawei signs them.
 ///
-/// One loop, started and awaited by the simulator; what is owed waits in the world.
+/// One loop, started and awaited by the simulator; what is owed waits in the state.
 final class HMSReceiptSender: Sendable {
     /// One status that is owed.
     struct Status: Sendable {
@@ -20,13 +20,13 @@ final class HMSReceiptSender: Sendable {
         var at: Date
     }
 
-    private let state: HMSState
+    private let service: HMSServiceState
     private let time: any TimeSource
     private let bell: AsyncStream<Void>
     private let ring: AsyncStream<Void>.Continuation
 
-    init(_ state: HMSState, time: any TimeSource) {
-        self.state = state
+    init(_ service: HMSServiceState, time: any TimeSource) {
+        self.service = service
         self.time = time
         // One ring is enough: a round takes everything that is owed.
         (bell, ring) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
@@ -42,20 +42,20 @@ final class HMSReceiptSender: Sendable {
     func run() async {
         for await _ in bell {
             do {
-                try await Task.sleep(for: state.receipts.delay)
+                try await Task.sleep(for: service.receipts.delay)
             } catch {
                 return
             }
-            let owed = state.withWorld { world in
-                defer { world.owed = [] }
-                return world.owed
+            let owed = service.withState { state in
+                defer { state.owed = [] }
+                return state.owed
             }
             await send(owed)
         }
     }
 
     private func send(_ owed: [Status]) async {
-        let plan = state.receipts
+        let plan = service.receipts
         guard let url = plan.url else { return }
         let size = min(100, max(1, plan.perCall))
         for start in stride(from: 0, to: owed.count, by: size) {
@@ -68,9 +68,9 @@ final class HMSReceiptSender: Sendable {
 
     private func deliver(_ body: [UInt8], to url: String, _ plan: HMSReceiptPlan) async {
         for attempt in 1...max(1, plan.attempts) {
-            state.withWorld { $0.counters.callbacks += 1 }
+            service.withState { $0.counters.callbacks += 1 }
             let status = await SandboxCaller.post(url, headers: signature(plan), body: body)
-            if status == 200 { return state.withWorld { $0.counters.callbacksTaken += 1 } }
+            if status == 200 { return service.withState { $0.counters.callbacksTaken += 1 } }
             guard attempt < plan.attempts else { break }
             do {
                 try await Task.sleep(for: plan.retryPause)
@@ -78,16 +78,16 @@ final class HMSReceiptSender: Sendable {
                 return
             }
         }
-        state.withWorld { $0.counters.callbacksLost += 1 }
+        service.withState { $0.counters.callbacksLost += 1 }
     }
 
     private func signature(_ plan: HMSReceiptPlan) -> [HTTPHeader] {
         let type = HTTPHeader("content-type", "application/json")
         guard plan.signature != .missing else { return [type] }
-        let callback = state.settings.callback
+        let callback = service.settings.callback
         let moment = time.now.addingTimeInterval(plan.signature == .old ? -3600 : 0)
         let timestamp = String(moment.millisecondsSince1970)
-        let nonce = state.withWorld { $0.random.uuid() }
+        let nonce = service.withState { $0.random.uuid() }
         var secret = callback.isBase64 ? Data(base64Encoded: callback.secret) ?? Data() : Data(callback.secret.utf8)
         if plan.signature == .wrong { secret.append(1) }
         let code = HMAC<SHA256>.authenticationCode(

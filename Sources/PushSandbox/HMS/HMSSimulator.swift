@@ -15,7 +15,7 @@ public final class HMSSimulator: Sendable {
     /// Who signed the listeners' certificate.
     public var authority: SandboxCertificateAuthority { host.authority }
     let host: SandboxWebHost
-    private let state: HMSState
+    private let service: HMSServiceState
     private let sender: HMSReceiptSender
     private let time: any TimeSource
     /// The loop that sends receipts, awaited at the end.
@@ -35,8 +35,8 @@ public final class HMSSimulator: Sendable {
             seed: configuration.seed
         )
         host = SandboxWebHost(web, authority: try authority ?? SandboxCertificateAuthority(now: time.now), time: time)
-        state = HMSState(configuration, seed: host.state.seed)
-        sender = HMSReceiptSender(state, time: time)
+        service = HMSServiceState(configuration, seed: host.state.seed)
+        sender = HMSReceiptSender(service, time: time)
         self.time = time
     }
 
@@ -55,10 +55,10 @@ public final class HMSSimulator: Sendable {
     /// Throws when a port is taken; then nothing listens.
     public func start() async throws {
         try await host.start([
-            .init(name: Self.push, port: state.configuration.pushPort, site: HMSPushSite(state: state)),
-            .init(name: Self.token, port: state.configuration.tokenPort, site: HMSTokenSite(state: state)),
+            .init(name: Self.push, port: service.configuration.pushPort, handler: HMSPushHandler(service: service)),
+            .init(name: Self.token, port: service.configuration.tokenPort, handler: HMSTokenHandler(service: service)),
         ])
-        state.onReceipts { [weak sender] in sender?.wake() }
+        service.onReceipts { [weak sender] in sender?.wake() }
         // Unstructured, since it outlives this call; `shutdown` awaits it.
         let task = Task { [sender] in await sender.run() }
         sending.withLock { $0 = task }
@@ -81,26 +81,26 @@ public final class HMSSimulator: Sendable {
     // MARK: What it is
 
     /// The first app.
-    public var app: HMSSimulatorConfiguration.App { state.settings.apps.first ?? .init() }
+    public var app: HMSSimulatorConfiguration.App { service.settings.apps.first ?? .init() }
     /// The seed of everything random.
     public var seed: UInt64 { host.state.seed }
     /// The base URL of a listener.
     public func url(_ listener: SandboxListener) -> String { host.url(listener) }
     /// The service account of the first app's project, as a key file.
-    public var serviceAccountFile: String { state.settings.serviceAccount.keyFile(projectID: app.projectID) }
+    public var serviceAccountFile: String { service.settings.serviceAccount.keyFile(projectID: app.projectID) }
     /// How receipts are signed.
-    public var callback: HMSSimulatorConfiguration.Callback { state.settings.callback }
+    public var callback: HMSSimulatorConfiguration.Callback { service.settings.callback }
 
     /// The settings in force; apps, rights and limits may change while it runs, addresses may not.
     public var settings: HMSSimulatorConfiguration {
-        get { state.settings }
-        set { state.settings = newValue }
+        get { service.settings }
+        set { service.settings = newValue }
     }
 
     /// Where receipts go and in which shape.
     public var receipts: HMSReceiptPlan {
-        get { state.receipts }
-        set { state.receipts = newValue }
+        get { service.receipts }
+        set { service.receipts = newValue }
     }
 
     /// How far the server's clock is ahead.
@@ -109,40 +109,40 @@ public final class HMSSimulator: Sendable {
         set { host.state.clockOffset = newValue }
     }
 
-    // MARK: Its world
+    // MARK: Its state
 
     /// Makes tokens known, or unknown with nil.
     public func setDevice(_ device: HMSDevice?, tokens: [String]) {
-        state.withWorld { world in
-            for token in tokens { world.devices[token] = device }
+        service.withState { state in
+            for token in tokens { state.devices[token] = device }
         }
     }
 
     /// Makes every access token that was handed out worthless.
     public func revokeTokens() {
-        state.withWorld { world in
-            for token in world.grants.keys { world.grants[token]?.isRevoked = true }
+        service.withState { state in
+            for token in state.grants.keys { state.grants[token]?.isRevoked = true }
         }
     }
 
     /// Lets every access token that was handed out expire.
     public func expireTokens() {
         let now = host.state.now
-        state.withWorld { world in
-            for token in world.grants.keys { world.grants[token]?.endsAt = now }
+        service.withState { state in
+            for token in state.grants.keys { state.grants[token]?.endsAt = now }
         }
     }
 
     /// The tokens in a topic.
-    public func subscribers(of topic: String) -> Set<String> { state.withWorld { $0.topics[topic] ?? [] } }
+    public func subscribers(of topic: String) -> Set<String> { service.withState { $0.topics[topic] ?? [] } }
 
     /// Messages that were taken, oldest first.
     public func inbox(from number: Int = 0, limit: Int = .max) -> [HMSDelivery] {
-        state.withWorld { world in Array(world.inbox.lazy.filter { $0.number >= number }.prefix(limit)) }
+        service.withState { state in Array(state.inbox.lazy.filter { $0.number >= number }.prefix(limit)) }
     }
 
     /// What happened.
-    public var counters: HMSCounters { state.withWorld { $0.counters } }
+    public var counters: HMSCounters { service.withState { $0.counters } }
     /// What happened to connections and requests.
     public var connections: SandboxWebCounters { host.counters }
 
@@ -164,7 +164,7 @@ public final class HMSSimulator: Sendable {
     /// Forgets the inbox, the counters and the faults; devices, topics and access tokens stay.
     public func reset() {
         host.reset()
-        state.withWorld { $0.reset() }
+        service.withState { $0.reset() }
     }
 
     // MARK: What goes wrong

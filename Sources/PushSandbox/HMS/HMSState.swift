@@ -1,40 +1,118 @@
-internal import Foundation
+public import Foundation
 internal import PushCore
-internal import Synchronization
 
-/// What the two listeners of an HMS simulator share.
-final class HMSState: Sendable {
-    let configuration: HMSSimulatorConfiguration
-    private let world: Mutex<HMSWorld>
-    private let changeable: Mutex<HMSSimulatorConfiguration>
-    private let receiptOptions = Mutex(HMSReceiptPlan())
-    private let listener = Mutex<(@Sendable () -> Void)?>(nil)
-
-    init(_ configuration: HMSSimulatorConfiguration, seed: UInt64) {
-        self.configuration = configuration
-        changeable = Mutex(configuration)
-        world = Mutex(HMSWorld(seed: seed))
+/// Everything an HMS simulator knows: access tokens, devices, topics, what was sent.
+struct HMSState: Sendable {
+    /// An access token that was handed out.
+    struct Grant: Sendable {
+        var appID: String
+        var endsAt: Date
+        var isRevoked = false
     }
 
-    /// The settings in force, some of which change while the simulator runs.
-    var settings: HMSSimulatorConfiguration {
-        get { changeable.withLock { $0 } }
-        set { changeable.withLock { $0 = newValue } }
+    var devices: [String: HMSDevice] = [:]
+    var topics: [String: Set<String>] = [:]
+    var grants: [String: Grant] = [:]
+    var fetches: [String: [Date]] = [:]
+    var inbox: [HMSDelivery] = []
+    var counters = HMSCounters()
+    var magicSeen = BoundedSet<String>(limit: 100_000)
+    var seen = BoundedSet<String>(limit: 200_000)
+    var bucket: (level: Double, at: Date)?
+    var random: SeededGenerator
+    /// Deliveries whose receipts are to be sent.
+    var owed: [HMSReceiptSender.Status] = []
+    private var nextRequest: UInt64 = 0
+    private var nextDelivery = 0
+
+    init(seed: UInt64) { random = SeededGenerator(seed: seed ^ 0x484D53) }
+
+    mutating func makeRequestID(at now: Date) -> String {
+        nextRequest += 1
+        let number = String(nextRequest % 1_000_000)
+        return "\(now.millisecondsSince1970)" + String(repeating: "0", count: 6 - number.utf8.count) + number
     }
 
-    /// Where receipts go and in which shape.
-    var receipts: HMSReceiptPlan {
-        get { receiptOptions.withLock { $0 } }
-        set { receiptOptions.withLock { $0 = newValue } }
+    /// Takes so many devices from the app's quota of a second; false when there are not enough.
+    mutating func takeQuota(_ count: Int, perSecond: Int, at now: Date) -> Bool {
+        let limit = Double(perSecond)
+        var level = limit
+        if let bucket { level = min(limit, bucket.level + now.timeIntervalSince(bucket.at) * limit) }
+        let isEnough = level >= min(Double(count), limit)
+        bucket = (isEnough ? level - Double(count) : level, now)
+        return isEnough
     }
 
-    func withWorld<Value: Sendable>(_ body: (inout sending HMSWorld) throws -> sending Value) rethrows -> Value {
-        try world.withLock(body)
+    /// Puts an accepted message into the inbox.
+    mutating func record(_ delivery: HMSDelivery, limit: Int) {
+        var delivery = delivery
+        delivery.number = nextDelivery
+        nextDelivery += 1
+        counters.accepted += 1
+        if let tag = delivery.tag, !seen.insert("\(delivery.token)\u{0}\(tag)") {
+            delivery.isDuplicate = true
+            counters.duplicates += 1
+        }
+        inbox.append(delivery)
+        if inbox.count > limit { inbox.removeFirst(inbox.count - limit / 2) }
     }
 
-    /// Calls back whenever receipts are owed.
-    func onReceipts(_ callback: @escaping @Sendable () -> Void) { listener.withLock { $0 = callback } }
+    /// Forgets what happened; devices, topics and access tokens stay.
+    mutating func reset() {
+        inbox = []
+        counters = HMSCounters()
+        magicSeen = BoundedSet(limit: 100_000)
+        seen = BoundedSet(limit: 200_000)
+        bucket = nil
+        fetches = [:]
+    }
+}
 
-    /// Says that receipts are owed.
-    func tellOfReceipts() { listener.withLock { $0 }?() }
+/// A message that the simulator took for one recipient.
+public struct HMSDelivery: Sendable, Hashable {
+    /// Rises by one with each, from 0.
+    public internal(set) var number = 0
+    /// The request's id.
+    public var requestID: String
+    /// The recipient's token; empty for an audience.
+    public var token: String
+    /// The topic or condition; empty for a token.
+    public var topic: String
+    /// The `tag`, by which a second copy takes the first one's place.
+    public var tag: String?
+    /// The message without its recipients, as compact JSON.
+    public var message: String
+    /// How many recipients shared the request.
+    public var batch: Int
+    /// When it was taken.
+    public var acceptedAt: Date
+    /// Whether the token got a message with this tag before.
+    public internal(set) var isDuplicate = false
+}
+
+/// What happened since the start or the last reset.
+public struct HMSCounters: Sendable, Hashable {
+    /// Access tokens that were handed out.
+    public var tokensIssued = 0
+    /// Requests to the token endpoint that were refused.
+    public var tokensRefused = 0
+    /// Requests to send.
+    public var sends = 0
+    /// Messages taken, one for each recipient.
+    public var accepted = 0
+    /// Of those the ones that repeat a token and tag.
+    public var duplicates = 0
+    /// Messages checked and not sent.
+    public var validated = 0
+    /// Answers by code; `http_503` and the like for those without.
+    public var answers: [String: Int] = [:]
+    /// Callbacks that were sent, repeats included.
+    public var callbacks = 0
+    /// Of those the ones that were answered with 200.
+    public var callbacksTaken = 0
+    /// Callbacks given up after the last try.
+    public var callbacksLost = 0
+
+    /// Makes counters at zero.
+    public init() {}
 }

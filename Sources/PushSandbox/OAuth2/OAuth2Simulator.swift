@@ -57,7 +57,7 @@ public final class OAuth2Simulator: Sendable {
     let host: SandboxWebHost
     /// The platform behind a relay that takes this server's tokens; nil when there is none.
     let relayed: OneSignalSimulator?
-    private let site: OAuth2Site
+    private let handler: OAuth2Handler
     private let port: Int
 
     /// Makes a server that listens nowhere yet.
@@ -77,15 +77,15 @@ public final class OAuth2Simulator: Sendable {
         time: any TimeSource = SystemTime()
     ) throws {
         host = SandboxWebHost(.init(), authority: try authority ?? SandboxCertificateAuthority(), time: time)
-        site = OAuth2Site(rules)
+        handler = OAuth2Handler(rules)
         self.port = port
         self.relayed = relayed
-        relayed?.rules.takesBearer = { [site] token in
-            site.world { world in
-                let isValid = !world.rules.refusesEverything && world.access.contains(token)
-                world.counters.apiRequests += 1
-                world.counters.authorized += 1
-                world.counters.refused += isValid ? 0 : 1
+        relayed?.rules.takesBearer = { [handler] token in
+            handler.withState { state in
+                let isValid = !state.rules.refusesEverything && state.access.contains(token)
+                state.counters.apiRequests += 1
+                state.counters.authorized += 1
+                state.counters.refused += isValid ? 0 : 1
                 return isValid
             }
         }
@@ -103,7 +103,7 @@ public final class OAuth2Simulator: Sendable {
 
     /// Listens; throws when the port is taken.
     public func start() async throws {
-        try await host.start([.init(name: Self.listener, port: port, site: site)])
+        try await host.start([.init(name: Self.listener, port: port, handler: handler)])
     }
 
     /// Stops; doing it twice is no mistake.
@@ -116,21 +116,21 @@ public final class OAuth2Simulator: Sendable {
     /// The certificate to trust, PEM.
     public var certificatePEM: String { host.authority.certificatePEM }
     /// What the server has seen.
-    public var counters: Counters { site.world { $0.counters } }
+    public var counters: Counters { handler.withState { $0.counters } }
     /// How the server behaves from now on.
     public var rules: Rules {
-        get { site.world { $0.rules } }
-        set { site.world { $0.rules = newValue } }
+        get { handler.withState { $0.rules } }
+        set { handler.withState { $0.rules = newValue } }
     }
 
     /// Hands out a credential, as a log-in does.
-    public func issue(at now: Date = Date()) -> OAuthCredential { site.world { $0.issue(at: now) } }
+    public func issue(at now: Date = Date()) -> OAuthCredential { handler.withState { $0.issue(at: now) } }
 
     /// Makes every access token of now worthless.
-    public func revokeAccessTokens() { site.world { $0.access.removeAll() } }
+    public func revokeAccessTokens() { handler.withState { $0.access.removeAll() } }
 
     /// Makes every refresh token of now worthless.
-    public func revokeRefreshTokens() { site.world { $0.refresh.removeAll() } }
+    public func revokeRefreshTokens() { handler.withState { $0.refresh.removeAll() } }
 
     /// Adds fault rules behind those that are there.
     ///

@@ -68,7 +68,7 @@ public final class OneSignalSimulator: Sendable {
     public static let idPush: SandboxListener = "idpush"
 
     let host: SandboxWebHost
-    private let state: Mutex<OneSignalWorld>
+    private let guarded: Mutex<OneSignalState>
     private let ports: [SandboxListener: Int]
 
     /// Makes simulators that listen nowhere yet.
@@ -79,7 +79,7 @@ public final class OneSignalSimulator: Sendable {
         time: any TimeSource = SystemTime()
     ) throws {
         host = SandboxWebHost(.init(), authority: try authority ?? SandboxCertificateAuthority(), time: time)
-        state = Mutex(OneSignalWorld(rules))
+        guarded = Mutex(OneSignalState(rules))
         self.ports = ports
     }
 
@@ -96,8 +96,8 @@ public final class OneSignalSimulator: Sendable {
     /// Listens; throws when a port is taken.
     public func start() async throws {
         try await host.start([
-            .init(name: Self.api, port: ports[Self.api] ?? 0, site: OneSignalSite(self)),
-            .init(name: Self.idPush, port: ports[Self.idPush] ?? 0, site: IDPushSite(self)),
+            .init(name: Self.api, port: ports[Self.api] ?? 0, handler: OneSignalHandler(self)),
+            .init(name: Self.idPush, port: ports[Self.idPush] ?? 0, handler: IDPushHandler(self)),
         ])
     }
 
@@ -111,36 +111,36 @@ public final class OneSignalSimulator: Sendable {
     /// The certificate to trust, PEM.
     public var certificatePEM: String { host.authority.certificatePEM }
     /// What the platforms have seen.
-    public var counters: Counters { world { $0.counters } }
+    public var counters: Counters { withState { $0.counters } }
     /// How the platforms behave from now on.
     public var rules: Rules {
-        get { world { $0.rules } }
-        set { world { $0.rules = newValue } }
+        get { withState { $0.rules } }
+        set { withState { $0.rules = newValue } }
     }
     /// All players, in the order of their ids.
-    public var players: [OneSignalPlayer] { world { $0.players.values.sorted { $0.id < $1.id } } }
+    public var players: [OneSignalPlayer] { withState { $0.players.values.sorted { $0.id < $1.id } } }
     /// All messages, oldest first.
-    public var messages: [OneSignalMessage] { world { world in world.order.compactMap { world.messages[$0] } } }
+    public var messages: [OneSignalMessage] { withState { state in state.order.compactMap { state.messages[$0] } } }
 
     /// A player.
-    public func player(_ id: String) -> OneSignalPlayer? { world { $0.players[id] } }
+    public func player(_ id: String) -> OneSignalPlayer? { withState { $0.players[id] } }
 
     /// The tags of a player.
     public func tags(of id: String) -> [String: String] {
-        world { world in world.players[id].map { world.tags(of: $0) } ?? [:] }
+        withState { state in state.players[id].map { state.tags(of: $0) } ?? [:] }
     }
 
     /// The aliases of a player's user.
     public func aliases(of id: String) -> [String: String] {
-        world { world in world.players[id].flatMap { world.users[$0.user]?.aliases } ?? [:] }
+        withState { state in state.players[id].flatMap { state.users[$0.user]?.aliases } ?? [:] }
     }
 
     /// Adds subscribed players with made-up tokens, and returns their ids.
     public func addPlayers(_ count: Int, type: String = "iOSPush", tags: [String: String] = [:]) -> [String] {
-        world { world in
+        withState { state in
             (0..<count).map { _ in
-                let id = world.addPlayer(type, OneSignalWorld.newID(), user: nil)
-                if let user = world.players[id]?.user { world.users[user]?.tags = tags }
+                let id = state.addPlayer(type, OneSignalState.newID(), user: nil)
+                if let user = state.players[id]?.user { state.users[user]?.tags = tags }
                 return id
             }
         }
@@ -148,14 +148,14 @@ public final class OneSignalSimulator: Sendable {
 
     /// Changes a player, as its user does on the device.
     public func setSubscribed(_ isSubscribed: Bool, _ id: String) {
-        world { world in
-            world.players[id]?.isEnabled = isSubscribed
-            world.players[id]?.notificationTypes = isSubscribed ? 1 : -2
+        withState { state in
+            state.players[id]?.isEnabled = isSubscribed
+            state.players[id]?.notificationTypes = isSubscribed ? 1 : -2
         }
     }
 
     /// Forgets a player, as OneSignal does with those it has not seen for long.
-    public func forget(_ id: String) { world { _ = $0.removePlayer(id) } }
+    public func forget(_ id: String) { withState { _ = $0.removePlayer(id) } }
 
     /// Adds fault rules behind those that are there.
     ///
@@ -165,7 +165,7 @@ public final class OneSignalSimulator: Sendable {
     /// Removes all fault rules.
     public func removeFaults() { _ = host.removeRules(named: nil) }
 
-    func world<Value: Sendable>(_ body: (inout sending OneSignalWorld) -> sending Value) -> Value {
-        state.withLock(body)
+    func withState<Value: Sendable>(_ body: (inout sending OneSignalState) -> sending Value) -> Value {
+        guarded.withLock(body)
     }
 }

@@ -41,7 +41,7 @@ public final class ServiceSimulator: Sendable {
     public static let listener: SandboxListener = "service"
 
     let host: SandboxWebHost
-    private let site: ServiceSite
+    private let handler: ServiceHandler
     private let port: Int
 
     /// Makes a service that listens nowhere yet.
@@ -57,7 +57,7 @@ public final class ServiceSimulator: Sendable {
         time: any TimeSource = SystemTime()
     ) throws {
         host = SandboxWebHost(.init(), authority: try authority ?? SandboxCertificateAuthority(), time: time)
-        site = ServiceSite(secret: Self.secret)
+        handler = ServiceHandler(secret: Self.secret)
         self.port = port
     }
 
@@ -72,7 +72,7 @@ public final class ServiceSimulator: Sendable {
 
     /// Listens; throws when the port is taken.
     public func start() async throws {
-        try await host.start([.init(name: Self.listener, port: port, site: site)])
+        try await host.start([.init(name: Self.listener, port: port, handler: handler)])
     }
 
     /// Stops; doing it twice is no mistake.
@@ -83,9 +83,9 @@ public final class ServiceSimulator: Sendable {
     /// The certificate to trust, PEM.
     public var certificatePEM: String { host.authority.certificatePEM }
     /// What the service has seen.
-    public var counters: Counters { site.world { $0.counters } }
+    public var counters: Counters { handler.withState { $0.counters } }
     /// The messages that were taken, in order: each a JSON object of `message` and `recipient`.
-    public var taken: [JSONValue] { site.world { $0.taken } }
+    public var taken: [JSONValue] { handler.withState { $0.taken } }
 
     /// Adds fault rules behind those that are there.
     public func add(_ rules: [FaultRule]) { host.add(rules) }

@@ -2,7 +2,7 @@ internal import NIOCore
 internal import NIOHTTP1
 internal import PushCore
 
-/// One HTTP/1.1 connection to a simulated web service: brings its requests to the listener's desk, one after the other.
+/// One HTTP/1.1 connection to a simulated web service: brings its requests to the listener's request pipeline, one after the other.
 ///
 /// What HTTP/1.1 has no word for becomes the nearest it has: a reset stream is a reset connection, a `GOAWAY` closes after
 /// the next answer, settings and pings do not exist.
@@ -12,7 +12,7 @@ final class SandboxHTTP1Connection: ChannelInboundHandler, SandboxLiveConnection
 
     private let number: Int
     private let gate: TransportGate
-    private let desk: SandboxDesk
+    private let requestPipeline: SandboxPipeline
     private let idleLimit: Duration?
     private var context: ChannelHandlerContext?
     private var head: HTTPRequestHead?
@@ -22,16 +22,16 @@ final class SandboxHTTP1Connection: ChannelInboundHandler, SandboxLiveConnection
     private var isClosing = false
     private var isAnswering = false
 
-    init(number: Int, gate: TransportGate, desk: SandboxDesk, idleLimit: Duration?) {
+    init(number: Int, gate: TransportGate, requestPipeline: SandboxPipeline, idleLimit: Duration?) {
         self.number = number
         self.gate = gate
-        self.desk = desk
+        self.requestPipeline = requestPipeline
         self.idleLimit = idleLimit
     }
 
     func handlerAdded(context: ChannelHandlerContext) {
         self.context = context
-        perform(desk.opened(number)[...]) {}
+        perform(requestPipeline.opened(number)[...]) {}
         watchIdleness(since: 0)
     }
 
@@ -47,7 +47,7 @@ final class SandboxHTTP1Connection: ChannelInboundHandler, SandboxLiveConnection
             isAnswering = true
             self.head = head
             body = []
-            perform(desk.began(request(head))[...]) {}
+            perform(requestPipeline.began(request(head))[...]) {}
         case .body(let bytes):
             if body.count + bytes.readableBytes <= HTTP2Stream.maximumBody {
                 body.append(contentsOf: bytes.readableBytesView)
@@ -56,9 +56,9 @@ final class SandboxHTTP1Connection: ChannelInboundHandler, SandboxLiveConnection
             guard let head else { return }
             self.head = nil
             let request = request(head)
-            let early = desk.received(request)
+            let early = requestPipeline.received(request)
             perform(early.steps[...]) {
-                let reply = self.desk.reply(to: request, after: early)
+                let reply = self.requestPipeline.reply(to: request, after: early)
                 self.perform(reply.before[...]) { self.send(reply, keepAlive: head.isKeepAlive) }
             }
         }

@@ -21,7 +21,7 @@ final class SandboxProtocolSwitch: ChannelInboundHandler, SandboxLiveConnection 
     private let number: Int
     private let gate: TransportGate
     private let opening: SandboxOpening
-    private let desk: SandboxDesk
+    private let requestPipeline: SandboxPipeline
     private let options: SandboxHTTP2Options
     private let onClose: () -> Void
     private var chosen: (any SandboxLiveConnection)?
@@ -30,14 +30,14 @@ final class SandboxProtocolSwitch: ChannelInboundHandler, SandboxLiveConnection 
         number: Int,
         gate: TransportGate,
         opening: SandboxOpening,
-        desk: SandboxDesk,
+        requestPipeline: SandboxPipeline,
         options: SandboxHTTP2Options,
         onClose: @escaping () -> Void
     ) {
         self.number = number
         self.gate = gate
         self.opening = opening
-        self.desk = desk
+        self.requestPipeline = requestPipeline
         self.options = options
         self.onClose = onClose
     }
@@ -78,20 +78,20 @@ final class SandboxProtocolSwitch: ChannelInboundHandler, SandboxLiveConnection 
             let connection = SandboxHTTP1Connection(
                 number: number,
                 gate: gate,
-                desk: desk,
+                requestPipeline: requestPipeline,
                 idleLimit: options.idleLimit
             )
             chosen = connection
             try pipeline.configureHTTPServerPipeline()
             return try pipeline.addHandler(connection)
         }
-        let (number, desk) = (number, desk)
+        let (number, requestPipeline) = (number, requestPipeline)
         let connection = SandboxHTTP2Connection(
             number: number,
             gate: gate,
             opening: opening,
             options: options,
-            makePeer: { _ in SandboxWebPeer(number: number, desk: desk) },
+            makePeer: { _ in SandboxWebPeer(number: number, requestPipeline: requestPipeline) },
             onClose: {}
         )
         chosen = connection

@@ -7,7 +7,7 @@ internal import Synchronization
 
 /// Runs the listeners of one simulated web service: TLS, HTTP/2 and HTTP/1.1, fault rules, counters.
 ///
-/// A simulator owns one, gives it a ``SandboxSite`` for each listener, and passes the calls of its users on. All of it runs on
+/// A simulator owns one, gives it a ``SandboxHandler`` for each listener, and passes the calls of its users on. All of it runs on
 /// one event loop; everything here can be called from any thread.
 final class SandboxWebHost: Sendable {
     /// How the listeners are set up.
@@ -32,7 +32,7 @@ final class SandboxWebHost: Sendable {
     struct Listener: Sendable {
         var name: SandboxListener
         var port: Int
-        var site: any SandboxSite
+        var handler: any SandboxHandler
     }
 
     private struct Running {
@@ -53,7 +53,7 @@ final class SandboxWebHost: Sendable {
 
     /// Starts the listeners in order.
     ///
-    /// Throws when a port is taken; then nothing listens. A site may need to know its own address, which it learns
+    /// Throws when a port is taken; then nothing listens. A handler may need to know its own address, which it learns
     /// from ``url(_:)`` when it is first asked.
     func start(_ listeners: [Listener]) async throws {
         guard running.withLock({ $0 == nil }) else { throw SandboxError(description: "the simulator runs already") }
@@ -92,29 +92,29 @@ final class SandboxWebHost: Sendable {
     func url(_ listener: SandboxListener) -> String { "https://\(configuration.host):\(port(listener))" }
 
     /// What was seen of connections and requests.
-    var counters: SandboxWebCounters { state.withWorld { $0.counters } }
+    var counters: SandboxWebCounters { state.withValues { $0.counters } }
 
     /// Adds fault rules behind those that are there.
     func add(_ rules: [FaultRule]) {
         let now = state.now
-        state.withWorld { world in
-            for rule in rules { world.faults.add(rule, at: now) }
+        state.withValues { values in
+            for rule in rules { values.faults.add(rule, at: now) }
         }
     }
 
     /// Removes the fault rules with this name, all of them when nil, and says how many there were.
-    func removeRules(named name: String?) -> Int { state.withWorld { $0.faults.remove(named: name) } }
+    func removeRules(named name: String?) -> Int { state.withValues { $0.faults.remove(named: name) } }
 
     /// The fault rules with how often each has applied.
-    var rules: [(rule: FaultRule, fired: Int)] { state.withWorld { $0.faults.rules } }
+    var rules: [(rule: FaultRule, fired: Int)] { state.withValues { $0.faults.rules } }
 
     /// Forgets faults and counters; connections stay.
     func reset() {
-        state.withWorld { world in
-            world.faults = FaultEngine()
-            let open = world.counters.connectionsOpen
-            world.counters = SandboxWebCounters()
-            world.counters.connectionsOpen = open
+        state.withValues { values in
+            values.faults = FaultEngine()
+            let open = values.counters.connectionsOpen
+            values.counters = SandboxWebCounters()
+            values.counters.connectionsOpen = open
         }
     }
 
@@ -138,9 +138,9 @@ final class SandboxWebHost: Sendable {
                 port: listener.port,
                 tls: tls,
                 options: SandboxHTTP2Options(idleLimit: configuration.idleTimeout),
-                desk: SandboxDesk(
+                requestPipeline: SandboxPipeline(
                     listener: listener.name,
-                    site: listener.site,
+                    handler: listener.handler,
                     state: state,
                     maximumStreams: configuration.maximumStreams
                 )

@@ -12,10 +12,16 @@ enum SandboxWebServer {
         port: Int,
         tls: NIOSSLContext,
         options: SandboxHTTP2Options,
-        desk: SandboxDesk
+        requestPipeline: SandboxPipeline
     ) async throws -> SandboxServer {
         try await SandboxServer.start(on: loop, host: host, port: port) { channel, connections in
-            try configure(channel, tls: tls, options: options, desk: desk, connections: connections)
+            try configure(
+                channel,
+                tls: tls,
+                options: options,
+                requestPipeline: requestPipeline,
+                connections: connections
+            )
         }
     }
 
@@ -23,20 +29,20 @@ enum SandboxWebServer {
         _ channel: any Channel,
         tls: NIOSSLContext,
         options: SandboxHTTP2Options,
-        desk: SandboxDesk,
+        requestPipeline: SandboxPipeline,
         connections: ConnectionTable
     ) throws {
-        let (number, opening) = desk.accepted()
+        let (number, opening) = requestPipeline.accepted()
         let gate = TransportGate()
         let connection = SandboxProtocolSwitch(
             number: number,
             gate: gate,
             opening: opening,
-            desk: desk,
+            requestPipeline: requestPipeline,
             options: options,
             onClose: {
                 connections.remove(number)
-                desk.closed()
+                requestPipeline.closed()
             }
         )
         try channel.pipeline.syncOperations.addHandlers(gate, NIOSSLServerHandler(context: tls), connection)

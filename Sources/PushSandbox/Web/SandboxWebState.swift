@@ -5,7 +5,7 @@ internal import Synchronization
 /// What the listeners of one simulated web service share: fault rules, counters, randomness, the clock.
 final class SandboxWebState: Sendable {
     /// What lies behind the lock.
-    struct World {
+    struct Values {
         var faults = FaultEngine()
         var counters = SandboxWebCounters()
         var random: SeededGenerator
@@ -20,14 +20,14 @@ final class SandboxWebState: Sendable {
 
     let time: any TimeSource
     let seed: UInt64
-    private let world: Mutex<World>
+    private let values: Mutex<Values>
     private let offset: Mutex<Duration>
     private let nextConnection = Atomic<Int>(1)
 
     init(seed: UInt64?, clockOffset: Duration, time: any TimeSource) {
         self.time = time
         self.seed = seed ?? .random(in: .min ... .max)
-        world = Mutex(World(random: SeededGenerator(seed: self.seed)))
+        values = Mutex(Values(random: SeededGenerator(seed: self.seed)))
         offset = Mutex(clockOffset)
     }
 
@@ -39,8 +39,8 @@ final class SandboxWebState: Sendable {
         set { offset.withLock { $0 = newValue } }
     }
 
-    func withWorld<Value: Sendable>(_ body: (inout sending World) throws -> sending Value) rethrows -> Value {
-        try world.withLock(body)
+    func withValues<Value: Sendable>(_ body: (inout sending Values) throws -> sending Value) rethrows -> Value {
+        try values.withLock(body)
     }
 
     func takeConnectionNumber() -> Int { nextConnection.add(1, ordering: .relaxed).oldValue }

@@ -268,5 +268,7 @@ struct StubBackend: PushBackend {
 /// Lanes that are as they are.
 struct StubLanes: LaneObserver {
     var invalidations: TokenInvalidation?
-    let lanes = [WorkerStatus(backend: "ios", inFlight: 3, window: 1000), WorkerStatus(backend: "android", isParked: true)]
+    let lanes = [
+        WorkerStatus(backend: "ios", inFlight: 3, window: 1000), WorkerStatus(backend: "android", isParked: true),
+    ]
 }

@@ -87,7 +87,7 @@ struct APIReceiptsTests {
 
     /// As ``Reader``, and knows from the head.
     struct HeadReader: ReceiptReader {
-        let bodiesRead = OutcomeWriter<Int>()
+        let bodiesRead = Recorder<Int>()
 
         func isAuthentic(head callback: ReceiptCallback) throws(ReceiptRefusal) -> Bool {
             guard callback.header("x-word") == "sesame" else { throw .notAuthentic("the word is wrong") }

@@ -52,7 +52,7 @@ struct RawClient {
     private final class Received: Sendable {
         private let state = Mutex((bytes: ByteBuffer(), isInOrder: false))
 
-        func add(_ part: ByteBuffer) { state.withLock { $0.bytes.writeImmutableBuffer(part) } }
+        func add(_ part: ByteBuffer) { state.withLock { _ = $0.bytes.writeImmutableBuffer(part) } }
         func end() { state.withLock { $0.isInOrder = true } }
         var all: (text: String, isInOrder: Bool) { state.withLock { (String(buffer: $0.bytes), $0.isInOrder) } }
     }
@@ -68,7 +68,7 @@ struct RawClient {
         let received = Received()
         let channel = try await connect(port, from: source, tls: tls)
         try? await channel.executeThenClose { inbound, outbound in
-            try await withThrowingTaskGroup(of: Void.self) { group in
+            await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask {
                     for try await part in inbound { received.add(part) }
                     received.end()

@@ -126,7 +126,7 @@ struct InvalidationGuardTests {
     func order() async {
         for _ in 0..<10 {
             let watch = InvalidationWatch("a", guarding())
-            let carried = OutcomeWriter<String>()
+            let carried = Recorder<String>()
             await withTaskGroup(of: Void.self) { tasks in
                 for _ in 0..<100 {
                     tasks.addTask {

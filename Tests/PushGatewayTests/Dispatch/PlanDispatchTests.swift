@@ -290,7 +290,9 @@ final class HangingBackend: PushBackend {
             }
             if isOpen { continuation.resume() }
         }
-        let lost = DeliveryOutcome.refused(Refusal(.platform, reason: GatewayReason.cancelled, advice: .retry(after: nil)))
+        let lost = DeliveryOutcome.refused(
+            Refusal(.platform, reason: GatewayReason.cancelled, advice: .retry(after: nil))
+        )
         for (row, request) in requests.enumerated() {
             report(request.recipients.indices.map { DeliveryReport(request: row, recipient: $0, outcome: lost) })
         }

@@ -4,8 +4,8 @@ internal import PushOAuth
 internal import Synchronization
 
 /// What the token endpoint and the API behind it answer.
-final class OAuth2Site: SandboxSite {
-    struct World {
+final class OAuth2Handler: SandboxHandler {
+    struct State {
         var rules: OAuth2Simulator.Rules
         var counters = OAuth2Simulator.Counters()
         var access: Set<String> = []
@@ -28,32 +28,32 @@ final class OAuth2Site: SandboxSite {
 
     private static let anywhere = HTTPEndpoint(host: "localhost")
 
-    private let state: Mutex<World>
+    private let guarded: Mutex<State>
 
-    init(_ rules: OAuth2Simulator.Rules) { state = Mutex(World(rules: rules)) }
+    init(_ rules: OAuth2Simulator.Rules) { guarded = Mutex(State(rules: rules)) }
 
-    func world<Value: Sendable>(_ body: (inout sending World) -> sending Value) -> Value { state.withLock(body) }
+    func withState<Value: Sendable>(_ body: (inout sending State) -> sending Value) -> Value { guarded.withLock(body) }
 
     func subject(of request: SandboxRequest) -> SandboxSubject { SandboxSubject(token: bearer(request)) }
 
     func answer(_ fault: FaultAnswer, to request: SandboxRequest, at now: Date) -> SandboxAnswer {
-        world { $0.count(request) }
+        withState { $0.count(request) }
         return fault.plain(json: fault.reason.map { JSONValue.object(["error": .string($0)]).bytes } ?? [], now: now)
     }
 
     func answer(_ request: SandboxRequest, at now: Date) -> SandboxReply {
-        world { $0.count(request) }
+        withState { $0.count(request) }
         if request.path == OAuth2Simulator.tokenPath { return SandboxReply(answer: token(request, now)) }
         guard HTTPBaseURL(Self.anywhere, path: "/v1").covers(Self.anywhere, path: request.path) else {
             return SandboxReply(answer: Self.json(404, ["error": "not_found"]))
         }
-        let isValid = world { world in
-            let isValid = !world.rules.refusesEverything && bearer(request).map(world.access.contains) ?? false
-            if !isValid { world.counters.refused += 1 }
+        let isValid = withState { state in
+            let isValid = !state.rules.refusesEverything && bearer(request).map(state.access.contains) ?? false
+            if !isValid { state.counters.refused += 1 }
             return isValid
         }
         guard isValid else {
-            let (status, error) = world { $0.rules.refusal }
+            let (status, error) = withState { $0.rules.refusal }
             var answer = Self.json(status, ["message": "Unauthenticated."])
             answer.headers.append(HTTPHeader("www-authenticate", "Bearer error=\"\(error)\""))
             return SandboxReply(answer: answer)
@@ -72,32 +72,32 @@ final class OAuth2Site: SandboxSite {
         guard request.header("authorization").map({ $0.hasPrefix("Basic ") }) ?? true else {
             return Self.error("invalid_request", "the token endpoint takes no bearer token")
         }
-        return world { world in
-            guard let fields = Self.fields(request, world.rules.encoding) else {
+        return withState { state in
+            guard let fields = Self.fields(request, state.rules.encoding) else {
                 return Self.error("invalid_request", "the body is not of the form that the server takes")
             }
-            guard Self.isClient(request, fields, world.rules) else {
+            guard Self.isClient(request, fields, state.rules) else {
                 return Self.json(401, ["error": "invalid_client"])
             }
             guard fields["grant_type"] == "refresh_token" else { return Self.error("unsupported_grant_type", nil) }
             guard let refresh = fields["refresh_token"], !refresh.isEmpty,
-                !world.rules.wantsAccessToken || fields["access_token"] != nil
+                !state.rules.wantsAccessToken || fields["access_token"] != nil
             else { return Self.error("invalid_request", "a field is missing") }
-            guard world.refresh.contains(refresh) else {
+            guard state.refresh.contains(refresh) else {
                 return Self.error("invalid_grant", "the refresh token is unknown, spent or revoked")
             }
-            let fresh = world.issue(at: now)
-            world.access = [fresh.accessToken.reveal()]
-            world.counters.refreshed += 1
+            let fresh = state.issue(at: now)
+            state.access = [fresh.accessToken.reveal()]
+            state.counters.refreshed += 1
             var answer: JSONObject = ["access_token": .string(fresh.accessToken.reveal()), "token_type": "Bearer"]
-            if let lifetime = world.rules.lifetime { answer["expires_in"] = .integer(Int64(lifetime)) }
+            if let lifetime = state.rules.lifetime { answer["expires_in"] = .integer(Int64(lifetime)) }
             if let new = fresh.refreshToken?.reveal() {
-                if world.rules.rotates, world.rules.tellsRefreshToken {
-                    world.refresh = [new]
+                if state.rules.rotates, state.rules.tellsRefreshToken {
+                    state.refresh = [new]
                     answer["refresh_token"] = .string(new)
                 } else {
-                    world.refresh.remove(new)
-                    if world.rules.tellsRefreshToken { answer["refresh_token"] = .string(refresh) }
+                    state.refresh.remove(new)
+                    if state.rules.tellsRefreshToken { answer["refresh_token"] = .string(refresh) }
                 }
             }
             var told = Self.json(200, .object(answer))
@@ -156,7 +156,7 @@ final class OAuth2Site: SandboxSite {
     }
 }
 
-extension OAuth2Site.World {
+extension OAuth2Handler.State {
     fileprivate mutating func count(_ request: SandboxRequest) {
         if request.path == OAuth2Simulator.tokenPath {
             counters.tokenRequests += 1

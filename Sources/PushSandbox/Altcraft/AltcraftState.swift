@@ -62,7 +62,7 @@ public struct AltcraftLaunch: Sendable, Hashable {
 }
 
 /// Everything the simulator of Altcraft knows.
-struct AltcraftWorld {
+struct AltcraftState {
     var rules: AltcraftSimulator.Rules
     var counters = AltcraftSimulator.Counters()
     var profiles: [AltcraftProfile] = []
@@ -188,7 +188,7 @@ struct AltcraftFieldChanges: Sendable {
     private let changes: JSONObject
 
     /// Checks them; the refusal's text when they cannot be.
-    init(_ changes: JSONObject, known: Set<String>, current: JSONObject) throws(AltcraftSite.Refusal) {
+    init(_ changes: JSONObject, known: Set<String>, current: JSONObject) throws(AltcraftHandler.Refusal) {
         self.changes = changes
         for (name, value) in changes {
             guard name.hasPrefix("_") || ["email", "phones"].contains(name) || known.contains(name) else {
@@ -209,8 +209,8 @@ struct AltcraftFieldChanges: Sendable {
         }
     }
 
-    private static func refuse(_ name: String) -> AltcraftSite.Refusal {
-        AltcraftSite.refuse(400, "Platform profile processing error: with field \"\(name)\": Incorrect field")
+    private static func refuse(_ name: String) -> AltcraftHandler.Refusal {
+        AltcraftHandler.refuse(400, "Platform profile processing error: with field \"\(name)\": Incorrect field")
     }
 
     func applied(to fields: JSONObject) -> JSONObject {

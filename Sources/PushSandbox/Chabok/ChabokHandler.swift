@@ -1,10 +1,10 @@
 internal import Foundation
 internal import PushCore
 
-/// Chabok's REST API in one world: who may call, which call it is, and LoopBack's errors.
+/// Chabok's REST API in one state: who may call, which call it is, and LoopBack's errors.
 ///
 /// Sends are in ``ChabokSends``, everything about devices in the extension beside.
-struct ChabokSite: SandboxSite {
+struct ChabokHandler: SandboxHandler {
     /// A call as the rules see it.
     struct Call {
         var method: String
@@ -38,7 +38,7 @@ struct ChabokSite: SandboxSite {
             }
             // The one error that is documented has `status` and no `statusCode`.
             if status == 404 { error = ["name": "Error", "status": 404, "message": .string(message)] }
-            return ChabokSite.json(status, ["error": .object(error)])
+            return ChabokHandler.json(status, ["error": .object(error)])
         }
     }
 
@@ -76,7 +76,7 @@ struct ChabokSite: SandboxSite {
             headerToken: request.header("x-access-token"),
             body: (try? JSONValue(parsing: request.body)) ?? .null
         )
-        simulator.world { $0.record(seen) }
+        simulator.withState { $0.record(seen) }
     }
 
     private func route(_ request: SandboxRequest, _ now: Date) throws(Refusal) -> SandboxAnswer {
@@ -107,7 +107,7 @@ struct ChabokSite: SandboxSite {
         }
     }
 
-    /// Each token that is there must be the world's; one must be there.
+    /// Each token that is there must be the state's; one must be there.
     private func authorize(_ header: String?, _ query: String?) throws(Refusal) {
         let own = simulator.rules.accessTokens[listener]
         let given = [header, query].compactMap(\.self)
@@ -126,8 +126,8 @@ struct ChabokSite: SandboxSite {
     }
 
     private func message(_ id: String) throws(Refusal) -> SandboxAnswer {
-        let found = simulator.world { world -> JSONObject? in
-            guard let space = world.spaces[listener], let message = space.messages.first(where: { $0.id == id }) else {
+        let found = simulator.withState { state -> JSONObject? in
+            guard let space = state.spaces[listener], let message = space.messages.first(where: { $0.id == id }) else {
                 return nil
             }
             var json = message.body

@@ -4,7 +4,7 @@ internal import PushCore
 /// Altcraft's mobile endpoints and the start of a campaign: which call it is, what is wrong with it, the answer's shape.
 ///
 /// Strict where the SDK's code and the seed say how requests look; lenient where nobody knows.
-struct AltcraftSite: SandboxSite {
+struct AltcraftHandler: SandboxHandler {
     /// An answer that ends a call.
     struct Refusal: Error {
         let answer: SandboxAnswer
@@ -34,23 +34,23 @@ struct AltcraftSite: SandboxSite {
         do throws(Refusal) {
             return SandboxReply(answer: try route(request, now))
         } catch {
-            simulator.world { $0.counters.refused += 1 }
+            simulator.withState { $0.counters.refused += 1 }
             return SandboxReply(answer: error.answer)
         }
     }
 
     private func count(_ request: SandboxRequest) {
-        simulator.world { world in
-            world.counters.requests += 1
+        simulator.withState { state in
+            state.counters.requests += 1
             guard let id = request.header("request-id") else { return }
-            if world.requestIDs.count > 10_000 { world.requestIDs = [:] }
-            world.requestIDs[id, default: 0] += 1
+            if state.requestIDs.count > 10_000 { state.requestIDs = [:] }
+            state.requestIDs[id, default: 0] += 1
         }
     }
 
     private func route(_ request: SandboxRequest, _ now: Date) throws(Refusal) -> SandboxAnswer {
-        simulator.world { $0.settle(at: now) }
-        if request.path.hasPrefix("/api/v1.1/") { return try AltcraftCampaignDesk(simulator).answer(request, now) }
+        simulator.withState { $0.settle(at: now) }
+        if request.path.hasPrefix("/api/v1.1/") { return try AltcraftCampaignHandler(simulator).answer(request, now) }
         guard request.header("content-type")?.lowercased().hasPrefix("application/json") ?? false else {
             throw Self.refuse(400, "Content-Type must be application/json")
         }
@@ -131,12 +131,12 @@ struct AltcraftSite: SandboxSite {
         )
         guard sync else {
             let due = call.now.addingTimeInterval(rules.processingDelay.inSeconds)
-            simulator.world { $0.pending.append((due, change)) }
+            simulator.withState { $0.pending.append((due, change)) }
             return Self.json(rules.acknowledgement, ["error": 0, "error_text": ""])
         }
-        return simulator.world { world in
-            let place = world.apply(change)
-            return Self.answer(world.profiles[place], world.profiles[place].subscriptions.last)
+        return simulator.withState { state in
+            let place = state.apply(change)
+            return Self.answer(state.profiles[place], state.profiles[place].subscriptions.last)
         }
     }
 
@@ -164,9 +164,9 @@ struct AltcraftSite: SandboxSite {
         _ token: String?
     ) throws(Refusal) -> AltcraftFieldChanges? {
         guard let fields = call.body["profile_fields"]?.objectValue else { return nil }
-        let (known, current) = simulator.world { world in
-            let place = world.profile(call.caller, provider, token)
-            return (world.rules.profileFields, place.map { world.profiles[$0].fields } ?? JSONObject())
+        let (known, current) = simulator.withState { state in
+            let place = state.profile(call.caller, provider, token)
+            return (state.rules.profileFields, place.map { state.profiles[$0].fields } ?? JSONObject())
         }
         return try AltcraftFieldChanges(fields, known: known, current: current)
     }
@@ -182,22 +182,22 @@ struct AltcraftSite: SandboxSite {
         guard let old = call.body["old_token"]?.stringValue, let service = call.body["old_provider"]?.stringValue else {
             return Self.json(200, ["error": 0, "error_text": ""])
         }
-        return simulator.world { world in
+        return simulator.withState { state in
             var found: (Int, AltcraftSubscription)?
-            for place in world.profiles.indices where world.profiles[place].databaseID == call.caller.databaseID {
+            for place in state.profiles.indices where state.profiles[place].databaseID == call.caller.databaseID {
                 guard
-                    let index = world.profiles[place].subscriptions.firstIndex(where: {
+                    let index = state.profiles[place].subscriptions.firstIndex(where: {
                         $0.token == old && $0.provider == service
                     })
                 else { continue }
-                var entry = world.profiles[place].subscriptions.remove(at: index)
-                world.profiles[place].subscriptions.removeAll { $0.token == token && $0.provider == provider }
+                var entry = state.profiles[place].subscriptions.remove(at: index)
+                state.profiles[place].subscriptions.removeAll { $0.token == token && $0.provider == provider }
                 (entry.token, entry.provider) = (token, provider)
-                world.profiles[place].subscriptions.append(entry)
+                state.profiles[place].subscriptions.append(entry)
                 found = (place, entry)
             }
             guard let found else { return Self.json(200, ["error": 0, "error_text": ""]) }
-            return Self.answer(world.profiles[found.0], found.1)
+            return Self.answer(state.profiles[found.0], found.1)
         }
     }
 
@@ -207,11 +207,11 @@ struct AltcraftSite: SandboxSite {
             call.body["subscription"]?["subscription_id"]?.stringValue == token,
             call.body["subscription"]?["provider"]?.stringValue == provider, call.body["replace"] == true
         else { throw Self.refuse(400, "the query and the body do not name the same subscription") }
-        return simulator.world { world in
-            guard let place = world.unsuspend(call.caller, provider, token) else {
+        return simulator.withState { state in
+            guard let place = state.unsuspend(call.caller, provider, token) else {
                 return Self.json(200, ["error": 0, "error_text": "", "profile": nil])
             }
-            let profile = world.profiles[place]
+            let profile = state.profiles[place]
             return Self.answer(profile, profile.subscriptions.first { $0.token == token && $0.provider == provider })
         }
     }
@@ -221,11 +221,11 @@ struct AltcraftSite: SandboxSite {
         let token = call.query["subscription_id"]
         let provider = call.query["provider"]
         if let provider, !Self.providers.contains(provider) { throw Self.refuse(400, "unknown provider") }
-        return simulator.world { world in
-            guard let place = world.profile(call.caller, provider, token) else {
+        return simulator.withState { state in
+            guard let place = state.profile(call.caller, provider, token) else {
                 return Self.json(200, ["error": 0, "error_text": "", "profile": nil])
             }
-            let profile = world.profiles[place]
+            let profile = state.profiles[place]
             let entry = profile.subscriptions.last {
                 (provider == nil || $0.provider == provider) && (token == nil || $0.token == token)
             }
@@ -238,11 +238,11 @@ struct AltcraftSite: SandboxSite {
         guard let time = call.body["time"]?.integerValue, time > 0, let smid = call.body["smid"]?.stringValue,
             !smid.isEmpty
         else { throw Self.refuse(400, "time or smid is missing") }
-        simulator.world { world in
-            if let place = world.events.firstIndex(where: { $0.smid == smid && $0.type == type }) {
-                world.events[place].count += 1
+        simulator.withState { state in
+            if let place = state.events.firstIndex(where: { $0.smid == smid && $0.type == type }) {
+                state.events[place].count += 1
             } else {
-                world.events.append(.init(smid: smid, type: type, time: time, requestID: call.requestID))
+                state.events.append(.init(smid: smid, type: type, time: time, requestID: call.requestID))
             }
         }
         return Self.json(200, ["error": 0, "error_text": ""])
@@ -252,10 +252,10 @@ struct AltcraftSite: SandboxSite {
         guard let changes = try profileFields(call, nil, nil), call.body["skip_triggers"]?.boolValue != nil else {
             throw Self.refuse(400, "profile_fields or skip_triggers is missing")
         }
-        return simulator.world { world in
-            let place = world.profile(call.caller, nil, nil) ?? world.addProfile(call.caller)
-            world.profiles[place].fields = changes.applied(to: world.profiles[place].fields)
-            return Self.answer(world.profiles[place], nil)
+        return simulator.withState { state in
+            let place = state.profile(call.caller, nil, nil) ?? state.addProfile(call.caller)
+            state.profiles[place].fields = changes.applied(to: state.profiles[place].fields)
+            return Self.answer(state.profiles[place], nil)
         }
     }
 

@@ -2,7 +2,7 @@ internal import Foundation
 internal import PushCore
 
 /// IDPush: two routes, forms only, over OneSignal's table of players.
-struct IDPushSite: SandboxSite {
+struct IDPushHandler: SandboxHandler {
     private static let shared = ["project_id", "device_type", "game_version", "device_model", "device_os"]
 
     let simulator: OneSignalSimulator
@@ -14,13 +14,13 @@ struct IDPushSite: SandboxSite {
     }
 
     func answer(_ fault: FaultAnswer, to request: SandboxRequest, at now: Date) -> SandboxAnswer {
-        simulator.world { $0.counters.idPushRequests += 1 }
+        simulator.withState { $0.counters.idPushRequests += 1 }
         let json: JSONValue? = fault.reason.map { ["status": 0, "message": .string($0)] }
         return fault.plain(json: json?.bytes ?? [], now: now)
     }
 
     func answer(_ request: SandboxRequest, at now: Date) -> SandboxReply {
-        simulator.world { $0.counters.idPushRequests += 1 }
+        simulator.withState { $0.counters.idPushRequests += 1 }
         return SandboxReply(answer: route(request))
     }
 
@@ -37,7 +37,7 @@ struct IDPushSite: SandboxSite {
             let fields = FormFields.parse(String(decoding: request.body, as: UTF8.self))
         else { return Self.no("the body is no form", 422) }
         for name in Self.shared where fields[name] == nil { return Self.no("\(name) is missing", 422) }
-        guard Int(fields["device_type"] ?? "").flatMap(OneSignalSite.type) != nil else {
+        guard Int(fields["device_type"] ?? "").flatMap(OneSignalHandler.type) != nil else {
             return Self.no("device_type is not valid", 422)
         }
         guard fields["project_id"] == simulator.rules.projectID else { return Self.no("project is not active") }
@@ -48,11 +48,11 @@ struct IDPushSite: SandboxSite {
         guard let token = fields["identifier"], !token.isEmpty else { return Self.no("identifier is missing", 422) }
         guard ["1", "2"].contains(fields["test_type"] ?? "") else { return Self.no("test_type is not valid", 422) }
         guard fields["notification_types"] == "1" else { return Self.no("notification_types is not valid", 422) }
-        let type = Int(fields["device_type"] ?? "").flatMap(OneSignalSite.type) ?? "iOSPush"
-        let id = simulator.world { world in
-            let id = world.addPlayer(type, token, user: nil)
-            world.players[id]?.project = fields["project_id"]
-            OneSignalSite.edit(Self.json(fields), id, in: &world)
+        let type = Int(fields["device_type"] ?? "").flatMap(OneSignalHandler.type) ?? "iOSPush"
+        let id = simulator.withState { state in
+            let id = state.addPlayer(type, token, user: nil)
+            state.players[id]?.project = fields["project_id"]
+            OneSignalHandler.edit(Self.json(fields), id, in: &state)
             return id
         }
         return Self.reply(200, ["status": 1, "player_id": .string(id)])
@@ -71,11 +71,11 @@ struct IDPushSite: SandboxSite {
             changes["tags"] = try? JSONValue(parsing: Array(text.utf8))
         }
         let owner = simulator.player(id)?.user ?? ""
-        guard simulator.world({ $0.hasRoom(for: changes["tags"]?.objectValue ?? JSONObject(), of: owner) }) else {
+        guard simulator.withState({ $0.hasRoom(for: changes["tags"]?.objectValue ?? JSONObject(), of: owner) }) else {
             return Self.no("too many tags")
         }
         let edited = changes
-        simulator.world { OneSignalSite.edit(edited, id, in: &$0) }
+        simulator.withState { OneSignalHandler.edit(edited, id, in: &$0) }
         return Self.reply(200, ["status": 1])
     }
 

@@ -5,7 +5,7 @@ internal import PushCore
 /// The token endpoint of the FCM simulator: `POST /token`, for signed assertions and refresh tokens.
 ///
 /// Source: RFC 7523, and Google, "Using OAuth 2.0 for server to server applications", read 2026-08.
-struct FCMTokenSite: SandboxSite {
+struct FCMTokenHandler: SandboxHandler {
     /// A refusal, as RFC 6749 (section 5.2) writes it.
     private struct Refusal: Error {
         var status = 400
@@ -24,22 +24,22 @@ struct FCMTokenSite: SandboxSite {
     /// Google's own libraries write this audience, whatever the key file's `token_uri` says.
     private static let googleAudience = "https://oauth2.googleapis.com/token"
 
-    let state: FCMServiceState
+    let service: FCMServiceState
 
     func subject(of request: SandboxRequest) -> SandboxSubject { SandboxSubject() }
 
     func answer(_ request: SandboxRequest, at now: Date) -> SandboxReply {
-        state.withWorld { world in
+        service.withState { state in
             do throws(Refusal) {
-                let project = try judge(request, at: now, world)
-                world.counters.tokensIssued += 1
+                let project = try judge(request, at: now, state)
+                state.counters.tokensIssued += 1
                 var body: JSONObject = [
-                    "access_token": .string(world.issueToken(projectID: project, now: now)), "token_type": "Bearer",
+                    "access_token": .string(state.issueToken(projectID: project, now: now)), "token_type": "Bearer",
                 ]
-                if !world.omitsLifetime { body["expires_in"] = .integer(Int64(world.tokenLifetime)) }
+                if !state.omitsLifetime { body["expires_in"] = .integer(Int64(state.tokenLifetime)) }
                 return SandboxReply(answer: Self.json(200, .object(body), now))
             } catch {
-                world.counters.tokensRefused[error.error, default: 0] += 1
+                state.counters.tokensRefused[error.error, default: 0] += 1
                 let body: JSONValue = [
                     "error": .string(error.error), "error_description": .string(error.description),
                 ]
@@ -50,13 +50,13 @@ struct FCMTokenSite: SandboxSite {
 
     func answer(_ fault: FaultAnswer, to request: SandboxRequest, at now: Date) -> SandboxAnswer {
         guard fault.status >= 300 else { return fault.plain(now: now) }
-        state.withWorld { $0.counters.tokensRefused[fault.reason ?? "http_\(fault.status)", default: 0] += 1 }
+        service.withState { $0.counters.tokensRefused[fault.reason ?? "http_\(fault.status)", default: 0] += 1 }
         let body = fault.reason.map { JSONValue.object(["error": .string($0)]).bytes } ?? []
         return fault.plain(json: body, now: now)
     }
 
     /// The project that the request may act for.
-    private func judge(_ request: SandboxRequest, at now: Date, _ world: FCMWorld) throws(Refusal) -> String {
+    private func judge(_ request: SandboxRequest, at now: Date, _ state: FCMState) throws(Refusal) -> String {
         guard request.path == "/token" else {
             throw Refusal(status: 404, error: "not_found", description: "Requested entity was not found.")
         }
@@ -66,9 +66,9 @@ struct FCMTokenSite: SandboxSite {
         let form = Self.form(request.body)
         switch form["grant_type"] {
         case "urn:ietf:params:oauth:grant-type:jwt-bearer"?:
-            return try judge(assertion: form["assertion"] ?? "", at: now, world)
+            return try judge(assertion: form["assertion"] ?? "", at: now, state)
         case "refresh_token"?:
-            guard let project = world.refreshTokens[form["refresh_token"] ?? ""] else {
+            guard let project = state.refreshTokens[form["refresh_token"] ?? ""] else {
                 throw .grant("Token has been expired or revoked.")
             }
             guard form["client_id"] != nil, form["client_secret"] != nil else {
@@ -80,15 +80,15 @@ struct FCMTokenSite: SandboxSite {
         }
     }
 
-    private func judge(assertion: String, at now: Date, _ world: FCMWorld) throws(Refusal) -> String {
+    private func judge(assertion: String, at now: Date, _ state: FCMState) throws(Refusal) -> String {
         let parts = assertion.split(separator: ".", omittingEmptySubsequences: false)
         guard parts.count == 3, let header = Self.decode(parts[0]).flatMap({ try? JSONValue(parsing: $0) }),
             let claims = Self.decode(parts[1]).flatMap({ try? JSONValue(parsing: $0) }),
             let signature = Self.decode(parts[2])
         else { throw .grant("Invalid JWT: it must have three parts.") }
         guard header["alg"] == "RS256" else { throw .grant("Invalid JWT: alg must be RS256.") }
-        guard let keyID = header["kid"]?.stringValue, let account = world.accounts[keyID],
-            claims["iss"]?.stringValue == account.email, !world.disabledAccounts.contains(account.email)
+        guard let keyID = header["kid"]?.stringValue, let account = state.accounts[keyID],
+            claims["iss"]?.stringValue == account.email, !state.disabledAccounts.contains(account.email)
         else { throw .grant("Invalid grant: account not found") }
         let content = Data((parts[0] + "." + parts[1]).utf8)
         let isSigned = account.publicKey.isValidSignature(
@@ -97,7 +97,8 @@ struct FCMTokenSite: SandboxSite {
             padding: .insecurePKCS1v1_5
         )
         guard isSigned else { throw .grant("Invalid JWT Signature.") }
-        guard let audience = claims["aud"]?.stringValue, [state.tokenURI, Self.googleAudience].contains(audience) else {
+        guard let audience = claims["aud"]?.stringValue, [service.tokenURI, Self.googleAudience].contains(audience)
+        else {
             throw .grant("Invalid JWT: failed audience check.")
         }
         guard let issued = claims["iat"]?.integerValue, let expires = claims["exp"]?.integerValue else {

@@ -1,7 +1,7 @@
 internal import Foundation
 internal import PushCore
 
-extension ChabokSite {
+extension ChabokHandler {
     func installations(_ call: Call) throws(Refusal) -> SandboxAnswer {
         switch (call.route, call.path.count) {
         case ("POST installations", 1): return try create(call)
@@ -30,16 +30,16 @@ extension ChabokSite {
         guard fields["appId"]?.stringValue == simulator.rules.appID else {
             throw Refusal(status: 404, message: "Unknown \"application\"")
         }
-        let id = simulator.world { $0.spaces[listener, default: .init()].addInstallation(fields) }
+        let id = simulator.withState { $0.spaces[listener, default: .init()].addInstallation(fields) }
         return Self.json(200, ["id": .string(id), "created": .string(RFC3339.string(call.now))])
     }
 
     private func update(_ call: Call) throws(Refusal) -> SandboxAnswer {
         let fields = try object(call)
         let id = call.path[1]
-        let isKnown = simulator.world { world in
-            guard let old = world.spaces[listener]?.installations[id] else { return false }
-            world.spaces[listener]?.installations[id] = old.merging(fields)
+        let isKnown = simulator.withState { state in
+            guard let old = state.spaces[listener]?.installations[id] else { return false }
+            state.spaces[listener]?.installations[id] = old.merging(fields)
             return true
         }
         guard isKnown else { throw Self.unknownInstallation(id) }
@@ -47,7 +47,7 @@ extension ChabokSite {
     }
 
     private func delete(_ id: String) throws(Refusal) -> SandboxAnswer {
-        let isKnown = simulator.world { $0.spaces[listener]?.installations.removeValue(forKey: id) != nil }
+        let isKnown = simulator.withState { $0.spaces[listener]?.installations.removeValue(forKey: id) != nil }
         guard isKnown else { throw Self.unknownInstallation(id) }
         return Self.json(200, ["count": 1])
     }
@@ -67,9 +67,9 @@ extension ChabokSite {
         guard let token = fields["deviceToken"], fields["deviceType"] != nil else {
             throw Refusal(status: 400, message: "deviceToken and deviceType are required")
         }
-        let isKnown = simulator.world { world in
-            guard world.spaces[listener]?.installations[id] != nil else { return false }
-            world.spaces[listener]?.installations[id]?["deviceToken"] = token
+        let isKnown = simulator.withState { state in
+            guard state.spaces[listener]?.installations[id] != nil else { return false }
+            state.spaces[listener]?.installations[id]?["deviceToken"] = token
             return true
         }
         guard isKnown else { throw Self.unknownInstallation(id) }
@@ -131,7 +131,7 @@ extension ChabokSite {
     private func setAttributes(_ attributes: JSONObject, where isMeant: (String, JSONObject) -> Bool) {
         for (id, installation) in simulator.installations(listener) where isMeant(id, installation) {
             let info = (installation["userInfo"]?.objectValue ?? JSONObject()).merging(attributes)
-            simulator.world { $0.spaces[listener]?.installations[id]?["userInfo"] = .object(info) }
+            simulator.withState { $0.spaces[listener]?.installations[id]?["userInfo"] = .object(info) }
         }
     }
 
@@ -156,7 +156,7 @@ extension ChabokSite {
             default: throw Refusal(status: 400, message: "operation of \(name)")
             }
         }
-        simulator.world { [info] in $0.spaces[listener]?.installations[id]?["userInfo"] = .object(info) }
+        simulator.withState { [info] in $0.spaces[listener]?.installations[id]?["userInfo"] = .object(info) }
         return Self.json(200, [:])
     }
 
@@ -171,22 +171,22 @@ extension ChabokSite {
             }
             info[name] = .integer((info[name]?.integerValue ?? 0) &+ amount)
         }
-        simulator.world { [info] in $0.spaces[listener]?.installations[id]?["userInfo"] = .object(info) }
+        simulator.withState { [info] in $0.spaces[listener]?.installations[id]?["userInfo"] = .object(info) }
         return Self.json(200, [:])
     }
 
     /// Sets tags, or removes those without a value; the count is of devices.
     private func tag(_ user: String, _ tags: [String: String?]) -> SandboxAnswer {
-        let count = simulator.world { world in
-            for (name, value) in tags { world.spaces[listener]?.tags[user, default: [:]][name] = value }
-            return world.spaces[listener]?.devices(of: user) ?? 0
+        let count = simulator.withState { state in
+            for (name, value) in tags { state.spaces[listener]?.tags[user, default: [:]][name] = value }
+            return state.spaces[listener]?.devices(of: user) ?? 0
         }
         return Self.json(200, ["count": .integer(Int64(count))])
     }
 
     private func tags(of user: String?) -> SandboxAnswer {
-        let names = simulator.world { world in
-            let all = world.spaces[listener]?.tags ?? [:]
+        let names = simulator.withState { state in
+            let all = state.spaces[listener]?.tags ?? [:]
             return user.map { all[$0].map { Set($0.keys) } ?? [] } ?? Set(all.values.flatMap(\.keys))
         }
         return Self.json(200, .array(names.sorted().map { .string($0) }))
@@ -222,7 +222,7 @@ extension ChabokSite {
         }
         let offset = Int(call.query["offset"] ?? "0") ?? 0
         let limit = Int(call.query["limit"] ?? "25") ?? 25
-        let rows = simulator.world { $0.spaces[listener]?.uninstalls ?? [] }.filter { row in
+        let rows = simulator.withState { $0.spaces[listener]?.uninstalls ?? [] }.filter { row in
             guard let time = row["time"]?.stringValue.flatMap(RFC3339.parse)?.millisecondsSince1970 else {
                 return false
             }

@@ -47,7 +47,7 @@ public struct OneSignalMessage: Sendable, Hashable {
 }
 
 /// Everything the simulators of OneSignal and IDPush know: one table of players for both.
-struct OneSignalWorld {
+struct OneSignalState {
     struct User {
         var id: String
         var aliases: [String: String] = [:]

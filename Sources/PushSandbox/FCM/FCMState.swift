@@ -35,7 +35,7 @@ public struct FCMDevice: Sendable, Hashable {
 /// Everything that the FCM simulator knows and has seen.
 ///
 /// A value, changed behind a lock.
-struct FCMWorld: Sendable {
+struct FCMState: Sendable {
     /// An access token that was handed out.
     struct AccessToken: Sendable {
         var projectID: String

@@ -4,8 +4,8 @@ internal import PushCore
 internal import Synchronization
 
 /// What the simulated service answers: the contract of the backend `http`, checked field by field.
-final class ServiceSite: SandboxSite {
-    struct World: Sendable {
+final class ServiceHandler: SandboxHandler {
+    struct State: Sendable {
         var counters = ServiceSimulator.Counters()
         var taken: [JSONValue] = []
         /// The outcomes of the messages that were decided, so that a repeat hears the same.
@@ -19,13 +19,13 @@ final class ServiceSite: SandboxSite {
     private static let tolerance: Double = 300
 
     private let key: SymmetricKey
-    private let state = Mutex(World())
+    private let guarded = Mutex(State())
 
     init(secret: String) {
         key = SymmetricKey(data: Data(base64Encoded: String(secret.dropFirst("whsec_".count))) ?? Data())
     }
 
-    func world<Value: Sendable>(_ body: (inout World) -> Value) -> Value { state.withLock { body(&$0) } }
+    func withState<Value: Sendable>(_ body: (inout State) -> Value) -> Value { guarded.withLock { body(&$0) } }
 
     func subject(of request: SandboxRequest) -> SandboxSubject { SandboxSubject() }
 
@@ -41,7 +41,7 @@ final class ServiceSite: SandboxSite {
         guard request.path == ServiceSimulator.path else { return problem(404, "Nothing is here.") }
         guard request.method == "POST" else { return problem(405, "Batches are posted.") }
         guard let id = request.header("webhook-id"), isSigned(request, id: id, at: now) else {
-            world { $0.counters.unsigned += 1 }
+            withState { $0.counters.unsigned += 1 }
             return problem(401, "The signature does not fit.")
         }
         guard request.header("content-type") == "application/json" else { return malformed("The type is not JSON.") }
@@ -71,19 +71,19 @@ final class ServiceSite: SandboxSite {
         for (place, entry) in messages.enumerated() {
             if let fault = Self.fault(in: entry) { return malformed("messages[\(place)]: \(fault)") }
         }
-        let outcomes = world { world -> [JSONValue] in
+        let outcomes = withState { state -> [JSONValue] in
             var outcomes: [JSONValue] = []
             var count = 0
             for entry in messages {
                 for recipient in entry["recipients"]?.arrayValue ?? [] {
                     count += 1
-                    if let outcome = world.outcome(of: recipient, entry["message"] ?? .null) {
+                    if let outcome = state.outcome(of: recipient, entry["message"] ?? .null) {
                         outcomes.append(outcome)
                     }
                 }
             }
-            world.counters.batches += 1
-            world.counters.largestBatch = max(world.counters.largestBatch, count)
+            state.counters.batches += 1
+            state.counters.largestBatch = max(state.counters.largestBatch, count)
             return outcomes
         }
         let answer: JSONValue = ["outcomes": .array(outcomes)]
@@ -125,7 +125,7 @@ final class ServiceSite: SandboxSite {
     }
 
     private func malformed(_ words: String) -> SandboxAnswer {
-        world { $0.counters.malformed += 1 }
+        withState { $0.counters.malformed += 1 }
         return problem(422, words)
     }
 
@@ -139,7 +139,7 @@ final class ServiceSite: SandboxSite {
     }
 }
 
-extension ServiceSite.World {
+extension ServiceHandler.State {
     /// Decides about a message, once; nil when the answer is to leave it out.
     fileprivate mutating func outcome(of recipient: JSONValue, _ message: JSONValue) -> JSONValue? {
         let id = recipient["id"]?.stringValue ?? ""

@@ -6,7 +6,7 @@ internal import PushCore
 /// Holds requests to the tables of Altcraft's developer guide, "Trigger launch (API call)" and "Profile import + trigger campaign
 /// launch", read 2026-11; an unknown parameter is refused, which the platform may not do. What a start for an unknown profile is
 /// answered with is not documented: here it is taken and reaches nobody.
-struct AltcraftCampaignDesk {
+struct AltcraftCampaignHandler {
     private static let path = "/api/v1.1/campaigns/triggers/"
     private static let both: Set<String> = [
         "token", "format", "content", "attach", "custom_data", "matching", "email", "phone", "profile_id", "field_name",
@@ -21,51 +21,51 @@ struct AltcraftCampaignDesk {
 
     init(_ simulator: AltcraftSimulator) { self.simulator = simulator }
 
-    func answer(_ request: SandboxRequest, _ now: Date) throws(AltcraftSite.Refusal) -> SandboxAnswer {
+    func answer(_ request: SandboxRequest, _ now: Date) throws(AltcraftHandler.Refusal) -> SandboxAnswer {
         let isImport: Bool
         switch (request.method, request.path) {
         case ("POST", Self.path + "start/"), ("POST", Self.path + "start"): isImport = false
         case ("POST", Self.path + "import_and_start"): isImport = true
-        default: throw AltcraftSite.refuse(404, "no such path")
+        default: throw AltcraftHandler.refuse(404, "no such path")
         }
         guard let body = (try? JSONValue(parsing: request.body))?.objectValue else {
-            throw AltcraftSite.refuse(400, "the body is no JSON object")
+            throw AltcraftHandler.refuse(400, "the body is no JSON object")
         }
         let rules = simulator.rules
         let token = request.header("authorization").map { String($0.dropFirst("Bearer ".count)) }
         guard (token ?? body["token"]?.stringValue) == rules.apiToken else {
-            throw AltcraftSite.refuse(401, "API token required")
+            throw AltcraftHandler.refuse(401, "API token required")
         }
         try check(body, isImport)
         guard let trigger = body[isImport ? "trigger_id" : "id"]?.integerValue, rules.triggers.contains(trigger) else {
-            throw AltcraftSite.refuse(400, "no such trigger")
+            throw AltcraftHandler.refuse(400, "no such trigger")
         }
         let (mode, identifier) = try matching(body)
         let database = body["db_id"]?.integerValue ?? rules.campaignDatabase
         let key = "\(mode) \(identifier)"
         var changes: AltcraftFieldChanges?
         if isImport, let data = body["data"]?.objectValue {
-            let current = simulator.world { world in
-                world.profiles.first { $0.databaseID == database && $0.key == key }?.fields ?? JSONObject()
+            let current = simulator.withState { state in
+                state.profiles.first { $0.databaseID == database && $0.key == key }?.fields ?? JSONObject()
             }
             changes = try AltcraftFieldChanges(data, known: rules.profileFields, current: current)
         }
-        simulator.world { world in
+        simulator.withState { state in
             // A profile id is given by the platform: an import finds one by it, and makes none.
             if isImport, mode != "profile_id",
-                !world.profiles.contains(where: { $0.databaseID == database && $0.key == key })
+                !state.profiles.contains(where: { $0.databaseID == database && $0.key == key })
             {
-                _ = world.addProfile(AltcraftCaller(databaseID: database, key: key, modes: [mode]))
+                _ = state.addProfile(AltcraftCaller(databaseID: database, key: key, modes: [mode]))
             }
-            for place in world.profiles.indices where world.profiles[place].isFound(mode, key, identifier) {
-                guard database == world.profiles[place].databaseID || mode == "profile_id" else { continue }
-                if let changes { world.profiles[place].fields = changes.applied(to: world.profiles[place].fields) }
+            for place in state.profiles.indices where state.profiles[place].isFound(mode, key, identifier) {
+                guard database == state.profiles[place].databaseID || mode == "profile_id" else { continue }
+                if let changes { state.profiles[place].fields = changes.applied(to: state.profiles[place].fields) }
             }
-            world.launchCount += 1
+            state.launchCount += 1
             let delay = Self.delay(body["timeout"])
-            let launch = AltcraftLaunch(number: world.launchCount, request: body, delay: delay, reached: 0)
-            world.launches.append(launch)
-            if world.launches.count > 10_000 { world.launches.removeFirst(5_000) }
+            let launch = AltcraftLaunch(number: state.launchCount, request: body, delay: delay, reached: 0)
+            state.launches.append(launch)
+            if state.launches.count > 10_000 { state.launches.removeFirst(5_000) }
             let start = AltcraftStart(
                 launch: launch.number,
                 due: now.addingTimeInterval(TimeInterval(delay)),
@@ -75,16 +75,16 @@ struct AltcraftCampaignDesk {
                 databaseID: database,
                 title: body["content"]?["title"]?.stringValue ?? ""
             )
-            world.starts.append(start)
-            world.settle(at: now)
+            state.starts.append(start)
+            state.settle(at: now)
         }
-        return AltcraftSite.json(200, ["error": 0, "error_text": "Successful operation"])
+        return AltcraftHandler.json(200, ["error": 0, "error_text": "Successful operation"])
     }
 
-    private func check(_ body: JSONObject, _ isImport: Bool) throws(AltcraftSite.Refusal) {
+    private func check(_ body: JSONObject, _ isImport: Bool) throws(AltcraftHandler.Refusal) {
         let known = isImport ? Self.importAndStart : Self.start
         for (name, value) in body {
-            guard known.contains(name) else { throw AltcraftSite.refuse(400, "there is no parameter \(name)") }
+            guard known.contains(name) else { throw AltcraftHandler.refuse(400, "there is no parameter \(name)") }
             let isGood: Bool
             switch name {
             case "content", "custom_data", "data", "custom_request", "subscription_filter":
@@ -100,26 +100,26 @@ struct AltcraftCampaignDesk {
                     } ?? false
             default: isGood = value.stringValue != nil
             }
-            guard isGood else { throw AltcraftSite.refuse(400, "\(name) is of another type") }
+            guard isGood else { throw AltcraftHandler.refuse(400, "\(name) is of another type") }
         }
-        guard !isImport || body["data"] != nil else { throw AltcraftSite.refuse(400, "data is missing") }
+        guard !isImport || body["data"] != nil else { throw AltcraftHandler.refuse(400, "data is missing") }
     }
 
     /// How the profile is to be found; by its address unless the request says otherwise.
-    private func matching(_ body: JSONObject) throws(AltcraftSite.Refusal) -> (mode: String, identifier: String) {
+    private func matching(_ body: JSONObject) throws(AltcraftHandler.Refusal) -> (mode: String, identifier: String) {
         let mode = body["matching"]?.stringValue ?? "email"
         let names: [String]
         switch mode {
         case "email", "email_profile": names = ["email"]
         case "phone", "profile_id": names = [mode]
         case "custom": names = ["field_name", "field_value"]
-        default: throw AltcraftSite.refuse(400, "there is no matching \(mode)")
+        default: throw AltcraftHandler.refuse(400, "there is no matching \(mode)")
         }
         let identifier = names.compactMap { name in
             body[name].flatMap { $0.stringValue ?? $0.integerValue.map(String.init) }
         }
         guard identifier.count == names.count, !identifier.contains("") else {
-            throw AltcraftSite.refuse(400, "the identifier is missing")
+            throw AltcraftHandler.refuse(400, "the identifier is missing")
         }
         return (mode, identifier.joined(separator: "/"))
     }
@@ -152,7 +152,7 @@ struct AltcraftStart: Sendable {
     var title: String
 }
 
-extension AltcraftWorld {
+extension AltcraftState {
     /// Starts what has become due: each subscribed subscription of the profile gets the message.
     mutating func startDue(at now: Date) {
         let due = starts.filter { $0.due <= now }

@@ -1,7 +1,7 @@
 internal import Foundation
 internal import PushCore
 
-extension ChabokSite {
+extension ChabokHandler {
     private static let common: Set<String> = [
         "content", "data", "notification", "trackId", "ttl", "live", "useAsAlert", "autoNotify",
     ]
@@ -28,9 +28,9 @@ extension ChabokSite {
         let bodies = call.body.arrayValue ?? [call.body]
         var checked: [JSONObject] = []
         for body in bodies { checked.append(try check(body, name, isInList: isList)) }
-        let (sent, shape) = simulator.world { [checked] world in
-            let sent = checked.map { world.take($0, at: call.now, listener) }
-            return (sent, world.rules.shape)
+        let (sent, shape) = simulator.withState { [checked] state in
+            let sent = checked.map { state.take($0, at: call.now, listener) }
+            return (sent, state.rules.shape)
         }
         return Self.json(200, Self.answer(sent, shape, isList: isList))
     }
@@ -43,7 +43,9 @@ extension ChabokSite {
         }
         let body: JSONObject = ["user": .string(call.path[2]), "notification": call.body]
         try checkAudience(body, "notifyUser")
-        let (sent, shape) = simulator.world { world in ([world.take(body, at: call.now, listener)], world.rules.shape) }
+        let (sent, shape) = simulator.withState { state in
+            ([state.take(body, at: call.now, listener)], state.rules.shape)
+        }
         return Self.json(200, Self.answer(sent, shape, isList: false))
     }
 
@@ -146,7 +148,7 @@ extension ChabokSite {
     }
 }
 
-extension ChabokWorld {
+extension ChabokState {
     /// Takes a message, and counts the devices it goes to.
     mutating func take(_ body: JSONObject, at now: Date, _ listener: SandboxListener) -> ChabokSimulator.Message {
         var space = spaces[listener] ?? Space()
@@ -176,7 +178,7 @@ extension ChabokWorld {
     }
 }
 
-extension ChabokWorld.Space {
+extension ChabokState.Space {
     /// The devices of a public channel, a flat query or rules about tags and device types; other rules hold for all.
     func reached(by body: JSONObject) -> Int {
         let rules = body["segment"]?["all"]?.arrayValue ?? []

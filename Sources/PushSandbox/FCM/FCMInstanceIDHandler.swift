@@ -4,7 +4,7 @@ internal import PushCore
 /// The Instance ID listener of the FCM simulator: look-up, topics, import of APNs tokens.
 ///
 /// Source: Google, "Instance ID server reference", read 2026-08.
-struct FCMInstanceIDSite: SandboxSite {
+struct FCMInstanceIDHandler: SandboxHandler {
     private struct Refusal: Error {
         var status: Int
         var error: String
@@ -12,7 +12,7 @@ struct FCMInstanceIDSite: SandboxSite {
 
     private static let maximumTopics = 2000
 
-    let state: FCMServiceState
+    let service: FCMServiceState
 
     func subject(of request: SandboxRequest) -> SandboxSubject {
         let parts = request.path.split(separator: "/")
@@ -21,10 +21,10 @@ struct FCMInstanceIDSite: SandboxSite {
     }
 
     func answer(_ request: SandboxRequest, at now: Date) -> SandboxReply {
-        state.withWorld { world in
-            world.counters.instanceIDCalls += 1
+        service.withState { state in
+            state.counters.instanceIDCalls += 1
             do throws(Refusal) {
-                return SandboxReply(answer: Self.json(200, try take(request, at: now, &world)))
+                return SandboxReply(answer: Self.json(200, try take(request, at: now, &state)))
             } catch {
                 return SandboxReply(answer: Self.json(error.status, ["error": .string(error.error)]))
             }
@@ -39,23 +39,23 @@ struct FCMInstanceIDSite: SandboxSite {
     private func take(
         _ request: SandboxRequest,
         at now: Date,
-        _ world: inout FCMWorld
+        _ state: inout FCMState
     ) throws(Refusal) -> JSONValue {
         do throws(FCMRefusal) {
-            _ = try state.bearer(of: request, at: now, world)
+            _ = try service.bearer(of: request, at: now, state)
         } catch {
             throw Refusal(status: 401, error: "InvalidTokenVersion")
         }
         guard request.header("access_token_auth") == "true" else { throw Refusal(status: 401, error: "Unauthorized") }
         let parts = request.path.split(separator: "/").map { $0.removingPercentEncoding ?? String($0) }
         switch (request.method, request.path) {
-        case ("POST", "/iid/v1:batchAdd"): return try change(request, at: now, joins: true, &world)
-        case ("POST", "/iid/v1:batchRemove"): return try change(request, at: now, joins: false, &world)
-        case ("POST", "/iid/v1:batchImport"): return try importTokens(request, &world)
+        case ("POST", "/iid/v1:batchAdd"): return try change(request, at: now, joins: true, &state)
+        case ("POST", "/iid/v1:batchRemove"): return try change(request, at: now, joins: false, &state)
+        case ("POST", "/iid/v1:batchImport"): return try importTokens(request, &state)
         case ("GET", _) where parts.count == 3 && parts[0] == "iid" && parts[1] == "info":
-            return try info(parts[2], details: request.query == "details=true", world)
+            return try info(parts[2], details: request.query == "details=true", state)
         case ("POST", _) where parts.count == 6 && parts[0] == "iid" && parts[3] == "rel" && parts[4] == "topics":
-            if let error = join(parts[2], parts[5], at: now, &world) {
+            if let error = join(parts[2], parts[5], at: now, &state) {
                 throw Refusal(status: error == "NOT_FOUND" ? 404 : 400, error: error)
             }
             return [:]
@@ -65,8 +65,8 @@ struct FCMInstanceIDSite: SandboxSite {
 
     // MARK: Look-up
 
-    private func info(_ token: String, details: Bool, _ world: FCMWorld) throws(Refusal) -> JSONValue {
-        guard let device = device(token, world) else {
+    private func info(_ token: String, details: Bool, _ state: FCMState) throws(Refusal) -> JSONValue {
+        guard let device = device(token, state) else {
             throw Refusal(status: 404, error: "No information found about this instance id.")
         }
         switch device.state {
@@ -77,12 +77,12 @@ struct FCMInstanceIDSite: SandboxSite {
         let isOwn = device.state != .otherSender
         var answer: JSONObject = [
             "application": .string(device.application), "platform": .string(device.platform),
-            "authorizedEntity": .string(isOwn ? state.configuration.projectNumber : "271828182845"),
+            "authorizedEntity": .string(isOwn ? service.configuration.projectNumber : "271828182845"),
             "applicationVersion": "1", "appSigner": "1a2bc3d4e5",
         ]
         if details {
             var topics = JSONObject()
-            for (topic, members) in world.topics.sorted(by: { $0.key < $1.key }) {
+            for (topic, members) in state.topics.sorted(by: { $0.key < $1.key }) {
                 guard let date = members[token] else { continue }
                 topics[topic] = ["addDate": .string(String(RFC3339.string(date).prefix(10)))]
             }
@@ -92,9 +92,9 @@ struct FCMInstanceIDSite: SandboxSite {
     }
 
     /// What is known of a token; magic ones and, when any token is taken, all others are known too.
-    private func device(_ token: String, _ world: FCMWorld) -> FCMDevice? {
-        if let device = world.devices[token] { return device }
-        if state.configuration.honoursMagicTokens, let magic = FCMMagicToken(token) {
+    private func device(_ token: String, _ state: FCMState) -> FCMDevice? {
+        if let device = state.devices[token] { return device }
+        if service.configuration.honoursMagicTokens, let magic = FCMMagicToken(token) {
             switch magic {
             case .unregistered: return FCMDevice(state: .unregistered)
             case .mismatch: return FCMDevice(state: .otherSender)
@@ -102,7 +102,7 @@ struct FCMInstanceIDSite: SandboxSite {
             case .quotaOnce, .unavailableOnce, .slow, .brokenAppleKey: return FCMDevice()
             }
         }
-        return state.configuration.acceptsAnyToken ? FCMDevice() : nil
+        return service.configuration.acceptsAnyToken ? FCMDevice() : nil
     }
 
     // MARK: Topics
@@ -111,7 +111,7 @@ struct FCMInstanceIDSite: SandboxSite {
         _ request: SandboxRequest,
         at now: Date,
         joins: Bool,
-        _ world: inout FCMWorld
+        _ state: inout FCMState
     ) throws(Refusal) -> JSONValue {
         let body = try? JSONValue(parsing: request.body)
         guard let to = body?["to"]?.stringValue, to.hasPrefix("/topics/"), to.utf8.count > 8,
@@ -126,37 +126,37 @@ struct FCMInstanceIDSite: SandboxSite {
             let token = token.stringValue ?? ""
             let error: String?
             if joins {
-                error = join(token, topic, at: now, &world)
+                error = join(token, topic, at: now, &state)
             } else {
-                error = problem(token, &world)
-                if error == nil { world.topics[topic]?[token] = nil }
+                error = problem(token, &state)
+                if error == nil { state.topics[topic]?[token] = nil }
             }
             results.append(error.map { ["error": .string($0)] } ?? [:])
         }
-        if world.missingResults > 0 {
-            results.removeLast(min(world.missingResults, results.count))
-            world.missingResults = 0
+        if state.missingResults > 0 {
+            results.removeLast(min(state.missingResults, results.count))
+            state.missingResults = 0
         }
         return ["results": .array(results)]
     }
 
-    private func join(_ token: String, _ topic: String, at now: Date, _ world: inout FCMWorld) -> String? {
-        if let problem = problem(token, &world) { return problem }
-        let isMember = world.topics[topic]?[token] != nil
-        if !isMember, world.topics.values.count(where: { $0[token] != nil }) >= Self.maximumTopics {
+    private func join(_ token: String, _ topic: String, at now: Date, _ state: inout FCMState) -> String? {
+        if let problem = problem(token, &state) { return problem }
+        let isMember = state.topics[topic]?[token] != nil
+        if !isMember, state.topics.values.count(where: { $0[token] != nil }) >= Self.maximumTopics {
             return "TOO_MANY_TOPICS"
         }
-        if !isMember { world.topics[topic, default: [:]][token] = now }
+        if !isMember { state.topics[topic, default: [:]][token] = now }
         return nil
     }
 
-    private func problem(_ token: String, _ world: inout FCMWorld) -> String? {
-        if var planned = world.itemErrors[token] {
+    private func problem(_ token: String, _ state: inout FCMState) -> String? {
+        if var planned = state.itemErrors[token] {
             planned.times -= 1
-            world.itemErrors[token] = planned.times > 0 ? planned : nil
+            state.itemErrors[token] = planned.times > 0 ? planned : nil
             return planned.word
         }
-        switch device(token, world)?.state {
+        switch device(token, state)?.state {
         case .alive?, .brokenAppleKey?: return nil
         case .unregistered?: return "NOT_FOUND"
         case .otherSender?: return "PERMISSION_DENIED"
@@ -166,7 +166,7 @@ struct FCMInstanceIDSite: SandboxSite {
 
     // MARK: Import
 
-    private func importTokens(_ request: SandboxRequest, _ world: inout FCMWorld) throws(Refusal) -> JSONValue {
+    private func importTokens(_ request: SandboxRequest, _ state: inout FCMState) throws(Refusal) -> JSONValue {
         let body = try? JSONValue(parsing: request.body)
         guard let application = body?["application"]?.stringValue, body?["sandbox"]?.boolValue != nil,
             let tokens = body?["apns_tokens"]?.arrayValue, (1...100).contains(tokens.count)
@@ -174,9 +174,9 @@ struct FCMInstanceIDSite: SandboxSite {
         var results: [JSONValue] = []
         for token in tokens {
             let token = token.stringValue ?? ""
-            if var planned = world.itemErrors[token] {
+            if var planned = state.itemErrors[token] {
                 planned.times -= 1
-                world.itemErrors[token] = planned.times > 0 ? planned : nil
+                state.itemErrors[token] = planned.times > 0 ? planned : nil
                 results.append(["apns_token": .string(token), "status": .string(planned.word)])
                 continue
             }
@@ -185,12 +185,12 @@ struct FCMInstanceIDSite: SandboxSite {
                 continue
             }
             let registration = "imported:APA91b" + String(token.lowercased().reversed())
-            world.devices[registration] = FCMDevice(platform: "IOS", application: application)
+            state.devices[registration] = FCMDevice(platform: "IOS", application: application)
             results.append([
                 "apns_token": .string(token), "status": "OK", "registration_token": .string(registration),
             ])
         }
-        results.shuffle(using: &world.random)
+        results.shuffle(using: &state.random)
         return ["results": .array(results)]
     }
 

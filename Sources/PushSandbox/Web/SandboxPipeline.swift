@@ -1,10 +1,10 @@
 internal import Foundation
 internal import PushCore
 
-/// The desk of one listener: hands requests to the site, lays fault rules over its answers, and counts.
+/// The pipeline of one listener: gives requests to the handler, applies fault rules to its answers, and counts.
 ///
 /// Both versions of HTTP come here, so that a rule means the same on each of them.
-struct SandboxDesk: Sendable {
+struct SandboxPipeline: Sendable {
     /// The faults that hit one request before it is processed.
     struct Early: Sendable {
         var steps: [SandboxStep] = []
@@ -19,7 +19,7 @@ struct SandboxDesk: Sendable {
     }
 
     let listener: SandboxListener
-    let site: any SandboxSite
+    let handler: any SandboxHandler
     let state: SandboxWebState
     /// How many streams an HTTP/2 connection may have open.
     let maximumStreams: Int
@@ -27,25 +27,25 @@ struct SandboxDesk: Sendable {
     func accepted() -> (number: Int, opening: SandboxOpening) {
         let number = state.takeConnectionNumber()
         let now = state.now
-        let steps = state.withWorld { world in
-            world.counters.connectionAttempts += 1
-            world.counters.connectionsOpen += 1
+        let steps = state.withValues { values in
+            values.counters.connectionAttempts += 1
+            values.counters.connectionsOpen += 1
             let subject = FaultEngine.Subject(listener: listener, connection: number)
-            return world.steps(at: .connect, for: subject, now: now)
+            return values.steps(at: .connect, for: subject, now: now)
         }
         return (number, SandboxOpening(steps))
     }
 
     func opened(_ connection: Int) -> [SandboxStep] {
         let now = state.now
-        return state.withWorld { world in
-            world.counters.connectionsOpened += 1
+        return state.withValues { values in
+            values.counters.connectionsOpened += 1
             let subject = FaultEngine.Subject(listener: listener, connection: connection)
-            return world.steps(at: .opened, for: subject, now: now).compactMap(\.wireStep)
+            return values.steps(at: .opened, for: subject, now: now).compactMap(\.wireStep)
         }
     }
 
-    func closed() { state.withWorld { $0.counters.connectionsOpen -= 1 } }
+    func closed() { state.withValues { $0.counters.connectionsOpen -= 1 } }
 
     func began(_ request: SandboxRequest) -> [SandboxStep] {
         guard isArmed(at: .requestHeaders) else { return [] }
@@ -53,10 +53,10 @@ struct SandboxDesk: Sendable {
     }
 
     func received(_ request: SandboxRequest) -> Early {
-        let isArmed = state.withWorld { world in
-            world.counters.requests += 1
-            if !request.isHTTP2 { world.counters.requestsOverHTTP1 += 1 }
-            return world.faults.isArmed(at: .request)
+        let isArmed = state.withValues { values in
+            values.counters.requests += 1
+            if !request.isHTTP2 { values.counters.requestsOverHTTP1 += 1 }
+            return values.faults.isArmed(at: .request)
         }
         guard isArmed else { return Early() }
         let faults = Faults(steps(at: .request, for: request))
@@ -69,12 +69,12 @@ struct SandboxDesk: Sendable {
         if early.faults.isSilent {
             reply = SandboxReply()
         } else if let answer = early.faults.answer {
-            reply = SandboxReply(answer: site.answer(answer, to: request, at: now))
+            reply = SandboxReply(answer: handler.answer(answer, to: request, at: now))
         } else {
-            reply = site.answer(request, at: now)
+            reply = handler.answer(request, at: now)
         }
         let late = isArmed(at: .processed) ? Faults(steps(at: .processed, for: request)) : Faults()
-        if let answer = late.answer { reply.answer = site.answer(answer, to: request, at: now) }
+        if let answer = late.answer { reply.answer = handler.answer(answer, to: request, at: now) }
         if late.isSilent { reply.answer = nil }
         reply.before += late.steps
         for distortion in early.faults.distortions + late.distortions { reply.answer?.distort(distortion) }
@@ -86,12 +86,12 @@ struct SandboxDesk: Sendable {
     }
 
     private func isArmed(at point: FaultRule.Point) -> Bool {
-        state.withWorld { $0.faults.isArmed(at: point) }
+        state.withValues { $0.faults.isArmed(at: point) }
     }
 
     private func steps(at point: FaultRule.Point, for request: SandboxRequest) -> [FaultStep] {
         let now = state.now
-        let seen = site.subject(of: request)
+        let seen = handler.subject(of: request)
         let subject = FaultEngine.Subject(
             listener: listener,
             token: seen.token,
@@ -99,11 +99,11 @@ struct SandboxDesk: Sendable {
             path: request.path,
             connection: request.connection
         )
-        return state.withWorld { $0.steps(at: point, for: subject, now: now) }
+        return state.withValues { $0.steps(at: point, for: subject, now: now) }
     }
 }
 
-extension SandboxDesk.Faults {
+extension SandboxPipeline.Faults {
     fileprivate init(_ steps: [FaultStep]) {
         for step in steps {
             switch step {

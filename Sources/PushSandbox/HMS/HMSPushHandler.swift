@@ -2,8 +2,8 @@ internal import Foundation
 internal import PushCore
 
 /// The push endpoint: sends of v1, v2 and v3, topics, tokens.
-struct HMSPushSite: SandboxSite {
-    let state: HMSState
+struct HMSPushHandler: SandboxHandler {
+    let service: HMSServiceState
 
     /// The generation of a send and what its path identifies.
     enum Call {
@@ -37,7 +37,7 @@ struct HMSPushSite: SandboxSite {
     }
 
     func answer(_ fault: FaultAnswer, to request: SandboxRequest, at now: Date) -> SandboxAnswer {
-        let id = state.withWorld { $0.makeRequestID(at: now) }
+        let id = service.withState { $0.makeRequestID(at: now) }
         guard let reason = fault.reason else { return fault.plain() }
         if let partial = HMSPartialFault(rawValue: reason) {
             let body = try? JSONValue(parsing: request.body)
@@ -54,23 +54,29 @@ struct HMSPushSite: SandboxSite {
     func answer(_ request: SandboxRequest, at now: Date) -> SandboxReply {
         guard let call = Call(request.path) else { return SandboxReply(answer: SandboxAnswer(status: 404)) }
         guard request.method == "POST" else { return SandboxReply(answer: SandboxAnswer(status: 405)) }
-        let settings = state.settings
-        let receipts = state.receipts
-        let (reply, owesReceipts) = state.withWorld { world in
-            let id = world.makeRequestID(at: now)
-            var desk = HMSSendDesk(settings: settings, request: request, requestID: id, now: now, receipts: receipts)
+        let settings = service.settings
+        let receipts = service.receipts
+        let (reply, owesReceipts) = service.withState { state in
+            let id = state.makeRequestID(at: now)
+            var handler = HMSSendHandler(
+                settings: settings,
+                request: request,
+                requestID: id,
+                now: now,
+                receipts: receipts
+            )
             var reply = SandboxReply()
             do throws(HMSCode) {
-                reply.answer = try desk.answer(call, &world)
+                reply.answer = try handler.answer(call, &state)
             } catch {
                 let status = error.isAboutCredential ? settings.refusedCredentialStatus : settings.refusalStatus
                 reply.answer = HMSAnswers.make(error, status: status, requestID: id)
-                world.counters.answers[error.code, default: 0] += 1
+                state.counters.answers[error.code, default: 0] += 1
             }
-            if desk.delay > .zero { reply.before.append(.delay(desk.delay)) }
-            return (reply, !world.owed.isEmpty)
+            if handler.delay > .zero { reply.before.append(.delay(handler.delay)) }
+            return (reply, !state.owed.isEmpty)
         }
-        if owesReceipts { state.tellOfReceipts() }
+        if owesReceipts { service.tellOfReceipts() }
         return reply
     }
 }

@@ -2,7 +2,7 @@ internal import Foundation
 internal import PushCore
 
 /// Processes one request to the push endpoint, by Huawei's rules and in their order.
-struct HMSSendDesk {
+struct HMSSendHandler {
     let settings: HMSSimulatorConfiguration
     let request: SandboxRequest
     let requestID: String
@@ -25,33 +25,33 @@ struct HMSSendDesk {
         self.receipts = receipts
     }
 
-    mutating func answer(_ call: HMSPushSite.Call, _ world: inout HMSWorld) throws(HMSCode) -> SandboxAnswer {
+    mutating func answer(_ call: HMSPushHandler.Call, _ state: inout HMSState) throws(HMSCode) -> SandboxAnswer {
         switch call {
         case .send(let version, let id):
-            world.counters.sends += 1
-            let app = try admit(&world, needsJWT: version == 3)
+            state.counters.sends += 1
+            let app = try admit(&state, needsJWT: version == 3)
             guard app.appID == id && version == 1 || app.projectID == id && version > 1 else { throw .wrongApp }
-            if version == 3 { return try sendV3(app, &world) }
-            return try send(app, &world)
+            if version == 3 { return try sendV3(app, &state) }
+            return try send(app, &state)
         case .topic(let verb, let appID):
-            let app = try admit(&world)
+            let app = try admit(&state)
             guard app.appID == appID else { throw .wrongApp }
-            return try changeTopic(verb, &world)
+            return try changeTopic(verb, &state)
         case .deleteToken(let appID):
-            let app = try admit(&world)
+            let app = try admit(&state)
             guard app.appID == appID else { throw .wrongApp }
             guard let token = (try? JSONValue(parsing: request.body))?["token"]?.stringValue else {
                 throw .parameter("token")
             }
-            world.devices[token] = HMSDevice(appID: app.appID, state: .refused(reason: "tokenFormatError"))
-            for name in world.topics.keys { world.topics[name]?.remove(token) }
-            return success(&world)
+            state.devices[token] = HMSDevice(appID: app.appID, state: .refused(reason: "tokenFormatError"))
+            for name in state.topics.keys { state.topics[name]?.remove(token) }
+            return success(&state)
         }
     }
 
     // MARK: Who asks
 
-    private func admit(_ world: inout HMSWorld, needsJWT: Bool = false) throws(HMSCode) -> HMSSimulatorConfiguration.App
+    private func admit(_ state: inout HMSState, needsJWT: Bool = false) throws(HMSCode) -> HMSSimulatorConfiguration.App
     {
         guard let field = request.header("authorization"), field.hasPrefix("Bearer ") else { throw .badToken }
         let token = String(field.dropFirst("Bearer ".count))
@@ -60,7 +60,7 @@ struct HMSSendDesk {
             guard let app = settings.apps.first else { throw .badToken }
             return app
         }
-        guard !needsJWT, let grant = world.grants[token], !grant.isRevoked,
+        guard !needsJWT, let grant = state.grants[token], !grant.isRevoked,
             let app = settings.apps.first(where: { $0.appID == grant.appID })
         else { throw .badToken }
         guard grant.endsAt > now else { throw .tokenExpired }
@@ -71,23 +71,23 @@ struct HMSSendDesk {
 
     private mutating func send(
         _ app: HMSSimulatorConfiguration.App,
-        _ world: inout HMSWorld
+        _ state: inout HMSState
     ) throws(HMSCode) -> SandboxAnswer {
         let body = try HMSMessageRules.read(request.body, settings)
-        if let flow = flow(body.tokens, &world) { return flow }
-        try magic(body.tokens, &world)
+        if let flow = flow(body.tokens, &state) { return flow }
+        try magic(body.tokens, &state)
         if let audience = body.audience {
             if !body.isValidation {
-                record("", topic: audience, body, batch: 1, &world)
+                record("", topic: audience, body, batch: 1, &state)
             } else {
-                world.counters.validated += 1
+                state.counters.validated += 1
             }
-            return success(&world)
+            return success(&state)
         }
         var refused: [(token: String, reason: String)] = []
         var good: [String] = []
         for token in body.tokens {
-            if let reason = refusal(of: token, app, version: 1, world) {
+            if let reason = refusal(of: token, app, version: 1, state) {
                 refused.append((token, reason))
             } else {
                 good.append(token)
@@ -95,20 +95,20 @@ struct HMSSendDesk {
         }
         guard !good.isEmpty else { throw .allTokensBad }
         if body.isValidation {
-            world.counters.validated += good.count
+            state.counters.validated += good.count
         } else {
-            for token in good { record(token, topic: "", body, batch: body.tokens.count, &world) }
+            for token in good { record(token, topic: "", body, batch: body.tokens.count, &state) }
         }
-        return finish(refused, of: body.tokens.count, form: settings.partialForm, &world)
+        return finish(refused, of: body.tokens.count, form: settings.partialForm, &state)
     }
 
     private func refusal(
         of token: String,
         _ app: HMSSimulatorConfiguration.App,
         version: Int,
-        _ world: HMSWorld
+        _ state: HMSState
     ) -> String? {
-        if let device = world.devices[token] {
+        if let device = state.devices[token] {
             if case .refused(let reason) = device.state { return reason }
             guard device.isHarmony == (version == 3) else { return "noRight" }
             return (device.appID ?? settings.apps.first?.appID) == app.appID ? nil : "noRight"
@@ -124,26 +124,26 @@ struct HMSSendDesk {
     }
 
     /// 503 when the app is over its quota of devices a second, or a magic token wants it.
-    private func flow(_ tokens: [String], _ world: inout HMSWorld) -> SandboxAnswer? {
+    private func flow(_ tokens: [String], _ state: inout HMSState) -> SandboxAnswer? {
         var isOver = false
         if let limit = settings.devicesPerSecond {
-            isOver = !world.takeQuota(max(1, tokens.count), perSecond: limit, at: now)
+            isOver = !state.takeQuota(max(1, tokens.count), perSecond: limit, at: now)
         }
         if settings.honoursMagicTokens {
             for token in tokens where HMSMagicToken(token) == .flowOnce {
-                if world.magicSeen.insert(token) { isOver = true }
+                if state.magicSeen.insert(token) { isOver = true }
             }
         }
         guard isOver else { return nil }
-        world.counters.answers["http_503", default: 0] += 1
+        state.counters.answers["http_503", default: 0] += 1
         return FaultAnswer(503, retryAfter: settings.flowRetryAfter).plain()
     }
 
-    private mutating func magic(_ tokens: [String], _ world: inout HMSWorld) throws(HMSCode) {
+    private mutating func magic(_ tokens: [String], _ state: inout HMSState) throws(HMSCode) {
         guard settings.honoursMagicTokens else { return }
         for token in tokens {
             switch HMSMagicToken(token) {
-            case .expiredOnce?: if world.magicSeen.insert(token) { throw .tokenExpired }
+            case .expiredOnce?: if state.magicSeen.insert(token) { throw .tokenExpired }
             case .slow?: delay = settings.magicDelay
             default: break
             }
@@ -155,9 +155,9 @@ struct HMSSendDesk {
         topic: String,
         _ body: HMSMessageRules.Accepted,
         batch: Int,
-        _ world: inout HMSWorld
+        _ state: inout HMSState
     ) {
-        world.record(
+        state.record(
             HMSDelivery(
                 requestID: requestID,
                 token: token,
@@ -173,7 +173,7 @@ struct HMSSendDesk {
         var status = 0
         if settings.honoursMagicTokens, case .receipt(let wanted)? = HMSMagicToken(token) { status = wanted }
         if let wanted = receipts.statuses[token] { status = wanted }
-        world.owed.append(
+        state.owed.append(
             HMSReceiptSender.Status(
                 token: token,
                 requestID: requestID,
@@ -185,8 +185,8 @@ struct HMSSendDesk {
         )
     }
 
-    private func success(_ world: inout HMSWorld) -> SandboxAnswer {
-        world.counters.answers[HMSCode.success.code, default: 0] += 1
+    private func success(_ state: inout HMSState) -> SandboxAnswer {
+        state.counters.answers[HMSCode.success.code, default: 0] += 1
         return HMSAnswers.make(.success, status: 200, requestID: requestID)
     }
 
@@ -194,10 +194,10 @@ struct HMSSendDesk {
         _ refused: [(token: String, reason: String)],
         of count: Int,
         form: HMSSimulatorConfiguration.PartialForm,
-        _ world: inout HMSWorld
+        _ state: inout HMSState
     ) -> SandboxAnswer {
-        guard !refused.isEmpty else { return success(&world) }
-        world.counters.answers["80100000", default: 0] += 1
+        guard !refused.isEmpty else { return success(&state) }
+        state.counters.answers["80100000", default: 0] += 1
         return HMSAnswers.partial(refused, of: count, form: form, requestID: requestID)
     }
 
@@ -206,41 +206,41 @@ struct HMSSendDesk {
     /// The newer generation, as far as it differs: another body, a header, tokens of HarmonyOS 5 only.
     private mutating func sendV3(
         _ app: HMSSimulatorConfiguration.App,
-        _ world: inout HMSWorld
+        _ state: inout HMSState
     ) throws(HMSCode) -> SandboxAnswer {
         let (tokens, body) = try HMSSceneRules.read(request)
         // A text to be spoken is a scene of its own, 2, and no category of an alert.
         let alert = body.message["push_type"] == 0 ? body.message["payload"]?["notification"] : nil
         let common = alert?["category"] == "PLAY_VOICE" ? "notSupportPlayVoice" : nil
-        if let flow = flow(tokens, &world) { return flow }
-        try magic(tokens, &world)
+        if let flow = flow(tokens, &state) { return flow }
+        try magic(tokens, &state)
         var refused: [(token: String, reason: String)] = []
         var good: [String] = []
         for token in tokens {
-            if let reason = common ?? refusal(of: token, app, version: 3, world) {
+            if let reason = common ?? refusal(of: token, app, version: 3, state) {
                 refused.append((token, reason))
             } else {
                 good.append(token)
             }
         }
-        for token in good { record(token, topic: "", body, batch: tokens.count, &world) }
+        for token in good { record(token, topic: "", body, batch: tokens.count, &state) }
         guard !good.isEmpty else {
-            world.counters.answers[HMSCode.allTokensBad.code, default: 0] += 1
+            state.counters.answers[HMSCode.allTokensBad.code, default: 0] += 1
             return HMSAnswers.allBad(refused, status: settings.refusalStatus, requestID: requestID)
         }
-        return finish(refused, of: tokens.count, form: .reasons, &world)
+        return finish(refused, of: tokens.count, form: .reasons, &state)
     }
 
     // MARK: Topics
 
-    private func changeTopic(_ verb: String, _ world: inout HMSWorld) throws(HMSCode) -> SandboxAnswer {
+    private func changeTopic(_ verb: String, _ state: inout HMSState) throws(HMSCode) -> SandboxAnswer {
         guard let body = (try? JSONValue(parsing: request.body))?.objectValue else { throw .structure("not JSON") }
         if verb == "list" {
             guard let token = body["token"]?.stringValue, !token.isEmpty else {
                 throw HMSCode("82000011", "The token is missing")
             }
-            let names = world.topics.filter { $0.value.contains(token) }.keys.sorted()
-            world.counters.answers[HMSCode.success.code, default: 0] += 1
+            let names = state.topics.filter { $0.value.contains(token) }.keys.sorted()
+            state.counters.answers[HMSCode.success.code, default: 0] += 1
             return HMSAnswers.json(
                 200,
                 [
@@ -263,23 +263,23 @@ struct HMSSendDesk {
         for (index, token) in list.enumerated() {
             let token = token.stringValue ?? ""
             let app = settings.apps.first ?? .init()
-            let isApple = world.devices[token]?.isApple ?? false
-            if isApple || refusal(of: token, app, version: 1, world) != nil {
+            let isApple = state.devices[token]?.isApple ?? false
+            if isApple || refusal(of: token, app, version: 1, state) != nil {
                 errors.append([
                     "index": .integer(Int64(index)), "reason": isApple ? "not an Android app" : "invalid token",
                 ])
                 continue
             }
             if verb == "subscribe" {
-                let count = world.topics.count { $0.value.contains(token) }
+                let count = state.topics.count { $0.value.contains(token) }
                 guard count < 2000 else { throw HMSCode("82000009", "Too many topics") }
-                world.topics[topic, default: []].insert(token)
+                state.topics[topic, default: []].insert(token)
             } else {
-                world.topics[topic]?.remove(token)
+                state.topics[topic]?.remove(token)
             }
         }
         let code = errors.isEmpty ? "80000000" : "82000010"
-        world.counters.answers[code, default: 0] += 1
+        state.counters.answers[code, default: 0] += 1
         // The counts come as strings at times; readers must take both.
         return HMSAnswers.json(
             200,

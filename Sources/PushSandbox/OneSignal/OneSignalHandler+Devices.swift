@@ -2,7 +2,7 @@ internal import Foundation
 internal import PushCore
 
 /// Users with their subscriptions, and the legacy players.
-extension OneSignalSite {
+extension OneSignalHandler {
     private static let types: Set<String> = [
         "iOSPush", "AndroidPush", "HuaweiPush", "FireOSPush", "WindowsPush", "macOSPush", "ChromePush", "FirefoxPush",
         "SafariPush",
@@ -19,7 +19,9 @@ extension OneSignalSite {
         case (_, "subscriptions", 2...):
             return try subscription(call, id: rest[1].lowercased(), tail: Array(rest.dropFirst(2)))
         case ("PATCH", "subscriptions_by_token", 3):
-            guard let id = simulator.world({ $0.playerOfToken["\(rest[1]) \(rest[2])"] }) else { throw Self.unknown() }
+            guard let id = simulator.withState({ $0.playerOfToken["\(rest[1]) \(rest[2])"] }) else {
+                throw Self.unknown()
+            }
             return try patch(call, id)
         default: throw Self.refuse(404, "Not found")
         }
@@ -40,19 +42,19 @@ extension OneSignalSite {
             throw Self.refuse(400, code: "user-1", "A user has an identity or a subscription")
         }
         for subscription in subscriptions { try Self.check(subscription) }
-        let found = simulator.world { world in
-            aliases.compactMap { world.user($0.key, $0.value) }.first
+        let found = simulator.withState { state in
+            aliases.compactMap { state.user($0.key, $0.value) }.first
         }
         if let found { try take { $0.takeWrite(found, at: call.now) } }
-        let made = simulator.world { world -> (user: String, ids: [String])? in
-            let user = found ?? world.addUser(aliases)
-            let owned = world.players.values.filter { $0.user == user }.count
+        let made = simulator.withState { state -> (user: String, ids: [String])? in
+            let user = found ?? state.addUser(aliases)
+            let owned = state.players.values.filter { $0.user == user }.count
             guard owned + subscriptions.count <= Self.limit || found == nil else { return nil }
             if let language = call.body["properties"]?["language"]?.stringValue {
-                world.users[user]?.properties["language"] = .string(language)
+                state.users[user]?.properties["language"] = .string(language)
             }
-            if let tags = call.body["properties"]?["tags"]?.objectValue { world.setTags(tags, of: user) }
-            let ids = subscriptions.map { Self.put($0, user, in: &world, at: call.now) }
+            if let tags = call.body["properties"]?["tags"]?.objectValue { state.setTags(tags, of: user) }
+            let ids = subscriptions.map { Self.put($0, user, in: &state, at: call.now) }
             return (user, ids)
         }
         guard let made else { throw Self.full() }
@@ -86,47 +88,47 @@ extension OneSignalSite {
     private static func put(
         _ subscription: JSONValue,
         _ user: String,
-        in world: inout OneSignalWorld,
+        in state: inout OneSignalState,
         at now: Date
     ) -> String {
         let (type, token) = (subscription["type"]?.stringValue ?? "", subscription["token"]?.stringValue ?? "")
-        let id = world.addPlayer(type, token, user: user)
-        apply(subscription, to: id, in: &world)
-        if world.rules.writeDelay > .zero {
-            world.visibleAt[id] = now.addingTimeInterval(world.rules.writeDelay.inSeconds)
+        let id = state.addPlayer(type, token, user: user)
+        apply(subscription, to: id, in: &state)
+        if state.rules.writeDelay > .zero {
+            state.visibleAt[id] = now.addingTimeInterval(state.rules.writeDelay.inSeconds)
         }
         return id
     }
 
-    private static func apply(_ subscription: JSONValue, to id: String, in world: inout OneSignalWorld) {
-        if let enabled = subscription["enabled"]?.boolValue { world.players[id]?.isEnabled = enabled }
+    private static func apply(_ subscription: JSONValue, to id: String, in state: inout OneSignalState) {
+        if let enabled = subscription["enabled"]?.boolValue { state.players[id]?.isEnabled = enabled }
         if let types = subscription["notification_types"]?.integerValue {
-            world.players[id]?.notificationTypes = Int(types)
+            state.players[id]?.notificationTypes = Int(types)
         }
-        if let test = subscription["test_type"]?.integerValue { world.players[id]?.testType = Int(test) }
+        if let test = subscription["test_type"]?.integerValue { state.players[id]?.testType = Int(test) }
         for name in ["app_version", "device_model", "device_os"] {
-            if let text = subscription[name]?.stringValue { world.players[id]?.fields[name] = text }
+            if let text = subscription[name]?.stringValue { state.players[id]?.fields[name] = text }
         }
-        if let token = subscription["token"]?.stringValue { world.setToken(token, of: id) }
+        if let token = subscription["token"]?.stringValue { state.setToken(token, of: id) }
     }
 
     /// A user as OneSignal shows it.
     private func show(_ user: String, _ now: Date, isAnswerToWrite: Bool = false) -> JSONValue {
-        simulator.world { world in
+        simulator.withState { state in
             var identity: JSONObject = ["onesignal_id": .string(user)]
-            for (label, value) in (world.users[user]?.aliases ?? [:]).sorted(by: { $0.key < $1.key }) {
+            for (label, value) in (state.users[user]?.aliases ?? [:]).sorted(by: { $0.key < $1.key }) {
                 identity[label] = .string(value)
             }
             var tags = JSONObject()
-            for (name, value) in (world.users[user]?.tags ?? [:]).sorted(by: { $0.key < $1.key }) {
+            for (name, value) in (state.users[user]?.tags ?? [:]).sorted(by: { $0.key < $1.key }) {
                 tags[name] = .string(value)
             }
             var object: JSONObject = ["identity": .object(identity), "properties": ["tags": .object(tags)]]
-            if !isAnswerToWrite || world.rules.tellsSubscriptions && world.rules.writeDelay == .zero {
+            if !isAnswerToWrite || state.rules.tellsSubscriptions && state.rules.writeDelay == .zero {
                 object["subscriptions"] = .array(
-                    world.subscriptions(of: user, at: now).map { player in
+                    state.subscriptions(of: user, at: now).map { player in
                         [
-                            "id": .string(player.id), "app_id": .string(world.rules.appID),
+                            "id": .string(player.id), "app_id": .string(state.rules.appID),
                             "type": .string(player.type),
                             "token": .string(player.token), "enabled": .bool(player.isEnabled),
                             "notification_types": .integer(Int64(player.notificationTypes)),
@@ -139,7 +141,7 @@ extension OneSignalSite {
     }
 
     private func user(_ call: Call, label: String, value: String, tail: [String]) throws(Refusal) -> SandboxAnswer {
-        guard let user = simulator.world({ $0.user(label, value) }) else {
+        guard let user = simulator.withState({ $0.user(label, value) }) else {
             throw Self.refuse(404, code: "user-2", "User not found")
         }
         switch (call.method, tail.first) {
@@ -155,23 +157,23 @@ extension OneSignalSite {
             guard tags.allSatisfy({ $0.value.stringValue != nil }) else {
                 throw Self.refuse(400, code: "user-6", "The value of a tag is a text")
             }
-            guard simulator.world({ $0.hasRoom(for: tags, of: user) }) else {
+            guard simulator.withState({ $0.hasRoom(for: tags, of: user) }) else {
                 throw Self.refuse(400, code: "user-7", "The plan's number of tags is exceeded")
             }
-            simulator.world { $0.setTags(tags, of: user) }
+            simulator.withState { $0.setTags(tags, of: user) }
             return Self.json(202, ["properties": ["tags": .object(tags)]])
         case ("DELETE", nil):
-            simulator.world { world in
-                for player in world.players.values where player.user == user { _ = world.removePlayer(player.id) }
-                world.users[user] = nil
+            simulator.withState { state in
+                for player in state.players.values where player.user == user { _ = state.removePlayer(player.id) }
+                state.users[user] = nil
             }
             return Self.json(202, ["identity": ["onesignal_id": .string(user)]])
         case ("POST", "subscriptions"):
             let subscription = call.body["subscription"] ?? .null
             try Self.check(subscription)
-            let id = simulator.world { world -> String? in
-                guard world.players.values.filter({ $0.user == user }).count < Self.limit else { return nil }
-                return Self.put(subscription, user, in: &world, at: call.now)
+            let id = simulator.withState { state -> String? in
+                guard state.players.values.filter({ $0.user == user }).count < Self.limit else { return nil }
+                return Self.put(subscription, user, in: &state, at: call.now)
             }
             guard let id else { throw Self.full() }
             return Self.json(202, ["subscription": ["id": .string(id)]])
@@ -184,16 +186,16 @@ extension OneSignalSite {
         switch (call.method, tail) {
         case ("PATCH", []): return try patch(call, id)
         case ("DELETE", []):
-            _ = simulator.world { $0.removePlayer(id) }
+            _ = simulator.withState { $0.removePlayer(id) }
             return Self.json(202, [:])
         case ("PATCH", ["owner"]):
             let identity = call.body["identity"]?.objectValue ?? JSONObject()
             guard identity.count == 1, let alias = identity.members.first, let value = alias.value.stringValue else {
                 throw Self.refuse(400, code: "identity-1", "Exactly one alias names the owner")
             }
-            let owner = simulator.world { world -> String? in
-                guard let owner = world.user(alias.name, value) else { return nil }
-                world.players[id]?.user = owner
+            let owner = simulator.withState { state -> String? in
+                guard let owner = state.user(alias.name, value) else { return nil }
+                state.players[id]?.user = owner
                 return owner
             }
             guard let owner else { throw Self.refuse(404, code: "user-2", "User not found") }
@@ -202,7 +204,7 @@ extension OneSignalSite {
         case ("PATCH", ["user", "identity"]):
             for (label, value) in call.body["identity"]?.objectValue ?? JSONObject() {
                 let text = value.stringValue ?? ""
-                let other = simulator.world { $0.user(label, text) }
+                let other = simulator.withState { $0.user(label, text) }
                 guard other == nil || other == player.user else {
                     throw Self.refuse(
                         409,
@@ -211,7 +213,7 @@ extension OneSignalSite {
                         meta: ["conflicting_aliases": [.string(label)]]
                     )
                 }
-                simulator.world { $0.users[player.user]?.aliases[label] = text }
+                simulator.withState { $0.users[player.user]?.aliases[label] = text }
             }
             return Self.json(200, show(player.user, call.now))
         default: throw Self.refuse(404, "Not found")
@@ -223,7 +225,7 @@ extension OneSignalSite {
         let subscription = call.body["subscription"] ?? .null
         let isEnabled = simulator.player(id)?.isEnabled ?? true
         try Self.checkTypes(subscription, isEnabled: subscription["enabled"]?.boolValue ?? isEnabled)
-        simulator.world { Self.apply(subscription, to: id, in: &$0) }
+        simulator.withState { Self.apply(subscription, to: id, in: &$0) }
         return Self.json(202, [:])
     }
 
@@ -239,10 +241,10 @@ extension OneSignalSite {
         case "PUT":
             try take { $0.takeWrite(id, at: call.now) }
             let tags = call.body["tags"]?.objectValue ?? JSONObject()
-            guard simulator.world({ $0.hasRoom(for: tags, of: player.user) }) else {
+            guard simulator.withState({ $0.hasRoom(for: tags, of: player.user) }) else {
                 throw Self.refuse(400, "The plan's number of tags is exceeded")
             }
-            simulator.world { Self.edit(call.body, id, in: &$0) }
+            simulator.withState { Self.edit(call.body, id, in: &$0) }
             return Self.json(200, ["success": true])
         case "GET":
             try take { $0.takeView(at: call.now) }
@@ -255,7 +257,7 @@ extension OneSignalSite {
                 ]
             )
         case "DELETE":
-            _ = simulator.world { $0.removePlayer(id) }
+            _ = simulator.withState { $0.removePlayer(id) }
             return Self.json(200, ["success": true])
         default: throw Self.refuse(404, "Not found")
         }
@@ -268,9 +270,9 @@ extension OneSignalSite {
         guard let token = call.body["identifier"]?.stringValue, !token.isEmpty else {
             throw Self.refuse(400, "identifier is required")
         }
-        let id = simulator.world { world in
-            let id = world.addPlayer(type, token, user: nil)
-            Self.edit(call.body, id, in: &world)
+        let id = simulator.withState { state in
+            let id = state.addPlayer(type, token, user: nil)
+            Self.edit(call.body, id, in: &state)
             return id
         }
         return Self.json(200, ["success": true, "id": .string(id)])
@@ -282,20 +284,20 @@ extension OneSignalSite {
     }
 
     /// Lays the fields of an edit over a player.
-    static func edit(_ fields: JSONObject, _ id: String, in world: inout OneSignalWorld) {
-        guard let player = world.players[id] else { return }
+    static func edit(_ fields: JSONObject, _ id: String, in state: inout OneSignalState) {
+        guard let player = state.players[id] else { return }
         if let types = fields["notification_types"]?.integerValue {
-            world.players[id]?.notificationTypes = Int(types)
-            world.players[id]?.isEnabled = types > 0
+            state.players[id]?.notificationTypes = Int(types)
+            state.players[id]?.isEnabled = types > 0
         }
-        if let test = fields["test_type"]?.integerValue { world.players[id]?.testType = Int(test) }
-        if let token = fields["identifier"]?.stringValue, token != player.token { world.setToken(token, of: id) }
-        if let tags = fields["tags"]?.objectValue { world.setTags(tags, of: player.user) }
+        if let test = fields["test_type"]?.integerValue { state.players[id]?.testType = Int(test) }
+        if let token = fields["identifier"]?.stringValue, token != player.token { state.setToken(token, of: id) }
+        if let tags = fields["tags"]?.objectValue { state.setTags(tags, of: player.user) }
         if let user = fields["external_user_id"]?.stringValue {
-            world.users[player.user]?.aliases["external_id"] = user.isEmpty ? nil : user
+            state.users[player.user]?.aliases["external_id"] = user.isEmpty ? nil : user
         }
         for (name, value) in fields where value.arrayValue == nil && value.objectValue == nil {
-            world.players[id]?.fields[name] = value.stringValue ?? value.text
+            state.players[id]?.fields[name] = value.stringValue ?? value.text
         }
     }
 }

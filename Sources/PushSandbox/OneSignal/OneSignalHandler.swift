@@ -4,7 +4,7 @@ internal import PushCore
 /// OneSignal's REST API: which call it is, who may make it, and the answer's shape.
 ///
 /// The calls themselves are in extensions.
-struct OneSignalSite: SandboxSite {
+struct OneSignalHandler: SandboxHandler {
     /// A call as the rules see it.
     struct Call {
         let method: String
@@ -43,11 +43,11 @@ struct OneSignalSite: SandboxSite {
     }
 
     private func count(_ request: SandboxRequest) {
-        simulator.world { world in
+        simulator.withState { state in
             switch (request.method, request.path) {
-            case ("POST", let path) where path.hasSuffix("/notifications"): world.counters.createRequests += 1
-            case ("GET", _): world.counters.views += 1
-            case (_, let path) where !path.contains("/notifications"): world.counters.writes += 1
+            case ("POST", let path) where path.hasSuffix("/notifications"): state.counters.createRequests += 1
+            case ("GET", _): state.counters.views += 1
+            case (_, let path) where !path.contains("/notifications"): state.counters.writes += 1
             default: break
             }
         }
@@ -148,8 +148,8 @@ struct OneSignalSite: SandboxSite {
     }
 
     /// Takes a turn from a quota.
-    func take(_ turn: (inout OneSignalWorld) -> Int?) throws(Refusal) {
-        let seconds = simulator.world { world in turn(&world) }
+    func take(_ turn: (inout OneSignalState) -> Int?) throws(Refusal) {
+        let seconds = simulator.withState { state in turn(&state) }
         if let seconds { throw Self.tooMany(seconds) }
     }
 }

@@ -33,7 +33,7 @@ public struct APNsDevice: Sendable, Hashable {
 }
 
 /// Everything the simulated service knows: keys, devices, channels, what was delivered, what shall go wrong.
-struct APNsWorld: Sendable {
+struct APNsState: Sendable {
     private(set) var keys: [String: APNsKeyRegistration] = [:]
     var devices: [APNsEnvironment: [String: APNsDevice]] = [:]
     var channels = APNsChannels()

@@ -2,7 +2,7 @@ internal import Foundation
 internal import PushCore
 
 /// Creating, viewing and cancelling messages.
-extension OneSignalSite {
+extension OneSignalHandler {
     /// How long a key and a message are remembered.
     private static let memory: TimeInterval = 30 * 86400
 
@@ -16,11 +16,11 @@ extension OneSignalSite {
         let key = call.body["idempotency_key"]?.stringValue ?? call.body["external_id"]?.stringValue
         if let key, UUID(uuidString: key) == nil { throw Self.refuse(400, "idempotency_key must be a valid UUID") }
         if let key {
-            let kept = simulator.world { world -> SandboxAnswer? in
-                guard let kept = world.keys[key.lowercased()], call.now.timeIntervalSince(kept.at) < Self.memory else {
+            let kept = simulator.withState { state -> SandboxAnswer? in
+                guard let kept = state.keys[key.lowercased()], call.now.timeIntervalSince(kept.at) < Self.memory else {
                     return nil
                 }
-                world.counters.replayed += 1
+                state.counters.replayed += 1
                 return kept.answer
             }
             if var kept {
@@ -40,7 +40,7 @@ extension OneSignalSite {
             throw Self.refuse(400, "A message has one kind of audience, not \(kinds.count).")
         }
         try checkAudience(call.body, kind)
-        let answer = simulator.world { world in Self.make(call, kind, key, in: &world) }
+        let answer = simulator.withState { state in Self.make(call, kind, key, in: &state) }
         return answer
     }
 
@@ -132,19 +132,19 @@ extension OneSignalSite {
 
     // MARK: Making
 
-    private static func make(_ call: Call, _ kind: [String], _ key: String?, in world: inout OneSignalWorld)
+    private static func make(_ call: Call, _ kind: [String], _ key: String?, in state: inout OneSignalState)
         -> SandboxAnswer
     {
-        let (players, unsubscribed, invalidAliases) = audience(call.body, kind, in: world)
+        let (players, unsubscribed, invalidAliases) = audience(call.body, kind, in: state)
         var answer = JSONObject()
         guard !players.isEmpty else {
             answer["id"] = ""
             answer["errors"] = ["All included players are not subscribed"]
             return json(200, .object(answer))
         }
-        let id = OneSignalWorld.newID()
+        let id = OneSignalState.newID()
         let sendAfter = call.body["send_after"]?.stringValue.flatMap(RFC3339.parse)
-        world.messages[id] = OneSignalMessage(
+        state.messages[id] = OneSignalMessage(
             id: id,
             request: call.body,
             players: players,
@@ -152,13 +152,13 @@ extension OneSignalSite {
             madeAt: call.now,
             sendAfter: sendAfter
         )
-        world.order.append(id)
-        world.counters.created += 1
-        world.counters.delivered += players.count
+        state.order.append(id)
+        state.counters.created += 1
+        state.counters.delivered += players.count
         let title = call.body["headings"]?["en"]?.stringValue ?? call.body["contents"]?["en"]?.stringValue ?? ""
         for player in players {
-            world.players[player]?.received.append(title)
-            if world.players[player]?.received.count ?? 0 > 100 { world.players[player]?.received.removeFirst() }
+            state.players[player]?.received.append(title)
+            if state.players[player]?.received.count ?? 0 > 100 { state.players[player]?.received.removeFirst() }
         }
         answer["id"] = .string(id)
         answer["external_id"] = key.map { .string($0) } ?? .null
@@ -172,7 +172,7 @@ extension OneSignalSite {
         }
         if !errors.isEmpty { answer["errors"] = .object(errors) }
         let made = json(200, .object(answer))
-        if let key { world.keys[key.lowercased()] = .init(answer: made, at: call.now) }
+        if let key { state.keys[key.lowercased()] = .init(answer: made, at: call.now) }
         return made
     }
 
@@ -180,10 +180,10 @@ extension OneSignalSite {
     private static func audience(
         _ body: JSONObject,
         _ kind: [String],
-        in world: OneSignalWorld
+        in state: OneSignalState
     ) -> (players: [String], unsubscribed: [String], aliases: [(label: String, ids: [String])]) {
         func texts(_ value: JSONValue?) -> [String] { (value?.arrayValue ?? []).compactMap(\.stringValue) }
-        let everybody = world.players.values.sorted { $0.id < $1.id }
+        let everybody = state.players.values.sorted { $0.id < $1.id }
         switch kind[0] {
         case "include_subscription_ids":
             let ids = kind.flatMap { texts(body[$0]) }
@@ -191,8 +191,8 @@ extension OneSignalSite {
             var unsubscribed: [String] = []
             var seen: Set<String> = []
             for id in ids.map({ $0.lowercased() }) where seen.insert(id).inserted {
-                guard !world.rules.isWrongApp else { unsubscribed.append(id); continue }
-                guard let player = world.players[id] else { continue }  // Ignored without a word.
+                guard !state.rules.isWrongApp else { unsubscribed.append(id); continue }
+                guard let player = state.players[id] else { continue }  // Ignored without a word.
                 if player.isSubscribed { players.append(id) } else { unsubscribed.append(id) }
             }
             return (players, unsubscribed, [])
@@ -202,7 +202,7 @@ extension OneSignalSite {
             for (label, ids) in body["include_aliases"]?.objectValue ?? JSONObject() {
                 var unsubscribed: [String] = []
                 for alias in Set(texts(ids)).sorted() {
-                    guard let user = world.user(label, alias) else { continue }
+                    guard let user = state.user(label, alias) else { continue }
                     for player in everybody where player.user == user {
                         if player.isSubscribed { players.append(player.id) } else { unsubscribed.append(alias) }
                     }
@@ -213,15 +213,15 @@ extension OneSignalSite {
         case "filters":
             let filters = body["filters"]?.arrayValue ?? []
             let players = everybody.filter {
-                $0.isSubscribed && OneSignalFilters.match(filters, $0, world.tags(of: $0))
+                $0.isSubscribed && OneSignalFilters.match(filters, $0, state.tags(of: $0))
             }
             return (players.map(\.id), [], [])
         case "included_segments":
             func holds(_ names: [String], _ player: OneSignalPlayer) -> Bool {
                 names.contains { name in
                     if everyone.contains(name) { return true }
-                    guard let filter = world.rules.segments[name] else { return false }
-                    return OneSignalFilters.match(filter, world.tags(of: player))
+                    guard let filter = state.rules.segments[name] else { return false }
+                    return OneSignalFilters.match(filter, state.tags(of: player))
                 }
             }
             let (included, excluded) = (texts(body["included_segments"]), texts(body["excluded_segments"]))
@@ -262,12 +262,12 @@ extension OneSignalSite {
         guard message.isCancelled || message.sendAfter.map({ $0 > call.now }) ?? false else {
             throw Self.refuse(400, "Notification has already been sent to all recipients")
         }
-        simulator.world { $0.messages[message.id]?.isCancelled = true }
+        simulator.withState { $0.messages[message.id]?.isCancelled = true }
         return Self.json(200, ["success": true])
     }
 
     private func message(_ call: Call) -> OneSignalMessage? {
-        let message = simulator.world { $0.messages[call.path[1]] }
+        let message = simulator.withState { $0.messages[call.path[1]] }
         return message.flatMap { call.now.timeIntervalSince($0.madeAt) < Self.memory ? $0 : nil }
     }
 

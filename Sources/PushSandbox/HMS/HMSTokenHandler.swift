@@ -2,8 +2,8 @@ internal import Foundation
 internal import PushCore
 
 /// The token endpoint: OAuth 2.0 client credentials, with Huawei's own error numbers.
-struct HMSTokenSite: SandboxSite {
-    let state: HMSState
+struct HMSTokenHandler: SandboxHandler {
+    let service: HMSServiceState
 
     func subject(of request: SandboxRequest) -> SandboxSubject { SandboxSubject() }
 
@@ -14,10 +14,10 @@ struct HMSTokenSite: SandboxSite {
     func answer(_ request: SandboxRequest, at now: Date) -> SandboxReply {
         guard request.path == "/oauth2/v3/token" else { return SandboxReply(answer: SandboxAnswer(status: 404)) }
         guard request.method == "POST" else { return SandboxReply(answer: SandboxAnswer(status: 405)) }
-        let settings = state.settings
-        return state.withWorld { world in
-            let answer = Self.answer(request, settings, &world, now)
-            if answer.status == 200 { world.counters.tokensIssued += 1 } else { world.counters.tokensRefused += 1 }
+        let settings = service.settings
+        return service.withState { state in
+            let answer = Self.answer(request, settings, &state, now)
+            if answer.status == 200 { state.counters.tokensIssued += 1 } else { state.counters.tokensRefused += 1 }
             return SandboxReply(answer: answer)
         }
     }
@@ -25,7 +25,7 @@ struct HMSTokenSite: SandboxSite {
     private static func answer(
         _ request: SandboxRequest,
         _ settings: HMSSimulatorConfiguration,
-        _ world: inout HMSWorld,
+        _ state: inout HMSState,
         _ now: Date
     ) -> SandboxAnswer {
         guard request.header("content-type")?.hasPrefix("application/x-www-form-urlencoded") ?? false else {
@@ -41,14 +41,14 @@ struct HMSTokenSite: SandboxSite {
         guard let secret = form["client_secret"], !secret.isEmpty else { return refusal(20171) }
         guard secret == app.clientSecret else { return refusal(20173) }
         if let limit = settings.tokenFetchLimit {
-            let recent = (world.fetches[client] ?? []).filter { now.timeIntervalSince($0) < 300 }
-            world.fetches[client] = recent + [now]
+            let recent = (state.fetches[client] ?? []).filter { now.timeIntervalSince($0) < 300 }
+            state.fetches[client] = recent + [now]
             guard recent.count < limit else { return SandboxAnswer(status: 503) }
         }
-        if world.grants.count > 10_000 { world.grants = world.grants.filter { $0.value.endsAt > now } }
+        if state.grants.count > 10_000 { state.grants = state.grants.filter { $0.value.endsAt > now } }
         // Huawei's tokens hold slashes, which come escaped.
-        let token = "CgB6e3x9/" + world.random.uuid() + "/" + world.random.uuid()
-        world.grants[token] = HMSWorld.Grant(
+        let token = "CgB6e3x9/" + state.random.uuid() + "/" + state.random.uuid()
+        state.grants[token] = HMSState.Grant(
             appID: client,
             endsAt: now.addingTimeInterval(settings.tokenLifetime.inSeconds)
         )

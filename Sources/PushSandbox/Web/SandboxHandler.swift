@@ -5,7 +5,7 @@ internal import PushCore
 ///
 /// Connections, fault rules, counters and both versions of HTTP are the business of ``SandboxWebHost``. Called on the
 /// simulator's event loop, so it must not block.
-protocol SandboxSite: Sendable {
+protocol SandboxHandler: Sendable {
     /// What fault rules can look at in a request.
     func subject(of request: SandboxRequest) -> SandboxSubject
 

@@ -2,8 +2,8 @@ internal import Foundation
 internal import PushCore
 
 /// The send listener of the FCM simulator: `POST /v1/projects/{project}/messages:send`.
-struct FCMSendSite: SandboxSite {
-    let state: FCMServiceState
+struct FCMSendHandler: SandboxHandler {
+    let service: FCMServiceState
 
     func subject(of request: SandboxRequest) -> SandboxSubject {
         let message = (try? JSONValue(parsing: request.body))?["message"]
@@ -14,36 +14,36 @@ struct FCMSendSite: SandboxSite {
     }
 
     func answer(_ request: SandboxRequest, at now: Date) -> SandboxReply {
-        state.withWorld { world in
-            world.counters.sends += 1
+        service.withState { state in
+            state.counters.sends += 1
             do throws(FCMRefusal) {
-                return try take(request, at: now, &world)
+                return try take(request, at: now, &state)
             } catch {
-                world.counters.refused[error.word, default: 0] += 1
-                return SandboxReply(answer: error.answer(shuffledBy: &world.random))
+                state.counters.refused[error.word, default: 0] += 1
+                return SandboxReply(answer: error.answer(shuffledBy: &state.random))
             }
         }
     }
 
     func answer(_ fault: FaultAnswer, to request: SandboxRequest, at now: Date) -> SandboxAnswer {
-        state.withWorld { world in
+        service.withState { state in
             guard fault.body == nil, fault.status >= 300 else { return fault.plain(now: now) }
             let refusal = FCMRefusal.named(fault.reason, status: fault.status)
-            world.counters.refused[refusal.word, default: 0] += 1
-            return fault.plain(json: refusal.answer(shuffledBy: &world.random).body, now: now)
+            state.counters.refused[refusal.word, default: 0] += 1
+            return fault.plain(json: refusal.answer(shuffledBy: &state.random).body, now: now)
         }
     }
 
     private func take(
         _ request: SandboxRequest,
         at now: Date,
-        _ world: inout FCMWorld
+        _ state: inout FCMState
     ) throws(FCMRefusal) -> SandboxReply {
         let parts = request.path.split(separator: "/", omittingEmptySubsequences: false)
         guard request.method == "POST", parts.count == 5, parts[1] == "v1", parts[2] == "projects",
             parts[4] == "messages:send"
         else { return SandboxReply(answer: Self.lost) }
-        try authorize(request, project: String(parts[3]), at: now, &world)
+        try authorize(request, project: String(parts[3]), at: now, &state)
         guard let body = (try? JSONValue(parsing: request.body))?.objectValue else {
             throw .malformed("", "Expected an object")
         }
@@ -56,22 +56,22 @@ struct FCMSendSite: SandboxSite {
         }
         guard let value = body["message"] else { throw .invalid("message", "The message is not set.") }
         let (message, target) = try FCMMessageRules.judge(value)
-        let delay = try look(up: target, &world)
-        if let exceeded = world.quotas.take(token: target.device, now: now) {
+        let delay = try look(up: target, &state)
+        if let exceeded = state.quotas.take(token: target.device, now: now) {
             var refusal = FCMRefusal.quota(exceeded)
-            refusal.retryAfter = world.quotas.limits.retryAfter
+            refusal.retryAfter = state.quotas.limits.retryAfter
             throw refusal
         }
         var id = "fake_message_id"
         if isDryRun {
-            world.counters.validated += 1
+            state.counters.validated += 1
         } else {
-            id = Self.messageID(now, &world.random)
-            let found = world.inbox.add(id, target, message, request, at: now)
-            world.counters.accepted += 1
-            if target.device == nil { world.counters.acceptedForAudience += 1 }
-            if found.isDuplicate { world.counters.duplicates += 1 }
-            if found.isDoubled { world.counters.doubledOnDevice += 1 }
+            id = Self.messageID(now, &state.random)
+            let found = state.inbox.add(id, target, message, request, at: now)
+            state.counters.accepted += 1
+            if target.device == nil { state.counters.acceptedForAudience += 1 }
+            if found.isDuplicate { state.counters.duplicates += 1 }
+            if found.isDoubled { state.counters.doubledOnDevice += 1 }
         }
         let name: JSONValue = ["name": .string("projects/\(parts[3])/messages/\(id)")]
         let answer = SandboxAnswer(
@@ -86,10 +86,10 @@ struct FCMSendSite: SandboxSite {
         _ request: SandboxRequest,
         project: String,
         at now: Date,
-        _ world: inout FCMWorld
+        _ state: inout FCMState
     ) throws(FCMRefusal) {
-        let token = try state.bearer(of: request, at: now, world)
-        let configuration = state.configuration
+        let token = try service.bearer(of: request, at: now, state)
+        let configuration = service.configuration
         if project == token.projectID { return }
         if project == configuration.projectNumber, token.projectID == configuration.projectID { return }
         throw configuration.foreignProjects.contains(project) || project == configuration.projectID
@@ -99,10 +99,10 @@ struct FCMSendSite: SandboxSite {
     /// Whether the target takes messages, and how slowly.
     private func look(
         up target: FCMDelivery.Target,
-        _ world: inout FCMWorld
+        _ state: inout FCMState
     ) throws(FCMRefusal) -> Duration {
         guard let token = target.device else { return .zero }
-        if let device = world.devices[token] {
+        if let device = state.devices[token] {
             switch device.state {
             case .alive: return .zero
             case .unregistered: throw device.platform == "IOS" ? .unregisteredOnApple : .unregistered
@@ -111,21 +111,21 @@ struct FCMSendSite: SandboxSite {
             case .brokenAppleKey: throw .thirdPartyAuth
             }
         }
-        if state.configuration.honoursMagicTokens, let magic = FCMMagicToken(token) {
+        if service.configuration.honoursMagicTokens, let magic = FCMMagicToken(token) {
             switch magic {
             case .unregistered: throw .unregistered
             case .mismatch: throw .senderMismatch
             case .malformed: throw .badToken
             case .brokenAppleKey: throw .thirdPartyAuth
             case .quotaOnce:
-                if world.magicSeen.insert(token) { throw .quota(.device) }
+                if state.magicSeen.insert(token) { throw .quota(.device) }
             case .unavailableOnce:
-                if world.magicSeen.insert(token) { throw .named("UNAVAILABLE", status: 503) }
-            case .slow: return state.configuration.magicDelay
+                if state.magicSeen.insert(token) { throw .named("UNAVAILABLE", status: 503) }
+            case .slow: return service.configuration.magicDelay
             }
             return .zero
         }
-        guard state.configuration.acceptsAnyToken else { throw .badToken }
+        guard service.configuration.acceptsAnyToken else { throw .badToken }
         return .zero
     }
 

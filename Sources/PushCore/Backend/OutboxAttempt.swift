@@ -31,7 +31,7 @@ public struct RetrySchedule: Sendable, Hashable {
     /// Whether a platform's wish to wait longer counts.
     public var honoursRetryAfter: Bool
 
-    /// Makes a policy.
+    /// Makes a schedule.
     public init(
         delays: [Duration],
         sweep: Duration,
@@ -70,8 +70,10 @@ public struct RetrySchedule: Sendable, Hashable {
     }
 }
 
+/// The name before 0.2.
 @available(*, deprecated, renamed: "OutboxAttempt")
 public typealias OperationAttempt = OutboxAttempt
 
+/// The name before 0.2.
 @available(*, deprecated, renamed: "RetrySchedule")
 public typealias OperationPolicy = RetrySchedule

@@ -9,7 +9,7 @@ public struct Finding: Sendable, Hashable {
     /// A sentence for people.
     public var detail: String
 
-    /// Makes a warning.
+    /// Makes a finding.
     public init(pointer: String, code: String, detail: String) {
         self.pointer = pointer
         self.code = code
@@ -17,5 +17,6 @@ public struct Finding: Sendable, Hashable {
     }
 }
 
+/// The name before 0.2.
 @available(*, deprecated, renamed: "Finding")
 public typealias PushWarning = Finding

@@ -70,10 +70,10 @@ public struct RetrySchedule: Sendable, Hashable {
     }
 }
 
-/// The name before 0.2.
+/// The former name of ``OutboxAttempt``.
 @available(*, deprecated, renamed: "OutboxAttempt")
 public typealias OperationAttempt = OutboxAttempt
 
-/// The name before 0.2.
+/// The former name of ``RetrySchedule``.
 @available(*, deprecated, renamed: "RetrySchedule")
 public typealias OperationPolicy = RetrySchedule

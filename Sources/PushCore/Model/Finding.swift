@@ -17,6 +17,6 @@ public struct Finding: Sendable, Hashable {
     }
 }
 
-/// The name before 0.2.
+/// The former name of ``Finding``.
 @available(*, deprecated, renamed: "Finding")
 public typealias PushWarning = Finding

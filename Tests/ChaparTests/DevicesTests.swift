@@ -9,7 +9,7 @@ import Testing
 @Suite("The devices of a gateway, by the command line", .serialized, .timeLimit(.minutes(5)))
 struct DevicesTests {
     /// How many devices the import of the memory test has: few enough for a debug build, or what `CHAPAR_DEVICES` says.
-    private static let crowd = ProcessInfo.processInfo.environment["CHAPAR_DEVICES"].flatMap { Int($0) } ?? 6_000
+    private static let crowd = ProcessInfo.processInfo.environment["CHAPAR_DEVICES"].flatMap { Int($0) } ?? 20_000
 
     private func run(
         _ arguments: [String],
@@ -232,8 +232,7 @@ struct DevicesTests {
             let after = try gateway.child.residentKilobytes()
             #expect(result.errors.contains("\(Self.crowd) created, 0 replaced, 0 refused"), "\(result.errors)")
             print("import of \(Self.crowd) devices after as many: \(before) KiB before, \(after) KiB after")
-            let allowance = Self.crowd < 20_000 ? 8 << 10 : 24 << 10  // Less than a device's own text, for each.
-            #expect(after < before + allowance, "\(before) KiB before, \(after) KiB after")
+            #expect(after < before + 24 << 10, "\(before) KiB before, \(after) KiB after")
         }
     }
 }

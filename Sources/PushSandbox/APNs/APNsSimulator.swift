@@ -1,9 +1,5 @@
 public import Foundation
-internal import NIOCore
-internal import NIOPosix
-internal import NIOSSL
 public import PushCore
-internal import Synchronization
 
 /// The simulator could not start.
 public struct SandboxError: Error, Sendable, CustomStringConvertible {
@@ -20,19 +16,14 @@ public struct SandboxError: Error, Sendable, CustomStringConvertible {
 /// All of it runs on one event loop. The properties can be read from any thread at any time.
 public final class APNsSimulator: Sendable {
     /// The authority that clients must trust.
-    public let authority: SandboxCertificateAuthority
+    public var authority: SandboxCertificateAuthority { sockets.authority }
     /// The first of the configured keys, for the client that is tested.
     public let key: APNsSigningKey
     /// The seed of everything random in this run: the same seed and the same requests give the same answers.
     public var seed: UInt64 { service.seed }
 
-    private struct Running {
-        var group: MultiThreadedEventLoopGroup
-        var servers: [APNsListener: SandboxServer]
-    }
-
     let service: APNsServiceState
-    private let running = Mutex<Running?>(nil)
+    private let sockets: SandboxListeners
 
     /// Makes a simulator that listens nowhere yet.
     ///
@@ -44,7 +35,7 @@ public final class APNsSimulator: Sendable {
     ) throws {
         guard let key = configuration.keys.first else { throw SandboxError(description: "configure at least one key") }
         self.key = key
-        self.authority = try authority ?? SandboxCertificateAuthority()
+        sockets = SandboxListeners(host: configuration.host, authority: try authority ?? SandboxCertificateAuthority())
         service = APNsServiceState(configuration: configuration, time: time)
     }
 
@@ -62,46 +53,45 @@ public final class APNsSimulator: Sendable {
     ///
     /// Throws when a port is taken.
     public func start() async throws {
-        guard running.withLock({ $0 == nil }) else { throw SandboxError(description: "the simulator runs already") }
-        let tls = try makeTLS()
-        let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
-        var servers: [APNsListener: SandboxServer] = [:]
-        do {
-            for listener in APNsListener.allCases {
-                servers[listener] = try await listen(listener, tls: tls, on: group.next())
-            }
-        } catch {
-            for server in servers.values { await server.shutdown() }
-            try? await group.shutdownGracefully()
-            throw error
+        let configuration = service.configuration
+        let tls = try sockets.tls(
+            configuration.serverCertificate,
+            protocols: configuration.usesALPN ? ["h2"] : [],
+            asksForClientCertificate: configuration.asksForClientCertificate
+        )
+        let options = SandboxHTTP2Options(
+            requiresALPN: configuration.usesALPN,
+            idleLimit: configuration.idleTimeout
+        )
+        let views = Dictionary(
+            uniqueKeysWithValues: APNsListener.allCases.map { ($0.name, APNsService(listener: $0, service: service)) }
+        )
+        let ports = APNsListener.allCases.map {
+            SandboxListeners.Socket(name: $0.name, port: configuration.ports[$0] ?? 0)
         }
-        let started = Running(group: group, servers: servers)
-        running.withLock { $0 = started }
+        try await sockets.start(ports) { socket, host, loop in
+            guard let view = views[socket.name] else { throw SandboxError(description: "APNs has no such listener") }
+            return try await SandboxHTTP2Server.start(
+                on: loop,
+                host: host,
+                port: socket.port,
+                tls: tls,
+                options: options,
+                service: view
+            )
+        }
     }
 
     /// Closes all connections and listeners.
     ///
     /// Doing it twice is no mistake.
-    public func shutdown() async {
-        let stopped = running.withLock { current in
-            defer { current = nil }
-            return current
-        }
-        guard let stopped else { return }
-        for server in stopped.servers.values { await server.shutdown() }
-        // The group fails to shut down only when that has been done already.
-        try? await stopped.group.shutdownGracefully()
-    }
+    public func shutdown() async { await sockets.shutdown() }
 
     /// The port of a listener, 0 while the simulator does not run.
-    public func port(_ listener: APNsListener) -> Int {
-        running.withLock { $0?.servers[listener]?.port } ?? 0
-    }
+    public func port(_ listener: APNsListener) -> Int { sockets.port(listener.name) }
 
     /// The base URL of a listener.
-    public func url(_ listener: APNsListener) -> String {
-        "https://\(service.configuration.host):\(port(listener))"
-    }
+    public func url(_ listener: APNsListener) -> String { sockets.url(listener.name) }
 
     // MARK: What it knows
 
@@ -175,13 +165,7 @@ public final class APNsSimulator: Sendable {
         until condition: (APNsCounters) -> Bool,
         isolation: isolated (any Actor)? = #isolation
     ) async -> Bool {
-        let deadline = ContinuousClock.now + limit
-        while !condition(counters) {
-            guard ContinuousClock.now < deadline, !Task.isCancelled else { return false }
-            // Cancellation shows in the guard above.
-            try? await Task.sleep(for: .milliseconds(2))
-        }
-        return true
+        await poll(atMost: limit) { condition(counters) }
     }
 
     /// Forgets the inbox, the counters and the faults.
@@ -213,29 +197,26 @@ public final class APNsSimulator: Sendable {
 
     /// Sends `GOAWAY` on open connections: all, or those of one listener, or one.
     public func goAway(_ frame: SandboxGoAway, listener: APNsListener? = nil, connection: Int? = nil) {
-        perform([.goAway(frame)], listener: listener, connection: connection)
+        perform([.goAway(frame)], listener: listener?.name, connection: connection)
     }
 
     /// Changes how many streams open connections may have, also to 0.
     public func setMaximumStreams(_ count: Int, listener: APNsListener? = nil, connection: Int? = nil) {
-        perform([.settings([.maximumStreams(count)])], listener: listener, connection: connection)
+        perform([.settings([.maximumStreams(count)])], listener: listener?.name, connection: connection)
     }
 
     /// Ends open connections.
     public func end(_ end: SandboxConnectionEnd, listener: APNsListener? = nil, connection: Int? = nil) {
-        perform([.end(end)], listener: listener, connection: connection)
+        perform([.end(end)], listener: listener?.name, connection: connection)
     }
 
     /// Makes open connections take bytes and send none.
     public func becomeBlackHole(listener: APNsListener? = nil, connection: Int? = nil) {
-        perform([.blackHole], listener: listener, connection: connection)
+        perform([.blackHole], listener: listener?.name, connection: connection)
     }
 
-    func perform(_ steps: [SandboxStep], listener: APNsListener?, connection: Int?) {
-        let servers = running.withLock { $0?.servers ?? [:] }
-        for (name, server) in servers where listener == nil || listener == name {
-            server.perform(steps, on: connection.map { [$0] })
-        }
+    func perform(_ steps: [SandboxStep], listener: SandboxListener?, connection: Int?) {
+        sockets.perform(steps, listener: listener, connection: connection)
     }
 
     private func changeDevice(_ token: String, _ environment: APNsEnvironment, _ change: (inout APNsDevice) -> Void) {
@@ -246,47 +227,6 @@ public final class APNsSimulator: Sendable {
             state.devices[environment, default: [:]][token] = device
         }
     }
-
-    private func listen(
-        _ listener: APNsListener,
-        tls: NIOSSLContext,
-        on loop: any EventLoop
-    ) async throws -> SandboxServer {
-        let configuration = service.configuration
-        let port = configuration.ports[listener] ?? 0
-        do {
-            return try await SandboxHTTP2Server.start(
-                on: loop,
-                host: configuration.host,
-                port: port,
-                tls: tls,
-                options: SandboxHTTP2Options(
-                    requiresALPN: configuration.usesALPN,
-                    idleLimit: configuration.idleTimeout
-                ),
-                service: APNsService(listener: listener, service: service)
-            )
-        } catch {
-            throw SandboxError(
-                description: "cannot listen on \(configuration.host):\(port) for \(listener.rawValue): \(error)"
-            )
-        }
-    }
-
-    private func makeTLS() throws -> NIOSSLContext {
-        let identity = try authority.serverIdentity(service.configuration.serverCertificate)
-        let chain = try NIOSSLCertificate.fromPEMBytes(Array(identity.certificatePEM.utf8))
-        let key = try NIOSSLPrivateKey(bytes: Array(identity.privateKeyPEM.utf8), format: .pem)
-        var tls = TLSConfiguration.makeServerConfiguration(
-            certificateChain: chain.map { .certificate($0) },
-            privateKey: .privateKey(key)
-        )
-        tls.minimumTLSVersion = .tlsv12
-        tls.applicationProtocols = service.configuration.usesALPN ? ["h2"] : []
-        if service.configuration.asksForClientCertificate {
-            tls.certificateVerification = .optionalVerification
-            tls.trustRoots = .certificates(try NIOSSLCertificate.fromPEMBytes(Array(authority.certificatePEM.utf8)))
-        }
-        return try NIOSSLContext(configuration: tls)
-    }
 }
+
+extension APNsSimulator: SimulatorHost {}

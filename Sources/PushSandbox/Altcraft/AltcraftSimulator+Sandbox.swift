@@ -54,10 +54,10 @@ extension AltcraftSimulator: SimulatedPlatform {
     /// | `GET /launches` | the campaigns that were started |
     /// | `GET /counters` | what happened |
     ///
-    /// and those of ``WebControl``.
+    /// and those of ``HostControl``.
     func control(_ request: ControlRequest) throws(ControlError) -> JSONValue {
         let words = FaultVocabulary(listeners: [Self.pixel], foldsTokens: false)
-        let common = WebControl(host: host, words: words)
+        let common = HostControl(host: host, words: words)
         if let answer = try common.route(request) { return answer }
         switch (request.method, request.path) {
         case ("GET", "/"): return ["api": .string(url)]
@@ -76,7 +76,7 @@ extension AltcraftSimulator: SimulatedPlatform {
             }
             return ["launches": .array(list)]
         case ("GET", "/counters"):
-            var object = common.counters
+            var object = host.counters.json
             object["api_requests"] = .integer(Int64(counters.requests))
             object["refused"] = .integer(Int64(counters.refused))
             return .object(object)

@@ -32,10 +32,10 @@ extension ChabokSimulator: SimulatedPlatform {
     /// | `GET /counters` | what happened |
     /// | `POST /shape` | `{"shape": "count" \| "id_and_count" \| "array" \| "ids"}`: how sends are answered |
     ///
-    /// and those of ``WebControl``.
+    /// and those of ``HostControl``.
     func control(_ request: ControlRequest) throws(ControlError) -> JSONValue {
         let words = FaultVocabulary(listeners: [Self.sandbox, Self.production], foldsTokens: false)
-        let common = WebControl(host: host, words: words)
+        let common = HostControl(host: host, words: words)
         if let answer = try common.route(request) { return answer }
         switch (request.method, request.path) {
         case ("GET", "/"): return ["sandbox": .string(url(Self.sandbox)), "production": .string(url(Self.production))]
@@ -44,7 +44,7 @@ extension ChabokSimulator: SimulatedPlatform {
         case ("GET", "/installations"):
             return byWorld { .array(self.installations($0).sorted { $0.key < $1.key }.map { .object($0.value) }) }
         case ("GET", "/counters"):
-            var object = common.counters
+            var object = host.counters.json
             let taken = messages(Self.sandbox).count + messages(Self.production).count
             object["messages"] = .integer(Int64(taken))
             return .object(object)

@@ -8,12 +8,9 @@ internal import PushCore
 /// | `GET /` | says where everything listens, the seed, the magic tokens |
 /// | `GET /inbox?from=0&limit=100` | accepted pushes, oldest first; `next` is the next `from` |
 /// | `GET /counters` | what happened |
-/// | `GET, POST, DELETE /rules` | fault rules: one object or a list; `DELETE /rules?name=…` removes by name |
 /// | `POST /tokens` | makes device tokens known, unregistered, expired, offline or unknown |
-/// | `POST /goaway` | announces the end of open connections |
-/// | `POST /settings` | stream limit of open connections, offset of the server's clock |
-/// | `POST /end` | ends open connections: reset, fin, half_close, close |
 /// | `POST /reset` | forgets inbox, counters and rules |
+/// | and | those of ``HostControl`` |
 struct APNsControl: Sendable {
     let simulator: APNsSimulator
 
@@ -22,18 +19,13 @@ struct APNsControl: Sendable {
         case ("GET", "/"): return overview
         case ("GET", "/inbox"): return inbox(request)
         case ("GET", "/counters"): return simulator.counters.json
-        case ("GET", "/rules"): return rules
-        case ("POST", "/rules"): return try addRules(try request.json())
-        case ("DELETE", "/rules"):
-            return ["removed": .integer(Int64(simulator.removeRules(named: request.query["name"])))]
         case ("POST", "/tokens"): return try setTokens(try request.json())
-        case ("POST", "/goaway"): return try goAway(try request.json())
-        case ("POST", "/settings"): return try changeSettings(try request.json())
-        case ("POST", "/end"): return try end(try request.json())
         case ("POST", "/reset"):
             simulator.reset()
             return [:]
-        default: throw ControlError("no such call: \(request.method) \(request.path)", status: 404)
+        default:
+            if let answer = try HostControl(host: simulator, words: .apns).route(request) { return answer }
+            throw ControlError("no such call: \(request.method) \(request.path)", status: 404)
         }
     }
 
@@ -52,23 +44,6 @@ struct APNsControl: Sendable {
         let items = simulator.inbox(from: from, limit: limit)
         let next = items.last.map { $0.number + 1 } ?? from
         return ["items": .array(items.map(\.json)), "next": .integer(Int64(next))]
-    }
-
-    private var rules: JSONValue {
-        let list = simulator.rules.map { entry -> JSONValue in
-            [
-                "name": .string(entry.rule.name), "at": .string(entry.rule.point.rawValue),
-                "steps": .integer(Int64(entry.rule.steps.count)), "fired": .integer(Int64(entry.fired)),
-            ]
-        }
-        return ["rules": .array(list)]
-    }
-
-    private func addRules(_ json: JSONValue) throws(ControlError) -> JSONValue {
-        var rules: [FaultRule] = []
-        for value in json.arrayValue ?? [json] { rules.append(try FaultRule(value)) }
-        simulator.add(rules)
-        return ["added": .integer(Int64(rules.count))]
     }
 
     private func setTokens(_ json: JSONValue) throws(ControlError) -> JSONValue {
@@ -94,38 +69,6 @@ struct APNsControl: Sendable {
             if isOnline { simulator.setOnline(true, token: token, environment: environment) }
         }
         return ["changed": .integer(Int64(tokens.count))]
-    }
-
-    private func goAway(_ json: JSONValue) throws(ControlError) -> JSONValue {
-        var fields = try ControlFields(json, in: "goaway")
-        let listener = try fields.choice("listener", APNsListener.self)
-        let connection = try fields.integer("connection")
-        let frame = try SandboxGoAway(&fields)
-        try fields.finish()
-        simulator.goAway(frame, listener: listener, connection: connection)
-        return [:]
-    }
-
-    private func changeSettings(_ json: JSONValue) throws(ControlError) -> JSONValue {
-        var fields = try ControlFields(json, in: "settings")
-        let listener = try fields.choice("listener", APNsListener.self)
-        let connection = try fields.integer("connection")
-        let streams = try fields.integer("maximum_streams")
-        let offset = try fields.seconds("clock_offset")
-        try fields.finish()
-        if let streams { simulator.setMaximumStreams(streams, listener: listener, connection: connection) }
-        if let offset { simulator.clockOffset = offset }
-        return [:]
-    }
-
-    private func end(_ json: JSONValue) throws(ControlError) -> JSONValue {
-        var fields = try ControlFields(json, in: "end")
-        let listener = try fields.choice("listener", APNsListener.self)
-        let connection = try fields.integer("connection")
-        let how = try fields.choice("how", SandboxConnectionEnd.self) ?? .close
-        try fields.finish()
-        simulator.end(how, listener: listener, connection: connection)
-        return [:]
     }
 }
 

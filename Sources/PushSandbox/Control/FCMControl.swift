@@ -14,12 +14,12 @@ internal import PushCore
 /// | `POST /fcm/quotas` | messages a minute: project, device, topics; `retry_after` |
 /// | `POST /fcm/items` | what the Instance ID service says of single tokens, and results that it leaves out |
 /// | `POST /fcm/reset` | forgets inbox, counters and rules |
-/// | and those of ``WebControl`` | rules, goaway, settings, end |
+/// | and those of ``HostControl`` | rules, goaway, settings, end |
 struct FCMControl: Sendable {
     private static let words = FaultVocabulary(listeners: FCMListener.allCases.map(\.name), foldsTokens: false)
 
     let simulator: FCMSimulator
-    private var common: WebControl { WebControl(host: simulator.host, words: Self.words) }
+    private var common: HostControl { HostControl(host: simulator.host, words: Self.words) }
 
     init(simulator: FCMSimulator) { self.simulator = simulator }
 
@@ -62,7 +62,7 @@ struct FCMControl: Sendable {
 
     private var counters: JSONValue {
         let counters = simulator.counters
-        var object = common.counters
+        var object = simulator.host.counters.json
         let numbers: [(String, Int)] = [
             ("sends", counters.sends), ("accepted", counters.accepted),
             ("accepted_for_audience", counters.acceptedForAudience), ("validated", counters.validated),

@@ -16,12 +16,12 @@ internal import PushCore
 /// | and | those of every simulated web service: `/rules`, `/goaway`, `/settings`, `/end` |
 struct HMSControl: Sendable {
     let simulator: HMSSimulator
-    private let web: WebControl
+    private let web: HostControl
 
     init(simulator: HMSSimulator) {
         self.simulator = simulator
         let words = FaultVocabulary(listeners: [HMSSimulator.push, HMSSimulator.token], foldsTokens: false)
-        web = WebControl(host: simulator.host, words: words)
+        web = HostControl(host: simulator.host, words: words)
     }
 
     func route(_ request: ControlRequest) throws(ControlError) -> JSONValue {
@@ -63,7 +63,7 @@ struct HMSControl: Sendable {
 
     private var counters: JSONObject {
         let counters = simulator.counters
-        var object = web.counters
+        var object = simulator.host.counters.json
         let numbers: [(String, Int)] = [
             ("tokens_issued", counters.tokensIssued), ("tokens_refused", counters.tokensRefused),
             ("sends", counters.sends), ("accepted", counters.accepted), ("duplicates", counters.duplicates),

@@ -152,13 +152,7 @@ public final class HMSSimulator: Sendable {
         until condition: (HMSCounters) -> Bool,
         isolation: isolated (any Actor)? = #isolation
     ) async -> Bool {
-        let deadline = ContinuousClock.now + limit
-        while !condition(counters) {
-            guard ContinuousClock.now < deadline, !Task.isCancelled else { return false }
-            // Cancellation shows in the guard above.
-            try? await Task.sleep(for: .milliseconds(2))
-        }
-        return true
+        await poll(atMost: limit) { condition(counters) }
     }
 
     /// Forgets the inbox, the counters and the faults; devices, topics and access tokens stay.

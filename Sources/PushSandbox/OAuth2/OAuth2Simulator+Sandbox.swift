@@ -41,16 +41,16 @@ extension OAuth2Simulator: SimulatedPlatform {
     /// | `GET /counters` | what happened |
     /// | `POST /revoke` | `{"refresh_tokens": true}`: makes every access token worthless, refresh tokens too when asked |
     ///
-    /// and those of ``WebControl``.
+    /// and those of ``HostControl``.
     func control(_ request: ControlRequest) throws(ControlError) -> JSONValue {
         let words = FaultVocabulary(listeners: [Self.listener], foldsTokens: false)
-        let common = WebControl(host: host, words: words)
+        let common = HostControl(host: host, words: words)
         if let answer = try common.route(request) { return answer }
         switch (request.method, request.path) {
         case ("GET", "/"): return ["token": .string(tokenURL), "api": .string(baseURL)]
         case ("GET", "/counters"):
             let seen = counters
-            var object = common.counters
+            var object = host.counters.json
             let numbers: [(String, Int)] = [
                 ("token_requests", seen.tokenRequests), ("refreshed", seen.refreshed),
                 ("api_requests", seen.apiRequests), ("refused", seen.refused), ("authorized", seen.authorized),

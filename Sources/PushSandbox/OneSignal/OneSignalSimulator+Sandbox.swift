@@ -34,16 +34,16 @@ extension OneSignalSimulator: SimulatedPlatform {
     /// | `POST /players` | adds `{"count": n}` subscribed players |
     /// | `POST /subscribed` | `{"id": …, "subscribed": false}`: what the user does on the device |
     ///
-    /// and those of ``WebControl``.
+    /// and those of ``HostControl``.
     func control(_ request: ControlRequest) throws(ControlError) -> JSONValue {
         let words = FaultVocabulary(listeners: [Self.api, Self.idPush], foldsTokens: true)
-        let common = WebControl(host: host, words: words)
+        let common = HostControl(host: host, words: words)
         if let answer = try common.route(request) { return answer }
         switch (request.method, request.path) {
         case ("GET", "/"): return ["api": .string(apiURL), "idpush": .string(idPushURL)]
         case ("GET", "/players"): return ["players": .array(players.map { $0.json(tags(of: $0.id)) })]
         case ("GET", "/messages"): return ["messages": .array(messages.map(\.json))]
-        case ("GET", "/counters"): return counters.json(common.counters)
+        case ("GET", "/counters"): return counters.json(host.counters.json)
         case ("POST", "/players"):
             var fields = try ControlFields(try request.json(), in: "players")
             let count = try fields.integer("count") ?? 1

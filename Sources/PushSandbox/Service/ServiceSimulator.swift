@@ -119,17 +119,17 @@ extension ServiceSimulator: SimulatedPlatform {
     /// | `GET /counters` | what happened |
     /// | `GET /taken` | the messages that were taken |
     ///
-    /// and those of ``WebControl``.
+    /// and those of ``HostControl``.
     func control(_ request: ControlRequest) throws(ControlError) -> JSONValue {
         let words = FaultVocabulary(listeners: [Self.listener], foldsTokens: false)
-        let common = WebControl(host: host, words: words)
+        let common = HostControl(host: host, words: words)
         if let answer = try common.route(request) { return answer }
         switch (request.method, request.path) {
         case ("GET", "/"): return ["service": .string(url)]
         case ("GET", "/taken"): return .array(taken)
         case ("GET", "/counters"):
             let seen = counters
-            var object = common.counters
+            var object = host.counters.json
             let numbers: [(String, Int)] = [
                 ("batches", seen.batches), ("messages", seen.messages), ("repeats", seen.repeats),
                 ("dry_runs", seen.dryRuns), ("unsigned", seen.unsigned), ("malformed", seen.malformed),

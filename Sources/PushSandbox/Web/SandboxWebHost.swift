@@ -1,15 +1,11 @@
 internal import Foundation
-internal import NIOCore
-internal import NIOPosix
-internal import NIOSSL
 internal import PushCore
-internal import Synchronization
 
 /// Runs the listeners of one simulated web service: TLS, HTTP/2 and HTTP/1.1, fault rules, counters.
 ///
 /// A simulator owns one, gives it a ``SandboxHandler`` for each listener, and passes the calls of its users on. All of it runs on
 /// one event loop; everything here can be called from any thread.
-final class SandboxWebHost: Sendable {
+final class SandboxWebHost: SimulatorHost {
     /// How the listeners are set up.
     struct Configuration: Sendable {
         /// The address to listen on.
@@ -35,19 +31,13 @@ final class SandboxWebHost: Sendable {
         var handler: any SandboxHandler
     }
 
-    private struct Running {
-        var group: MultiThreadedEventLoopGroup
-        var servers: [SandboxListener: SandboxServer]
-    }
-
-    let authority: SandboxCertificateAuthority
     let state: SandboxWebState
     private let configuration: Configuration
-    private let running = Mutex<Running?>(nil)
+    private let listeners: SandboxListeners
 
     init(_ configuration: Configuration, authority: SandboxCertificateAuthority, time: any TimeSource) {
         self.configuration = configuration
-        self.authority = authority
+        listeners = SandboxListeners(host: configuration.host, authority: authority)
         state = SandboxWebState(seed: configuration.seed, clockOffset: configuration.clockOffset, time: time)
     }
 
@@ -56,40 +46,45 @@ final class SandboxWebHost: Sendable {
     /// Throws when a port is taken; then nothing listens. A handler may need to know its own address, which it learns
     /// from ``url(_:)`` when it is first asked.
     func start(_ listeners: [Listener]) async throws {
-        guard running.withLock({ $0 == nil }) else { throw SandboxError(description: "the simulator runs already") }
-        let tls = try makeTLS()
-        let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
-        var servers: [SandboxListener: SandboxServer] = [:]
-        do {
-            for listener in listeners { servers[listener.name] = try await listen(listener, tls, group.next()) }
-        } catch {
-            for server in servers.values { await server.shutdown() }
-            try? await group.shutdownGracefully()
-            throw error
+        let tls = try self.listeners.tls(configuration.serverCertificate, protocols: configuration.protocols)
+        let handlers = Dictionary(listeners.map { ($0.name, $0.handler) }) { _, last in last }
+        try await self.listeners.start(listeners.map { .init(name: $0.name, port: $0.port) }) { socket, host, loop in
+            guard let handler = handlers[socket.name] else { throw SandboxError(description: "it has no handler") }
+            return try await SandboxWebServer.start(
+                on: loop,
+                host: host,
+                port: socket.port,
+                tls: tls,
+                options: SandboxHTTP2Options(idleLimit: configuration.idleTimeout),
+                requestPipeline: SandboxPipeline(
+                    listener: socket.name,
+                    handler: handler,
+                    state: state,
+                    maximumStreams: configuration.maximumStreams
+                )
+            )
         }
-        let started = Running(group: group, servers: servers)
-        running.withLock { $0 = started }
     }
 
     /// Closes all connections and listeners.
     ///
     /// Doing it twice is no mistake.
-    func shutdown() async {
-        let stopped = running.withLock { current in
-            defer { current = nil }
-            return current
-        }
-        guard let stopped else { return }
-        for server in stopped.servers.values { await server.shutdown() }
-        // The group fails to shut down only when that has been done already.
-        try? await stopped.group.shutdownGracefully()
-    }
+    func shutdown() async { await listeners.shutdown() }
+
+    /// The authority that clients must trust.
+    var authority: SandboxCertificateAuthority { listeners.authority }
 
     /// The port of a listener, 0 while the simulator does not run.
-    func port(_ listener: SandboxListener) -> Int { running.withLock { $0?.servers[listener]?.port } ?? 0 }
+    func port(_ listener: SandboxListener) -> Int { listeners.port(listener) }
 
     /// The base URL of a listener.
-    func url(_ listener: SandboxListener) -> String { "https://\(configuration.host):\(port(listener))" }
+    func url(_ listener: SandboxListener) -> String { listeners.url(listener) }
+
+    /// The server's clock compared with the time source: positive is ahead.
+    var clockOffset: Duration {
+        get { state.clockOffset }
+        set { state.clockOffset = newValue }
+    }
 
     /// What was seen of connections and requests.
     var counters: SandboxWebCounters { state.withValues { $0.counters } }
@@ -120,47 +115,6 @@ final class SandboxWebHost: Sendable {
 
     /// Does the steps on open connections: all, or those of one listener, or one.
     func perform(_ steps: [SandboxStep], listener: SandboxListener?, connection: Int?) {
-        let servers = running.withLock { $0?.servers ?? [:] }
-        for (name, server) in servers where listener == nil || listener == name {
-            server.perform(steps, on: connection.map { [$0] })
-        }
-    }
-
-    private func listen(
-        _ listener: Listener,
-        _ tls: NIOSSLContext,
-        _ loop: any EventLoop
-    ) async throws -> SandboxServer {
-        do {
-            return try await SandboxWebServer.start(
-                on: loop,
-                host: configuration.host,
-                port: listener.port,
-                tls: tls,
-                options: SandboxHTTP2Options(idleLimit: configuration.idleTimeout),
-                requestPipeline: SandboxPipeline(
-                    listener: listener.name,
-                    handler: listener.handler,
-                    state: state,
-                    maximumStreams: configuration.maximumStreams
-                )
-            )
-        } catch {
-            let place = "\(configuration.host):\(listener.port)"
-            throw SandboxError(description: "cannot listen on \(place) for \(listener.name.rawValue): \(error)")
-        }
-    }
-
-    private func makeTLS() throws -> NIOSSLContext {
-        let identity = try authority.serverIdentity(configuration.serverCertificate)
-        let chain = try NIOSSLCertificate.fromPEMBytes(Array(identity.certificatePEM.utf8))
-        let key = try NIOSSLPrivateKey(bytes: Array(identity.privateKeyPEM.utf8), format: .pem)
-        var tls = TLSConfiguration.makeServerConfiguration(
-            certificateChain: chain.map { .certificate($0) },
-            privateKey: .privateKey(key)
-        )
-        tls.minimumTLSVersion = .tlsv12
-        tls.applicationProtocols = configuration.protocols
-        return try NIOSSLContext(configuration: tls)
+        listeners.perform(steps, listener: listener, connection: connection)
     }
 }

@@ -1,6 +1,6 @@
 internal import PushCore
 
-/// The control calls that every simulated web service has; its own are added by its simulator's control.
+/// The control calls that every simulator has; its own are added by its own control.
 ///
 /// | call | does |
 /// | --- | --- |
@@ -8,8 +8,8 @@ internal import PushCore
 /// | `POST /goaway` | announces the end of open connections |
 /// | `POST /settings` | stream limit of open connections, offset of the server's clock |
 /// | `POST /end` | ends open connections: reset, fin, half_close, close |
-struct WebControl: Sendable {
-    let host: SandboxWebHost
+struct HostControl: Sendable {
+    let host: any SimulatorHost
     let words: FaultVocabulary
 
     /// Carries a call out; nil when it is none of the common ones.
@@ -24,20 +24,6 @@ struct WebControl: Sendable {
         case ("POST", "/end"): return try end(try request.json())
         default: return nil
         }
-    }
-
-    /// Connections and requests, as members for a simulator's counters.
-    var counters: JSONObject {
-        let counters = host.counters
-        let numbers: [(String, Int)] = [
-            ("connection_attempts", counters.connectionAttempts), ("connections_opened", counters.connectionsOpened),
-            ("connections_open", counters.connectionsOpen), ("requests", counters.requests),
-            ("requests_over_http1", counters.requestsOverHTTP1), ("streams_refused", counters.streamsRefused),
-            ("faults_injected", counters.faultsInjected), ("go_aways", counters.goAways), ("pings", counters.pings),
-        ]
-        var object = JSONObject()
-        for (name, value) in numbers { object[name] = .integer(Int64(value)) }
-        return object
     }
 
     private var rules: JSONValue {
@@ -77,7 +63,7 @@ struct WebControl: Sendable {
         if let streams {
             host.perform([.settings([.maximumStreams(streams)])], listener: listener, connection: connection)
         }
-        if let offset { host.state.clockOffset = offset }
+        if let offset { host.clockOffset = offset }
         return [:]
     }
 
@@ -89,5 +75,20 @@ struct WebControl: Sendable {
         try fields.finish()
         host.perform([.end(how)], listener: listener, connection: connection)
         return [:]
+    }
+}
+
+extension SandboxWebCounters {
+    /// Connections and requests, as members for a simulator's counters.
+    var json: JSONObject {
+        let numbers: [(String, Int)] = [
+            ("connection_attempts", connectionAttempts), ("connections_opened", connectionsOpened),
+            ("connections_open", connectionsOpen), ("requests", requests),
+            ("requests_over_http1", requestsOverHTTP1), ("streams_refused", streamsRefused),
+            ("faults_injected", faultsInjected), ("go_aways", goAways), ("pings", pings),
+        ]
+        var object = JSONObject()
+        for (name, value) in numbers { object[name] = .integer(Int64(value)) }
+        return object
     }
 }

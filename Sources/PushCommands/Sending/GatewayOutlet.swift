@@ -129,7 +129,7 @@ struct GatewayOutlet: Outlet {
             }
             guard answer.status == 200 else {
                 throw CommandFailure(
-                    "the message was accepted, but its story cannot be read: \(answer.problem)",
+                    "the message was accepted, but its status cannot be read: \(answer.problem)",
                     .usage
                 )
             }

@@ -50,7 +50,7 @@ struct StatusAPI: Sendable {
         }
     }
 
-    /// The story of each recipient, a page at a time.
+    /// The attempt log of each recipient, a page at a time.
     func deliveries(_ id: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         try scope.allowParameters(["cursor", "limit"])
         let limit = try scope.number("limit", in: 1...Self.largestPage, default: Self.pageSize)
@@ -160,8 +160,8 @@ struct StatusAPI: Sendable {
         writer.name("state")
         writer.string(delivery.state.rawValue)
         writer.name("backend")
-        writer.string(delivery.lane)
-        if let id = platformID(in: delivery.story) {
+        writer.string(delivery.backend)
+        if let id = platformID(in: delivery.attemptLog) {
             writer.name("platform_id")
             writer.string(id)
         }
@@ -173,15 +173,15 @@ struct StatusAPI: Sendable {
         RFC3339.write(now.wall(delivery.expiresAt), to: &writer)
         writer.name("attempts")
         writer.beginArray()
-        if !delivery.story.isEmpty { writer.raw(delivery.story) }
+        if !delivery.attemptLog.isEmpty { writer.raw(delivery.attemptLog) }
         writer.endArray()
         writer.endObject()
     }
 
     /// The platform's id of the message, from the last attempt that has one.
-    static func platformID(in story: [UInt8]) -> String? {
-        guard !story.isEmpty else { return nil }
-        let array = [UInt8(ascii: "[")] + story + [UInt8(ascii: "]")]
+    static func platformID(in attemptLog: [UInt8]) -> String? {
+        guard !attemptLog.isEmpty else { return nil }
+        let array = [UInt8(ascii: "[")] + attemptLog + [UInt8(ascii: "]")]
         let attempts = (try? JSONValue(parsing: array))?.arrayValue ?? []
         return attempts.reversed().lazy.compactMap { $0["platform_id"]?.stringValue }.first
     }

@@ -7,7 +7,7 @@ internal import PushQueue
 struct BackendsAnswer {
     let backends: [BackendRegistry.ConfiguredBackend]
     let lanes: [String: WorkerStatus]
-    let depths: [String: LaneDepth]
+    let depths: [String: QueueDepth]
     let operations: [String: OutboxDepth]
     /// Who gets to see it.
     let caller: Caller
@@ -16,7 +16,7 @@ struct BackendsAnswer {
     init(
         _ state: GatewayState,
         _ lanes: any LaneObserver,
-        depths: [String: LaneDepth],
+        depths: [String: QueueDepth],
         operations: [String: OutboxDepth],
         for caller: Caller
     ) {
@@ -142,7 +142,7 @@ struct BackendsAnswer {
 
     private func write(lane name: String, to writer: inout JSONWriter) {
         let lane = lanes[name] ?? WorkerStatus(backend: name)
-        let depth = depths[name] ?? LaneDepth()
+        let depth = depths[name] ?? QueueDepth()
         writer.name("lane")
         writer.beginObject()
         writer.name("in_flight")

@@ -153,7 +153,7 @@ public final class GoneBackends: Sendable {
         var isWhole = false
         for _ in 0..<Self.batches where !isWhole {
             // When the store fails the next look does it.
-            let claims = (try? await store.claim(lane: name, limit: Self.batch, patience: .zero)) ?? []
+            let claims = (try? await store.claim(backend: name, limit: Self.batch, wait: .zero)) ?? []
             isWhole = claims.count < Self.batch
             let now = clock.reading
             var resolutions: [Resolution] = []
@@ -214,7 +214,7 @@ public final class GoneBackends: Sendable {
     // MARK: For operators
 
     /// How much waits for each backend that is not configured.
-    func depths() async throws(StoreError) -> [String: LaneDepth] {
+    func depths() async throws(StoreError) -> [String: QueueDepth] {
         let depths = try await store.depths()
         let configured = state.withLock { $0.audiences }
         return depths.filter { configured[$0.key] == nil && ($0.value.waiting > 0 || $0.value.claimed > 0) }
@@ -237,7 +237,7 @@ public final class GoneBackends: Sendable {
         do throws(StoreError) {
             for _ in 0..<20 {
                 let isLookedThrough = state.withLock { $0.looking.contains(name) }
-                if !isLookedThrough, let moved = try await store.move(lane: name, to: other) {
+                if !isLookedThrough, let moved = try await store.move(backend: name, to: other) {
                     await forgetDropped(name)
                     logger.notice(
                         "deliveries were moved",
@@ -278,7 +278,7 @@ public final class GoneBackends: Sendable {
         let (isInstalled, isConfigured) = state.withLock { ($0.isInstalled, $0.audiences[name] != nil) }
         guard isInstalled else { throw .busy }
         if isConfigured { throw .configured }
-        let depth: LaneDepth?
+        let depth: QueueDepth?
         do throws(StoreError) {
             depth = try await depths()[name]
         } catch {

@@ -103,11 +103,11 @@ struct PlatformCancellation {
         while true {
             let deliveries = try await page(of: notification, after: after)
             for delivery in deliveries where [.acceptedByPlatform, .delivered].contains(delivery.state) {
-                if delivery.state == .delivered, backends[delivery.lane]?.backend.cancellation != nil {
+                if delivery.state == .delivered, backends[delivery.backend]?.backend.cancellation != nil {
                     tally.tooLate += 1
                     continue
                 }
-                guard let backend = backends[delivery.lane],
+                guard let backend = backends[delivery.backend],
                     let message = Self.message(of: delivery, at: backend)
                 else {
                     tally.unsupported += 1
@@ -143,7 +143,7 @@ struct PlatformCancellation {
         of delivery: StoredDelivery,
         at backend: BackendRegistry.ConfiguredBackend
     ) -> Message? {
-        guard let id = StatusAPI.platformID(in: delivery.story) else { return nil }
+        guard let id = StatusAPI.platformID(in: delivery.attemptLog) else { return nil }
         if backend.backend.cancellation != nil { return Message(backend: backend.name, id: id) }
         guard backend.backend.recall != nil, case .user(let key) = delivery.recipient else { return nil }
         return Message(backend: backend.name, id: id, user: backend.app.name(key))

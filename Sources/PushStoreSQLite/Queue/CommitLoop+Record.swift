@@ -63,7 +63,7 @@ extension CommitLoop {
             let isNews =
                 if try archiveEnded(entry, as: state, resolution.attempt) {
                     true
-                } else if isClaimed, let attempt = resolution.attempt, entry.attempts == 0, entry.story.isEmpty {
+                } else if isClaimed, let attempt = resolution.attempt, entry.attempts == 0, entry.attemptLog.isEmpty {
                     try endAtOnce(entry.id, as: state, attempt)
                 } else {
                     try end(entry.id, as: state, attempt: resolution.attempt)
@@ -102,7 +102,7 @@ extension CommitLoop {
                     due: entry.due,
                     step: entry.step,
                     attempts: entry.attempts,
-                    story: entry.story,
+                    attemptLog: entry.attemptLog,
                     collapse: entry.collapse,
                     isReplay: entry.isReplay || entry.isRecovered,
                     contentBytes: entry.contentBytes
@@ -133,10 +133,10 @@ extension CommitLoop {
         statement.bind(8, step)
         statement.bind(9, entry.lease?.number ?? 0)
         _ = try run(statement, attempt: resolution.attempt)
-        var story = entry.story
+        var attemptLog = entry.attemptLog
         if let attempt = resolution.attempt {
-            if !story.isEmpty { story.append(UInt8(ascii: ",")) }
-            story.append(contentsOf: attempt)
+            if !attemptLog.isEmpty { attemptLog.append(UInt8(ascii: ",")) }
+            attemptLog.append(contentsOf: attempt)
         }
         comeBack(
             entry,
@@ -149,7 +149,7 @@ extension CommitLoop {
                 due: due,
                 step: step,
                 attempts: entry.attempts + (resolution.attempt == nil ? 0 : 1),
-                story: story,
+                attemptLog: attemptLog,
                 collapse: entry.collapse,
                 isReplay: isReplay,
                 contentBytes: entry.contentBytes

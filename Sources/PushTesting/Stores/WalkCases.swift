@@ -206,7 +206,7 @@ private struct StoreWalk {
         }
         for lane in ["one", "two"] {
             let open = deliveries.values.filter { $0.lane == lane && !$0.state.isFinal }
-            let depth = try await store.depths()[lane] ?? LaneDepth()
+            let depth = try await store.depths()[lane] ?? QueueDepth()
             try expect(depth.waiting, is: open.filter { !$0.isClaimed }.count, "waiting in \(lane)")
             try expect(depth.claimed, is: open.filter(\.isClaimed).count, "claimed in \(lane)")
             let oldest = open.filter { !$0.isClaimed && $0.due <= now }.map(\.due).min()

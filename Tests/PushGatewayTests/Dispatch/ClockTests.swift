@@ -125,12 +125,12 @@ struct ClockTests {
         let plan = DeliveryPlan(["a", "b"], patience: .seconds(60))
         try await DispatcherRig.run(["a": first, "b": second], queue: Self.queue) { rig in
             let id = try await rig.accept(plan: plan)
-            try await rig.until { try await rig.story(id).count == 1 }
+            try await rig.until { try await rig.attemptLog(id).count == 1 }
             Self.set(rig, jump)
             for attempt in 2...3 {
                 rig.time.advance(by: .milliseconds(20_100))
                 // The third could be followed by a fourth after 60.3 s only: that is beyond the patience.
-                try await rig.until { try await rig.story(id).count >= attempt }
+                try await rig.until { try await rig.attemptLog(id).count >= attempt }
             }
             try await rig.expect(id, [.acceptedByPlatform: 1])
             #expect(first.attemptCount == 3)

@@ -30,7 +30,7 @@ struct GoneBackendsTests {
         try await DispatcherRig.run(["b": backend]) { rig in
             let id = try await rig.accept(plan: DeliveryPlan(["gone", "other", "b"]))
             try await pass(rig, until: id, is: .acceptedByPlatform)
-            let story = try await rig.story(id)
+            let story = try await rig.attemptLog(id)
             #expect(story.map { $0["reason"] } == ["backend_gone", nil])
             #expect(story.first?["outcome"] == "skipped")
             #expect(story.first?["backend"] == "gone")
@@ -66,7 +66,7 @@ struct GoneBackendsTests {
             let dropped = try await rig.withTimeGoing { try await gone.drop("gone") }
             #expect(dropped == 2)
             try await pass(rig, until: id, is: .failed)
-            #expect(try await rig.story(id).map { $0["reason"] } == ["backend_dropped"])
+            #expect(try await rig.attemptLog(id).map { $0["reason"] } == ["backend_dropped"])
             try await pass(rig, until: later, is: .failed)
             try await rig.until { try await rig.eventTypes().contains("delivery.failed") }
         }

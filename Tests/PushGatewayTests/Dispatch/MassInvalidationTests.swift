@@ -240,7 +240,7 @@ struct MassInvalidationTests {
             let tokens = try await rig.dispatcher.invalidations?.settle("a", .discard)
             #expect((tokens ?? 0) >= 50)
             try await rig.expect(id, [.acceptedByPlatform: Self.devices])
-            #expect(try await rig.store.held().isEmpty)
+            #expect(try await rig.store.quarantined().isEmpty)
             try await rig.until { try await rig.eventTypes().contains("backend.invalidations_discarded") }
         }
     }

@@ -29,9 +29,9 @@ struct InvalidationsAPI: Sendable {
         }
         try scope.allowParameters(["backend"])
         let doubts = lanes.invalidations?.doubts ?? []
-        var held: [HeldTombstones] = []
+        var held: [QuarantinedTokens] = []
         do throws(StoreError) {
-            held = try await state.devices.held()
+            held = try await state.devices.quarantined()
         } catch {
             throw Problem(error)
         }
@@ -54,7 +54,7 @@ struct InvalidationsAPI: Sendable {
     private static func write(
         _ name: String,
         _ doubt: TokenInvalidation.Doubt?,
-        _ held: HeldTombstones?,
+        _ held: QuarantinedTokens?,
         to writer: inout JSONWriter
     ) {
         writer.beginObject()
@@ -101,9 +101,13 @@ struct InvalidationsAPI: Sendable {
             cursor = DeviceCursor(text)
             if cursor == nil { throw .badParameter("cursor", "must be the \"next\" of an earlier page.") }
         }
-        let page: (tokens: [BuriedToken], next: DeviceCursor?)
+        let page: (tokens: [InvalidatedToken], next: DeviceCursor?)
         do throws(StoreError) {
-            page = try await state.devices.held(of: scope.parameter("backend") ?? "", after: cursor, limit: limit)
+            page = try await state.devices.quarantined(
+                of: scope.parameter("backend") ?? "",
+                after: cursor,
+                limit: limit
+            )
         } catch {
             throw Problem(error)
         }
@@ -117,7 +121,7 @@ struct InvalidationsAPI: Sendable {
         }
     }
 
-    private static func write(_ token: BuriedToken, to writer: inout JSONWriter) {
+    private static func write(_ token: InvalidatedToken, to writer: inout JSONWriter) {
         writer.beginObject()
         writer.name("device")
         writer.string(token.device)
@@ -192,7 +196,7 @@ struct InvalidationsAPI: Sendable {
         if state.snapshot.backends.contains(where: { $0.name == name }) { return }
         if desk.doubts.contains(where: { $0.backend == name }) { return }
         do throws(StoreError) {
-            if try await state.devices.held().contains(where: { $0.backend == name }) { return }
+            if try await state.devices.quarantined().contains(where: { $0.backend == name }) { return }
         } catch {
             throw Problem(error)
         }

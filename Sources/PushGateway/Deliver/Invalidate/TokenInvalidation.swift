@@ -278,13 +278,13 @@ public final class TokenInvalidation: Sendable {
         switch work {
         case .bury(let refusals):
             await insist("burying dead tokens") { [devices, outbox] () throws(StoreError) in
-                _ = try await devices?.bury(refusals, outbox: outbox())
+                _ = try await devices?.invalidate(refusals, outbox: outbox())
             }
             waiting.wrappingSubtract(refusals.count, ordering: .relaxed)
         case .refuse(let refusals, let watch):
             var exhausted: [TokenRefusal] = []
             await insist("noting refused tokens") { [devices] () throws(StoreError) in
-                exhausted = try await devices?.refuse(refusals) ?? []
+                exhausted = try await devices?.record(refusals) ?? []
             }
             takeExhausted(exhausted, watch)
             waiting.wrappingSubtract(refusals.count, ordering: .relaxed)
@@ -292,12 +292,12 @@ public final class TokenInvalidation: Sendable {
             await insist("holding invalidations") { () throws(StoreError) in
                 if let trip {
                     try await self.state.saveState(Self.key(backend), trip.stored)
-                    let earlier = try await self.devices?.hold(tombstonesOf: backend, since: trip.since) ?? 0
+                    let earlier = try await self.devices?.quarantine(tombstonesOf: backend, since: trip.since) ?? 0
                     if earlier > 0 {
                         self.observer.heldInvalidations(backend: backend, reason: "buried_before", count: earlier)
                     }
                 }
-                if !refusals.isEmpty { _ = try await self.devices?.hold(refusals) }
+                if !refusals.isEmpty { _ = try await self.devices?.quarantine(refusals) }
             }
             waiting.wrappingSubtract(refusals.count, ordering: .relaxed)
         case .end(let tokens, let app):
@@ -334,8 +334,8 @@ public final class TokenInvalidation: Sendable {
             switch action {
             case .release:
                 let buried =
-                    try await devices?.release(
-                        heldOf: backend,
+                    try await devices?.invalidate(
+                        quarantinedOf: backend,
                         limit: Self.batch,
                         outbox: outbox()
                     ) ?? []
@@ -343,7 +343,7 @@ public final class TokenInvalidation: Sendable {
                 publish(buried.map { EventJSON.tokenInvalidated($0, at: now) })
                 found = buried.count
             case .discard:
-                found = try await devices?.discard(heldOf: backend, limit: Self.batch) ?? 0
+                found = try await devices?.discard(quarantinedOf: backend, limit: Self.batch) ?? 0
             }
             total += found
         } while found > 0

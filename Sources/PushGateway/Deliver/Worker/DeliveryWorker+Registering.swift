@@ -23,7 +23,7 @@ extension DeliveryWorker {
                 registrar.accepts(DeviceRecord($0, user: $0.user, priority: settings.tokenPriority))
             }
             if isExpected != true {
-                let waiting = try? await operations.operations(ofDevice: id, limit: 100)
+                let waiting = try? await operations.entries(ofDevice: id, limit: 100)
                 isExpected = waiting?.contains { $0.operation.backend == name && $0.operation.kind == .register }
                 if isExpected != true {
                     isExpected = (try? await operations.unplannedCount(ofDevice: id)).map { $0 > 0 }

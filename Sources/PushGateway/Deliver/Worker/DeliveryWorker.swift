@@ -255,7 +255,7 @@ final class DeliveryWorker: Sendable {
     /// A task of its own, awaited here, so that ``stop()`` can end the wait and nothing else.
     func look(_ limit: Int, normal: Int, patience: Duration) async -> [ClaimedDelivery] {
         let task = Task<[ClaimedDelivery], any Error> { [around, name] in
-            try await around.store.claim(lane: name, limit: limit, normal: normal, patience: patience)
+            try await around.store.claim(backend: name, limit: limit, normal: normal, wait: patience)
         }
         looking.begin(task)
         // What stopped the lane between the gate's word and now did not find this look.

@@ -44,7 +44,7 @@ extension ClaimedDelivery {
 
     /// The attempt without an answer that the delivery waits for a word about, under ``DeliveryPlan/UnknownRule/wait``.
     ///
-    /// Nil for nearly every delivery; it costs a look into the story only under that rule.
+    /// Nil for nearly every delivery; it costs a look into the attemptLog only under that rule.
     func silence(of backend: String) -> JSONValue? {
         guard plan.onUnknown == .wait, isReplay, let last = told.last, last["outcome"] == "unknown",
             last["backend"]?.stringValue == backend
@@ -54,8 +54,8 @@ extension ClaimedDelivery {
 
     /// The attempts so far.
     private var told: [JSONValue] {
-        guard !story.isEmpty else { return [] }
-        return (try? JSONValue(parsing: [UInt8(ascii: "[")] + story + [UInt8(ascii: "]")]))?.arrayValue ?? []
+        guard !attemptLog.isEmpty else { return [] }
+        return (try? JSONValue(parsing: [UInt8(ascii: "[")] + attemptLog + [UInt8(ascii: "]")]))?.arrayValue ?? []
     }
 }
 
@@ -69,9 +69,9 @@ extension PlanVerdict {
         }
     }
 
-    /// Whether more follows, so that the story has to keep when this was.
+    /// Whether more follows, so that the attemptLog has to keep when this was.
     var isGoingOn: Bool { if case .end = move { false } else { true } }
 
-    /// When the same backend is tried again, for the story.
+    /// When the same backend is tried again, for the attemptLog.
     var retryAt: Date? { if case .retry(let time) = move { time } else { nil } }
 }

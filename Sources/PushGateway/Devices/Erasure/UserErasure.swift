@@ -72,7 +72,7 @@ struct UserErasure: Sendable {
         report.events = try await store.redactEvents { redaction.redacted($0) }
         for device in known.devices {
             report.untold += try await devices.unplannedCount(ofDevice: device)
-            report.untold += try await devices.operations(ofDevice: device, limit: 1_000).count
+            report.untold += try await devices.entries(ofDevice: device, limit: 1_000).count
         }
         // What is being sent ends with an attempt that names the recipient: it is found by what is kept here.
         if report.isComplete {

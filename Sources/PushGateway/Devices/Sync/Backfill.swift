@@ -68,14 +68,14 @@ actor Backfill {
         guard let app = teller.app(of: backend) else { return }
         while !Task.isCancelled, let own = progress?[backend], own.stamp == stamp, !own.isDone {
             do throws(StoreError) {
-                guard try await store.operationDepths()[backend]?.waiting ?? 0 < Self.fullBackend,
+                guard try await store.outboxDepths()[backend]?.waiting ?? 0 < Self.fullBackend,
                     try await store.unplannedCount(ofDevice: nil) < Self.fullBackend
                 else {
                     try? await time.sleep(for: Self.rest)
                     continue
                 }
                 let page = try await store.list(DeviceQuery(app: app), after: own.after, limit: Self.page)
-                _ = try await store.introduce(page.devices.map(\.id), to: backend, at: time.now)
+                _ = try await store.backfill(page.devices.map(\.id), to: backend, at: time.now)
                 guard progress?[backend]?.stamp == stamp else { return }
                 progress?[backend]?.after = page.next
                 progress?[backend]?.isDone = page.next == nil

@@ -177,7 +177,7 @@ final class DeviceEventsAPI: Sendable {
                 throw Problem(error)
             }
             for delivery in page where Self.isFor(device, delivery.recipient) {
-                found.append(ReceiptAddress(delivery: delivery.id, backend: delivery.lane))
+                found.append(ReceiptAddress(delivery: delivery.id, backend: delivery.backend))
             }
             guard page.count == 500, found.isEmpty else { break }
             seen += page.count
@@ -221,15 +221,15 @@ final class DeviceEventsAPI: Sendable {
         )
         let entries = addresses.map { address in
             let backend = address.backend.isEmpty ? "app" : address.backend
-            let story = EventJSON.receipt(receipt, backend: backend)
+            let logEntry = EventJSON.receipt(receipt, backend: backend)
             // Whoever knows or guesses an id must not open the message of another device.
             let isFor = { @Sendable (recipient: Recipient) in Self.canBe(device, recipient) }
-            return ReceiptEntry(address, state: state, story: story, isFor: isFor) { delivery in
-                EventJSON.received(delivery, changesState: true, backend: backend, story: story, at: now)
+            return ReceiptEntry(address, state: state, logEntry: logEntry, isFor: isFor) { delivery in
+                EventJSON.received(delivery, changesState: true, backend: backend, logEntry: logEntry, at: now)
             }
         }
         do throws(StoreError) {
-            return try await door.state.store.receive(entries).compactMap(\.delivery)
+            return try await door.state.store.record(entries).compactMap(\.delivery)
         } catch {
             throw Problem(error)
         }

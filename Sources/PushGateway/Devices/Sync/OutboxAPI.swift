@@ -40,7 +40,7 @@ struct OutboxAPI: Sendable {
 
     /// Every metric, for Prometheus; without those of the queues while the store fails, which is itself a metric.
     func scrape(_ snapshot: APISnapshot) async -> Response {
-        var depths: [String: LaneDepth]?
+        var depths: [String: QueueDepth]?
         do throws(Problem) {
             depths = try await self.depths()
         } catch {
@@ -54,7 +54,7 @@ struct OutboxAPI: Sendable {
             backends: state.snapshot.backends,
             lanes: lanes.lanes,
             depths: depths,
-            operations: try? await state.devices.operationDepths(),
+            operations: try? await state.devices.outboxDepths(),
             unplanned: try? await state.devices.unplannedCount(ofDevice: nil),
             ledger: metrics.ledger,
             store: await state.store.health(),
@@ -74,21 +74,21 @@ struct OutboxAPI: Sendable {
             state,
             lanes,
             depths: try await depths(),
-            operations: try await operationDepths(),
+            operations: try await outboxDepths(),
             for: scope.caller
         )
         return Response.json(capacity: 2048) { answer.write(to: &$0) }
     }
 
-    private func operationDepths() async throws(Problem) -> [String: OutboxDepth] {
+    private func outboxDepths() async throws(Problem) -> [String: OutboxDepth] {
         do throws(StoreError) {
-            return try await state.devices.operationDepths()
+            return try await state.devices.outboxDepths()
         } catch {
             throw Problem(error)
         }
     }
 
-    private func depths() async throws(Problem) -> [String: LaneDepth] {
+    private func depths() async throws(Problem) -> [String: QueueDepth] {
         do throws(StoreError) {
             return try await state.store.depths()
         } catch {

@@ -15,7 +15,7 @@ struct OutboxPlanner: Sendable {
     /// What has been planned is committed after so long, though more was read.
     private static let longestPlanning = Duration.milliseconds(50)
     /// How long one look for changes may last.
-    private static let patience = Duration.seconds(30)
+    private static let longestWait = Duration.seconds(30)
     private static let rest = Duration.seconds(1)
 
     /// Runs work elsewhere, one piece after the other, and returns at once.
@@ -53,7 +53,7 @@ struct OutboxPlanner: Sendable {
     func run() async {
         while !Task.isCancelled {
             do throws(StoreError) {
-                _ = try await planSome(patience: Self.patience)
+                _ = try await planSome(wait: Self.longestWait)
             } catch {
                 guard error != .closed else { return }
                 logger.warning("changes of devices cannot be planned", metadata: ["error": "\(error)"])
@@ -62,9 +62,9 @@ struct OutboxPlanner: Sendable {
         }
     }
 
-    /// Plans the oldest changes; returns how many, none when there was none within `patience`.
-    func planSome(patience: Duration = .zero) async throws(StoreError) -> Int {
-        let changes = try await store.unplannedChanges(limit: Self.page, patience: patience)
+    /// Plans the oldest changes; returns how many, none when there was none within `wait`.
+    func planSome(wait: Duration = .zero) async throws(StoreError) -> Int {
+        let changes = try await store.unplannedChanges(limit: Self.page, wait: wait)
         guard !changes.isEmpty else { return 0 }
         let teller = teller()
         let plans = await onThread {
@@ -77,7 +77,7 @@ struct OutboxPlanner: Sendable {
             return plans
         }
         guard let plans else { return 0 }
-        try await store.commit(plans)
+        try await store.record(plans)
         return plans.count
     }
 

@@ -120,11 +120,11 @@ final class OutboxWorker: Sendable {
     private func look(_ room: Int) async -> [ClaimedEntry] {
         // A task, so that a stop or a pause can end the look; awaited here.
         let look = Task { [around, name] in
-            try await around.store.claimOperations(
+            try await around.store.claimEntries(
                 of: name,
                 limit: room,
                 lease: Self.lease,
-                patience: Self.patience
+                wait: Self.patience
             )
         }
         let isStopped = state.withLock { state in
@@ -177,7 +177,7 @@ final class OutboxWorker: Sendable {
                 body: operation.body,
                 at: operation.at
             )
-            try await around.store.add([again])
+            try await around.store.enqueue([again])
         } catch {
             around.logger.warning(
                 "a subscription was overtaken by a log-out and is not asked for again",
@@ -206,14 +206,14 @@ final class OutboxWorker: Sendable {
         case .failure(let error):
             let isStopped = state.withLock { $0.isStopped }
             if Task.isCancelled || isStopped && error.isPassing {
-                return await write(OutboxResult(claim, .untried))
+                return await write(OutboxResult(claim, .release))
             }
             noteFailure(error)
             report = self.report(claim, error)
         }
         let event = EventJSON.operation(claim, backend: name, report, at: now)
         let ending: OutboxResult.Ending =
-            report.pause.map { .again(at: around.time.steady.addingTimeInterval($0.inSeconds)) } ?? .over
+            report.pause.map { .retry(at: around.time.steady.addingTimeInterval($0.inSeconds)) } ?? .end
         if case .failure(let error) = answer, error.code == .credentialsRefused, claim.operation.kind == .register {
             await around.doubt(name)
         }
@@ -256,7 +256,7 @@ final class OutboxWorker: Sendable {
         var pause = Duration.milliseconds(50)
         while true {
             do throws(StoreError) {
-                return try await around.store.settle([result])
+                return try await around.store.record([result])
             } catch {
                 guard error != .closed, (try? await around.time.sleep(for: pause)) != nil else { return }
                 around.logger.error("an operation's outcome was not written", metadata: ["error": "\(error)"])

@@ -172,7 +172,7 @@ struct SubscriptionAPI: Sendable {
         let unplanned: Int
         do throws(StoreError) {
             unplanned = try await unplannedSoon(of: device)
-            waiting = try await door.state.devices.operations(ofDevice: device, limit: limit)
+            waiting = try await door.state.devices.entries(ofDevice: device, limit: limit)
         } catch {
             throw Problem(error)
         }

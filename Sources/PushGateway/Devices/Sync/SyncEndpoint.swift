@@ -33,7 +33,7 @@ struct SyncEndpoint: Sendable {
     /// Whether something waits for a backend, which need not be configured any more.
     func waits(for backend: String) async throws(Problem) -> Bool {
         do throws(StoreError) {
-            return try await state.devices.operationDepths()[backend] != nil
+            return try await state.devices.outboxDepths()[backend] != nil
         } catch {
             throw Problem(error)
         }
@@ -118,7 +118,7 @@ struct SyncEndpoint: Sendable {
         let wait = try scope.number("wait", in: 0...Self.longestWait, default: 0)
         let ticket = state.outcomes.listen(for: operations.map(\.id))
         do throws(StoreError) {
-            try await state.devices.add(operations)
+            try await state.devices.enqueue(operations)
         } catch {
             state.outcomes.leave(ticket)
             throw Problem(ofDevices: error)

@@ -87,7 +87,7 @@ struct UserSwitchAPI: Sendable {
             )
         }
         do throws(StoreError) {
-            try await state.devices.add(operations)
+            try await state.devices.enqueue(operations)
         } catch {
             throw Problem(ofDevices: error)
         }
@@ -187,7 +187,7 @@ struct UserSwitchAPI: Sendable {
         let app = scope.snapshot.gateway.app(ofBackend: name) ?? .default
         let removed: Int
         do throws(StoreError) {
-            removed = try await store.removeOperations(of: name, device: device.map(app.key))
+            removed = try await store.cancelEntries(of: name, device: device.map(app.key))
         } catch {
             throw Problem(error)
         }

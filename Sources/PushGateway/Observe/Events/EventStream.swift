@@ -79,7 +79,7 @@ struct EventStream: Sendable {
         let store = state.store
         do {
             return try await cancelWhenGracefulShutdown {
-                try await store.events(after: position, limit: Self.batch, patience: patience)
+                try await store.events(after: position, limit: Self.batch, wait: patience)
             }
         } catch is CancellationError {
             return []  // The loop sees why.

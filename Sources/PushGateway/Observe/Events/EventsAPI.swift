@@ -68,7 +68,7 @@ struct EventsAPI: Sendable {
     }
 
     private func lanesEvent(_ caller: Caller) async -> [UInt8] {
-        var depths: [String: LaneDepth] = [:]
+        var depths: [String: QueueDepth] = [:]
         do throws(StoreError) {
             depths = try await state.store.depths()
         } catch {
@@ -84,7 +84,7 @@ struct EventsAPI: Sendable {
         writer.string(build.version)
         writer.name("started_at")
         RFC3339.write(state.startedAt, to: &writer)
-        let operations = (try? await state.devices.operationDepths()) ?? [:]
+        let operations = (try? await state.devices.outboxDepths()) ?? [:]
         BackendsAnswer(state, lanes, depths: depths, operations: operations, for: caller).write(to: &writer)
         let totals = metrics.ledger.totals
         writer.name("totals")

@@ -9,7 +9,7 @@ struct ScrapedMetrics {
     let backends: [BackendRegistry.ConfiguredBackend]
     let lanes: [WorkerStatus]
     /// How much waits in each lane; nil while the store fails.
-    let depths: [String: LaneDepth]?
+    let depths: [String: QueueDepth]?
     /// How many operations wait for each backend; nil while the store fails.
     var operations: [String: OutboxDepth]?
     /// How many changes of devices are not planned; nil while the store fails.
@@ -63,12 +63,12 @@ struct ScrapedMetrics {
 
     private func label(_ backend: String) -> String { PrometheusText.labels([("backend", backend)]) }
 
-    private func writeQueues(_ depths: [String: LaneDepth], to text: inout PrometheusText) {
+    private func writeQueues(_ depths: [String: QueueDepth], to text: inout PrometheusText) {
         let names = Set(depths.keys).union(backends.map(\.name)).sorted()
         guard !names.isEmpty else { return }
         text.family("chapar_queue_depth", .gauge, "Deliveries that wait or are claimed, scheduled ones included.")
         for name in names {
-            let depth = depths[name] ?? LaneDepth()
+            let depth = depths[name] ?? QueueDepth()
             text.sample("chapar_queue_depth", label(name), Double(depth.waiting + depth.claimed))
         }
         text.family(
@@ -148,7 +148,7 @@ struct ScrapedMetrics {
         }
     }
 
-    private func writeLedger(_ depths: [String: LaneDepth], to text: inout PrometheusText) {
+    private func writeLedger(_ depths: [String: QueueDepth], to text: inout PrometheusText) {
         let totals = ledger.totals
         text.family("chapar_ledger_accepted_total", .counter, "Deliveries accepted since the start.")
         text.sample("chapar_ledger_accepted_total", Double(totals.accepted))

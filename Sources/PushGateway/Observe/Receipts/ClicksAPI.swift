@@ -81,19 +81,19 @@ struct ClicksAPI: Sendable {
         at now: Date
     ) async throws(Problem) -> [ReceivedDelivery] {
         guard let receipt, let id = receipt.platformID else { return [] }
-        let story = EventJSON.receipt(receipt, backend: backend)
+        let logEntry = EventJSON.receipt(receipt, backend: backend)
         let state = receipt.deliveryState
         let entry = ReceiptEntry(
             ReceiptAddress(backend: backend, platformID: id, token: receipt.token),
             state: state,
-            story: story
+            logEntry: logEntry
         ) { delivery in
-            EventJSON.received(delivery, changesState: state != nil, backend: backend, story: story, at: now)
+            EventJSON.received(delivery, changesState: state != nil, backend: backend, logEntry: logEntry, at: now)
         }
         do throws(StoreError) {
-            var results = try await door.state.store.receive([entry])
+            var results = try await door.state.store.record([entry])
             if results == [.unknown], let other = entry.regardlessOfUser {
-                results = try await door.state.store.receive([other])
+                results = try await door.state.store.record([other])
             }
             return results.compactMap(\.delivery)
         } catch {
@@ -120,7 +120,7 @@ extension ReceiptResult {
     /// The delivery that a receipt was about; nil when it is unknown.
     var delivery: ReceivedDelivery? {
         switch self {
-        case .taken(let delivery), .repeated(let delivery): delivery
+        case .recorded(let delivery), .repeated(let delivery): delivery
         case .unknown: nil
         }
     }

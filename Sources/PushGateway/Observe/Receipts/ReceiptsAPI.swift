@@ -130,7 +130,7 @@ final class ReceiptsAPI: Sendable {
             let second = try await store(early.map { receipts[$0] }, name, at: now)
             for (place, index) in early.enumerated() { results[index] = second[place] }
         }
-        await bury(receipts, results, backend, name, at: now)
+        await invalidate(receipts, results, backend, name, at: now)
         let strangers = results.count { $0 == .unknown }
         if strangers > 0 {
             logger.debug("receipts of unknown messages", metadata: ["backend": "\(name)", "count": "\(strangers)"])
@@ -143,21 +143,21 @@ final class ReceiptsAPI: Sendable {
         at now: Date
     ) async throws(Problem) -> [ReceiptResult] {
         let entries = receipts.map { receipt in
-            let story = EventJSON.receipt(receipt, backend: name)
+            let logEntry = EventJSON.receipt(receipt, backend: name)
             let state = receipt.deliveryState
             return ReceiptEntry(
                 ReceiptAddress(backend: name, platformID: receipt.platformID ?? "", token: receipt.token),
                 state: state,
-                story: story
+                logEntry: logEntry
             ) { delivery in
-                EventJSON.received(delivery, changesState: state != nil, backend: name, story: story, at: now)
+                EventJSON.received(delivery, changesState: state != nil, backend: name, logEntry: logEntry, at: now)
             }
         }
         do throws(StoreError) {
-            var results = try await self.state.store.receive(entries)
+            var results = try await self.state.store.record(entries)
             let others = entries.indices.filter { results[$0] == .unknown && entries[$0].regardlessOfUser != nil }
             guard !others.isEmpty else { return results }
-            let second = try await self.state.store.receive(others.compactMap { entries[$0].regardlessOfUser })
+            let second = try await self.state.store.record(others.compactMap { entries[$0].regardlessOfUser })
             for (place, index) in others.enumerated() { results[index] = second[place] }
             return results
         } catch {
@@ -166,7 +166,7 @@ final class ReceiptsAPI: Sendable {
     }
 
     /// Takes what receipts say about dead tokens to the guard, as answers to messages are.
-    private func bury(
+    private func invalidate(
         _ receipts: [DeliveryReceipt],
         _ results: [ReceiptResult],
         _ backend: any PushBackend,
@@ -221,7 +221,7 @@ final class ReceiptsAPI: Sendable {
         _ app: AppName
     ) async -> DeviceToken? {
         guard let value = receipt.token else { return nil }
-        if case .taken(let delivery) = result, case .token(let token) = delivery.recipient { return token }
+        if case .recorded(let delivery) = result, case .token(let token) = delivery.recipient { return token }
         for service in backend.audience.services.sorted(by: { $0.rawValue < $1.rawValue }) {
             let token = DeviceToken(value, service: service)
             // A registry that does not answer is as good as one that does not know the token.

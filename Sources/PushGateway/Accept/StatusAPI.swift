@@ -9,9 +9,9 @@ struct StatusAPI: Sendable {
     private static let pageSize = 100
     private static let largestPage = 1000
 
-    let door: SyncEndpoint
+    let endpoint: SyncEndpoint
 
-    private var state: GatewayState { door.state }
+    private var state: GatewayState { endpoint.state }
 
     /// A notification with the counts of its deliveries' states.
     func show(_ id: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
@@ -106,7 +106,7 @@ struct StatusAPI: Sendable {
             throw Problem(error)
         }
         guard let result else { throw Self.unknown(id) }
-        let taken = asksPlatforms ? try await PlatformCancellation(door: door, scope).run(notification) : nil
+        let taken = asksPlatforms ? try await PlatformCancellation(endpoint: endpoint, scope).run(notification) : nil
         return Response.json { writer in
             writer.name("id")
             writer.string(notification.description)
@@ -188,7 +188,7 @@ struct StatusAPI: Sendable {
 }
 
 extension DeliveryState {
-    /// One word for many deliveries: what is still going on; when all is over, the best that any of them reached.
+    /// One state for many deliveries: what is still going on; when all is over, the best that any of them reached.
     static func summary(of counts: [DeliveryState: Int]) -> DeliveryState {
         let order: [DeliveryState] = [
             .sending, .retrying, .queued, .scheduled, .opened, .delivered, .acceptedByPlatform, .unknown, .failed,

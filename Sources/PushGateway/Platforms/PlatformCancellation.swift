@@ -13,11 +13,11 @@ struct PlatformCancellation {
     private static let width = 8
     private static let page = 1_000
 
-    let door: SyncEndpoint
+    let endpoint: SyncEndpoint
     let scope: RequestScope
 
-    init(door: SyncEndpoint, _ scope: RequestScope) {
-        self.door = door
+    init(endpoint: SyncEndpoint, _ scope: RequestScope) {
+        self.endpoint = endpoint
         self.scope = scope
     }
 
@@ -128,12 +128,12 @@ struct PlatformCancellation {
         let calls = order.compactMap { message in
             backends[message.backend].flatMap { Self.call(message, counts[message] ?? 0, $0.backend) }
         }
-        return await Self.carryOut(calls, door, after: tally)
+        return await Self.carryOut(calls, endpoint, after: tally)
     }
 
     private func page(of id: NotificationID, after: Int64?) async throws(Problem) -> [StoredDelivery] {
         do throws(StoreError) {
-            return try await door.state.store.deliveries(of: id, after: after, limit: Self.page)
+            return try await endpoint.state.store.deliveries(of: id, after: after, limit: Self.page)
         } catch {
             throw Problem(error)
         }
@@ -162,19 +162,19 @@ struct PlatformCancellation {
     }
 
     /// Makes calls, a few at a time; none begins after the deadline of one call, and those are counted as not asked.
-    static func carryOut(_ calls: [Call], _ door: SyncEndpoint, after begun: Tally = Tally()) async -> Tally {
-        let end = door.state.time.steady.addingTimeInterval(SyncEndpoint.deadline.inSeconds)
+    static func carryOut(_ calls: [Call], _ endpoint: SyncEndpoint, after begun: Tally = Tally()) async -> Tally {
+        let end = endpoint.state.time.steady.addingTimeInterval(SyncEndpoint.deadline.inSeconds)
         return await withTaskGroup(of: (Call, Result<Answer, PushError>).self) { group in
             var tally = begun
             for (number, call) in calls.enumerated() {
                 if number >= width, let (call, result) = await group.next() { tally.add(result, of: call) }
-                guard door.state.time.steady < end else {
+                guard endpoint.state.time.steady < end else {
                     tally.notAsked += call.deliveries
                     continue
                 }
                 group.addTask {
                     do throws(PushError) {
-                        return (call, .success(try await door.answer(of: call.body)))
+                        return (call, .success(try await endpoint.answer(of: call.body)))
                     } catch {
                         return (call, .failure(error))
                     }

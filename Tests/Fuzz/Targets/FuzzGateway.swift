@@ -63,7 +63,7 @@ struct FuzzGateway {
             time: time,
             logger: .silent
         )
-        api = GatewayAPI(state: state, lanes: NoLanes(), metrics: GatewayMetrics(), logger: .silent)
+        api = GatewayAPI(state: state, workers: NoWorkers(), metrics: GatewayMetrics(), logger: .silent)
         context = GatewayRequestContext(
             source: ApplicationRequestContextSource(channel: EmbeddedChannel(), logger: .silent)
         )
@@ -150,8 +150,8 @@ struct FuzzGateway {
     static let chabokAuthorization = "Bearer " + chabokSecret
 }
 
-private struct NoLanes: LaneObserver {
-    let lanes: [WorkerStatus] = []
+private struct NoWorkers: WorkerObserver {
+    let workers: [WorkerStatus] = []
 }
 
 /// Takes everything and keeps nothing; every receipt is about a delivery that it has just had.

@@ -30,7 +30,7 @@ struct UserErasureTests {
             state = GatewayState(snapshot: snapshot, store: store, devices: store, time: time)
             api = GatewayAPI(
                 state: state,
-                lanes: StubLanes(),
+                workers: StubWorkers(),
                 metrics: GatewayMetrics(),
                 knownKinds: ["apns", "altcraft"],
                 logger: quiet

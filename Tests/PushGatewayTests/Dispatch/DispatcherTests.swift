@@ -109,11 +109,11 @@ struct DispatcherTests {
         try await DispatcherRig.run(["a": backend]) { rig in
             let id = try await rig.accept((0..<20).map { "t\($0)" })
             try await rig.expect(id, [.retrying: 20])
-            #expect(rig.dispatcher.lanes.first?.isParked == true)
+            #expect(rig.dispatcher.workers.first?.isParked == true)
             isMended.withLock { $0 = true }
             rig.time.advance(by: .seconds(16))
             try await rig.expect(id, [.acceptedByPlatform: 20])
-            #expect(rig.dispatcher.lanes.first?.isParked == false)
+            #expect(rig.dispatcher.workers.first?.isParked == false)
             try await rig.until {
                 let events = try await rig.store.events(after: 0, limit: 100, wait: .zero)
                 let types = try events.compactMap { try JSONValue(parsing: $0.json)["type"]?.stringValue }

@@ -47,7 +47,7 @@ struct GoneBackendsTests {
             try await rig.until { try await gone.depths()["gone"]?.waiting == 1 }
             #expect(backend.attemptCount == 0)
             rig.dispatcher.install(DispatcherRig.snapshot(["gone": backend]))
-            try await rig.until { rig.dispatcher.lanes.first?.backend == "gone" }
+            try await rig.until { rig.dispatcher.workers.first?.backend == "gone" }
             try await rig.expect(id, [.acceptedByPlatform: 1])
             let depths = try await gone.depths()
             #expect(depths.isEmpty)
@@ -60,7 +60,7 @@ struct GoneBackendsTests {
             let id = try await rig.accept(plan: DeliveryPlan(["gone"]))
             let later = try await rig.accept(plan: DeliveryPlan(["gone"]), dueIn: .seconds(100))
             let gone = try #require(rig.dispatcher.goneBackends)
-            try await rig.until { !rig.dispatcher.lanes.isEmpty }
+            try await rig.until { !rig.dispatcher.workers.isEmpty }
             await #expect(throws: GoneBackends.Failure.configured) { _ = try await gone.drop("b") }
             await #expect(throws: GoneBackends.Failure.unknown) { _ = try await gone.drop("never") }
             let dropped = try await rig.withTimeGoing { try await gone.drop("gone") }
@@ -79,7 +79,7 @@ struct GoneBackendsTests {
             let id = try await rig.accept(plan: DeliveryPlan(["gone"]))
             let later = try await rig.accept(plan: DeliveryPlan(["gone"]), dueIn: .seconds(100))
             let gone = try #require(rig.dispatcher.goneBackends)
-            try await rig.until { !rig.dispatcher.lanes.isEmpty }
+            try await rig.until { !rig.dispatcher.workers.isEmpty }
             await #expect(throws: GoneBackends.Failure.unknownTarget(nearest: nil)) {
                 _ = try await gone.move("gone", to: "nobody")
             }
@@ -98,7 +98,7 @@ struct GoneBackendsTests {
         let rig = try await DispatcherRig()
         defer { try? FileManager.default.removeItem(at: rig.folder) }
         let state = GatewayState(snapshot: snapshot, store: rig.store, devices: rig.store, time: rig.store.time)
-        let api = GatewayAPI(state: state, lanes: rig.dispatcher, metrics: GatewayMetrics(), logger: quiet)
+        let api = GatewayAPI(state: state, workers: rig.dispatcher, metrics: GatewayMetrics(), logger: quiet)
         @Sendable func ask(_ path: String, _ body: String?, as key: String = "boss") async throws -> APIHarness.Reply {
             try await APIHarness.send(
                 api.responder,
@@ -109,7 +109,7 @@ struct GoneBackendsTests {
             )
         }
         try await rig.run(snapshot) {
-            try await rig.until { !rig.dispatcher.lanes.isEmpty }
+            try await rig.until { !rig.dispatcher.workers.isEmpty }
             let id = try await rig.accept(plan: DeliveryPlan(["gone"]))
             try await rig.until { try await rig.dispatcher.goneBackends?.depths()["gone"]?.waiting == 1 }
             var shown: [JSONValue] = []

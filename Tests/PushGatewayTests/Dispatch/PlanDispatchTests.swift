@@ -213,7 +213,7 @@ struct PlanDispatchTests {
         } _: { rig in
             let opening = try await rig.accept((0..<5).map { "t\($0)" }, plan: DeliveryPlan(["a"]))
             try await rig.expect(opening, [.retrying: 5])
-            try await rig.until { rig.dispatcher.lanes.first?.breaker.word == .open }
+            try await rig.until { rig.dispatcher.workers.first?.breaker.status == .open }
             let attempts = a.attemptCount
             let patient = try await rig.accept(["patient"], plan: Self.chain)
             let id = try await rig.accept(["hurried"], plan: hurried)
@@ -235,8 +235,8 @@ struct PlanDispatchTests {
         try await DispatcherRig.run(["a": backend]) { rig in
             let opening = try await rig.accept((0..<5).map { "t\($0)" })
             try await rig.expect(opening, [.retrying: 5])
-            try await rig.until { rig.dispatcher.lanes.first?.breaker.word == .open }
-            #expect(rig.dispatcher.lanes.first?.breaker.reason == "connect_failed")
+            try await rig.until { rig.dispatcher.workers.first?.breaker.status == .open }
+            #expect(rig.dispatcher.workers.first?.breaker.reason == "connect_failed")
             let waiting = try await rig.accept((0..<20).map { "u\($0)" })
             rig.time.advance(by: .seconds(29))
             try await rig.expect(waiting, [.queued: 20])
@@ -245,7 +245,7 @@ struct PlanDispatchTests {
             rig.time.advance(by: .seconds(2))
             try await rig.expect(waiting, [.acceptedByPlatform: 20])
             try await rig.expect(opening, [.acceptedByPlatform: 5])
-            #expect(rig.dispatcher.lanes.first?.breaker.word == .closed)
+            #expect(rig.dispatcher.workers.first?.breaker.status == .closed)
             try await rig.until {
                 let types = try await rig.eventTypes()
                 return types.contains("backend.breaker_opened") && types.contains("backend.breaker_closed")

@@ -167,7 +167,7 @@ struct DeviceTellingTests {
             /// What a start of the gateway introduces.
             func start(_ body: (Backfill) async throws -> Void = { _ in }) async throws -> Int {
                 let own = Backfill(store: rig.store, state: rig.store, time: rig.time, logger: quiet)
-                async let introducing: Void = own.introduce(to: "crm", stamp: "1", snapshot.teller)
+                async let introducing: Void = own.introduce(to: "crm", stamp: "1", snapshot.deviceSync)
                 try await body(own)
                 await introducing
                 while try await planner.planSome() > 0 {}

@@ -244,7 +244,7 @@ struct OperationRig: Sendable {
 
     /// A planner of what is in the store's outbox.
     func planner(_ snapshot: GatewaySnapshot) -> OutboxPlanner {
-        OutboxPlanner(store: store, time: time, logger: quiet) { snapshot.teller }
+        OutboxPlanner(store: store, time: time, logger: quiet) { snapshot.deviceSync }
     }
 
     /// The events of operations and notices so far.
@@ -262,7 +262,7 @@ struct OperationRig: Sendable {
     func api(_ state: GatewayState) -> GatewayAPI {
         GatewayAPI(
             state: state,
-            lanes: StubLanes(),
+            workers: StubWorkers(),
             metrics: metrics,
             logger: quiet
         )

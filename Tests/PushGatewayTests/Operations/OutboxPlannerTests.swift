@@ -105,7 +105,7 @@ struct OutboxPlannerTests {
         try await OperationRig.run { rig in
             let snapshot = rig.snapshot(["crm": ScriptedPlatform()])
             let store = InterruptedStore(rig.store)
-            let planner = OutboxPlanner(store: store, time: rig.time, logger: quiet) { snapshot.teller }
+            let planner = OutboxPlanner(store: store, time: rig.time, logger: quiet) { snapshot.deviceSync }
             _ = try await rig.store.put([rig.device("a")], outbox: rig.time.now)
             _ = try await rig.store.patch("a", outbox: rig.time.now) { $0.user = "sara" }
             // The end comes before the commit, and then after it but before anybody hears of it.

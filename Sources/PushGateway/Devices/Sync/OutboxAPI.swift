@@ -7,7 +7,7 @@ internal import PushQueue
 /// What operators and their machines ask: health, readiness, metrics, backends, the API's description, the dashboard.
 struct OutboxAPI: Sendable {
     let state: GatewayState
-    let lanes: any LaneObserver
+    let workers: any WorkerObserver
     let metrics: GatewayMetrics
     let admission: Admission
     let build: BuildInfo
@@ -52,7 +52,7 @@ struct OutboxAPI: Sendable {
             now: state.clock.reading,
             startedAt: state.startedAt,
             backends: state.snapshot.backends,
-            lanes: lanes.lanes,
+            workers: workers.workers,
             depths: depths,
             operations: try? await state.devices.outboxDepths(),
             unplanned: try? await state.devices.unplannedCount(ofDevice: nil),
@@ -72,7 +72,7 @@ struct OutboxAPI: Sendable {
     func backends(_ scope: RequestScope) async throws(Problem) -> Response {
         let answer = BackendsAnswer(
             state,
-            lanes,
+            workers,
             depths: try await depths(),
             operations: try await outboxDepths(),
             for: scope.caller

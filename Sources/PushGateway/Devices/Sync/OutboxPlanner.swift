@@ -16,31 +16,31 @@ struct OutboxPlanner: Sendable {
     private static let longestPlanning = Duration.milliseconds(50)
     /// How long one look for changes may last.
     private static let longestWait = Duration.seconds(30)
-    private static let rest = Duration.seconds(1)
+    private static let retryPause = Duration.seconds(1)
 
     /// Runs work elsewhere, one piece after the other, and returns at once.
     typealias Thread = @Sendable (_ work: @escaping @Sendable () -> Void) -> Void
 
     private let store: any OutboxStore
-    private let teller: @Sendable () -> DeviceSync
+    private let deviceSync: @Sendable () -> DeviceSync
     private let time: any TimeSource
     private let logger: Logger
     /// Runs plugin code off the threads that tasks share.
     private let thread: Thread
 
-    /// Makes a planner; `teller` gives who is to be told by the configuration in force.
+    /// Makes a planner; `deviceSync` gives the rules of the configuration in force.
     init(
         store: any OutboxStore,
         time: any TimeSource,
         logger: Logger,
         thread: @escaping Thread = Self.ownThread(),
-        teller: @escaping @Sendable () -> DeviceSync
+        deviceSync: @escaping @Sendable () -> DeviceSync
     ) {
         self.thread = thread
         self.store = store
         self.time = time
         self.logger = logger
-        self.teller = teller
+        self.deviceSync = deviceSync
     }
 
     /// A thread for the planner alone.
@@ -57,7 +57,7 @@ struct OutboxPlanner: Sendable {
             } catch {
                 guard error != .closed else { return }
                 logger.warning("changes of devices cannot be planned", metadata: ["error": "\(error)"])
-                try? await time.sleep(for: Self.rest)
+                try? await time.sleep(for: Self.retryPause)
             }
         }
     }
@@ -66,12 +66,12 @@ struct OutboxPlanner: Sendable {
     func planSome(wait: Duration = .zero) async throws(StoreError) -> Int {
         let changes = try await store.unplannedChanges(limit: Self.page, wait: wait)
         guard !changes.isEmpty else { return 0 }
-        let teller = teller()
+        let deviceSync = deviceSync()
         let plans = await onThread {
             var plans: [OutboxPlan] = []
             let end = ContinuousClock.now + Self.longestPlanning
             for change in changes {
-                plans.append(OutboxPlan(change: change.number, teller.operations(for: change)))
+                plans.append(OutboxPlan(change: change.number, deviceSync.operations(for: change)))
                 if ContinuousClock.now > end { break }
             }
             return plans

@@ -2,7 +2,7 @@ internal import Foundation
 internal import PushCore
 internal import PushQueue
 
-/// Events about dead tokens and the doubt about them: `device.token_invalidated`, `backend.invalidations_held`,
+/// Events about dead tokens and the quarantine of refusals: `device.token_invalidated`, `backend.invalidations_held`,
 /// `backend.invalidations_released`, `backend.invalidations_discarded`.
 extension EventJSON {
     /// A platform declared a device token dead.
@@ -25,7 +25,7 @@ extension EventJSON {
         )
     }
 
-    /// A verdict that was held back is believed now.
+    /// A quarantined refusal was released.
     static func tokenInvalidated(_ buried: InvalidatedToken, at time: Date) -> [UInt8] {
         invalidated(
             buried.token,

@@ -2,7 +2,7 @@ internal import Foundation
 internal import PushCore
 internal import PushQueue
 
-/// What receipts leave in stories and in the stream of events: `delivery.delivered`, `delivery.opened`, `delivery.failed`,
+/// What receipts add to attempt logs and to the stream of events: `delivery.delivered`, `delivery.opened`, `delivery.failed`,
 /// and `delivery.receipt` for news that changes no state.
 extension EventJSON {
     /// A receipt as it stands in the attempt log of a delivery.

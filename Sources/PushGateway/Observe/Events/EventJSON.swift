@@ -73,7 +73,7 @@ public enum EventJSON {
         return writer.bytes
     }
 
-    /// A backend's lane stopped or went on: `backend.parked`, `backend.paused`, `backend.resumed`.
+    /// A backend's worker stopped or went on: `backend.parked`, `backend.paused`, `backend.resumed`.
     public static func backend(_ what: String, _ name: String, reason: String?, until: Date?, at time: Date) -> [UInt8]
     {
         var writer = JSONWriter(capacity: 192)
@@ -95,7 +95,7 @@ public enum EventJSON {
 
     /// One attempt, as it stands in the attempt log of a delivery.
     ///
-    /// `service` is that of the token which the lane chose for a device. `steady` is the same moment by the clock that nobody
+    /// `service` is that of the token which the worker chose for a device. `steady` is the same moment by the clock that nobody
     /// can set, for attempts after which more follows: patience counts from the first of them.
     public static func attempt(
         _ outcome: DeliveryOutcome,

@@ -93,18 +93,3 @@ public enum ReceiptResult: Sendable, Hashable {
     /// It is in the delivery's attempt log now, with its state.
     case recorded(ReceivedDelivery)
 }
-
-extension DeliveryState {
-    /// Whether a receipt may take a delivery from this state to another.
-    ///
-    /// The only way out of a final state: what a platform accepted is delivered, opened or failed later, and what was
-    /// delivered is opened.
-    public func canBecome(_ state: DeliveryState) -> Bool {
-        switch (self, state) {
-        case (.acceptedByPlatform, .delivered), (.acceptedByPlatform, .opened), (.acceptedByPlatform, .failed),
-            (.delivered, .opened):
-            true
-        default: false
-        }
-    }
-}

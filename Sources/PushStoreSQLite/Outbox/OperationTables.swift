@@ -130,6 +130,9 @@ final class OperationTables {
     }
 
     /// Writes what became of an operation; false when it is not there any more, or somebody else's.
+    ///
+    /// The conditions of the statements are those of `OutboxEntryState.transitions`: a retry or a release changes nothing
+    /// unless the claim's lease is in force (`attempts` and `leased`), an end always counts.
     @discardableResult
     func record(_ result: OutboxResult, now: Int64) throws(StoreError) -> Bool {
         let operation = result.claim.operation

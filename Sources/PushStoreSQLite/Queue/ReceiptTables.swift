@@ -134,7 +134,7 @@ final class ReceiptTables {
         return found
     }
 
-    /// The delivery with its attemptLog, if it is really the one: hashes may meet, the platform's id in the attemptLog does not lie.
+    /// The delivery with its attempt log, if it is really the one: hashes may meet, the platform's id in the log does not lie.
     private func look(
         at id: Int64,
         _ address: ReceiptAddress

@@ -85,29 +85,37 @@ struct MemoryOperations {
         }
     }
 
+    private func state(of entry: Entry, now: Date) -> OutboxEntryState {
+        if entry.isLeased { return .claimed }
+        if !isHead(entry) { return .blocked }
+        return entry.due <= now ? .due : .waiting
+    }
+
     mutating func record(_ result: OutboxResult, now: Date) {
         if let event = result.event { events.append(event) }
         let number = result.claim.number
         guard let entry = entries.first(where: { $0.number == number }) else { return }
-        let isOurs = entry.isLeased && entry.attempts == result.claim.attempt
+        let isLeased = entry.isLeased && entry.attempts == result.claim.attempt
+        guard let event = result.ending.event(isLeased: isLeased),
+            OutboxEntryState.transitions.allows(event, in: state(of: entry, now: now))
+        else { return }
         switch result.ending {
         case .end:
             entries.removeAll { $0.number == number }
             if let next = entries.first(where: { $0.isInLine(of: entry.operation) }) {
                 change(next.number) { $0.due = now }
             }
-        case .retry(let moment) where isOurs:
+        case .retry(let moment):
             change(number) {
                 $0.due = moment
                 $0.isLeased = false
             }
-        case .release where isOurs:
+        case .release:
             change(number) {
                 $0.due = now
                 $0.isLeased = false
                 $0.attempts -= 1
             }
-        case .retry, .release: break
         }
     }
 

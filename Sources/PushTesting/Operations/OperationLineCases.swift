@@ -120,7 +120,31 @@ extension OperationStoreConformance {
             }
             try expect(try await fixture.time.advance(until: later).map(\.attempt), is: [2], "what comes due")
         },
-        OperationStoreConformanceCase("A claim without work ends with its patience, and with its task") { fixture in
+        OperationStoreConformanceCase("What an owner says moves an entry as the table says") { fixture in
+            let moment = fixture.time.now + 500
+            for ending in [OutboxResult.Ending.end, .retry(at: moment), .release] {
+                for isLeased in [true, false] {
+                    let device = "\(ending)-\(isLeased)"
+                    try await fixture.store.enqueue([fixture.operation(device)])
+                    let claims = try await fixture.claim(lease: .seconds(1))
+                    if !isLeased {
+                        fixture.time.advance(by: .seconds(2))
+                        try expect(try await fixture.due(), is: [device], "what another owner claims")
+                    }
+                    try await fixture.store.record(claims.map { OutboxResult($0, ending) })
+                    let isKept = try await !fixture.store.entries(ofDevice: device, limit: 1).isEmpty
+                    let isDue = try await fixture.due() == [device]
+                    let table = OutboxEntryState.transitions
+                    let state: OutboxEntryState = !isKept ? .ended : isDue ? .due : isLeased ? .waiting : .claimed
+                    let isAllowed =
+                        ending.event(isLeased: isLeased).map { table.allows($0, from: .claimed, to: state) }
+                        ?? (state == .claimed)
+                    try expect(isAllowed, "\(ending), under a lease in force: \(isLeased), led to \(state.rawValue)")
+                    _ = try await fixture.store.cancelEntries(of: "crm", device: device)
+                }
+            }
+        },
+        OperationStoreConformanceCase("A claim without work ends with its wait, and with its task") { fixture in
             let patient = Task {
                 try await fixture.store.claimEntries(of: "crm", limit: 5, lease: .seconds(60), wait: .seconds(2))
             }

@@ -236,7 +236,7 @@ public final class OneSignalBackend: PushBackend {
             return alert != sentence
         }
         guard isNews else { return }
-        logger.warning("\(sentence)")
+        logger.warning("sending to OneSignal is disturbed", metadata: ["problem": "\(name)", "detail": "\(sentence)"])
         announce(BackendNotice(level, name, message: sentence))
     }
 

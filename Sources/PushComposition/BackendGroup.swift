@@ -1,6 +1,6 @@
 public import PushCore
 
-/// A backend with the name by which plans, stories and health tell it from others.
+/// A backend with the name by which plans, attempt logs and health tell it from others.
 public struct NamedBackend: Sendable {
     /// The name, as in a configuration file.
     public let name: String

@@ -1,6 +1,6 @@
 public import PushCore
 
-/// What an outcome tells of the backend as a whole, rather than of one message: what a ``Breaker`` and a lane go by.
+/// What an outcome tells of the backend as a whole, rather than of one message: what a ``Breaker`` and the gateway's flow control go by.
 public enum BackendSignal: Sendable, Hashable {
     /// Nothing: the platform was not asked, or the fault is the account's.
     case nothing
@@ -14,7 +14,7 @@ public enum BackendSignal: Sendable, Hashable {
     case park(reason: String, detail: String?)
 }
 
-/// The words with which Chapar itself, and not a platform, refuses a message.
+/// The reasons for which Chapar itself, and not a platform, refuses a message.
 public enum GatewayReason {
     /// The sender is ending.
     public static let cancelled = "cancelled"

@@ -3,7 +3,7 @@ public import PushCore
 
 /// Decides whether a backend is used at all: closed, open after too many failures, half open for a probe.
 ///
-/// A value whose time comes from outside; ``CircuitBreakingBackend`` and the gateway's lanes keep one for each backend.
+/// A value whose time comes from outside; ``CircuitBreakingBackend`` and the gateway's workers keep one for each backend.
 public struct Breaker: Sendable {
     /// When it opens and for how long.
     public typealias Settings = BreakerSettings
@@ -65,14 +65,14 @@ public struct Breaker: Sendable {
         }
     }
 
-    /// Gives a probe back that told nothing, so that another can be made at once.
+    /// Gives a probe back that showed nothing, so that another can be made at once.
     public mutating func abandonProbe() {
         if case .halfOpen(_, let reason) = state { state = .halfOpen(probeUntil: nil, reason: reason) }
     }
 
-    /// Takes what an answer tells, `count` times the same; says what it changed.
+    /// Takes what an answer says of the backend, `count` times the same; says what it changed.
     @discardableResult
-    public mutating func note(_ signal: BackendSignal, count: Int = 1, at now: Date) -> Change? {
+    public mutating func record(_ signal: BackendSignal, count: Int = 1, at now: Date) -> Change? {
         switch signal {
         case .nothing:
             return nil
@@ -157,9 +157,9 @@ struct RecentCounts: Sendable {
     init(window: Duration) { span = max(window.inSeconds, 0.001) / Double(Self.slices) }
 
     mutating func add(works: Int = 0, failures count: Int = 0, at now: Date) {
-        let place = turn(to: now)
-        failures[place] += count
-        answers[place] += count + works
+        let index = turn(to: now)
+        failures[index] += count
+        answers[index] += count + works
     }
 
     mutating func sums(at now: Date) -> (failures: Int, answers: Int) {
@@ -167,14 +167,14 @@ struct RecentCounts: Sendable {
         return (failures.reduce(0, +), answers.reduce(0, +))
     }
 
-    /// Empties the slices that have become old; gives the newest one's place.
+    /// Empties the slices that have become old; gives the newest one's index.
     private mutating func turn(to now: Date) -> Int {
         let slice = max(newest, Int64(clamping: now.timeIntervalSince1970 / span))
         let passed = min(slice - newest, Int64(Self.slices))
         for step in 0..<passed {
-            let place = Int((slice - step) % Int64(Self.slices))
-            failures[place] = 0
-            answers[place] = 0
+            let index = Int((slice - step) % Int64(Self.slices))
+            failures[index] = 0
+            answers[index] = 0
         }
         newest = slice
         return Int(slice % Int64(Self.slices))

@@ -10,7 +10,7 @@ public struct BulkheadBackend: BackendWrapper {
     public let wrapped: any PushBackend
     private let permits: Permits
     private let limit: Int
-    private let patience: Duration
+    private let maximumWait: Duration
     private let time: any TimeSource
 
     /// Wraps a backend.
@@ -25,12 +25,12 @@ public struct BulkheadBackend: BackendWrapper {
         _ wrapped: any PushBackend,
         limit: Int,
         waiting: Int = 1_000,
-        patience: Duration = .seconds(30),
+        maximumWait: Duration = .seconds(30),
         time: any TimeSource = SystemTime()
     ) {
         self.wrapped = wrapped
         self.limit = max(1, limit)
-        self.patience = patience
+        self.maximumWait = maximumWait
         self.time = time
         permits = Permits(self.limit, waiting: max(0, waiting))
     }
@@ -43,12 +43,12 @@ public struct BulkheadBackend: BackendWrapper {
 
     /// Sends in parts, as there is room.
     public func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
-        let places = BatchPlace.all(in: requests)
-        let room = permits.enter(places.count)
-        if room < places.count { refuse(places[room...], report) }
+        let indices = BatchIndex.all(in: requests)
+        let admitted = permits.enter(indices.count)
+        if admitted < indices.count { refuse(indices[admitted...], report) }
         await withDiscardingTaskGroup { tasks in
-            let end = time.steady.addingTimeInterval(patience.inSeconds)
-            var rest = places[..<room]
+            let end = time.steady.addingTimeInterval(maximumWait.inSeconds)
+            var rest = indices[..<admitted]
             while !rest.isEmpty {
                 let granted = await permits.take(rest.count, until: end, time: time)
                 guard granted > 0 else {
@@ -61,20 +61,20 @@ public struct BulkheadBackend: BackendWrapper {
                 tasks.addTask {
                     await part.send(through: wrapped) { answers in
                         permits.giveBack(answers.count)
-                        report(answers.map { $0.place.report($0.outcome) })
+                        report(answers.map { $0.index.report($0.outcome) })
                     }
                 }
             }
         }
     }
 
-    private func refuse(_ places: ArraySlice<BatchPlace>, _ report: @Sendable ([DeliveryReport]) -> Void) {
+    private func refuse(_ indices: ArraySlice<BatchIndex>, _ report: @Sendable ([DeliveryReport]) -> Void) {
         let refusal = Refusal(
             .platform,
             reason: Task.isCancelled ? GatewayReason.cancelled : GatewayReason.bulkheadFull,
             detail: Task.isCancelled ? nil : "not sent, since too many messages wait for the backend",
             advice: .retry(after: .seconds(1))
         )
-        report(places.map { $0.report(.refused(refusal)) })
+        report(indices.map { $0.report(.refused(refusal)) })
     }
 }

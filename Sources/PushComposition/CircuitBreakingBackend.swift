@@ -25,7 +25,7 @@ public struct CircuitBreakingBackend: BackendWrapper {
     ///   - wrapped: The backend that is watched.
     ///   - settings: When it opens and for how long.
     ///   - time: The clock.
-    ///   - observe: Is told of every opening and closing, with steady times; called from any thread, must not block.
+    ///   - observe: Called with every opening and closing, with steady times; called from any thread, must not block.
     public init(
         _ wrapped: any PushBackend,
         settings: Breaker.Settings = Breaker.Settings(),
@@ -43,7 +43,7 @@ public struct CircuitBreakingBackend: BackendWrapper {
 
     /// Sends what the breaker lets pass and refuses the rest; as a probe it sends one message and decides by its outcome.
     public func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
-        var rest = BatchPlace.all(in: requests)[...]
+        var rest = BatchIndex.all(in: requests)[...]
         while let first = rest.first {
             switch core.breaker.withLock({ $0.admit(at: time.steady) }) {
             case .pass:
@@ -52,7 +52,7 @@ public struct CircuitBreakingBackend: BackendWrapper {
             case .probe:
                 await pass(SubBatch(CollectionOfOne(first), of: requests), report)
                 core.breaker.withLock { breaker in
-                    if case .halfOpen = breaker.state { breaker.abandonProbe() }  // Its answer told nothing.
+                    if case .halfOpen = breaker.state { breaker.abandonProbe() }  // Its answer showed nothing.
                 }
                 rest = rest.dropFirst()
             case .refuse(let until, let reason):
@@ -87,9 +87,9 @@ public struct CircuitBreakingBackend: BackendWrapper {
         await batch.send(through: wrapped) { answers in
             let now = time.steady
             let changes = core.breaker.withLock { breaker in
-                answers.compactMap { breaker.note($0.outcome.signal(), at: now) }
+                answers.compactMap { breaker.record($0.outcome.signal(), at: now) }
             }
-            report(answers.map { $0.place.report($0.outcome) })
+            report(answers.map { $0.index.report($0.outcome) })
             if let observe { changes.forEach(observe) }
         }
     }

@@ -11,8 +11,8 @@ extension PushBackend {
     }
 
     /// This backend, no faster than a quota: ``PushComposition/RateLimitedBackend``.
-    public func paced(_ pacing: Pacing, patience: Duration = .seconds(30)) -> RateLimitedBackend {
-        RateLimitedBackend(self, pacing: pacing, patience: patience)
+    public func paced(_ pacing: Pacing, maximumWait: Duration = .seconds(30)) -> RateLimitedBackend {
+        RateLimitedBackend(self, pacing: pacing, maximumWait: maximumWait)
     }
 
     /// This backend, left alone for a while when it fails: ``PushComposition/CircuitBreakingBackend``.

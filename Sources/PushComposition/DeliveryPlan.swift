@@ -2,7 +2,7 @@ import PushCore
 
 /// Which backends a delivery goes through, and what is done after an attempt without an answer.
 ///
-/// A value with two interpreters: the gateway's dispatcher, with the place in the plan in the store, and
+/// A value with two interpreters: the gateway's dispatcher, with the step of the plan in the store, and
 /// ``FallbackBackend`` in memory. What an outcome means for a plan is ``PlanRules``, for both.
 public struct DeliveryPlan: Sendable, Hashable {
     /// What is done when a message was sent and no answer came.
@@ -13,7 +13,7 @@ public struct DeliveryPlan: Sendable, Hashable {
         case stop
         /// Go on to the next backend.
         case next
-        /// Wait for ``DeliveryPlan/unknownWait`` for a word of the platform that it arrived, then go on to the next backend.
+        /// Wait for ``DeliveryPlan/unknownWait`` for a status from the platform that it arrived, then go on to the next backend.
         case wait
     }
 
@@ -26,7 +26,7 @@ public struct DeliveryPlan: Sendable, Hashable {
     public var backends: [String]
     /// What is done when no answer came; nil leaves it to the backend: stop where a repeat does harm, else retry.
     public var onUnknown: UnknownRule?
-    /// How long ``UnknownRule/wait`` waits for a word of the platform; kept to the millisecond.
+    /// How long ``UnknownRule/wait`` waits for a status from the platform; kept to the millisecond.
     public var unknownWait: Duration
     /// How long trouble of an account or a platform is borne at each step before the next backend gets its turn.
     ///
@@ -44,6 +44,12 @@ public struct DeliveryPlan: Sendable, Hashable {
         self.onUnknown = onUnknown
         self.unknownWait = unknownWait
         self.patience = patience
+    }
+
+    /// The steps after one whose backends `isUsable` accepts, in order: where a delivery can go on.
+    public func laterSteps(after step: Int, where isUsable: (String) -> Bool = { _ in true }) -> [Int] {
+        guard step + 1 < backends.count else { return [] }
+        return backends.indices.dropFirst(step + 1).filter { isUsable(backends[$0]) }
     }
 
     /// One line of text that ``init(storedForm:)`` reads back.

@@ -23,14 +23,14 @@ public struct FallbackBackend: BackendGroup {
     /// - Parameters:
     ///   - members: The backends, the first tried first; each name once.
     ///   - onUnknown: What is done after no answer; nil stops where a repeat does harm, else tries again.
-    ///   - unknownWait: How long the rule `wait` waits for the platform's word.
+    ///   - unknownWait: How long the rule `wait` waits for the platform's status.
     ///   - patience: How long a platform's trouble is borne while another backend is left.
     ///   - retry: How often is tried, over all backends together.
     ///   - deadline: How long a batch is tried at most; a shorter time to live ends it earlier.
     ///   - resolver: How devices become tokens; nil when only tokens are sent to.
     ///   - time: The clock.
     ///   - random: Numbers from 0 to 1.
-    ///   - observe: Is told of every attempt, also of those whose outcome is not the final one, such as a dead token.
+    ///   - observe: Called with every attempt, also of those whose outcome is not the final one, such as a dead token.
     public init(
         _ members: [NamedBackend],
         onUnknown: DeliveryPlan.UnknownRule? = nil,

@@ -33,7 +33,7 @@ public struct FanOutBackend: BackendGroup {
     ///   - members: The backends; where one outcome is to stand for several alike, the earlier one's is taken.
     ///   - rule: How the outcomes of one recipient become one.
     ///   - resolver: How devices become tokens; nil when only tokens are sent to.
-    ///   - observe: Is told of every backend's outcome; called from any thread, must not block.
+    ///   - observe: Called with every backend's outcome; called from any thread, must not block.
     public init(
         _ members: [NamedBackend],
         rule: Rule = .any,
@@ -49,22 +49,22 @@ public struct FanOutBackend: BackendGroup {
     /// Sends everywhere; reports a recipient when the last of its backends has answered.
     public func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
         let resolved = await ResolvedBatch(requests, resolver: resolver)
-        let places = BatchPlace.all(in: requests)
+        let indices = BatchIndex.all(in: requests)
         var batches = members.map { _ in SubBatch() }
-        var asked: [BatchPlace: Int] = [:]
+        var asked: [BatchIndex: Int] = [:]
         var refused: [DeliveryReport] = []
         let audiences = members.map(\.backend.audience)
-        for place in places {
-            var addressee = requests[place.request].recipients[place.recipient]
+        for index in indices {
+            var addressee = requests[index.request].recipients[index.recipient]
             let recipient = addressee.recipient
             for (number, audience) in audiences.enumerated() {
-                let use = members[number].backend.tokenUse(of: requests[place.request].notification)
+                let use = members[number].backend.tokenUse(of: requests[index.request].notification)
                 guard let address = resolved.address(recipient, for: audience, use) else { continue }
                 addressee.recipient = address
-                batches[number].add(addressee, at: place, of: requests)
-                asked[place, default: 0] += 1
+                batches[number].add(addressee, at: index, of: requests)
+                asked[index, default: 0] += 1
             }
-            if asked[place] == nil { refused.append(place.report(.refused(resolved.refusal(of: recipient)))) }
+            if asked[index] == nil { refused.append(index.report(.refused(resolved.refusal(of: recipient)))) }
         }
         if !refused.isEmpty { report(refused) }
         let gathered = Gathered(asked)
@@ -73,16 +73,16 @@ public struct FanOutBackend: BackendGroup {
                 tasks.addTask {
                     await batch.send(through: members[number].backend) { outcomes in
                         if let observe {
-                            for (place, outcome) in outcomes {
+                            for (index, outcome) in outcomes {
                                 observe(
                                     members[number].name,
-                                    requests[place.request].recipients[place.recipient],
+                                    requests[index.request].recipients[index.recipient],
                                     outcome
                                 )
                             }
                         }
                         let done = gathered.add(outcomes, of: number)
-                        if !done.isEmpty { report(done.map { $0.place.report(combine($0.answers)) }) }
+                        if !done.isEmpty { report(done.map { $0.index.report(combine($0.answers)) }) }
                     }
                 }
             }
@@ -133,21 +133,21 @@ public struct FanOutBackend: BackendGroup {
 
 /// The answers of one batch until each recipient has all of its own.
 private final class Gathered: Sendable {
-    private let asked: [BatchPlace: Int]
-    private let answers = Mutex<[BatchPlace: [(member: Int, outcome: DeliveryOutcome)]]>([:])
+    private let asked: [BatchIndex: Int]
+    private let answers = Mutex<[BatchIndex: [(member: Int, outcome: DeliveryOutcome)]]>([:])
 
-    init(_ asked: [BatchPlace: Int]) { self.asked = asked }
+    init(_ asked: [BatchIndex: Int]) { self.asked = asked }
 
     /// Takes answers of a member; gives the recipients that have all now, their answers in the order of the members.
-    func add(_ outcomes: [(place: BatchPlace, outcome: DeliveryOutcome)], of member: Int)
-        -> [(place: BatchPlace, answers: [(member: Int, outcome: DeliveryOutcome)])]
+    func add(_ outcomes: [(index: BatchIndex, outcome: DeliveryOutcome)], of member: Int)
+        -> [(index: BatchIndex, answers: [(member: Int, outcome: DeliveryOutcome)])]
     {
         answers.withLock { answers in
-            outcomes.compactMap { place, outcome in
-                answers[place, default: []].append((member, outcome))
-                guard let all = answers[place], all.count == asked[place] else { return nil }
-                answers[place] = nil
-                return (place, all.sorted { $0.member < $1.member })
+            outcomes.compactMap { index, outcome in
+                answers[index, default: []].append((member, outcome))
+                guard let all = answers[index], all.count == asked[index] else { return nil }
+                answers[index] = nil
+                return (index, all.sorted { $0.member < $1.member })
             }
         }
     }

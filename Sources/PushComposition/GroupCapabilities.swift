@@ -242,17 +242,17 @@ struct GroupTopics: TopicManager {
     ) async -> [TokenOutcome] {
         var outcomes: [TokenOutcome?] = Array(repeating: nil, count: tokens.count)
         for member in members {
-            let places = tokens.indices.filter { member.services.contains(tokens[$0].service) }
-            guard !places.isEmpty else { continue }
+            let indices = tokens.indices.filter { member.services.contains(tokens[$0].service) }
+            guard !indices.isEmpty else { continue }
             var own: [TokenOutcome]
             do throws(PushError) {
-                own = try await body(member, places.map { tokens[$0] })
+                own = try await body(member, indices.map { tokens[$0] })
             } catch {
-                own = Array(repeating: .failed(error), count: places.count)
+                own = Array(repeating: .failed(error), count: indices.count)
             }
-            for (place, outcome) in zip(places, own) {
-                switch outcomes[place] {
-                case nil, .done?: outcomes[place] = outcome
+            for (index, outcome) in zip(indices, own) {
+                switch outcomes[index] {
+                case nil, .done?: outcomes[index] = outcome
                 case .dead?, .refused?, .failed?: break
                 }
             }

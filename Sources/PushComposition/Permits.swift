@@ -36,9 +36,9 @@ final class Permits: Sendable {
     /// Says how many of `count` messages may come in; each leaves by ``giveBack(_:)`` or ``leave(_:)``.
     func enter(_ count: Int) -> Int {
         state.withLock { state in
-            let room = min(count, max(0, capacity - state.inside))
-            state.inside += room
-            return room
+            let admitted = min(count, max(0, capacity - state.inside))
+            state.inside += admitted
+            return admitted
         }
     }
 
@@ -112,12 +112,12 @@ final class Permits: Sendable {
     private func giveUp(_ id: UInt64) {
         let waiter = state.withLock { state -> Waiter? in
             guard state.pending.contains(id) else { return nil }
-            guard let place = state.line.firstIndex(where: { $0.id == id }) else {
+            guard let index = state.line.firstIndex(where: { $0.id == id }) else {
                 state.givenUp.insert(id)
                 return nil
             }
             state.pending.remove(id)
-            return state.line.remove(at: place)
+            return state.line.remove(at: index)
         }
         waiter?.continuation.resume(returning: 0)
     }

@@ -9,7 +9,7 @@ public struct PlanEntry: Sendable, Hashable {
     public var recipient: Recipient
     /// The backend's name.
     public var backend: String
-    /// The backend's place in the plan.
+    /// The backend's step of the plan.
     public var step: Int
     /// What happened.
     public var event: PlanEvent
@@ -61,19 +61,21 @@ struct PlanInterpreter: Sendable {
 
     func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
         let resolved = await ResolvedBatch(requests, resolver: resolver)
-        let (wakes, waker) = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
-        let run = PlanRun(self, requests, resolved, wake: { waker.yield() }, report: report)
-        let number = running.add(waker)
+        let changed = AsyncSignal()
+        let run = PlanRun(self, requests, resolved, wake: { changed.signal() }, report: report)
+        let number = running.add(changed)
         defer { running.remove(number) }
-        waker.yield()
         await withDiscardingTaskGroup { tasks in
-            for await _ in wakes {
+            while true {
+                let mark = changed.mark
                 if running.isClosed { run.endWaits() }
                 let work = run.takeWork()
                 for (step, jobs) in work.sends { tasks.addTask { await run.send(jobs, at: step) } }
                 for jobs in work.polls { tasks.addTask { await run.poll(jobs) } }
                 if let timer = work.timer { tasks.addTask { await run.sleep(until: timer) } }
                 if work.isOver { break }
+                await changed.wait(after: mark)
+                if Task.isCancelled { break }
             }
             // Over, or this task is cancelled: the sends that are under way report, the timers end.
             tasks.cancelAll()
@@ -90,28 +92,28 @@ private final class RunningPlans: Sendable {
     private struct State {
         var isClosed = false
         var next = 0
-        var wakers: [Int: AsyncStream<Void>.Continuation] = [:]
+        var signals: [Int: AsyncSignal] = [:]
     }
 
     private let state = Mutex(State())
 
     var isClosed: Bool { state.withLock { $0.isClosed } }
 
-    func add(_ waker: AsyncStream<Void>.Continuation) -> Int {
+    func add(_ signal: AsyncSignal) -> Int {
         state.withLock { state in
             state.next += 1
-            state.wakers[state.next] = waker
+            state.signals[state.next] = signal
             return state.next
         }
     }
 
-    func remove(_ number: Int) { state.withLock { $0.wakers[number] = nil } }
+    func remove(_ number: Int) { state.withLock { $0.signals[number] = nil } }
 
     func close() {
-        let wakers = state.withLock { state in
+        let signals = state.withLock { state in
             state.isClosed = true
-            return Array(state.wakers.values)
+            return Array(state.signals.values)
         }
-        for waker in wakers { waker.yield() }
+        for signal in signals { signal.signal() }
     }
 }

@@ -7,7 +7,7 @@ import PushCore
 /// Every recipient is reported exactly once: by the verdict that ends it, or by ``endWaits()`` when nothing more is tried.
 final class PlanRun: Sendable {
     private struct Job {
-        let place: BatchPlace
+        let index: BatchIndex
         let addressee: Addressee
         /// Whom each step addresses; nil where it cannot.
         let addresses: [Recipient?]
@@ -18,7 +18,7 @@ final class PlanRun: Sendable {
         /// The last attempt without an answer.
         var silence: UnknownOutcome?
         var last: DeliveryOutcome?
-        /// Set while the platform's word is waited for.
+        /// Set while the platform's status is waited for.
         var heldUntil: Date?
         var isReported = false
     }
@@ -78,7 +78,7 @@ final class PlanRun: Sendable {
             for (column, addressee) in request.recipients.enumerated() {
                 jobs.append(
                     Job(
-                        place: BatchPlace(request: row, recipient: column),
+                        index: BatchIndex(request: row, recipient: column),
                         addressee: addressee,
                         addresses: zip(audiences, uses).map { audience, use in
                             resolved.address(addressee.recipient, for: audience, use)
@@ -139,7 +139,7 @@ final class PlanRun: Sendable {
     /// Sends jobs through the backend of a step.
     func send(_ jobs: [Int], at step: Int) async {
         var batch = SubBatch()
-        var numbers: [BatchPlace: Int] = [:]
+        var numbers: [BatchIndex: Int] = [:]
         state.withLock { state in
             for number in jobs {
                 let job = state.jobs[number]
@@ -147,13 +147,13 @@ final class PlanRun: Sendable {
                 var addressee = job.addressee
                 addressee.recipient = address
                 addressee.isReplay = addressee.isReplay || job.silence != nil
-                batch.add(addressee, at: job.place, of: requests)
-                numbers[job.place] = number
+                batch.add(addressee, at: job.index, of: requests)
+                numbers[job.index] = number
             }
         }
         await batch.send(through: plan.steps[step].backend) { [numbers] answers in
             self.handle(
-                answers.compactMap { answer in numbers[answer.place].map { ($0, .answered(answer.outcome)) } }
+                answers.compactMap { answer in numbers[answer.index].map { ($0, .answered(answer.outcome)) } }
             )
         }
     }
@@ -162,15 +162,15 @@ final class PlanRun: Sendable {
     func poll(_ jobs: [Int]) async {
         for number in jobs {
             let job = state.withLock { $0.jobs[number] }
-            var word: DeliveryState?
+            var known: DeliveryState?
             if let tracker = plan.steps[job.step].backend.tracking {
                 let id = job.silence?.platformID ?? job.addressee.messageID.description
                 let answer = try? await Deadline.run(Self.pollDeadline) { try await tracker.state(of: id) }
-                word = answer ?? nil
+                known = answer ?? nil
             }
             let now = plan.time.steady
-            if word?.isFinal ?? false {
-                handle([(number, .waited(word))])
+            if known?.isFinal ?? false {
+                handle([(number, .waited(known))])
             } else if now >= job.heldUntil ?? now {
                 handle([(number, .waited(nil))])
             } else {
@@ -200,7 +200,7 @@ final class PlanRun: Sendable {
                 let job = state.jobs[number]
                 let cancelled = Refusal(.platform, reason: GatewayReason.cancelled, advice: .retry(after: nil))
                 let outcome = job.silence.map { DeliveryOutcome.unknown($0) } ?? job.last ?? .refused(cancelled)
-                return job.place.report(outcome)
+                return job.index.report(outcome)
             }
         }
         if !last.isEmpty { report(last) }
@@ -241,7 +241,7 @@ final class PlanRun: Sendable {
                 case .end(let final):
                     state.jobs[number].isReported = true
                     state.open -= 1
-                    reports.append(state.jobs[number].place.report(outcome(state.jobs[number], event, final)))
+                    reports.append(state.jobs[number].index.report(outcome(state.jobs[number], event, final)))
                 }
             }
         }
@@ -270,7 +270,7 @@ final class PlanRun: Sendable {
     private func nextStep(_ job: Job, _ event: PlanEvent) -> Int? {
         var invalidation: Refusal.Invalidation?
         if case .answered(.refused(let refusal)) = event { invalidation = refusal.invalidation }
-        let later = job.addresses.indices.dropFirst(job.step + 1).filter { job.addresses[$0] != nil }
+        let later = plan.plan.laterSteps(after: job.step).filter { job.addresses[$0] != nil }
         guard plan.steps.indices.contains(job.step) else { return later.first }
         let (here, address) = (plan.steps[job.step].backend.audience, job.addresses[job.step])
         return later.first { step in

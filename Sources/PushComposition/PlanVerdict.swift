@@ -5,7 +5,7 @@ public import PushCore
 public struct PlanPosition: Sendable, Hashable {
     /// The plan.
     public var plan: DeliveryPlan
-    /// The place in the plan it has reached.
+    /// The step of the plan it has reached.
     public var step: Int
     /// The next step whose backend can address the recipient; nil when there is none.
     public var nextStep: Int?
@@ -29,7 +29,7 @@ public struct PlanPosition: Sendable, Hashable {
     ) {
         self.plan = plan
         self.step = step
-        nextStep = step + 1 < plan.backends.count ? step + 1 : nil
+        nextStep = plan.laterSteps(after: step).first
         self.attempts = attempts
         self.startedAt = startedAt
         self.expiresAt = expiresAt
@@ -43,7 +43,7 @@ public enum PlanEvent: Sendable, Hashable {
     case answered(DeliveryOutcome)
     /// No attempt was made, for the step's backend cannot address the recipient: the device has no live token for it.
     case skipped(reason: String)
-    /// A wait after ``PlanVerdict/Move/hold(until:)`` ended: with the platform's word, or with nil when there was none.
+    /// A wait after ``PlanVerdict/Move/hold(until:)`` ended: with the platform's status, or with nil when there was none.
     case waited(DeliveryState?)
 }
 
@@ -83,7 +83,7 @@ public struct PlanVerdict: Sendable, Hashable {
         self.recipientPause = recipientPause
     }
 
-    /// The state that events and metrics tell.
+    /// The state that events and metrics show.
     public var state: DeliveryState {
         if case .end(let state) = move { state } else { .retrying }
     }

@@ -9,7 +9,7 @@ public struct RateLimitedBackend: BackendWrapper {
     /// The backend that is paced.
     public let wrapped: any PushBackend
     private let core: Core
-    private let patience: Duration
+    private let maximumWait: Duration
     private let maximumWaiting: Int
     private let isUrgent: @Sendable (PushNotification) -> Bool
     private let time: any TimeSource
@@ -33,14 +33,14 @@ public struct RateLimitedBackend: BackendWrapper {
     public init(
         _ wrapped: any PushBackend,
         pacing: Pacing,
-        patience: Duration = .seconds(30),
+        maximumWait: Duration = .seconds(30),
         maximumWaiting: Int = 100_000,
         isUrgent: @escaping @Sendable (PushNotification) -> Bool = { $0.priority == .high },
         time: any TimeSource = SystemTime()
     ) {
         self.wrapped = wrapped
         core = Core(TokenBucket(pacing, at: time.steady))
-        self.patience = patience
+        self.maximumWait = maximumWait
         self.maximumWaiting = maximumWaiting
         self.isUrgent = isUrgent
         self.time = time
@@ -51,17 +51,19 @@ public struct RateLimitedBackend: BackendWrapper {
 
     /// Sends in parts, as the quota allows, urgent messages first.
     public func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
-        let places = BatchPlace.all(in: requests)
-        let room = core.waiting.withLock { waiting in
-            let room = min(places.count, max(0, maximumWaiting - waiting))
-            waiting += room
-            return room
+        let indices = BatchIndex.all(in: requests)
+        let admitted = core.waiting.withLock { waiting in
+            let admitted = min(indices.count, max(0, maximumWaiting - waiting))
+            waiting += admitted
+            return admitted
         }
-        if room < places.count { refuse(places[room...], after: .seconds(1), report) }
+        if admitted < indices.count { refuse(indices[admitted...], after: .seconds(1), report) }
         let urgent = requests.map { isUrgent($0.notification) }
-        let lines = [places[..<room].filter { urgent[$0.request] }, places[..<room].filter { !urgent[$0.request] }]
+        let lines = [
+            indices[..<admitted].filter { urgent[$0.request] }, indices[..<admitted].filter { !urgent[$0.request] },
+        ]
         await withDiscardingTaskGroup { tasks in
-            let end = time.steady.addingTimeInterval(patience.inSeconds)
+            let end = time.steady.addingTimeInterval(maximumWait.inSeconds)
             for (line, isUrgent) in zip(lines, [true, false]) {
                 var rest = line[...]
                 while !rest.isEmpty {
@@ -74,7 +76,7 @@ public struct RateLimitedBackend: BackendWrapper {
                         rest = rest.dropFirst(granted)
                         core.waiting.withLock { $0 -= granted }
                         tasks.addTask {
-                            await part.send(through: wrapped) { report($0.map { $0.place.report($0.outcome) }) }
+                            await part.send(through: wrapped) { report($0.map { $0.index.report($0.outcome) }) }
                         }
                         continue
                     }
@@ -91,7 +93,7 @@ public struct RateLimitedBackend: BackendWrapper {
     }
 
     private func refuse(
-        _ places: ArraySlice<BatchPlace>,
+        _ indices: ArraySlice<BatchIndex>,
         after span: Duration,
         _ report: @Sendable ([DeliveryReport]) -> Void
     ) {
@@ -101,6 +103,6 @@ public struct RateLimitedBackend: BackendWrapper {
             detail: Task.isCancelled ? nil : "not sent, since the backend's quota is used up",
             advice: .retry(after: span)
         )
-        report(places.map { $0.report(.refused(refusal)) })
+        report(indices.map { $0.report(.refused(refusal)) })
     }
 }

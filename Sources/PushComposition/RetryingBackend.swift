@@ -17,10 +17,10 @@ public struct RetryingBackend: BackendWrapper {
     ///   - policy: How often and how long.
     ///   - deadline: How long a batch is tried at most; a shorter time to live ends it earlier.
     ///   - onUnknown: What is done after no answer; `next` has nowhere to go and stops.
-    ///   - unknownWait: How long the rule `wait` waits for the platform's word.
+    ///   - unknownWait: How long the rule `wait` waits for the platform's status.
     ///   - time: The clock.
     ///   - random: Numbers from 0 to 1.
-    ///   - observe: Is told of every attempt.
+    ///   - observe: Called with every attempt.
     public init(
         _ wrapped: any PushBackend,
         policy: RetryPolicy = RetryPolicy(),

@@ -98,12 +98,12 @@ public final class SQLiteStore: NotificationStore {
         return port
     }
 
-    /// Takes due deliveries of a lane, and waits for some when there are none.
-    public func claim(lane: String, limit: Int, normal: Int, patience: Duration) async throws(StoreError)
+    /// Takes due deliveries of a backend's queue, and waits for some when there are none.
+    public func claim(backend: String, limit: Int, normal: Int, wait: Duration) async throws(StoreError)
         -> [ClaimedDelivery]
     {
-        let until = core.time.steady.millisecondsSince1970 + patience.boundedMilliseconds
-        let ticket = ClaimTicket(lane: lane, limit: limit, normal: normal, until: until)
+        let until = core.time.steady.millisecondsSince1970 + wait.boundedMilliseconds
+        let ticket = ClaimTicket(backend: backend, limit: limit, normal: normal, until: until)
         let result = await withTaskCancellationHandler {
             await withCheckedContinuation { (continuation: Continuation<[ClaimedDelivery]>) in
                 ticket.expect(Reply(continuation: continuation))
@@ -139,8 +139,8 @@ public final class SQLiteStore: NotificationStore {
     }
 
     /// Hands what waits for a backend to another one.
-    public func move(lane: String, to other: String) async throws(StoreError) -> Int? {
-        try await ask { .move(lane: lane, to: other, $0) }
+    public func move(backend: String, to other: String) async throws(StoreError) -> Int? {
+        try await ask { .move(backend: backend, to: other, $0) }
     }
 
     /// Appends events that belong to no delivery.
@@ -158,8 +158,8 @@ public final class SQLiteStore: NotificationStore {
         try await ask { .purge(retention, $0) }
     }
 
-    /// What waits in each lane, from memory.
-    public func depths() async throws(StoreError) -> [String: LaneDepth] {
+    /// What waits in each backend's queue, from memory.
+    public func depths() async throws(StoreError) -> [String: QueueDepth] {
         let now = core.time.steady.millisecondsSince1970
         return try await look { book in
             Dictionary(book.queues.map { ($0.name, $0.depth(now: now)) }, uniquingKeysWith: { first, _ in first })

@@ -13,33 +13,33 @@ struct BreakerTests {
 
     private static func opened() -> Breaker {
         var breaker = Breaker()
-        for _ in 0..<5 { breaker.note(failure, at: start) }
+        for _ in 0..<5 { breaker.record(failure, at: start) }
         return breaker
     }
 
     @Test("Opens at the fifth failure of the window, not before")
     func opens() {
         var breaker = Breaker()
-        for second in 0..<4 { #expect(breaker.note(Self.failure, at: Self.at(Double(second))) == nil) }
+        for second in 0..<4 { #expect(breaker.record(Self.failure, at: Self.at(Double(second))) == nil) }
         #expect(breaker.admit(at: Self.at(4)) == .pass)
-        #expect(breaker.note(Self.failure, at: Self.at(5)) == .opened(until: Self.at(35), reason: "deadline"))
+        #expect(breaker.record(Self.failure, at: Self.at(5)) == .opened(until: Self.at(35), reason: "deadline"))
         #expect(breaker.admit(at: Self.at(6)) == .refuse(until: Self.at(35), reason: "deadline"))
     }
 
     @Test("Old failures do not count")
     func window() {
         var breaker = Breaker()
-        for number in 0..<50 { #expect(breaker.note(Self.failure, at: Self.at(Double(number) * 10)) == nil) }
+        for number in 0..<50 { #expect(breaker.record(Self.failure, at: Self.at(Double(number) * 10)) == nil) }
         #expect(breaker.state == .closed)
     }
 
     @Test("Failures among many successes do not open it")
     func share() {
         var breaker = Breaker()
-        breaker.note(.works, count: 1_000, at: Self.start)
-        for _ in 0..<900 { breaker.note(Self.failure, at: Self.start) }
+        breaker.record(.works, count: 1_000, at: Self.start)
+        for _ in 0..<900 { breaker.record(Self.failure, at: Self.start) }
         #expect(breaker.state == .closed)
-        for _ in 0..<100 { breaker.note(Self.failure, at: Self.start) }
+        for _ in 0..<100 { breaker.record(Self.failure, at: Self.start) }
         #expect(breaker.state != .closed)
     }
 
@@ -48,20 +48,20 @@ struct BreakerTests {
         var breaker = Self.opened()
         #expect(breaker.admit(at: Self.at(30)) == .probe)
         #expect(breaker.admit(at: Self.at(31)) == .refuse(until: Self.at(60), reason: "deadline"))
-        #expect(breaker.note(Self.failure, at: Self.at(32)) == .opened(until: Self.at(92), reason: "deadline"))
+        #expect(breaker.record(Self.failure, at: Self.at(32)) == .opened(until: Self.at(92), reason: "deadline"))
         var now = 92.0
         for cooldown in [120.0, 240, 300, 300] {
             #expect(breaker.admit(at: Self.at(now)) == .probe)
             #expect(
-                breaker.note(Self.failure, at: Self.at(now))
+                breaker.record(Self.failure, at: Self.at(now))
                     == .opened(until: Self.at(now + cooldown), reason: "deadline")
             )
             now += cooldown
         }
         #expect(breaker.admit(at: Self.at(now)) == .probe)
-        #expect(breaker.note(.works, at: Self.at(now)) == .closed)
+        #expect(breaker.record(.works, at: Self.at(now)) == .closed)
         #expect(breaker.admit(at: Self.at(now)) == .pass)
-        for _ in 0..<5 { breaker.note(Self.failure, at: Self.at(now)) }
+        for _ in 0..<5 { breaker.record(Self.failure, at: Self.at(now)) }
         #expect(breaker.state == .open(until: Self.at(now + 30), reason: "deadline"))
     }
 
@@ -77,14 +77,14 @@ struct BreakerTests {
     @Test("An answer to an old message does not close an open breaker")
     func lateSuccess() {
         var breaker = Self.opened()
-        #expect(breaker.note(.works, at: Self.at(1)) == nil)
+        #expect(breaker.record(.works, at: Self.at(1)) == nil)
         #expect(breaker.admit(at: Self.at(2)) == .refuse(until: Self.at(30), reason: "deadline"))
     }
 
     @Test("A platform's wish opens it for that long, credentials open it at once, a hand opens and closes it")
     func otherCauses() {
         var breaker = Breaker()
-        breaker.note(.pause(.seconds(7), reason: "Quota"), at: Self.start)
+        breaker.record(.pause(.seconds(7), reason: "Quota"), at: Self.start)
         #expect(breaker.state == .open(until: Self.at(7), reason: "Quota"))
         var parked = Breaker()
         parked.note(.park(reason: "BadKey", detail: nil), at: Self.start)

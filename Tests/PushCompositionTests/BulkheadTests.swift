@@ -67,11 +67,11 @@ struct BulkheadTests {
     }
 
     @Test("Waiting ends with the patience, and nothing is kept of it")
-    func patience() async {
+    func maximumWait() async {
         let gate = Gate()
         let time = ManualTime()
         let inner = ScriptedBackend(pause: { await gate.wait() })
-        let bulkhead = BulkheadBackend(inner, limit: 1, waiting: 1, patience: .seconds(30), time: time)
+        let bulkhead = BulkheadBackend(inner, limit: 1, waiting: 1, maximumWait: .seconds(30), time: time)
         let first = Task { await bulkhead.send(PushNotification(), to: [Self.recipients[0]]) }
         while gate.waiting == 0 { await Task.yield() }
         let second = Task { await bulkhead.send(PushNotification(), to: [Self.recipients[1]]) }

@@ -6,7 +6,7 @@ import Testing
 
 @Suite("Fan-out", .timeLimit(.minutes(1)))
 struct FanOutTests {
-    private static func word(_ outcome: DeliveryOutcome) -> String {
+    private static func known(_ outcome: DeliveryOutcome) -> String {
         switch outcome {
         case .accepted: "accepted"
         case .refused(let refusal): refusal.advice == .never ? "never" : "refused"
@@ -36,7 +36,7 @@ struct FanOutTests {
                 seen.withLock { $0.append(name) }
             }
             let outcome = await group.send(PushNotification(), to: [.topic("t")])[0]
-            #expect(Self.word(outcome) == expected, "\(rule): \(first) and \(second)")
+            #expect(Self.known(outcome) == expected, "\(rule): \(first) and \(second)")
             #expect(seen.withLock { $0.sorted() } == ["one", "two"])
         }
     }
@@ -53,7 +53,7 @@ struct FanOutTests {
         )
         let huawei = Recipient.token(DeviceToken("h", service: .iOSHuawei))
         let outcomes = await group.send(PushNotification(), to: [.device("d"), .token(google), huawei, .device("no")])
-        #expect(outcomes.map(Self.word) == ["accepted", "accepted", "never", "never"])
+        #expect(outcomes.map(Self.known) == ["accepted", "accepted", "never", "never"])
         #expect(one.calls.map(\.addressee.recipient) == [.token(apple)])
         #expect(two.calls.map(\.addressee.recipient) == [.token(google), .token(google)])
     }

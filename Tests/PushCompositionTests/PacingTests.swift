@@ -117,7 +117,7 @@ struct TokenBucketTests {
         let time = InstantTime()
         let start = time.now
         let inner = ScriptedBackend()
-        let paced = RateLimitedBackend(inner, pacing: Pacing(perSecond: 10), patience: .seconds(5), time: time)
+        let paced = RateLimitedBackend(inner, pacing: Pacing(perSecond: 10), maximumWait: .seconds(5), time: time)
         let outcomes = await paced.send(
             PushNotification(title: "Slow"),
             to: (0..<80).map { .token(DeviceToken("t\($0)", service: .iOSAPNs)) }

@@ -55,11 +55,11 @@ struct PlanInterpreterTests {
         for one in PlanCases.cases(for: .memory) where one.plan.onUnknown == .stop {
             let attempts = await Self.run(one).attempts
             var used: [String: Int] = [:]
-            for (place, name) in attempts.enumerated() {
+            for (index, name) in attempts.enumerated() {
                 let answer = one.answer(of: name, attempt: used[name, default: 0])
                 used[name, default: 0] += 1
                 let isSilent = answer == .silence || answer == .harmfulSilence
-                #expect(!isSilent || place == attempts.count - 1, "\(one.name)")
+                #expect(!isSilent || index == attempts.count - 1, "\(one.name)")
             }
         }
     }

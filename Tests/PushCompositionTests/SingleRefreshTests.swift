@@ -36,10 +36,10 @@ struct SingleRefreshTests {
         func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
             await withDiscardingTaskGroup { tasks in
                 for (row, request) in requests.enumerated() {
-                    for place in request.recipients.indices {
+                    for index in request.recipients.indices {
                         tasks.addTask {
                             let outcome = await one()
-                            report([DeliveryReport(request: row, recipient: place, outcome: outcome)])
+                            report([DeliveryReport(request: row, recipient: index, outcome: outcome)])
                         }
                     }
                 }
@@ -69,9 +69,9 @@ struct SingleRefreshTests {
         let platform = Platform()
         let backend = Self.wrappings[number](platform)
         let accepted = await withTaskGroup(of: Bool.self) { tasks in
-            for place in 0..<1_000 {
+            for index in 0..<1_000 {
                 tasks.addTask {
-                    let recipient = Recipient.token(DeviceToken("t\(place)", service: .iOSAPNs))
+                    let recipient = Recipient.token(DeviceToken("t\(index)", service: .iOSAPNs))
                     return await backend.send(PushNotification(), to: [recipient])[0].isAccepted
                 }
             }

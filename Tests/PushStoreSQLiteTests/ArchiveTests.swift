@@ -74,14 +74,16 @@ struct ArchiveTests {
                 row,
                 recipient: form,
                 plan: [4],
-                story: story
+                attemptLog: story
             )
             let found = try #require(ArchivedDelivery(record))
             #expect(
                 found.recipient == form && Recipient(storedForm: String(decoding: form, as: UTF8.self)) == recipient
             )
             #expect(found.state == .failed && found.flow == 3 && found.expires == 7 && found.accepted == -5)
-            #expect(found.scheduled == scheduled && found.story == story && found.plan == [4] && found.content == [9])
+            #expect(
+                found.scheduled == scheduled && found.attemptLog == story && found.plan == [4] && found.content == [9]
+            )
             #expect(found.caller == Array("é".utf8))
             #expect(ArchivedDelivery(Array(record.dropLast())) == nil)
             #expect(ArchivedDelivery.find(12, in: EventPacking.pack([record])) == found)
@@ -105,8 +107,8 @@ struct ArchiveTests {
             for (number, id) in ids.enumerated() {
                 let delivery = try #require(try await next.deliveries(of: id, after: nil, limit: 9).first)
                 #expect(delivery.recipient == .token(DeviceToken("token\(number)-0", service: .iOSAPNs)))
-                #expect(String(decoding: delivery.story, as: UTF8.self).contains("P\(id.rawValue)"))
-                #expect(delivery.lane == "apns" && delivery.dueAt == nil)
+                #expect(String(decoding: delivery.attemptLog, as: UTF8.self).contains("P\(id.rawValue)"))
+                #expect(delivery.backend == "apns" && delivery.dueAt == nil)
             }
             #expect(try await next.deliveries(of: ids[5], after: ids[5].rawValue, limit: 9).isEmpty)
             #expect(try await next.cancel(ids[5]) { _, _ in [] } == Cancellation(cancelled: 0, tooLate: 1))
@@ -126,13 +128,14 @@ struct ArchiveTests {
                 ? ReceiptAddress(backend: "apns", platformID: "P\(id.rawValue)", token: "r0")
                 : ReceiptAddress(delivery: id.rawValue)
             for (state, isNews) in [(DeliveryState.delivered, true), (.delivered, false), (.opened, true)] {
-                let entry = ReceiptEntry(address, state: state, story: Array(#"{"n":"\#(state)"}"#.utf8)) { _ in [3] }
-                let results = try await store.receive([entry])
-                if case .taken? = results.first { #expect(isNews) } else { #expect(!isNews) }
+                let entry = ReceiptEntry(address, state: state, logEntry: Array(#"{"n":"\#(state)"}"#.utf8)) { _ in [3]
+                }
+                let results = try await store.record([entry])
+                if case .recorded? = results.first { #expect(isNews) } else { #expect(!isNews) }
             }
             #expect(try await store.notification(id)?.counts == [.opened: 1])
             #expect(try await store.notification(other)?.counts == [.acceptedByPlatform: 1])
-            let stories = try await store.deliveries(of: id, after: nil, limit: 9).map(\.story)
+            let stories = try await store.deliveries(of: id, after: nil, limit: 9).map(\.attemptLog)
             #expect(stories.count == 1 && String(decoding: stories[0], as: UTF8.self).contains(#""n":"opened""#))
         }
     }
@@ -151,8 +154,8 @@ struct ArchiveTests {
             #expect(try await store.notification(new)?.counts == [.acceptedByPlatform: 1])
             let awaited = try await store.read { try Int64.fetchAll($0, sql: "SELECT delivery FROM awaited") }
             #expect(awaited == [new.rawValue])
-            let entry = ReceiptEntry(ReceiptAddress(delivery: old.rawValue), state: .opened, story: [1]) { _ in [3] }
-            guard case .unknown? = try await store.receive([entry]).first else {
+            let entry = ReceiptEntry(ReceiptAddress(delivery: old.rawValue), state: .opened, logEntry: [1]) { _ in [3] }
+            guard case .unknown? = try await store.record([entry]).first else {
                 Issue.record("a receipt found what was purged")
                 return
             }

@@ -57,7 +57,7 @@ struct ArrivalTests {
             for id in ids {
                 let delivery = try #require(try await store.deliveries(of: id, after: nil, limit: 10).first)
                 #expect(delivery.state == .acceptedByPlatform)
-                #expect(delivery.story == Array(#"{"outcome":"accepted"}"#.utf8))
+                #expect(delivery.attemptLog == Array(#"{"outcome":"accepted"}"#.utf8))
                 #expect(delivery.recipient == .token(DeviceToken("r0", service: .iOSAPNs)))
                 let notification = try #require(try await store.notification(id))
                 #expect(notification.caller == "shop" && notification.counts == [.acceptedByPlatform: 1])
@@ -242,7 +242,7 @@ struct ArrivalTests {
             #expect(again.map(\.id) == claimed.prefix(2).map(\.id))
             #expect(again.map(\.attempts) == [1, 0])
             #expect(again.map(\.isReplay) == [true, false])
-            #expect(again.first?.story == attempt)
+            #expect(again.first?.attemptLog == attempt)
             #expect(try await store.notification(claimed[2].notificationID)?.counts == [.expired: 1])
         }
     }

@@ -71,7 +71,7 @@ final class ClosingTests: Sendable {
                     }
                 }
             }
-            call { _ = try await store.claim(lane: "other", limit: 1, patience: .seconds(3_600)) }
+            call { _ = try await store.claim(backend: "other", limit: 1, wait: .seconds(3_600)) }
             // The writer stands still, so that everything waits in the inbox when it is closed.
             while store.callsInInbox < 41 { await Task.yield() }
             async let closing: Void = store.close()
@@ -101,7 +101,7 @@ final class ClosingTests: Sendable {
                         case 0: try await store.accept(time)
                         case 1: try await store.publish([[1]])
                         case 2:
-                            _ = try await store.claim(lane: "other", limit: 1, patience: .seconds(3_600))
+                            _ = try await store.claim(backend: "other", limit: 1, wait: .seconds(3_600))
                         default: _ = try await store.depths()
                         }
                     }

@@ -49,7 +49,7 @@ struct OneCommitTests {
             let claimed = Mutex<[String: Int]>([:])
             let claims = ["a", "b"].map { lane in
                 { @Sendable () async throws in
-                    let found = try await store.claim(lane: lane, limit: 10, patience: .seconds(60))
+                    let found = try await store.claim(backend: lane, limit: 10, wait: .seconds(60))
                     claimed.withLock { $0[lane] = found.count }
                 }
             }
@@ -78,7 +78,7 @@ struct OneCommitTests {
             try await Self.together(store, isCancelFirst ? cancels + [claim] : [claim] + cancels)
             let (claimed, cancellation) = found.values
             #expect(claimed + cancellation.cancelled == 4 && cancellation.inFlight == claimed)
-            #expect(try await store.depths()["apns"] == LaneDepth(waiting: 0, claimed: claimed))
+            #expect(try await store.depths()["apns"] == QueueDepth(waiting: 0, claimed: claimed))
         }
     }
 
@@ -104,7 +104,7 @@ struct OneCommitTests {
             let others = try await store.claimNow()
             #expect(found.values.0 + expired.count + others.count == 1)
             try await store.record((expired + others).map { Resolution(of: $0, .end(.expired)) })
-            #expect(try await store.depths()["apns"] == LaneDepth())
+            #expect(try await store.depths()["apns"] == QueueDepth())
             #expect(changes.ended == 1)
         }
     }

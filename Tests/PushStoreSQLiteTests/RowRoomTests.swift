@@ -33,7 +33,7 @@ struct RowRoomTests {
             let store = try SQLiteStore(options, time: time)
             try await withThrowingTaskGroup(of: Int.self) { group in
                 group.addTask {
-                    try await store.claim(lane: "apns", limit: 1, patience: .seconds(60)).count
+                    try await store.claim(backend: "apns", limit: 1, wait: .seconds(60)).count
                 }
                 while try await store.look({ $0.queues.first?.tickets.count ?? 0 }) != 1 { await Task.yield() }
                 try await store.accept(time)

@@ -70,7 +70,7 @@ struct SQLiteDeviceTests {
             await #expect(throws: StoreError.self) { _ = try await store.put([device]) }
             await #expect(throws: StoreError.self) { _ = try await store.patch("a") { $0.user = "u" } }
             let refusal = TokenRefusal(token, asOf: time.now, at: time.now, backend: "ios", reason: "Gone")
-            #expect(try await store.bury([refusal]).count == 1)
+            #expect(try await store.invalidate([refusal]).count == 1)
             #expect(try await store.delete("a"))
             await store.close()
         }

@@ -174,7 +174,7 @@ struct SQLiteLimitTests {
                 return await group.reduce(0) { $0 + ($1 ? 1 : 0) }
             }
             #expect(failures == 10)
-            #expect(try await store.depths()["apns"] == LaneDepth(waiting: 180, claimed: 1, oldestDue: time.now))
+            #expect(try await store.depths()["apns"] == QueueDepth(waiting: 180, claimed: 1, oldestDue: time.now))
             #expect(try await store.claimNow().count == 180)
             try await store.record(held.map { Resolution(delivery: $0.id, transition: .end(.failed)) })
             #expect(try await store.notification(taken.id)?.counts == [.failed: 1])

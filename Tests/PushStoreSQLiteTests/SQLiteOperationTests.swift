@@ -30,7 +30,7 @@ struct SQLiteOperationTests {
         try await TemporaryFolder.use { folder in
             let store = try SQLiteStore(SQLiteStoreOptions(path: folder + "/store.db"))
             let claim = Task {
-                try await store.claimOperations(of: "crm", limit: 1, lease: .seconds(9), patience: .seconds(3_600))
+                try await store.claimEntries(of: "crm", limit: 1, lease: .seconds(9), wait: .seconds(3_600))
             }
             await store.close()
             await #expect(throws: StoreError.closed) { try await claim.value }
@@ -45,12 +45,12 @@ struct SQLiteOperationTests {
             func make(_ kind: OutboxEntry.Kind) -> OutboxEntry {
                 OutboxEntry(backend: "crm", device: "a", kind: kind, at: .now)
             }
-            try await store.add((0..<count).map { _ in make(.tags) })
-            async let removed = store.removeOperations(of: "crm", device: nil)
-            try await store.add([make(.event)])
+            try await store.enqueue((0..<count).map { _ in make(.tags) })
+            async let removed = store.cancelEntries(of: "crm", device: nil)
+            try await store.enqueue([make(.event)])
             let total = try await removed
             #expect(total == count || total == count + 1)
-            let left = try await store.claimOperations(of: "crm", limit: 5, lease: .seconds(9), patience: .zero)
+            let left = try await store.claimEntries(of: "crm", limit: 5, lease: .seconds(9), wait: .zero)
             #expect(left.count == count + 1 - total)
             await store.close()
         }

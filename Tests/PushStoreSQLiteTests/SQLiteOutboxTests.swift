@@ -21,7 +21,7 @@ struct SQLiteOutboxTests {
             options.maximumUnplannedChanges = 3
             let store = try SQLiteStore(options, time: time)
             _ = try await store.put([device("a"), device("b")], outbox: time.now)
-            _ = try await store.introduce(["a"], to: "crm", at: time.now)
+            _ = try await store.backfill(["a"], to: "crm", at: time.now)
             func refused(_ body: () async throws -> Void) async {
                 do {
                     try await body()
@@ -35,23 +35,23 @@ struct SQLiteOutboxTests {
             await refused { _ = try await store.put([self.device("c")], outbox: time.now) }
             await refused { _ = try await store.patch("a", outbox: time.now) { $0.user = "u" } }
             await refused { _ = try await store.delete("a", outbox: time.now) }
-            await refused { _ = try await store.introduce(["b"], to: "crm", at: time.now) }
+            await refused { _ = try await store.backfill(["b"], to: "crm", at: time.now) }
             let behind = OutboxEntry(backend: "crm", device: "a", kind: .tags, at: time.now)
-            await refused { try await store.add([behind]) }
+            await refused { try await store.enqueue([behind]) }
             #expect(try await store.device("c") == nil)
             #expect(try await store.device("a")?.user == nil, "nothing of it was done")
             #expect(await store.health().acceptsWork, "the store is well")
 
             try await store.accept(time)
-            try await store.add([OutboxEntry(backend: "crm", device: "x", kind: .tags, at: time.now)])
+            try await store.enqueue([OutboxEntry(backend: "crm", device: "x", kind: .tags, at: time.now)])
             _ = try await store.put([device("quiet")])
             let token = DeviceToken("t-b", service: .iOSAPNs)
             let refusal = TokenRefusal(token, asOf: time.now, at: time.now, backend: "ios", reason: "Gone")
-            #expect(try await store.bury([refusal], outbox: time.now).count == 1)
+            #expect(try await store.invalidate([refusal], outbox: time.now).count == 1)
             #expect(try await store.unplannedCount(ofDevice: nil) == 4)
 
-            let changes = try await store.unplannedChanges(limit: 2, patience: .zero)
-            try await store.commit(changes.map { OutboxPlan(change: $0.number, []) })
+            let changes = try await store.unplannedChanges(limit: 2, wait: .zero)
+            try await store.record(changes.map { OutboxPlan(change: $0.number, []) })
             _ = try await store.put([device("c")], outbox: time.now)
             await store.close()
         }
@@ -65,14 +65,14 @@ struct SQLiteOutboxTests {
             func make(_ backend: String, _ device: Int) -> OutboxEntry {
                 OutboxEntry(backend: backend, device: "d\(device)", kind: .tags, at: .now)
             }
-            try await store.add((0..<30).map { make($0 < 20 ? "crm" : "other", $0) })
-            let claims = try await store.claimOperations(of: "crm", limit: 5, lease: .seconds(9), patience: .zero)
-            try await store.settle(claims.map { OutboxResult($0, .over) })
-            _ = try await store.removeOperations(of: "other", device: nil)
-            #expect(try await store.operationDepths().mapValues(\.waiting) == ["crm": 15])
+            try await store.enqueue((0..<30).map { make($0 < 20 ? "crm" : "other", $0) })
+            let claims = try await store.claimEntries(of: "crm", limit: 5, lease: .seconds(9), wait: .zero)
+            try await store.record(claims.map { OutboxResult($0, .end) })
+            _ = try await store.cancelEntries(of: "other", device: nil)
+            #expect(try await store.outboxDepths().mapValues(\.waiting) == ["crm": 15])
             await store.close()
             let again = try SQLiteStore(options)
-            #expect(try await again.operationDepths().mapValues(\.waiting) == ["crm": 15])
+            #expect(try await again.outboxDepths().mapValues(\.waiting) == ["crm": 15])
             await again.close()
         }
     }
@@ -86,8 +86,8 @@ struct SQLiteOutboxTests {
             for round in 0..<6 {
                 _ = try await store.put([device("a\(round)")], outbox: .now)
                 if round == 3 {
-                    let first = try await store.unplannedChanges(limit: 2, patience: .zero)
-                    try await store.commit(
+                    let first = try await store.unplannedChanges(limit: 2, wait: .zero)
+                    try await store.record(
                         first.map { change in
                             let device = change.content.device
                             let operation = OutboxEntry(backend: "crm", device: device, kind: .register, at: .now)
@@ -101,8 +101,8 @@ struct SQLiteOutboxTests {
                     try FileManager.default.copyItem(atPath: options.path + suffix, toPath: copy + suffix)
                 }
                 let next = try SQLiteStore(SQLiteStoreOptions(path: copy))
-                let unplanned = try await next.unplannedChanges(limit: 100, patience: .zero).map(\.content.device)
-                let claims = try await next.claimOperations(of: "crm", limit: 9, lease: .seconds(9), patience: .zero)
+                let unplanned = try await next.unplannedChanges(limit: 100, wait: .zero).map(\.content.device)
+                let claims = try await next.claimEntries(of: "crm", limit: 9, lease: .seconds(9), wait: .zero)
                 #expect(claims.map(\.operation.device) + unplanned == (0...round).map { "a\($0)" })
                 #expect(try await next.devices(unplanned).count == unplanned.count)
                 await next.close()

@@ -233,7 +233,7 @@ struct StoreBackupTests {
             try await store.accept(time)
             try await store.accept(time, recipients: 5, name: "many")
             // The row that the others of its notification refer to is final already.
-            let claims = try await store.claim(lane: "apns", limit: 2, patience: .zero)
+            let claims = try await store.claim(backend: "apns", limit: 2, wait: .zero)
             try await store.record(claims.map { Resolution(of: $0, .end(.acceptedByPlatform), event: [1]) })
             _ = try StoreBackup(of: path, to: folder + "/copy.db").write()
             await store.close()

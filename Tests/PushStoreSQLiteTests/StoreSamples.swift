@@ -34,7 +34,7 @@ extension SQLiteStore {
 
     /// Claims what is due.
     func claimNow(_ limit: Int = 1_000) async throws -> [ClaimedDelivery] {
-        try await claim(lane: "apns", limit: limit, patience: .zero)
+        try await claim(backend: "apns", limit: limit, wait: .zero)
     }
 }
 

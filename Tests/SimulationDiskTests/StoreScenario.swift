@@ -116,7 +116,7 @@ struct StoreScenario {
                     accepted[new.id] = new.recipients.count
                     acceptances += 1
                 case 3:
-                    mine += try await store.claim(lane: "apns", limit: decider.draw(1..<8), patience: .zero).map(\.id)
+                    mine += try await store.claim(backend: "apns", limit: decider.draw(1..<8), wait: .zero).map(\.id)
                     claimed.formUnion(mine)
                 default:
                     let some = Array(mine.prefix(decider.draw(0..<8)))
@@ -150,7 +150,7 @@ struct StoreScenario {
             for row in rows where row.state.isFinal { ended.insert(row.id) }
         }
         attempted = accepted
-        let again = try await store.claim(lane: "apns", limit: 10_000, patience: .zero)
+        let again = try await store.claim(backend: "apns", limit: 10_000, wait: .zero)
         if Set(again.map(\.id)) != waiting {
             problems.append("\(again.count) of \(waiting.count) waiting can be claimed")
         }

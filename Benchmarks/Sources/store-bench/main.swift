@@ -115,9 +115,9 @@ struct Bench {
                     var left = rows / workers
                     while left > 0 {
                         let claimed = try await store.claim(
-                            lane: lane,
+                            backend: lane,
                             limit: min(left, limit),
-                            patience: .seconds(5)
+                            wait: .seconds(5)
                         )
                         if claimed.isEmpty { break }
                         left -= claimed.count

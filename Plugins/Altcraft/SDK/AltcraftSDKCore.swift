@@ -31,7 +31,7 @@ actor AltcraftSDKCore {
     /// The loop of ``AltcraftBackgroundTasks/registerBackgroundTask()``.
     private var background: Task<Void, Never>?
     /// Rung when a call left something to be repeated.
-    private let failures = AltcraftWakeUp()
+    private let failures = AsyncSignal()
 
     init(
         http: any HTTPTransport,
@@ -379,17 +379,9 @@ actor AltcraftSDKCore {
     /// Waits for the next pass: the local chain's pause after a failure, or the periodic one's; false when cancelled.
     func waitForWork() async -> Bool {
         while !Task.isCancelled {
-            let pause = nextPause()
-            let isDue = await withTaskGroup(of: Bool.self) { tasks in
-                tasks.addTask { [time] in (try? await time.sleep(for: pause)) != nil }
-                tasks.addTask { [failures] in
-                    await failures.wait()
-                    return false
-                }
-                let first = await tasks.next() ?? false
-                tasks.cancelAll()
-                return first
-            }
+            let mark = failures.mark  // What was signalled so far is in `needsRepeat` already.
+            await failures.wait(after: mark, atMost: nextPause(), time)
+            let isDue = failures.mark == mark && !Task.isCancelled
             if isDue {
                 repeats = needsRepeat ? repeats + 1 : 0
                 return true
@@ -399,7 +391,6 @@ actor AltcraftSDKCore {
     }
 
     private func nextPause() -> Duration {
-        failures.reset()  // What has rung so far is in `needsRepeat` already.
         guard needsRepeat, repeats < AltcraftOptions.sdkDelays.count else {
             repeats = 0
             needsRepeat = false

@@ -39,7 +39,7 @@ struct BackendsListCommand: AsyncParsableCommand {
         if let client = try gateway.client() {
             try await show(client)
         } else if let config {
-            show(try Workbench.offline().load(config).backends)
+            show(try BackendLoader.offline().load(config).backends)
         } else {
             showKinds()
         }

@@ -21,7 +21,7 @@ struct BackendsMoveCommand: AsyncParsableCommand {
     @OptionGroup var form: OutputForm
 
     func run() async throws {
-        let answer = try await gateway.settleGone(from, "move", ["to": .string(to)])
+        let answer = try await gateway.resolveGone(from, "move", ["to": .string(to)])
         if form.isJSON { return Shell.print(answer) }
         let count = answer["moved"]?.integerValue ?? 0
         Shell.print("\(count) \(count == 1 ? "delivery was" : "deliveries were") moved from \(from) to \(to).")
@@ -43,7 +43,7 @@ struct BackendsDropCommand: AsyncParsableCommand {
     @OptionGroup var form: OutputForm
 
     func run() async throws {
-        let answer = try await gateway.settleGone(backend, "drop", [:])
+        let answer = try await gateway.resolveGone(backend, "drop", [:])
         if form.isJSON { return Shell.print(answer) }
         let count = answer["dropped"]?.integerValue ?? 0
         Shell.print("\(count) \(count == 1 ? "delivery" : "deliveries") of \(backend) dropped.")
@@ -52,7 +52,7 @@ struct BackendsDropCommand: AsyncParsableCommand {
 
 extension GatewayAddress {
     /// Decides about what waits for a backend that is gone; gives the gateway's answer.
-    fileprivate func settleGone(_ backend: String, _ action: String, _ body: JSONObject) async throws -> JSONValue {
+    fileprivate func resolveGone(_ backend: String, _ action: String, _ body: JSONObject) async throws -> JSONValue {
         guard let client = try client() else {
             throw CommandFailure("say which gateway: --url http://127.0.0.1:8080", .usage)
         }

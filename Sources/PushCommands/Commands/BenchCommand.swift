@@ -159,7 +159,7 @@ struct BenchCommand: AsyncParsableCommand {
             }
     }
 
-    private func show(_ result: Result, where place: String) {
+    private func show(_ result: Result, where position: String) {
         let sorted = result.latencies.sorted()
         func percentile(_ share: Double) -> Double {
             guard !sorted.isEmpty else { return 0 }
@@ -173,13 +173,13 @@ struct BenchCommand: AsyncParsableCommand {
                 "accepted_per_second": .double(rates.0.rounded()), "delivered_per_second": .double(rates.1.rounded()),
                 "request_p50_ms": .double(percentile(0.5)), "request_p99_ms": .double(percentile(0.99)),
                 "batch": .integer(Int64(batch)), "concurrency": .integer(Int64(concurrency)),
-                "where": .string(place), "processors": .integer(Int64(ProcessInfo.processInfo.processorCount)),
+                "where": .string(position), "processors": .integer(Int64(ProcessInfo.processInfo.processorCount)),
                 "version": .string(GatewayProgram.current.version), "debug": .bool(Self.isDebug),
             ])
             return
         }
         func text(_ number: Double) -> String { String(format: "%.1f", number) }
-        Shell.print("\(place), \(ProcessInfo.processInfo.processorCount) processors, durable before each answer")
+        Shell.print("\(position), \(ProcessInfo.processInfo.processorCount) processors, durable before each answer")
         Shell.print("accepted   \(result.accepted), refused \(result.refused)")
         Shell.print(
             "accepting  \(Int(clamping: rates.0)) messages/s, \(batch) a request, \(concurrency) requests at a time"

@@ -72,7 +72,7 @@ struct DemoCommand: AsyncParsableCommand {
                 await interruption.wait()
                 return nil
             }
-            group.addTask { try await tell(port, sandbox, files) }
+            group.addTask { try await runScenarios(port, sandbox, files) }
             guard let wasAsExpected = try await group.next() ?? nil else {
                 group.cancelAll()
                 throw CommandFailure("interrupted before every outcome was there")
@@ -83,7 +83,7 @@ struct DemoCommand: AsyncParsableCommand {
         }
     }
 
-    private func tell(_ port: Int, _ sandbox: Sandbox, _ files: SandboxDescription) async throws -> Bool {
+    private func runScenarios(_ port: Int, _ sandbox: Sandbox, _ files: SandboxDescription) async throws -> Bool {
         let url = "http://127.0.0.1:\(port)"
         guard let endpoint = HTTPEndpoint(url: url) else { throw CommandFailure("\(url) is no address") }
         let client = try GatewayClient(endpoint, key: nil)
@@ -93,9 +93,9 @@ struct DemoCommand: AsyncParsableCommand {
             Shell.print("")
         }
         let program = GatewayProgram.current
-        let all = DemoStory.all(now: Date())
-        let stories = all.filter { $0.kinds.allSatisfy(program.knows) }
-        let endings = try await endings(of: stories, client, sandbox)
+        let all = DemoScenario.all(now: Date())
+        let scenarios = all.filter { $0.kinds.allSatisfy(program.knows) }
+        let endings = try await endings(of: scenarios, client, sandbox)
         await client.close()
         let leftOut = Self.words(about: all.filter { !$0.kinds.allSatisfy(program.knows) })
         if form.isJSON {
@@ -116,26 +116,26 @@ struct DemoCommand: AsyncParsableCommand {
     }
 
     private func endings(
-        of stories: [DemoStory],
+        of scenarios: [DemoScenario],
         _ client: GatewayClient,
         _ sandbox: Sandbox
-    ) async throws -> [DemoTeller.Ending] {
-        let teller = DemoTeller(client: client, deadline: .now + .milliseconds(clamping: timeout * 1000))
-        for story in stories { sandbox.apns.add(story.faults) }
-        var endings: [DemoTeller.Ending] = []
-        for part in [stories.filter { !$0.isDisruptive }, stories.filter(\.isDisruptive)] {
-            var begun: [DemoTeller.Begun] = []
-            for story in part { begun.append(try await teller.begin(story)) }
-            for one in begun { endings.append(try await teller.end(one)) }
+    ) async throws -> [DemoRunner.Ending] {
+        let runner = DemoRunner(client: client, deadline: .now + .milliseconds(clamping: timeout * 1000))
+        for scenario in scenarios { sandbox.apns.add(scenario.faults) }
+        var endings: [DemoRunner.Ending] = []
+        for part in [scenarios.filter { !$0.isDisruptive }, scenarios.filter(\.isDisruptive)] {
+            var begun: [DemoRunner.Begun] = []
+            for scenario in part { begun.append(try await runner.begin(scenario)) }
+            for one in begun { endings.append(try await runner.end(one)) }
         }
         return endings
     }
 
-    private func show(_ endings: [DemoTeller.Ending], _ leftOut: String?) {
+    private func show(_ endings: [DemoRunner.Ending], _ leftOut: String?) {
         var table = TextTable("STORY", "WHAT HAPPENS", "OUTCOME", "THE PLATFORM SAID", "VERDICT")
         for ending in endings {
             let verdict = ending.complaint.map { "UNEXPECTED: \($0)" } ?? "as expected"
-            table.add(ending.story.name, ending.story.summary, ending.outcome, ending.attempts, verdict)
+            table.add(ending.scenario.name, ending.scenario.summary, ending.outcome, ending.attempts, verdict)
         }
         table.print()
         if let leftOut { Shell.print("\n" + leftOut) }
@@ -149,33 +149,33 @@ struct DemoCommand: AsyncParsableCommand {
     }
 
     /// Which stories were not told, since this program lacks a platform that takes part in them; nil when all were.
-    private static func words(about stories: [DemoStory]) -> String? {
-        if stories.isEmpty { return nil }
-        let names = stories.map { story in
-            let missing = story.kinds.filter { !GatewayProgram.current.knows($0) }.map(\.rawValue)
-            return "\(story.name) (\(missing.joined(separator: ", ")))"
+    private static func words(about scenarios: [DemoScenario]) -> String? {
+        if scenarios.isEmpty { return nil }
+        let names = scenarios.map { scenario in
+            let missing = scenario.kinds.filter { !GatewayProgram.current.knows($0) }.map(\.rawValue)
+            return "\(scenario.name) (\(missing.joined(separator: ", ")))"
         }
         return "Left out, since this program lacks the platform: \(names.joined(separator: "; "))."
     }
 
     private func showWhereToLook(_ url: String, _ files: SandboxDescription) {
-        let story = #"{"to":{"tokens":[{"token":"abcdef12","service":"ios-apns"}]},"content":{"body":"Hello"}}"#
+        let scenario = #"{"to":{"tokens":[{"token":"abcdef12","service":"ios-apns"}]},"content":{"body":"Hello"}}"#
         let hasNotes = GatewayProgram.current.modules.contains { $0.key == "release_notes" }
         let notes = hasNotes ? "\nRelease notes:  \(url)/v1/apps/shop/versions.html (and ?lang=fa)" : ""
         Shell.print(
             """
 
             Dashboard:      \(url)/\(notes)
-            Send your own:  curl \(url)/v1/notifications -H 'Content-Type: application/json' -d '\(story)'
+            Send your own:  curl \(url)/v1/notifications -H 'Content-Type: application/json' -d '\(scenario)'
             Without it:     \(CommandLine.arguments[0]) send --config \(files.configurationFile.path) --to ios-apns:abcdef12 Hello
             Ctrl-c ends everything.
             """
         )
     }
 
-    private static func json(_ ending: DemoTeller.Ending) -> JSONValue {
+    private static func json(_ ending: DemoRunner.Ending) -> JSONValue {
         [
-            "story": .string(ending.story.name), "summary": .string(ending.story.summary),
+            "story": .string(ending.scenario.name), "summary": .string(ending.scenario.summary),
             "outcome": .string(ending.outcome), "attempts": .string(ending.attempts),
             "expected": .bool(ending.complaint == nil),
             "complaint": ending.complaint.map { .string($0) } ?? .null, "id": ending.id.map { .string($0) } ?? .null,

@@ -48,9 +48,9 @@ struct DoctorCommand: AsyncParsableCommand {
             findings += await BackendChecks.run(loaded.backends, within: .milliseconds(clamping: timeout * 1000))
         } catch let error as ConfigurationError {
             findings += error.issues.map {
-                let place = $0.origin.file.isEmpty ? "" : "\($0.origin): "
+                let position = $0.origin.file.isEmpty ? "" : "\($0.origin): "
                 let path = $0.path.isEmpty ? "file" : $0.path
-                return ("configuration", Diagnosis(path, .failure, place + $0.problem, fix: $0.fix))
+                return ("configuration", Diagnosis(path, .failure, position + $0.problem, fix: $0.fix))
             }
         } catch {
             findings.append(("program", Diagnosis("plugins", .failure, "\(error)")))
@@ -85,10 +85,10 @@ enum BackendChecks {
         within limit: Duration
     ) async -> [(String, Diagnosis)] {
         await withTaskGroup(of: (Int, [(String, Diagnosis)]).self) { group in
-            for (place, configured) in backends.enumerated() {
+            for (position, configured) in backends.enumerated() {
                 group.addTask {
                     let findings = await examine(configured.backend, within: limit)
-                    return (place, findings.map { ("backend \(configured.name)", $0) })
+                    return (position, findings.map { ("backend \(configured.name)", $0) })
                 }
             }
             var rows: [(Int, [(String, Diagnosis)])] = []

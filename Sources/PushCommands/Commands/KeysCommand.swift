@@ -188,7 +188,7 @@ struct KeysCommand: AsyncParsableCommand {
                 $0.path.hasPrefix("auth.api_keys[") && $0.path.hasSuffix(".name") && $0.value == name
             }
             guard let entry else { throw KeysCommand.unknown(name, loaded, file) }
-            let place = "\(entry.origin.file):\(entry.origin.line)"
+            let position = "\(entry.origin.file):\(entry.origin.line)"
             if form.isJSON {
                 Shell.print([
                     "name": .string(name), "path": .string(String(entry.path.dropLast(5))),
@@ -196,7 +196,7 @@ struct KeysCommand: AsyncParsableCommand {
                 ])
             } else {
                 Shell.print(
-                    "Remove the entry \(entry.path.dropLast(5)) at \(place), then reload: kill -HUP <pid of serve>"
+                    "Remove the entry \(entry.path.dropLast(5)) at \(position), then reload: kill -HUP <pid of serve>"
                 )
             }
         }

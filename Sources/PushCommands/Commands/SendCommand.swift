@@ -65,38 +65,38 @@ struct SendCommand: AsyncParsableCommand {
         var base = try message.request(text: text == "-" ? Self.standardInput() : text)
         base["to"] = try audience.json(throughGateway: gateway.url != nil)
         if let app = gateway.app { base["app"] = .string(app) }
-        let outlet = try await outlet()
+        let sender = try await sender()
         let tally = SendTally()
         do {
-            try await send(base, through: outlet, tally)
+            try await send(base, through: sender, tally)
         } catch {
-            await outlet.close()
+            await sender.close()
             throw error
         }
-        await outlet.close()
+        await sender.close()
         if input != nil || tally.total > 1 { Shell.complain(tally.summary) }
         if tally.status != .success { throw tally.status }
     }
 
-    private func outlet() async throws -> any Outlet {
+    private func sender() async throws -> any MessageSender {
         if let client = try gateway.client() {
             try await client.checkReachable()
-            let patience = wait ?? (input == nil ? 10 : 0)
-            return GatewayOutlet(client, patience: .milliseconds(clamping: patience * 1000))
+            let maximumWait = wait ?? (input == nil ? 10 : 0)
+            return GatewaySender(client, maximumWait: .milliseconds(clamping: maximumWait * 1000))
         }
         var quiet = GatewayConfiguration.Log()
         quiet.level = "warning"
         let logger = LogOutput.Settings(quiet).logger()
         let preview = dryRun ? PreviewTransport() : nil
-        let bench = try Workbench(transport: preview ?? NIOTransport(logger: logger), logger: logger)
-        return DirectOutlet(
-            try bench.load(file.path),
-            kinds: bench.registry.factories.map(\.kind.rawValue),
+        let loader = try BackendLoader(transport: preview ?? NIOTransport(logger: logger), logger: logger)
+        return DirectSender(
+            try loader.load(file.path),
+            kinds: loader.registry.factories.map(\.kind.rawValue),
             preview: preview
         )
     }
 
-    private func send(_ base: JSONObject, through outlet: any Outlet, _ tally: SendTally) async throws {
+    private func send(_ base: JSONObject, through sender: any MessageSender, _ tally: SendTally) async throws {
         let isQuiet = input != nil && !form.isJSON && !dryRun
         let show: @Sendable ([SendResult]) -> Void = { [form] results in
             tally.add(results)
@@ -107,7 +107,7 @@ struct SendCommand: AsyncParsableCommand {
                 if let request = result.request, !form.isJSON { Shell.print("         " + request.text) }
             }
         }
-        guard let input else { return try await outlet.send([NumberedMessage(line: 1, request: base)], report: show) }
+        guard let input else { return try await sender.send([NumberedMessage(line: 1, request: base)], report: show) }
         var file = try InputFile(
             input,
             format: inputFormat.map { $0 == .csv ? .csv : .ndjson },
@@ -130,13 +130,13 @@ struct SendCommand: AsyncParsableCommand {
                     )
                 ])
             }
-            if batch.count >= outlet.batchSize {
-                try await outlet.send(batch, report: show)
+            if batch.count >= sender.batchSize {
+                try await sender.send(batch, report: show)
                 batch.removeAll(keepingCapacity: true)
             }
             bar.update(done: tally.total, fraction: file.size.map { Double(file.consumed) / Double(max($0, 1)) })
         }
-        if !batch.isEmpty { try await outlet.send(batch, report: show) }
+        if !batch.isEmpty { try await sender.send(batch, report: show) }
         bar.update(done: tally.total, fraction: file.size.map { _ in 1 }, isLast: true)
     }
 

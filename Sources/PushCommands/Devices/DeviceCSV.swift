@@ -15,7 +15,7 @@ enum DeviceCSV {
 
     /// Refuses headings that mean nothing.
     static func check(_ headings: [String], _ file: String) throws(CommandFailure) {
-        for (place, heading) in headings.enumerated() {
+        for (position, heading) in headings.enumerated() {
             guard columns.contains(heading) || TokenService.named(heading) != nil else {
                 let hint = Suggestion.nearest(to: heading, among: columns).map { "Did you mean \"\($0)\"? " } ?? ""
                 throw CommandFailure(
@@ -23,7 +23,7 @@ enum DeviceCSV {
                     .usage
                 )
             }
-            if headings[..<place].contains(heading) {
+            if headings[..<position].contains(heading) {
                 throw CommandFailure("\(file):1: the heading \"\(heading)\" stands twice", .usage)
             }
         }

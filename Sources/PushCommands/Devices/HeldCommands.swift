@@ -54,8 +54,8 @@ struct HeldCommand: AsyncParsableCommand {
         }
         table.print()
         for backend in backends {
-            if let words = backend["explanation"]?.stringValue {
-                Shell.complain("\(backend["backend"]?.stringValue ?? ""): \(words)")
+            if let explanation = backend["explanation"]?.stringValue {
+                Shell.complain("\(backend["backend"]?.stringValue ?? ""): \(explanation)")
             }
         }
     }
@@ -98,7 +98,7 @@ struct ReleaseCommand: AsyncParsableCommand {
     @OptionGroup var gateway: GatewayAddress
     @OptionGroup var form: OutputForm
 
-    func run() async throws { try await gateway.settle("release", backend, form) }
+    func run() async throws { try await gateway.resolve("release", backend, form) }
 }
 
 /// `chapar devices discard`: the configuration was wrong, the tokens are alive.
@@ -115,7 +115,7 @@ struct DiscardCommand: AsyncParsableCommand {
     @OptionGroup var gateway: GatewayAddress
     @OptionGroup var form: OutputForm
 
-    func run() async throws { try await gateway.settle("discard", backend, form) }
+    func run() async throws { try await gateway.resolve("discard", backend, form) }
 }
 
 extension GatewayAddress {
@@ -127,7 +127,7 @@ extension GatewayAddress {
         return client
     }
 
-    fileprivate func settle(_ action: String, _ backend: String, _ form: OutputForm) async throws {
+    fileprivate func resolve(_ action: String, _ backend: String, _ form: OutputForm) async throws {
         let client = try requiredClient()
         let name = backend.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? backend
         let body: JSONValue = ["action": .string(action)]

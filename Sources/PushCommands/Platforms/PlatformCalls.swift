@@ -32,7 +32,7 @@ extension DevicesClient {
 }
 
 /// Tokens as a command takes them: `service:token`, or the token alone.
-enum TokenWords {
+enum TokenArguments {
     /// The member of a request that a text stands for.
     static func json(_ text: String) -> JSONValue {
         let service = text.prefix { $0 != ":" }
@@ -78,10 +78,10 @@ struct TokenCounts {
                 Shell.print(.object(item))
                 continue
             }
-            let place = Int64(first) + (item["index"]?.integerValue ?? 0) + 1
+            let position = Int64(first) + (item["index"]?.integerValue ?? 0) + 1
             let device = item["device"]?.stringValue.map { " (device \($0))" } ?? ""
             let again = item["retryable"]?.boolValue == true ? "; it may work later" : ""
-            Shell.complain("refused: number \(place)\(device): \(item["reason"]?.stringValue ?? "")\(again)")
+            Shell.complain("refused: number \(position)\(device): \(item["reason"]?.stringValue ?? "")\(again)")
         }
     }
 

@@ -35,7 +35,7 @@ struct TokensLookupCommand: AsyncParsableCommand {
     @OptionGroup var platform: PlatformAddress
 
     func run() async throws {
-        let body = TokenWords.json(try TokenWords.one(token))
+        let body = TokenArguments.json(try TokenArguments.one(token))
         try await platform.use { client in
             let answer = try await client.post(platform.path("tokens", "lookup"), body.objectValue ?? ["token": body])
             if platform.form.isJSON {
@@ -75,7 +75,7 @@ struct TokensImportCommand: AsyncParsableCommand {
     @OptionGroup var platform: PlatformAddress
 
     func run() async throws {
-        let tokens = try TokenWords.lines(of: file)
+        let tokens = try TokenArguments.lines(of: file)
         guard !tokens.isEmpty else { throw CommandFailure("\(file) holds no token", .usage) }
         try await platform.use { client in
             var counts = TokenCounts()

@@ -60,7 +60,7 @@ struct TopicMembers: ParsableArguments {
             } else if !user.isEmpty {
                 ("users", user.map { .string($0) })
             } else {
-                ("tokens", try (file.map(TokenWords.lines) ?? token).map(TokenWords.json))
+                ("tokens", try (file.map(TokenArguments.lines) ?? token).map(TokenArguments.json))
             }
         let path = platform.path("topics", topic, verb)
         try await platform.use { client in
@@ -126,7 +126,7 @@ struct TopicsListCommand: AsyncParsableCommand {
         try await platform.use { client in
             let tokens: [JSONValue]
             if let token {
-                let body = TokenWords.json(try TokenWords.one(token))
+                let body = TokenArguments.json(try TokenArguments.one(token))
                 let path = platform.path("topics", "lookup")
                 tokens = [try await client.post(path, body.objectValue ?? ["token": body])]
             } else {

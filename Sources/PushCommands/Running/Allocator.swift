@@ -1,6 +1,6 @@
 import CJemalloc
 
-/// The allocator of the program: jemalloc, linked in the place of the C library's.
+/// The allocator of the program: jemalloc, linked in place of the C library's.
 ///
 /// A message is allocated on one thread and freed on another, thousands at a time, while others stay. The C library's
 /// allocator then merges and splits blocks all the while; what that costs is in `Benchmarks/README.md`.

@@ -9,13 +9,13 @@ import ServiceLifecycle
 
 /// A gateway put together from a configuration file: the one place where plugins, store and gateway meet.
 ///
-/// Used by `serve`, `demo` and `bench`. Nothing listens before ``gateway`` runs.
+/// Used by `serve`, `demo` and `loader`. Nothing listens before ``gateway`` runs.
 struct GatewayAssembly: Sendable {
     /// The gateway.
     let gateway: Gateway
     /// What backends send through.
     let transport: NIOTransport
-    private let bench: Workbench
+    private let loader: BackendLoader
     private let path: String
     private let log: LogOutput.Settings
     private let logger: Logger
@@ -38,14 +38,14 @@ struct GatewayAssembly: Sendable {
         let transport = NIOTransport(logger: logger)
         let (state, credentials) = (DeferredState(), DeferredState())
         let notices = EventSink()
-        let bench = try Workbench(
+        let loader = try BackendLoader(
             transport: transport,
             state: state,
             credentials: credentials,
             notices: notices,
             logger: logger
         )
-        let loaded = try bench.load(path)
+        let loaded = try loader.load(path)
         var configuration = loaded.configuration
         adjust(&configuration)
         log.replace(configuration.log)
@@ -63,17 +63,19 @@ struct GatewayAssembly: Sendable {
         for prefix in [SealedState.prefix, StateCredentialStore.prefix] {
             names += try await store.stateNames(beginningWith: prefix)
         }
-        for sentence in try await sealed.prepare(names: names, logger: logger) { logger.error("\(sentence)") }
+        for problem in try await sealed.prepare(names: names, logger: logger) {
+            logger.error("a stored credential cannot be read", metadata: ["problem": "\(problem)"])
+        }
         gateway = try await Gateway.assemble(
             GatewaySnapshot(configuration: configuration, backends: loaded.backends, modules: loaded.modules),
             store: store,
-            knownKinds: bench.registry.factories.map(\.kind.rawValue),
+            knownKinds: loader.registry.factories.map(\.kind.rawValue),
             notices: notices,
             logger: logger,
             onListening: onListening
         )
         self.transport = transport
-        self.bench = bench
+        self.loader = loader
         self.path = path
         self.log = log
         self.logger = logger
@@ -85,7 +87,7 @@ struct GatewayAssembly: Sendable {
     /// Reads the file again and puts it in force; with any mistake in it everything stays as it is, and each is logged.
     func reload() async {
         do {
-            try await bench.reload(path) { (loaded) throws(ConfigurationError) in
+            try await loader.reload(path) { (loaded) throws(ConfigurationError) in
                 let old = configuration
                 try gateway.reload(
                     GatewaySnapshot(

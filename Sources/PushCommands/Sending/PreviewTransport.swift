@@ -1,7 +1,7 @@
 import PushCore
 import Synchronization
 
-/// Takes calls in the place of the network, so that `--dry-run` can show what a platform would be sent.
+/// Takes calls in place of the network, so that `--dry-run` can show what a platform would be sent.
 ///
 /// Every call is answered with 200 and what any platform takes for a yes. Header fields that carry credentials are shown by
 /// name only.
@@ -28,23 +28,23 @@ final class PreviewTransport: HTTPTransport {
         return found.map(Self.shown)
     }
 
-    fileprivate func take(_ taken: [Taken]) { calls.withLock { $0 += taken } }
+    fileprivate func take(_ accepted: [Taken]) { calls.withLock { $0 += accepted } }
 
     private static func carries(_ call: HTTPCall, _ id: String) -> Bool {
         call.headers.contains { $0.value == id } || call.template.headers.contains { $0.value == id }
             || String(decoding: call.body, as: UTF8.self).contains(id)
     }
 
-    private static func shown(_ taken: Taken) -> JSONValue {
-        let call = taken.call
+    private static func shown(_ accepted: Taken) -> JSONValue {
+        let call = accepted.call
         var headers = JSONObject()
-        for name in taken.credentials { headers[name] = "<secret>" }
+        for name in accepted.credentials { headers[name] = "<secret>" }
         for header in call.template.headers + call.headers {
             headers[header.name] = .string(isSecret(header.name) ? "<secret>" : header.value)
         }
         let body = (try? JSONValue(parsing: call.body)) ?? .string(String(decoding: call.body, as: UTF8.self))
         return [
-            "method": .string(call.template.method), "url": .string("\(taken.endpoint)\(call.path)"),
+            "method": .string(call.template.method), "url": .string("\(accepted.endpoint)\(call.path)"),
             "headers": .object(headers), "body": body,
         ]
     }

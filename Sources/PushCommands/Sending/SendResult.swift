@@ -54,7 +54,7 @@ struct SendResult: Sendable {
 
     /// One line for people.
     var text: String {
-        let word =
+        let label =
             switch verdict {
             case .sent: Shell.paint("sent   ", .green)
             case .accepted: Shell.paint("accepted", .green)
@@ -63,7 +63,7 @@ struct SendResult: Sendable {
             case .unknown: Shell.paint("unknown", .yellow)
             case .preview: Shell.paint("preview", .dim)
             }
-        var parts = [word, recipient.isEmpty ? "line \(line)" : Self.short(recipient)]
+        var parts = [label, recipient.isEmpty ? "line \(line)" : Self.short(recipient)]
         if let backend { parts.append("via \(backend)") }
         if let status { parts.append("\(status)") }
         if let reason { parts.append(reason) }

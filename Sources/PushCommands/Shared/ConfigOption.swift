@@ -29,7 +29,7 @@ public struct ConfigOption: ParsableArguments {
     public func modules() throws -> [any GatewayModule] { try load().modules }
 
     /// Reads the file and builds what it names, for a command that only looks: no backend is asked to send.
-    func load() throws -> LoadedConfiguration { try Workbench.offline().load(path) }
+    func load() throws -> LoadedConfiguration { try BackendLoader.offline().load(path) }
 }
 
 /// The flag for scripts.
@@ -39,7 +39,7 @@ struct OutputForm: ParsableArguments {
 }
 
 /// What a command builds backends with: the transport and the loggers.
-struct Workbench {
+struct BackendLoader {
     let registry: BackendRegistry
     let modules: [ModuleFactory]
     let transport: any HTTPTransport
@@ -66,9 +66,9 @@ struct Workbench {
     }
 
     /// For commands that only look: real backends, of which none is asked to send.
-    static func offline() throws -> Workbench {
+    static func offline() throws -> BackendLoader {
         let silent = Logger(label: "chapar") { _ in SwiftLogNoOpLogHandler() }
-        return try Workbench(transport: NIOTransport(logger: silent), logger: silent)
+        return try BackendLoader(transport: NIOTransport(logger: silent), logger: silent)
     }
 
     /// Reads a configuration file and builds its backends.

@@ -17,7 +17,7 @@ struct ConfigurationFile {
         }
     }
 
-    /// Puts a list of hashes in the place of the hashes of a key, which stand there as one text or as a list.
+    /// Puts a list of hashes in place of the hashes of a key, which stand there as one text or as a list.
     ///
     /// A hash is found by its own digits, which no other text has by chance.
     mutating func replace(hashes old: [String], with new: [String]) throws(CommandFailure) {

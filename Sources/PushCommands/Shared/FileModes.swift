@@ -12,10 +12,10 @@ enum FileModes {
     /// Why others could take what is in a folder away or replace it; nil when they cannot.
     static func folderWarning(of path: String) -> String? {
         let folder = (path as NSString).deletingLastPathComponent
-        let place = folder.isEmpty ? "." : folder
-        guard let mode = Self.mode(of: place), mode & S_IFMT == S_IFDIR, mode & 0o022 != 0, mode & 0o1000 == 0 else {
+        let position = folder.isEmpty ? "." : folder
+        guard let mode = Self.mode(of: position), mode & S_IFMT == S_IFDIR, mode & 0o022 != 0, mode & 0o1000 == 0 else {
             return nil
         }
-        return "others may write in the folder \(place), so they can replace what is in it: chmod go-w \(place)"
+        return "others may write in the folder \(position), so they can replace what is in it: chmod go-w \(position)"
     }
 }

@@ -10,22 +10,22 @@ enum HostChecks {
 
     private static func store(_ store: GatewayConfiguration.Store) -> [Diagnosis] {
         let folder = (store.path as NSString).deletingLastPathComponent
-        let place = folder.isEmpty ? "." : folder
-        let target = access(store.path, F_OK) == 0 ? store.path : place
-        guard access(place, W_OK | X_OK) == 0, access(target, W_OK) == 0 else {
+        let position = folder.isEmpty ? "." : folder
+        let target = access(store.path, F_OK) == 0 ? store.path : position
+        guard access(position, W_OK | X_OK) == 0, access(target, W_OK) == 0 else {
             let reason = String(cString: strerror(errno))
             return [
                 Diagnosis(
                     "store",
                     .failure,
                     "cannot write \(store.path): \(reason)",
-                    fix: "Make the folder \(place) and let the user that runs the gateway write in it."
+                    fix: "Make the folder \(position) and let the user that runs the gateway write in it."
                 )
             ]
         }
         var findings = [Diagnosis("store", .ok, "\(store.path) can be written")]
         var usage = statvfs()
-        if statvfs(place, &usage) == 0 {
+        if statvfs(position, &usage) == 0 {
             let free = Int64(usage.f_bavail) * Int64(usage.f_frsize)
             let words = "\(free >> 20) MiB free, new work is refused below \(store.minimumFreeBytes >> 20) MiB"
             let fix = "Free some space or lower store.min_free_bytes."

@@ -86,6 +86,6 @@ struct TextTable {
 
     /// Writes the table to stdout, the headings in bold.
     func print() {
-        for (place, line) in lines.enumerated() { Shell.print(place == 0 ? Shell.paint(line, .bold) : line) }
+        for (position, line) in lines.enumerated() { Shell.print(position == 0 ? Shell.paint(line, .bold) : line) }
     }
 }

@@ -23,28 +23,28 @@ protocol AcceptingAPI: Sendable {
     /// How many JSON values of a draft are kept as trees: those of `data` and `overrides`.
     func treeValues(_ draft: Draft) -> Int
 
-    /// Whether the device registry must be asked before the draft can be judged: that is a wait.
+    /// Whether the device registry must be asked before the draft can be checked: that is a wait.
     func needsRegistry(_ draft: Draft, _ scope: RequestScope) -> Bool
 
     /// Asks the device registry for the devices that the draft names.
     func lookUp(_ draft: inout Draft, _ scope: RequestScope) async throws(StoreError)
 
-    /// Judges a draft: what the store is to be handed, and what is answered once it is on disk.
+    /// Checks a draft: what the store is to be handed, and what is answered once it is on disk.
     ///
-    /// The draft is the judge's to use up, and not copied.
-    func judge(
+    /// The draft may be consumed; it is not copied.
+    func check(
         _ draft: inout Draft,
         _ body: [UInt8],
         _ key: IdempotencyKey?,
         _ scope: RequestScope
-    ) throws(Problem) -> Judged
+    ) throws(Problem) -> CheckedRequest
 }
 
 /// How far a body has come.
 private struct Begun<Draft: Sendable>: Sendable {
     enum State: Sendable {
         /// All that can be said of it is said.
-        case judged(Judged)
+        case checked(CheckedRequest)
         /// The device registry is to be asked.
         case waits(Draft)
     }
@@ -55,7 +55,7 @@ private struct Begun<Draft: Sendable>: Sendable {
 }
 
 /// Notifications that can be accepted, and what is answered once they are on disk.
-struct Judged: Sendable {
+struct CheckedRequest: Sendable {
     /// What the store is handed.
     var batch: EnqueueBatch
     var reply: PendingReply
@@ -92,7 +92,7 @@ struct AcceptedAnswer: Sendable {
 extension AcceptingAPI {
     /// What must be in order before the body is waited for; gives the request's idempotency key.
     ///
-    /// The fields are given apart, since to look them up in `HTTPFields` costs as much as to judge a small body.
+    /// The fields are given apart, since to look them up in `HTTPFields` costs as much as to check a small body.
     func admit(_ scope: RequestScope, contentType: String?, keys: [String]) throws(Problem) -> IdempotencyKey? {
         guard !state.isDraining else { throw .draining }
         try scope.allowParameters([])
@@ -120,18 +120,19 @@ extension AcceptingAPI {
         }
     }
 
-    /// Judges a body at once; nil when the device registry must be asked first.
-    func judgeAtOnce(_ body: [UInt8], _ key: IdempotencyKey?, _ scope: RequestScope) throws(Problem) -> Judged? {
+    /// Checks a body at once; nil when the device registry must be asked first.
+    func checkAtOnce(_ body: [UInt8], _ key: IdempotencyKey?, _ scope: RequestScope) throws(Problem) -> CheckedRequest?
+    {
         let begun = try begin(body, key, scope)
-        guard case .judged(var judged) = begun.state else {
+        guard case .checked(var checked) = begun.state else {
             admission.release(bytes: begun.reserved, payer: scope.payer)
             return nil
         }
-        judged.reserved = begun.reserved
-        return judged
+        checked.reserved = begun.reserved
+        return checked
     }
 
-    /// Reads a body, and judges it unless the device registry must be asked first.
+    /// Reads a body, and checks it unless the device registry must be asked first.
     ///
     /// A tree of many small values takes far more memory than its text, for which memory is set aside already: what it takes
     /// beyond that is set aside as well.
@@ -143,7 +144,7 @@ extension AcceptingAPI {
         try admission.reserve(bytes: reserved, payer: scope.payer, largest: scope.snapshot.server.maximumBodyBytes)
         if needsRegistry(draft, scope) { return Begun(state: .waits(draft), reserved: reserved) }
         do throws(Problem) {
-            return Begun(state: .judged(try judge(&draft, body, key, scope)), reserved: reserved)
+            return Begun(state: .checked(try check(&draft, body, key, scope)), reserved: reserved)
         } catch {
             admission.release(bytes: reserved, payer: scope.payer)
             throw error
@@ -159,34 +160,35 @@ extension AcceptingAPI {
         )
         let reader = RequestBodyReader(admission: admission, scope)
         return try await reader.withBody(of: request) { (body) throws(Problem) in
-            try await take(body, key, scope).response
+            try await enqueue(body, key, scope).response
         }
     }
 
     /// Accepts a body, and waits until it is on disk.
-    func take(_ body: [UInt8], _ key: IdempotencyKey?, _ scope: RequestScope) async throws(Problem) -> AcceptedAnswer {
+    func enqueue(_ body: [UInt8], _ key: IdempotencyKey?, _ scope: RequestScope) async throws(Problem) -> AcceptedAnswer
+    {
         let begun = try await longWork(bytes: body.count) { () throws(Problem) in try begin(body, key, scope) }
         defer { admission.release(bytes: begun.reserved, payer: scope.payer) }
-        let judged: Judged
+        let checked: CheckedRequest
         switch begun.state {
-        case .judged(let done): judged = done
+        case .checked(let done): checked = done
         case .waits(var draft):
             do throws(StoreError) {
                 try await lookUp(&draft, scope)
             } catch {
                 throw Problem(error)
             }
-            judged = try await longWork(bytes: body.count) { [draft] () throws(Problem) in
+            checked = try await longWork(bytes: body.count) { [draft] () throws(Problem) in
                 var draft = draft
-                return try judge(&draft, body, key, scope)
+                return try check(&draft, body, key, scope)
             }
         }
         let result: Result<EnqueueResult, StoreError>
         do throws(StoreError) {
-            result = .success(try await state.store.enqueue(judged.batch))
+            result = .success(try await state.store.enqueue(checked.batch))
         } catch {
             result = .failure(error)
         }
-        return try conclude(judged.reply, result, scope.caller)
+        return try conclude(checked.reply, result, scope.caller)
     }
 }

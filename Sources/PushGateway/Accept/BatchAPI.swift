@@ -43,24 +43,24 @@ struct BatchAPI: AcceptingAPI {
 
     func lookUp(_ items: inout [Item], _ scope: RequestScope) async throws(StoreError) {
         var recipients = 0
-        for place in items.indices {
-            if items[place].draft.needsRegistry(scope.snapshot.gateway.routing) {
+        for position in items.indices {
+            if items[position].draft.needsRegistry(scope.snapshot.gateway.routing) {
                 if recipients < NotificationIntake.maximumDeliveries {
-                    try await items[place].lookUp(in: state.devices)
+                    try await items[position].lookUp(in: state.devices)
                 } else {
-                    items[place].leaveForNext()
+                    items[position].leaveForNext()
                 }
             }
-            recipients += items[place].draft.recipients.count
+            recipients += items[position].draft.recipients.count
         }
     }
 
-    func judge(
+    func check(
         _ items: inout [Item],
         _ body: [UInt8],
         _ key: IdempotencyKey?,
         _ scope: RequestScope
-    ) throws(Problem) -> Judged {
+    ) throws(Problem) -> CheckedRequest {
         var intake = NotificationIntake(
             snapshot: scope.snapshot,
             store: state.store,
@@ -71,10 +71,10 @@ struct BatchAPI: AcceptingAPI {
         accepted.reserveCapacity(items.count)
         var notifications: [NewNotification] = []
         notifications.reserveCapacity(items.count)
-        for place in items.indices {
-            var issues = items[place].issues
-            accepted.append(intake.judge(&items[place].draft, body, &issues, into: &notifications))
-            if issues.count != items[place].issues.count { items[place].issues = issues }
+        for position in items.indices {
+            var issues = items[position].issues
+            accepted.append(intake.check(&items[position].draft, body, &issues, into: &notifications))
+            if issues.count != items[position].issues.count { items[position].issues = issues }
         }
         guard !notifications.isEmpty else { throw Self.nothingAccepted(items) }
 
@@ -86,7 +86,7 @@ struct BatchAPI: AcceptingAPI {
             answer: answer,
             keepUntil: intake.acceptedAt + scope.snapshot.queue.idempotencyWindow.inSeconds
         )
-        return Judged(
+        return CheckedRequest(
             batch: EnqueueBatch(notifications, idempotency: entry),
             reply: PendingReply(body: answer, labels: accepted.compactMap { $0?.labels })
         )
@@ -108,7 +108,7 @@ struct BatchAPI: AcceptingAPI {
                         guard index < Self.maximumNotifications else { return try scanner.skip() }
                         var own = RequestIssues(in: "notifications", at: index, after: listed)
                         var draft = try reader.read(&scanner, &own)
-                        draft.settleApp(scope.snapshot.gateway, scope.caller, &own)
+                        draft.resolveApp(scope.snapshot.gateway, scope.caller, &own)
                         items.append(Item(draft: draft, issues: own))
                         listed += own.list.count
                     }
@@ -145,8 +145,8 @@ struct BatchAPI: AcceptingAPI {
         writer.integer(items.count - count)
         writer.name("notifications")
         writer.beginArray()
-        for place in items.indices {
-            if let accepted = accepted[place] {
+        for position in items.indices {
+            if let accepted = accepted[position] {
                 AcceptedJSON.write(accepted, to: &writer)
                 continue
             }
@@ -155,7 +155,7 @@ struct BatchAPI: AcceptingAPI {
             writer.integer(422)
             writer.name("problem")
             writer.beginObject()
-            Problem(items[place].issues).write(to: &writer, instance: String(scope.path), requestID: requestID)
+            Problem(items[position].issues).write(to: &writer, instance: String(scope.path), requestID: requestID)
             writer.endObject()
             writer.endObject()
         }

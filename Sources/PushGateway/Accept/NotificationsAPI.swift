@@ -18,7 +18,7 @@ struct NotificationsAPI: AcceptingAPI {
     func read(_ body: [UInt8], _ scope: RequestScope) throws(Problem) -> Draft {
         do throws(JSONSyntaxError) {
             var (notification, issues) = try NotificationReader(scope.snapshot).read(body)
-            notification.settleApp(scope.snapshot.gateway, scope.caller, &issues)
+            notification.resolveApp(scope.snapshot.gateway, scope.caller, &issues)
             return Draft(notification: notification, issues: issues)
         } catch {
             throw .notJSON(error)
@@ -35,12 +35,12 @@ struct NotificationsAPI: AcceptingAPI {
         try await draft.notification.lookUp(in: state.devices, &draft.issues)
     }
 
-    func judge(
+    func check(
         _ draft: inout Draft,
         _ body: [UInt8],
         _ key: IdempotencyKey?,
         _ scope: RequestScope
-    ) throws(Problem) -> Judged {
+    ) throws(Problem) -> CheckedRequest {
         var issues = draft.issues
         var intake = NotificationIntake(
             snapshot: scope.snapshot,
@@ -50,7 +50,7 @@ struct NotificationsAPI: AcceptingAPI {
         )
         var notifications: [NewNotification] = []
         notifications.reserveCapacity(1)
-        guard let accepted = intake.judge(&draft.notification, body, &issues, into: &notifications) else {
+        guard let accepted = intake.check(&draft.notification, body, &issues, into: &notifications) else {
             throw Problem(issues)
         }
 
@@ -65,7 +65,7 @@ struct NotificationsAPI: AcceptingAPI {
             answer: writer.bytes,
             keepUntil: intake.acceptedAt + scope.snapshot.queue.idempotencyWindow.inSeconds
         )
-        return Judged(
+        return CheckedRequest(
             batch: EnqueueBatch(notifications, idempotency: entry),
             reply: PendingReply(
                 body: writer.bytes,
@@ -79,6 +79,6 @@ struct NotificationsAPI: AcceptingAPI {
     func accept(_ body: [UInt8], _ key: IdempotencyKey?, _ scope: RequestScope) async throws(Problem) -> AcceptedAnswer
     {
         guard !state.isDraining else { throw .draining }
-        return try await take(body, key, scope)
+        return try await enqueue(body, key, scope)
     }
 }

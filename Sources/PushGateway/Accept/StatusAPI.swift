@@ -9,9 +9,9 @@ struct StatusAPI: Sendable {
     private static let pageSize = 100
     private static let largestPage = 1000
 
-    let door: SyncEndpoint
+    let endpoint: SyncEndpoint
 
-    private var state: GatewayState { door.state }
+    private var state: GatewayState { endpoint.state }
 
     /// A notification with the counts of its deliveries' states.
     func show(_ id: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
@@ -50,7 +50,7 @@ struct StatusAPI: Sendable {
         }
     }
 
-    /// The story of each recipient, a page at a time.
+    /// The attempt log of each recipient, a page at a time.
     func deliveries(_ id: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         try scope.allowParameters(["cursor", "limit"])
         let limit = try scope.number("limit", in: 1...Self.largestPage, default: Self.pageSize)
@@ -106,7 +106,7 @@ struct StatusAPI: Sendable {
             throw Problem(error)
         }
         guard let result else { throw Self.unknown(id) }
-        let taken = asksPlatforms ? try await PlatformCancellation(door: door, scope).run(notification) : nil
+        let taken = asksPlatforms ? try await PlatformCancellation(endpoint: endpoint, scope).run(notification) : nil
         return Response.json { writer in
             writer.name("id")
             writer.string(notification.description)
@@ -160,8 +160,8 @@ struct StatusAPI: Sendable {
         writer.name("state")
         writer.string(delivery.state.rawValue)
         writer.name("backend")
-        writer.string(delivery.lane)
-        if let id = platformID(in: delivery.story) {
+        writer.string(delivery.backend)
+        if let id = platformID(in: delivery.attemptLog) {
             writer.name("platform_id")
             writer.string(id)
         }
@@ -173,22 +173,22 @@ struct StatusAPI: Sendable {
         RFC3339.write(now.wall(delivery.expiresAt), to: &writer)
         writer.name("attempts")
         writer.beginArray()
-        if !delivery.story.isEmpty { writer.raw(delivery.story) }
+        if !delivery.attemptLog.isEmpty { writer.raw(delivery.attemptLog) }
         writer.endArray()
         writer.endObject()
     }
 
     /// The platform's id of the message, from the last attempt that has one.
-    static func platformID(in story: [UInt8]) -> String? {
-        guard !story.isEmpty else { return nil }
-        let array = [UInt8(ascii: "[")] + story + [UInt8(ascii: "]")]
+    static func platformID(in attemptLog: [UInt8]) -> String? {
+        guard !attemptLog.isEmpty else { return nil }
+        let array = [UInt8(ascii: "[")] + attemptLog + [UInt8(ascii: "]")]
         let attempts = (try? JSONValue(parsing: array))?.arrayValue ?? []
         return attempts.reversed().lazy.compactMap { $0["platform_id"]?.stringValue }.first
     }
 }
 
 extension DeliveryState {
-    /// One word for many deliveries: what is still going on; when all is over, the best that any of them reached.
+    /// One state for many deliveries: what is still going on; when all is over, the best that any of them reached.
     static func summary(of counts: [DeliveryState: Int]) -> DeliveryState {
         let order: [DeliveryState] = [
             .sending, .retrying, .queued, .scheduled, .opened, .delivered, .acceptedByPlatform, .unknown, .failed,

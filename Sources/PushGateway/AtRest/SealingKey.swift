@@ -148,8 +148,8 @@ struct SealedValue {
         let bytes = own.withUnsafeBytes { Data($0) }
         guard let wrapped = try AES.GCM.seal(bytes, using: key.key, authenticating: context("key", name)).combined
         else { throw Failure.damaged }
-        let id = stride(from: 0, to: key.id.utf8.count, by: 2).compactMap { place in
-            UInt8(key.id.dropFirst(place).prefix(2), radix: 16)
+        let id = stride(from: 0, to: key.id.utf8.count, by: 2).compactMap { position in
+            UInt8(key.id.dropFirst(position).prefix(2), radix: 16)
         }
         return [version] + id + wrapped
     }

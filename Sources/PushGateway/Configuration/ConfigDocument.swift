@@ -56,8 +56,8 @@ struct ConfigDocument {
             return convert(scalar, path: path, origin: origin)
         case .sequence(let sequence):
             var elements: [ConfigNode] = []
-            for (place, element) in sequence.enumerated() {
-                elements.append(try convert(element, path: "\(path)[\(place)]", depth: depth + 1))
+            for (position, element) in sequence.enumerated() {
+                elements.append(try convert(element, path: "\(path)[\(position)]", depth: depth + 1))
             }
             return ConfigNode(.list(elements), origin: origin)
         case .mapping(let mapping):

@@ -84,7 +84,7 @@ struct ConfigurationReader {
         return registry.backends(in: section, apps: apps, context: context)
     }
 
-    /// Refuses timeouts within which a lane would give up a backend that is still in time.
+    /// Refuses timeouts within which a worker would give up a backend that is still in time.
     private func checkTimeouts(lease: Duration) {
         guard let section = root.section("backends") else { return }
         for name in section.keys {

@@ -5,13 +5,13 @@ extension GatewayConfiguration {
     ///
     /// A wrong environment or topic makes a platform call every token dead; then no device may be lost.
     public struct InvalidationGuard: Sendable, Hashable {
-        /// `enabled`: whether verdicts are ever doubted.
+        /// `enabled`: whether it ever trips.
         ///
         /// Default true.
         public var isEnabled = true
         /// `window`: the share is that of the answers within it, default 300 s.
         public var window = Duration.seconds(300)
-        /// `min_answers`: with fewer answers in the window every verdict is believed.
+        /// `min_answers`: with fewer answers in the window it does not trip.
         ///
         /// Default 50.
         public var minimumAnswers = 50

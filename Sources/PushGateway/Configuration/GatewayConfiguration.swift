@@ -145,7 +145,7 @@ public struct GatewayConfiguration: Sendable {
         public var idempotencyWindow = Duration.seconds(86400)
         /// `payload_check`: whether a field that a platform would drop is refused or reported as a warning.
         public var payloadCheck = PayloadCheckMode.warn
-        /// `patience`: how long trouble of a backend is borne before a delivery goes on to the next of its plan, unless its
+        /// `patience`: how long a delivery waits for a failing backend before it goes on to the next of its plan, unless its
         /// route says otherwise.
         ///
         /// Default nil: as long as the delivery lives.

@@ -121,7 +121,7 @@ struct RouteReader {
             use.reject(key, "names \(backends.count) backends", fix: "At most \(Self.longestChain).")
         }
         let areUsable = backends.map { isUsable($0, key, use) }
-        for (place, name) in backends.enumerated() where backends[..<place].contains(name) {
+        for (position, name) in backends.enumerated() where backends[..<position].contains(name) {
             use.reject(key, "names \"\(name)\" twice", fix: whyOnce)
         }
         return backends.isEmpty || areUsable.contains(false) ? nil : backends

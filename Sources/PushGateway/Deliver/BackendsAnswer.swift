@@ -3,11 +3,11 @@ internal import Hummingbird
 internal import PushCore
 internal import PushQueue
 
-/// The backends as `GET /v1/backends` and the dashboard see them: what each is, can do, and how its lane flows.
+/// The backends as `GET /v1/backends` and the dashboard see them: what each is, can do, and how its worker flows.
 struct BackendsAnswer {
     let backends: [BackendRegistry.ConfiguredBackend]
-    let lanes: [String: WorkerStatus]
-    let depths: [String: LaneDepth]
+    let workers: [String: WorkerStatus]
+    let depths: [String: QueueDepth]
     let operations: [String: OutboxDepth]
     /// Who gets to see it.
     let caller: Caller
@@ -15,15 +15,15 @@ struct BackendsAnswer {
 
     init(
         _ state: GatewayState,
-        _ lanes: any LaneObserver,
-        depths: [String: LaneDepth],
+        _ workers: any WorkerObserver,
+        depths: [String: QueueDepth],
         operations: [String: OutboxDepth],
         for caller: Caller
     ) {
         self.operations = operations
         self.caller = caller
         backends = state.snapshot.backends.filter { caller.mayUse(backend: $0.name) }
-        self.lanes = Dictionary(lanes.lanes.map { ($0.backend, $0) }) { first, _ in first }
+        self.workers = Dictionary(workers.workers.map { ($0.backend, $0) }) { first, _ in first }
         self.depths = depths
         now = state.clock.reading
     }
@@ -44,7 +44,7 @@ struct BackendsAnswer {
             for ability in Self.abilities(of: backend.backend) { writer.string(ability) }
             writer.endArray()
             write(health: backend.backend.health, to: &writer)
-            write(lane: backend.name, to: &writer)
+            write(worker: backend.name, to: &writer)
             write(operations: backend.name, to: &writer)
             writer.endObject()
         }
@@ -74,12 +74,12 @@ struct BackendsAnswer {
         writer.endArray()
         let detail = "it is not configured; move or drop what waits for it, or configure it again"
         write(health: BackendHealth(status: .down, detail: detail), to: &writer)
-        write(lane: name, to: &writer)
+        write(worker: name, to: &writer)
         write(operations: name, to: &writer)
         writer.endObject()
     }
 
-    /// What the platform is still to be told about devices.
+    /// The outbox entries of the platform.
     private func write(operations name: String, to writer: inout JSONWriter) {
         writer.name("operations")
         writer.beginObject()
@@ -140,15 +140,15 @@ struct BackendsAnswer {
         writer.endObject()
     }
 
-    private func write(lane name: String, to writer: inout JSONWriter) {
-        let lane = lanes[name] ?? WorkerStatus(backend: name)
-        let depth = depths[name] ?? LaneDepth()
+    private func write(worker name: String, to writer: inout JSONWriter) {
+        let worker = workers[name] ?? WorkerStatus(backend: name)
+        let depth = depths[name] ?? QueueDepth()
         writer.name("lane")
         writer.beginObject()
         writer.name("in_flight")
-        writer.integer(lane.inFlight)
+        writer.integer(worker.inFlight)
         writer.name("window")
-        writer.integer(lane.window)
+        writer.integer(worker.window)
         writer.name("waiting")
         writer.integer(depth.waiting)
         writer.name("claimed")
@@ -160,24 +160,24 @@ struct BackendsAnswer {
             writer.null()
         }
         writer.name("parked")
-        writer.bool(lane.isParked)
+        writer.bool(worker.isParked)
         writer.name("breaker")
-        writer.string(lane.breaker.word.rawValue)
-        if let until = lane.breaker.until {
+        writer.string(worker.breaker.status.rawValue)
+        if let until = worker.breaker.until {
             writer.name("breaker_until")
             RFC3339.write(until, to: &writer)
         }
-        if let reason = lane.breaker.reason {
+        if let reason = worker.breaker.reason {
             writer.name("breaker_reason")
             writer.string(reason)
         }
         writer.name("invalidations_held")
-        writer.bool(lane.areInvalidationsHeld)
-        if let until = lane.pausedUntil {
+        writer.bool(worker.areInvalidationsHeld)
+        if let until = worker.pausedUntil {
             writer.name("paused_until")
             RFC3339.write(until, to: &writer)
         }
-        if let reason = lane.pauseReason {
+        if let reason = worker.pauseReason {
             writer.name("pause_reason")
             writer.string(reason)
         }

@@ -1,6 +1,6 @@
 public import PushCore
 
-/// What the dispatcher tells to whoever counts: metrics in the gateway, nothing in a test.
+/// What the dispatcher reports to be counted: metrics in the gateway, nothing in a test.
 ///
 /// Called from event loops with groups of deliveries: it must return at once. Labels are of bounded variety.
 public protocol DispatchObserver: Sendable {
@@ -8,7 +8,7 @@ public protocol DispatchObserver: Sendable {
     func attempted(backend: String, app: AppName, kind: BackendKind, outcome: String, reason: String, count: Int)
     /// Answers came so long after their messages were handed to the backend.
     func answered(backend: String, kind: BackendKind, after duration: Duration, count: Int)
-    /// A delivery will be tried again in the same lane.
+    /// A delivery will be tried again in the same worker.
     func retried(backend: String, reason: String)
     /// A delivery went on to another backend.
     func fellBack(from: String, to: String, reason: String)
@@ -16,7 +16,7 @@ public protocol DispatchObserver: Sendable {
     func invalidatedToken(backend: String, reason: String)
     /// Verdicts that tokens are dead were held back by the guard against mass invalidation.
     func heldInvalidations(backend: String, reason: String, count: Int)
-    /// A lane waited for its quota.
+    /// A worker waited for its quota.
     func waitedForQuota(backend: String, _ duration: Duration)
 }
 

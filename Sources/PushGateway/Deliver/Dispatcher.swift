@@ -4,16 +4,16 @@ public import PushCore
 public import PushQueue
 internal import Synchronization
 
-/// Runs a lane for each backend, ends what has expired, and forgets what is old.
+/// Runs a worker for each backend, ends what has expired, and forgets what is old.
 ///
-/// A reload replaces every lane: the old ones take nothing more, end what they have, and go.
-public final class Dispatcher: LaneObserver, Sendable {
+/// A reload replaces every worker: the old ones take nothing more, end what they have, and go.
+public final class Dispatcher: WorkerObserver, Sendable {
     private enum Command: Sendable {
         case install(GatewaySnapshot)
         case stop
     }
 
-    private struct Lanes {
+    private struct Workers {
         var current: [DeliveryWorker] = []
         var leaving: [DeliveryWorker] = []
     }
@@ -24,11 +24,11 @@ public final class Dispatcher: LaneObserver, Sendable {
     private let observer: any DispatchObserver
     private let logger: Logger
     private let decode: @Sendable ([UInt8]) throws -> PushNotification
-    private let recorder: OutcomeWriter
+    private let outcomeWriter: OutcomeWriter
     private let devices: (any DeviceStore)?
     private let operations: (any OutboxStore)?
-    private let desk: TokenInvalidation
-    private let lanesGuarded = Mutex(Lanes())
+    private let tokenInvalidation: TokenInvalidation
+    private let workersGuarded = Mutex(Workers())
     private let flows = Mutex<[String: FlowControl]>([:])
     private let gone: GoneBackends
     private let commands: AsyncStream<Command>
@@ -36,10 +36,9 @@ public final class Dispatcher: LaneObserver, Sendable {
 
     /// Makes a dispatcher; nothing happens before ``run(_:beforeClosing:)``.
     ///
-    /// `devices` is the registry, without which no delivery to a device finds its tokens; `operations` is what platforms are
-    /// still to be told about devices; `clock` is the gateway's translator between the sides of `time`; `telling` gives who is to be told
-    /// when a device loses a token; `decode` turns stored content
-    /// back into a notification.
+    /// `devices` is the registry, without which no delivery to a device finds its tokens; `operations` is the
+    /// outbox; `clock` is the gateway's translator between the sides of `time`; `outbox` gives the time of outbox entries, which
+    /// a device that loses a token gets; `decode` turns stored content back into a notification.
     public init(
         store: any NotificationStore,
         devices: (any DeviceStore)? = nil,
@@ -59,10 +58,16 @@ public final class Dispatcher: LaneObserver, Sendable {
         self.decode = decode
         self.devices = devices
         self.operations = operations
-        let recorder = OutcomeWriter(store: store, time: time, logger: logger)
-        self.recorder = recorder
-        gone = GoneBackends(store: store, recorder: recorder, clock: self.clock, observer: observer, logger: logger)
-        desk = TokenInvalidation(
+        let outcomeWriter = OutcomeWriter(store: store, time: time, logger: logger)
+        self.outcomeWriter = outcomeWriter
+        gone = GoneBackends(
+            store: store,
+            outcomeWriter: outcomeWriter,
+            clock: self.clock,
+            observer: observer,
+            logger: logger
+        )
+        tokenInvalidation = TokenInvalidation(
             devices: devices,
             state: store,
             time: time,
@@ -70,16 +75,16 @@ public final class Dispatcher: LaneObserver, Sendable {
             logger: logger,
             outbox: outbox
         ) {
-            recorder.append([], events: $0)
+            outcomeWriter.append([], events: $0)
         }
         (commands, commander) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(16))
     }
 
-    /// How every lane is doing.
-    public var lanes: [WorkerStatus] { lanesGuarded.withLock { $0.current }.map(\.status) }
+    /// How every worker is doing.
+    public var workers: [WorkerStatus] { workersGuarded.withLock { $0.current }.map(\.status) }
 
     /// Where an operator settles held invalidations.
-    public var invalidations: TokenInvalidation? { desk }
+    public var invalidations: TokenInvalidation? { tokenInvalidation }
 
     /// Where an operator settles what waits for backends that are not configured any more.
     public var goneBackends: GoneBackends? { gone }
@@ -95,17 +100,17 @@ public final class Dispatcher: LaneObserver, Sendable {
         let instance = try await instanceNumber()
         commander.yield(.install(snapshot))
         await withTaskGroup(of: Void.self) { group in
-            group.addTask { [recorder] in await recorder.run() }
-            group.addTask { [desk, recorder] in
-                await desk.run()
-                recorder.finish()  // The desk's last events go through it.
+            group.addTask { [outcomeWriter] in await outcomeWriter.run() }
+            group.addTask { [tokenInvalidation, outcomeWriter] in
+                await tokenInvalidation.run()
+                outcomeWriter.finish()  // The last events of token invalidation go through it.
             }
             await withTaskCancellationHandler {
-                await self.runLanes(instance, beforeClosing)
+                await self.runWorkers(instance, beforeClosing)
             } onCancel: {
                 commander.yield(.stop)
             }
-            desk.finish()
+            tokenInvalidation.finish()
             await group.waitForAll()
         }
     }
@@ -116,7 +121,7 @@ public final class Dispatcher: LaneObserver, Sendable {
     /// Claims nothing more and lets ``run(_:beforeClosing:)`` end.
     public func stop() { commander.yield(.stop) }
 
-    private func runLanes(_ instance: UInt64, _ beforeClosing: @escaping @Sendable () async -> Void) async {
+    private func runWorkers(_ instance: UInt64, _ beforeClosing: @escaping @Sendable () async -> Void) async {
         await withTaskGroup(of: Void.self) { group in
             var drain = Duration.seconds(25)
             var upkeep: Upkeep?
@@ -124,13 +129,13 @@ public final class Dispatcher: LaneObserver, Sendable {
                 guard case .install(let snapshot) = command else { break }
                 drain = snapshot.configuration.queue.drain
                 let keep = Upkeep.Keep(snapshot.configuration.store)
-                for lane in await replaceLanes(snapshot, instance) {
+                for worker in await replaceWorkers(snapshot, instance) {
                     group.addTask {
-                        await lane.run()
-                        // A lane that a reload replaced closes its backend at once: nothing else uses that any more.
-                        if self.isCurrent(lane) { await beforeClosing() }
-                        await lane.backend.shutdown(grace: .seconds(1))
-                        self.forget(lane)
+                        await worker.run()
+                        // A worker that a reload replaced closes its backend at once: nothing else uses that any more.
+                        if self.isCurrent(worker) { await beforeClosing() }
+                        await worker.backend.shutdown(grace: .seconds(1))
+                        self.forget(worker)
                         await self.forgetFlows()
                     }
                 }
@@ -139,7 +144,7 @@ public final class Dispatcher: LaneObserver, Sendable {
                 } else {
                     let new = Upkeep(
                         store: store,
-                        recorder: recorder,
+                        outcomeWriter: outcomeWriter,
                         time: time,
                         clock: clock,
                         logger: logger,
@@ -153,41 +158,41 @@ public final class Dispatcher: LaneObserver, Sendable {
                 }
             }
             upkeep?.stop()
-            let leaving = lanesGuarded.withLock { $0.current + $0.leaving }
-            for lane in leaving { lane.stop() }
+            let leaving = workersGuarded.withLock { $0.current + $0.leaving }
+            for worker in leaving { worker.stop() }
             await self.drain(&group, leaving, within: drain)
         }
         await keepFlows(isLast: true)
     }
 
     /// How long a cancelled send has to say what became of it.
-    private static let lastWord = Duration.seconds(2)
+    private static let cancelGrace = Duration.seconds(2)
 
-    /// Waits for the lanes; those that do not end in time are made to.
-    private func drain(_ group: inout TaskGroup<Void>, _ lanes: [DeliveryWorker], within span: Duration) async {
+    /// Waits for the workers; those that do not end in time are made to.
+    private func drain(_ group: inout TaskGroup<Void>, _ workers: [DeliveryWorker], within span: Duration) async {
         await withTaskGroup(of: Void.self) { deadline in
             deadline.addTask { [time] in
                 do {
                     try await time.sleep(for: span)
-                    for lane in lanes { await lane.cancel() }
-                    try await time.sleep(for: Self.lastWord)
+                    for worker in workers { await worker.cancel() }
+                    try await time.sleep(for: Self.cancelGrace)
                 } catch {
                     return  // Everything ended in time.
                 }
-                for lane in lanes { lane.abandon() }
+                for worker in workers { worker.abandon() }
             }
             await group.waitForAll()
             deadline.cancelAll()
         }
     }
 
-    private func replaceLanes(_ snapshot: GatewaySnapshot, _ instance: UInt64) async -> [DeliveryWorker] {
-        let around = DeliveryWorker.Dependencies(
+    private func replaceWorkers(_ snapshot: GatewaySnapshot, _ instance: UInt64) async -> [DeliveryWorker] {
+        let dependencies = DeliveryWorker.Dependencies(
             store: store,
-            recorder: recorder,
+            outcomeWriter: outcomeWriter,
             devices: devices,
             operations: operations,
-            desk: desk,
+            tokenInvalidation: tokenInvalidation,
             time: time,
             clock: clock,
             observer: observer,
@@ -197,26 +202,26 @@ public final class Dispatcher: LaneObserver, Sendable {
         )
         var new: [DeliveryWorker] = []
         for backend in snapshot.backends {
-            let watch = await desk.watch(backend.name, snapshot.configuration.invalidationGuard)
-            let settings = snapshot.laneSettings(of: backend.name)
+            let watch = await tokenInvalidation.watch(backend.name, snapshot.configuration.invalidationGuard)
+            let settings = snapshot.workerSettings(of: backend.name)
             let flow = await flow(of: backend, settings)
-            new.append(DeliveryWorker(backend, settings, flow: flow, watch: watch, around))
+            new.append(DeliveryWorker(backend, settings, flow: flow, watch: watch, dependencies))
         }
         await gone.install(snapshot)
-        let old = lanesGuarded.withLock { lanes in
-            let old = lanes.current
-            lanes.leaving += old
-            lanes.current = new
+        let old = workersGuarded.withLock { workers in
+            let old = workers.current
+            workers.leaving += old
+            workers.current = new
             return old
         }
-        for lane in old { lane.stop() }
+        for worker in old { worker.stop() }
         await forgetFlows()
         return new
     }
 
     // MARK: Flow control
 
-    /// The flow of a backend: that of the lane before when the backend is the same, else as it was kept over a restart.
+    /// The flow of a backend: that of the worker before when the backend is the same, else as it was kept over a restart.
     private func flow(of configured: BackendRegistry.ConfiguredBackend, _ settings: DeliveryWorker.Settings) async
         -> FlowControl
     {
@@ -254,7 +259,7 @@ public final class Dispatcher: LaneObserver, Sendable {
 
     /// Forgets how backends were used that are gone; not before the last of what is under way there has ended.
     private func forgetFlows() async {
-        let names = Set(lanesGuarded.withLock { $0.current + $0.leaving }.map(\.name))
+        let names = Set(workersGuarded.withLock { $0.current + $0.leaving }.map(\.name))
         let old = flows.withLock { flows in
             let old = flows.keys.filter { !names.contains($0) }
             for name in old { flows[name] = nil }
@@ -282,12 +287,12 @@ public final class Dispatcher: LaneObserver, Sendable {
 
     private static func flowKey(_ backend: String) -> String { "lane_flow." + backend }
 
-    private func isCurrent(_ lane: DeliveryWorker) -> Bool {
-        lanesGuarded.withLock { $0.current.contains { $0 === lane } }
+    private func isCurrent(_ worker: DeliveryWorker) -> Bool {
+        workersGuarded.withLock { $0.current.contains { $0 === worker } }
     }
 
-    private func forget(_ lane: DeliveryWorker) {
-        lanesGuarded.withLock { $0.leaving.removeAll { $0 === lane } }
+    private func forget(_ worker: DeliveryWorker) {
+        workersGuarded.withLock { $0.leaving.removeAll { $0 === worker } }
     }
 
     /// The number that marks this gateway's message ids, made once and kept in the store.

@@ -12,7 +12,7 @@ internal import Synchronization
 public final class GoneBackends: Sendable {
     /// Why nothing was moved or dropped.
     public enum Failure: Error, Sendable, Hashable {
-        /// The backend is configured: its lane works on what waits for it.
+        /// The backend is configured: its worker works on what waits for it.
         case configured
         /// Nothing waits for a backend of this name.
         case unknown
@@ -28,8 +28,8 @@ public final class GoneBackends: Sendable {
         /// Whom each configured backend addresses.
         var audiences: [String: BackendAudience] = [:]
         var rules = PlanRules(GatewayConfiguration.Queue())
-        /// Of whom the log tells already.
-        var told: Set<String> = []
+        /// The backends that were logged already.
+        var warned: Set<String> = []
         /// Backends whose deliveries are ended as they come due.
         var dropped: Set<String> = []
         /// When a backend's deliveries were looked through last, and how many of them go nowhere else.
@@ -54,7 +54,7 @@ public final class GoneBackends: Sendable {
     private static let droppedKey = "gone_backends.dropped"
 
     private let store: any NotificationStore
-    private let recorder: OutcomeWriter
+    private let outcomeWriter: OutcomeWriter
     private let clock: WallClock
     private let observer: any DispatchObserver
     private let logger: Logger
@@ -62,13 +62,13 @@ public final class GoneBackends: Sendable {
 
     init(
         store: any NotificationStore,
-        recorder: OutcomeWriter,
+        outcomeWriter: OutcomeWriter,
         clock: WallClock,
         observer: any DispatchObserver,
         logger: Logger
     ) {
         self.store = store
-        self.recorder = recorder
+        self.outcomeWriter = outcomeWriter
         self.clock = clock
         self.observer = observer
         self.logger = logger
@@ -107,7 +107,7 @@ public final class GoneBackends: Sendable {
         let moves = state.withLock { $0.moves }
         guard let depths = try? await depths() else { return }
         for (name, depth) in depths where depth.waiting > 0 {
-            let isNew = state.withLock { $0.told.insert(name).inserted }
+            let isNew = state.withLock { $0.warned.insert(name).inserted }
             if isNew {
                 logger.warning(
                     "deliveries wait for a backend that is not configured",
@@ -126,7 +126,7 @@ public final class GoneBackends: Sendable {
             await lookThrough(name)
         }
         state.withLock { state in
-            state.told.formIntersection(depths.keys)
+            state.warned.formIntersection(depths.keys)
             state.looked = state.looked.filter { depths[$0.key] != nil }
         }
     }
@@ -153,25 +153,24 @@ public final class GoneBackends: Sendable {
         var isWhole = false
         for _ in 0..<Self.batches where !isWhole {
             // When the store fails the next look does it.
-            let claims = (try? await store.claim(lane: name, limit: Self.batch, patience: .zero)) ?? []
+            let claims = (try? await store.claim(backend: name, limit: Self.batch, wait: .zero)) ?? []
             isWhole = claims.count < Self.batch
             let now = clock.reading
             var resolutions: [Resolution] = []
             for claim in claims {
-                let names = claim.plan.backends
                 if let end = end(of: claim, isDropped: isDropped, at: now) {
                     resolutions.append(end)
-                } else if let next = names.indices.first(where: { $0 > claim.step && audiences[names[$0]] != nil }) {
+                } else if let next = claim.plan.laterSteps(after: claim.step, where: { audiences[$0] != nil }).first {
                     resolutions.append(passOn(claim, to: next, name, rules, at: now))
                 } else {
                     left.append(claim)
                 }
             }
-            if !resolutions.isEmpty { recorder.append(resolutions) }
+            if !resolutions.isEmpty { outcomeWriter.append(resolutions) }
         }
         let now = clock.reading.steady
         let later = now.addingTimeInterval(Self.pause)
-        recorder.append(left.map { Resolution(of: $0, isWhole ? .release : .retry(at: later, step: $0.step)) })
+        outcomeWriter.append(left.map { Resolution(of: $0, isWhole ? .release : .retry(at: later, step: $0.step)) })
         let count = left.count
         let (isLast, at) = (isWhole, now)
         state.withLock { $0.looked[name] = isLast && count > 0 ? (at, count) : nil }
@@ -214,7 +213,7 @@ public final class GoneBackends: Sendable {
     // MARK: For operators
 
     /// How much waits for each backend that is not configured.
-    func depths() async throws(StoreError) -> [String: LaneDepth] {
+    func depths() async throws(StoreError) -> [String: QueueDepth] {
         let depths = try await store.depths()
         let configured = state.withLock { $0.audiences }
         return depths.filter { configured[$0.key] == nil && ($0.value.waiting > 0 || $0.value.claimed > 0) }
@@ -237,7 +236,7 @@ public final class GoneBackends: Sendable {
         do throws(StoreError) {
             for _ in 0..<20 {
                 let isLookedThrough = state.withLock { $0.looking.contains(name) }
-                if !isLookedThrough, let moved = try await store.move(lane: name, to: other) {
+                if !isLookedThrough, let moved = try await store.move(backend: name, to: other) {
                     await forgetDropped(name)
                     logger.notice(
                         "deliveries were moved",
@@ -278,7 +277,7 @@ public final class GoneBackends: Sendable {
         let (isInstalled, isConfigured) = state.withLock { ($0.isInstalled, $0.audiences[name] != nil) }
         guard isInstalled else { throw .busy }
         if isConfigured { throw .configured }
-        let depth: LaneDepth?
+        let depth: QueueDepth?
         do throws(StoreError) {
             depth = try await depths()[name]
         } catch {

@@ -10,7 +10,7 @@ struct GoneBackendsAPI: Sendable {
     private static let largestBody = 4096
 
     let state: GatewayState
-    let lanes: any LaneObserver
+    let workers: any WorkerObserver
     let admission: Admission
 
     private enum MoveField: Int, RequestField {
@@ -28,7 +28,7 @@ struct GoneBackendsAPI: Sendable {
         let (name, gone) = try begin(step, scope)
         var target: String?
         try await read(request, scope, MoveField.self) { (scanner, issues) throws(JSONSyntaxError) in
-            target = try scanner.word(&issues, "#/to", limit: 64)
+            target = try scanner.identifier(&issues, "#/to", limit: 64)
         } finish: { issues in
             if target == nil, issues.isEmpty { issues.add("#/to", "missing", "The backend to move to is missing.") }
         }
@@ -72,7 +72,7 @@ struct GoneBackendsAPI: Sendable {
         try scope.allowParameters([])
         try RequestBodyReader.requireJSON(scope.fields)
         let name = SyncEndpoint.decoded(step)
-        guard let gone = lanes.goneBackends else { throw Self.problem(.unknown, name) }
+        guard let gone = workers.goneBackends else { throw Self.problem(.unknown, name) }
         return (name, gone)
     }
 

@@ -21,17 +21,17 @@ final class Upkeep: Sendable {
     }
 
     private let store: any NotificationStore
-    private let recorder: OutcomeWriter
+    private let outcomeWriter: OutcomeWriter
     private let time: any TimeSource
     private let clock: WallClock
     private let logger: Logger
     private let kept: Mutex<Keep>
     private let eachRound: @Sendable () async -> Void
-    private let sleeper = Mutex<(isStopped: Bool, task: Task<Void, any Error>?)>((false, nil))
+    private let timer = PeriodicTimer(every: Upkeep.pause)
 
     init(
         store: any NotificationStore,
-        recorder: OutcomeWriter,
+        outcomeWriter: OutcomeWriter,
         time: any TimeSource,
         clock: WallClock,
         logger: Logger,
@@ -39,7 +39,7 @@ final class Upkeep: Sendable {
         eachRound: @escaping @Sendable () async -> Void = {}
     ) {
         self.store = store
-        self.recorder = recorder
+        self.outcomeWriter = outcomeWriter
         self.time = time
         self.clock = clock
         self.logger = logger
@@ -66,14 +66,14 @@ final class Upkeep: Sendable {
                 logger.warning("upkeep failed, trying again", metadata: ["error": "\(error)"])
             }
             guard isDone else { continue }
-            guard await rest() else { return }
+            guard await timer.next(time) else { return }
         }
     }
 
     /// Removes what is old for a second at most, since the rest of upkeep must not wait; false when there is more.
     private func purge() async throws(StoreError) -> Bool {
         let end = time.steady.addingTimeInterval(Self.pause.inSeconds)
-        while !Task.isCancelled, !sleeper.withLock({ $0.isStopped }) {
+        while !Task.isCancelled, !timer.isStopped {
             guard try await store.purge(retention) else { return true }
             guard time.steady < end else { return false }
         }
@@ -89,39 +89,17 @@ final class Upkeep: Sendable {
     }
 
     /// Lets ``run()`` end.
-    func stop() {
-        sleeper.withLock { sleeper in
-            sleeper.isStopped = true
-            return sleeper.task
-        }?.cancel()
-    }
+    func stop() { timer.stop() }
 
     private func expire() async throws(StoreError) {
         while true {
             let claims = try await store.claimExpired(limit: Self.batch)
             let now = clock.reading
             // The store's moment may be a little later than this one.
-            recorder.append(
+            outcomeWriter.append(
                 claims.map { .ending($0, at: now) ?? .ending($0, as: .expired, reason: "ttl_ended", at: now) }
             )
             guard claims.count == Self.batch else { return }
-        }
-    }
-
-    /// Waits for the next round; false when there is none.
-    ///
-    /// The task is awaited here, and is one so that ``stop()`` can end it.
-    private func rest() async -> Bool {
-        let task = Task<Void, any Error> { [time] in try await time.sleep(for: Self.pause) }
-        let isStopped = sleeper.withLock { sleeper in
-            sleeper.task = task
-            return sleeper.isStopped
-        }
-        if isStopped { task.cancel() }
-        return await withTaskCancellationHandler {
-            (try? await task.value) != nil
-        } onCancel: {
-            task.cancel()
         }
     }
 }

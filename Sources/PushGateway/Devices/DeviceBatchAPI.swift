@@ -97,7 +97,7 @@ struct DeviceBatchAPI: Sendable {
         let change = try reader.read(&scanner, &issues)
         change.checkRegistration(&issues)
         if change.id == nil, issues.isEmpty { issues.add("#/id", "missing", "The device's id is missing.") }
-        if change.id == DeviceWords.reservedID { issues.add("#/id", "bad_id", "The id is reserved.") }
+        if change.id == DeviceFieldRules.reservedID { issues.add("#/id", "bad_id", "The id is reserved.") }
         var app = AppName.default
         do throws(AppChoice.Failure) {
             app = try scope.apps.app(change.app ?? scope.parameter("app"))

@@ -53,18 +53,19 @@ struct DeviceChangeReader {
             let pointer = "#/\(Field.names[field.rawValue])"
             switch field {
             case .id: change.id = try id(&scanner, &issues)
-            case .app: change.app = try scanner.word(&issues, pointer, limit: 64)
+            case .app: change.app = try scanner.identifier(&issues, pointer, limit: 64)
             case .user: change.user = try name(&scanner, &issues, pointer)
             case .appVersion: change.appVersion = try name(&scanner, &issues, pointer)
             case .platform:
                 change.platform = try name(&scanner, &issues, pointer) { text in
-                    DeviceWords.platforms.contains(text)
+                    DeviceFieldRules.platforms.contains(text)
                         ? nil
-                        : didYouMean(text, DeviceWords.platforms)
-                            ?? "The platforms are \(DeviceWords.platforms.joined(separator: ", "))."
+                        : didYouMean(text, DeviceFieldRules.platforms)
+                            ?? "The platforms are \(DeviceFieldRules.platforms.joined(separator: ", "))."
                 }
-            case .locale: change.locale = try name(&scanner, &issues, pointer, check: DeviceWords.faultOfLocale)
-            case .timeZone: change.timeZone = try name(&scanner, &issues, pointer, check: DeviceWords.faultOfTimeZone)
+            case .locale: change.locale = try name(&scanner, &issues, pointer, check: DeviceFieldRules.faultOfLocale)
+            case .timeZone:
+                change.timeZone = try name(&scanner, &issues, pointer, check: DeviceFieldRules.faultOfTimeZone)
             case .tags: change.tags = try tags(&scanner, &issues)
             case .tokens: change.tokens = try tokens(&scanner, &issues)
             case .attributes: change.attributes = try attributes(&scanner, &issues)
@@ -91,7 +92,7 @@ struct DeviceChangeReader {
     private func id(_ scanner: inout JSONScanner, _ issues: inout RequestIssues) throws(JSONSyntaxError) -> String? {
         guard let text = try scanner.text(&issues, "#/id") else { return nil }
         guard Device.isID(text) else {
-            issues.add("#/id", "bad_id", DeviceWords.formOfID)
+            issues.add("#/id", "bad_id", DeviceFieldRules.formOfID)
             return nil
         }
         return text
@@ -105,7 +106,9 @@ struct DeviceChangeReader {
         check: (String) -> String? = { _ in nil }
     ) throws(JSONSyntaxError) -> DeviceChange.Member<String> {
         try member(&scanner) { (scanner) throws(JSONSyntaxError) in
-            guard let text = try scanner.word(&issues, pointer, limit: Device.maximumNameBytes) else { return nil }
+            guard let text = try scanner.identifier(&issues, pointer, limit: Device.maximumNameBytes) else {
+                return nil
+            }
             guard let fault = check(text) else { return text }
             issues.add(pointer, "unknown_\(pointer.dropFirst(2))", fault)
             return nil
@@ -122,7 +125,7 @@ struct DeviceChangeReader {
             let isArray = try scanner.elements(&issues, "#/tags") { (scanner, issues, index) throws(JSONSyntaxError) in
                 count = index + 1
                 guard count <= Device.maximumTags else { return try scanner.skip() }
-                let tag = try scanner.word(&issues, "#/tags/\(index)", limit: Device.maximumNameBytes)
+                let tag = try scanner.identifier(&issues, "#/tags/\(index)", limit: Device.maximumNameBytes)
                 if let tag { tags.insert(tag) }
             }
             if count > Device.maximumTags {
@@ -232,11 +235,11 @@ struct DeviceChangeReader {
     private static func slot(_ name: String, _ issues: inout RequestIssues, _ pointer: String) -> TokenSlot? {
         let service = String(name.prefix { $0 != "/" })
         guard TokenService.named(service) != nil else {
-            issues.add(pointer, "unknown_service", DeviceWords.unknownService(service))
+            issues.add(pointer, "unknown_service", DeviceFieldRules.unknownService(service))
             return nil
         }
         guard let slot = TokenSlot(name) else {
-            issues.add(pointer, "unknown_kind", DeviceWords.formOfSlot)
+            issues.add(pointer, "unknown_kind", DeviceFieldRules.formOfSlot)
             return nil
         }
         return slot
@@ -326,7 +329,7 @@ struct DeviceChangeReader {
             default: ""
             }
         guard let kind = TokenKind(word: known, name: name) else {
-            issues.add(pointer + "/kind", "unknown_kind", DeviceWords.formOfSlot)
+            issues.add(pointer + "/kind", "unknown_kind", DeviceFieldRules.formOfSlot)
             return nil
         }
         guard slot.kind == .device || slot.kind == kind else {
@@ -358,21 +361,22 @@ struct DeviceChangeReader {
         var list: [BackendRefusal] = []
         guard try scanner.expect(.object, "an object of backends", &issues, pointer) else { return [] }
         try scanner.object { (scanner, name) throws(JSONSyntaxError) in
-            let place = pointer + "/\(pointerStep(name))"
+            let position = pointer + "/\(pointerStep(name))"
             var reason: String?
             var asOf: Date?
-            let isObject = try scanner.fields(RefusalField.self, &issues, place) {
+            let isObject = try scanner.fields(RefusalField.self, &issues, position) {
                 (scanner, issues, field) throws(JSONSyntaxError) in
                 switch field {
-                case .reason: reason = try scanner.word(&issues, place + "/reason", limit: Device.maximumNameBytes)
-                case .asOf: asOf = try time(&scanner, &issues, place + "/as_of")
+                case .reason:
+                    reason = try scanner.identifier(&issues, position + "/reason", limit: Device.maximumNameBytes)
+                case .asOf: asOf = try time(&scanner, &issues, position + "/as_of")
                 }
             }
             guard isObject, let reason, let asOf else {
-                return issues.add(place, "incomplete", "A refusal has reason and as_of.")
+                return issues.add(position, "incomplete", "A refusal has reason and as_of.")
             }
             guard list.count < BackendRefusal.maximum, !list.contains(where: { $0.backend == name }) else {
-                return issues.add(place, "too_many", "At most \(BackendRefusal.maximum) backends, each once.")
+                return issues.add(position, "too_many", "At most \(BackendRefusal.maximum) backends, each once.")
             }
             list.append(BackendRefusal(backend: name, reason: reason, asOf: asOf))
         }
@@ -385,7 +389,9 @@ struct DeviceChangeReader {
         _ service: TokenService,
         _ pointer: String
     ) throws(JSONSyntaxError) -> String? {
-        guard let text = try scanner.word(&issues, pointer, limit: AudienceReader.maximumTokenBytes) else { return nil }
+        guard let text = try scanner.identifier(&issues, pointer, limit: AudienceReader.maximumTokenBytes) else {
+            return nil
+        }
         switch tokens.check(DeviceToken(text, service: service)) {
         case .success(let token): return token.value
         case .failure(let fault):
@@ -410,8 +416,8 @@ struct DeviceChangeReader {
             switch field {
             case .asOf: asOf = try time(&scanner, &issues, pointer + "/as_of")
             case .at: at = try time(&scanner, &issues, pointer + "/at")
-            case .backend: backend = try scanner.word(&issues, pointer + "/backend", limit: 64)
-            case .reason: reason = try scanner.word(&issues, pointer + "/reason", limit: Device.maximumNameBytes)
+            case .backend: backend = try scanner.identifier(&issues, pointer + "/backend", limit: 64)
+            case .reason: reason = try scanner.identifier(&issues, pointer + "/reason", limit: Device.maximumNameBytes)
             case .held: isHeld = try scanner.flag(&issues, pointer + "/held") ?? false
             }
         }

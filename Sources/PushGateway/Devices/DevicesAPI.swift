@@ -37,14 +37,14 @@ struct DevicesAPI: Sendable {
         let app = try scope.app()
         var query = DeviceQuery(app: app, user: scope.parameter("user").map(app.key), tag: scope.parameter("tag"))
         if let platform = scope.parameter("platform") {
-            guard DeviceWords.platforms.contains(platform) else {
-                throw .badParameter("platform", "must be one of \(DeviceWords.platforms.joined(separator: ", ")).")
+            guard DeviceFieldRules.platforms.contains(platform) else {
+                throw .badParameter("platform", "must be one of \(DeviceFieldRules.platforms.joined(separator: ", ")).")
             }
             query.platform = platform
         }
         if let name = scope.parameter("service") {
             guard let service = TokenService.named(name) else {
-                throw .badParameter("service", DeviceWords.unknownService(name))
+                throw .badParameter("service", DeviceFieldRules.unknownService(name))
             }
             query.service = service
         }
@@ -82,7 +82,7 @@ struct DevicesAPI: Sendable {
         _ request: Request,
         _ scope: RequestScope
     ) async throws(Problem) -> Response {
-        guard Device.isID(id), id != DeviceWords.reservedID else {
+        guard Device.isID(id), id != DeviceFieldRules.reservedID else {
             throw .badDeviceID
         }
         let now = state.time.now
@@ -186,7 +186,7 @@ struct DevicesAPI: Sendable {
 extension Problem {
     /// The text is no id of a device.
     static var badDeviceID: Problem {
-        Problem(.badRequest, "bad_device_id", "This can be no device's id", detail: DeviceWords.formOfID)
+        Problem(.badRequest, "bad_device_id", "This can be no device's id", detail: DeviceFieldRules.formOfID)
     }
 
     /// The registry has no such device.

@@ -5,7 +5,7 @@ internal import PushQueue
 struct RegistryRecipient: Sendable {
     var device: Device
     /// The place in the request's list that named it.
-    var place: Int
+    var position: Int
 }
 
 /// `to.devices`, `to.users` and `to.activity`: one delivery for each device, decided when the notification is accepted.
@@ -45,11 +45,11 @@ extension NotificationDraft {
     ) async throws(StoreError) {
         let ids = recipients.map { if case .device(let id) = $0 { id } else { "" } }
         let found = try await store.devices(ids)
-        for (place, id) in ids.enumerated() {
+        for (position, id) in ids.enumerated() {
             if let device = found[id] {
-                devices.append(RegistryRecipient(device: device, place: place))
+                devices.append(RegistryRecipient(device: device, position: position))
             } else {
-                issues.add("#/to/devices/\(place)", "unknown_device", "The registry has no such device.")
+                issues.add("#/to/devices/\(position)", "unknown_device", "The registry has no such device.")
             }
         }
     }
@@ -63,7 +63,7 @@ extension NotificationDraft {
         let limit = AudienceReader.maximumRecipients
         let kind = TokenKind.liveActivityUpdate(activity: activity)
         let found = try await store.devices(withTokenOf: kind, in: appName, limit: limit + 1)
-        devices = found.map { RegistryRecipient(device: $0, place: 0) }
+        devices = found.map { RegistryRecipient(device: $0, position: 0) }
         if found.isEmpty {
             issues.add("#/to/activity", "audience_empty", "No device has registered a token of this Live Activity.")
         } else if found.count > limit {
@@ -90,20 +90,20 @@ extension NotificationDraft {
             )
             return
         }
-        let places = Dictionary(users.enumerated().map { ($1, $0) }) { first, _ in first }
+        let positions = Dictionary(users.enumerated().map { ($1, $0) }) { first, _ in first }
         var reached: Set<Int> = []
         for device in found {
-            guard let place = device.user.flatMap({ places[$0] }) else { continue }
-            reached.insert(place)
-            devices.append(RegistryRecipient(device: device, place: place))
+            guard let position = device.user.flatMap({ positions[$0] }) else { continue }
+            reached.insert(position)
+            devices.append(RegistryRecipient(device: device, position: position))
         }
         guard !found.isEmpty else {
             issues.add("#/to/users", "audience_empty", "None of these users has a device.")
             return
         }
-        for place in users.indices where !reached.contains(place) {
+        for position in users.indices where !reached.contains(position) {
             warnings.append(
-                Finding(pointer: "#/to/users/\(place)", code: "no_device", detail: "This user has no device.")
+                Finding(pointer: "#/to/users/\(position)", code: "no_device", detail: "This user has no device.")
             )
         }
     }

@@ -41,7 +41,7 @@ final class APISnapshot: Sendable {
         min(limits.connectionsPerPeer, (server.maximumRequests + Admission.maximumStreams) / 2)
     }
 
-    /// Whether an address is that of a proxy whose word about its peers counts.
+    /// Whether an address is that of a proxy whose header about its peers counts.
     func isProxy(_ address: PeerAddress) -> Bool { proxies.contains { address.isWithin($0) } }
 
     /// Who asks: the other end of the connection, or whom a trusted proxy names.

@@ -20,14 +20,14 @@ public struct GatewayAPI: Sendable {
     ///
     /// - Parameters:
     ///   - state: What every part of the gateway shares.
-    ///   - lanes: Who knows how the lanes are doing.
+    ///   - workers: Who knows how the workers are doing.
     ///   - metrics: What is counted, and shown under `/metrics`.
     ///   - knownKinds: The kinds of backends that `overrides` may name beside those configured: all that the program knows.
     ///   - build: Which build this is.
-    ///   - logger: Where trouble is told.
+    ///   - logger: Where failures are logged.
     public init(
         state: GatewayState,
-        lanes: any LaneObserver,
+        workers: any WorkerObserver,
         metrics: GatewayMetrics,
         knownKinds: [String] = [],
         build: BuildInfo = .current,
@@ -35,7 +35,7 @@ public struct GatewayAPI: Sendable {
     ) {
         responder = GatewayResponder(
             state: state,
-            lanes: lanes,
+            workers: workers,
             metrics: metrics,
             knownKinds: knownKinds,
             build: build,
@@ -48,7 +48,7 @@ public struct GatewayAPI: Sendable {
 
     /// The server of the configured address.
     ///
-    /// `onListening` is told the port once connections are taken, which is the way to learn it when the configured one is 0.
+    /// `onListening` is called with the port once connections are accepted, which is the way to learn it when the configured one is 0.
     public func makeApplication(
         onListening: @escaping @Sendable (_ port: Int) async -> Void = { _ in }
     ) -> Application<GatewayResponder> {

@@ -33,7 +33,7 @@ public final class GatewayResponder: HTTPResponder {
 
     init(
         state: GatewayState,
-        lanes: any LaneObserver,
+        workers: any WorkerObserver,
         metrics: GatewayMetrics,
         knownKinds: [String],
         build: BuildInfo,
@@ -45,10 +45,10 @@ public final class GatewayResponder: HTTPResponder {
         snapshots = APISnapshots(state, knownKinds: knownKinds)
         let notifications = NotificationsAPI(state: state, metrics: metrics, admission: admission)
         let batches = BatchAPI(state: state, metrics: metrics, admission: admission)
-        let door = SyncEndpoint(state: state, admission: admission)
+        let endpoint = SyncEndpoint(state: state, admission: admission)
         let operations = OutboxAPI(
             state: state,
-            lanes: lanes,
+            workers: workers,
             metrics: metrics,
             admission: admission,
             build: build
@@ -57,29 +57,35 @@ public final class GatewayResponder: HTTPResponder {
             Handlers(
                 notifications: notifications,
                 batches: batches,
-                stories: StatusAPI(door: door),
+                stories: StatusAPI(endpoint: endpoint),
                 devices: DevicesAPI(state: state, admission: admission),
                 deviceBatches: DeviceBatchAPI(state: state, admission: admission),
-                subscriptions: SubscriptionAPI(door: door),
-                deviceEvents: DeviceEventsAPI(door: door),
-                switches: UserSwitchAPI(door: door),
+                subscriptions: SubscriptionAPI(endpoint: endpoint),
+                deviceEvents: DeviceEventsAPI(endpoint: endpoint),
+                switches: UserSwitchAPI(endpoint: endpoint),
                 events: EventsAPI(
                     state: state,
                     snapshots: snapshots,
-                    lanes: lanes,
+                    workers: workers,
                     metrics: metrics,
                     admission: admission,
                     build: build
                 ),
                 operations: operations,
-                receipts: ReceiptsAPI(state: state, lanes: lanes, admission: admission, peers: peers, logger: logger),
-                clicks: ClicksAPI(door: door),
-                topics: TopicsAPI(door: door),
-                channels: ChannelsAPI(door: door),
-                tokens: TokensAPI(door: door),
-                messages: MessagesAPI(door: door),
-                invalidations: InvalidationsAPI(state: state, lanes: lanes, admission: admission),
-                goneBackends: GoneBackendsAPI(state: state, lanes: lanes, admission: admission),
+                receipts: ReceiptsAPI(
+                    state: state,
+                    workers: workers,
+                    admission: admission,
+                    peers: peers,
+                    logger: logger
+                ),
+                clicks: ClicksAPI(endpoint: endpoint),
+                topics: TopicsAPI(endpoint: endpoint),
+                channels: ChannelsAPI(endpoint: endpoint),
+                tokens: TokensAPI(endpoint: endpoint),
+                messages: MessagesAPI(endpoint: endpoint),
+                invalidations: InvalidationsAPI(state: state, workers: workers, admission: admission),
+                goneBackends: GoneBackendsAPI(state: state, workers: workers, admission: admission),
                 keys: KeysAPI(state: state),
                 erasures: UserErasureAPI(state: state, logger: logger)
             ),
@@ -130,7 +136,7 @@ public final class GatewayResponder: HTTPResponder {
         if request.method == .head { response = response.createHeadResponse() }
         metrics.request(
             route: match?.path ?? "other",
-            method: Self.word(for: request.method),
+            method: Self.name(for: request.method),
             status: response.status.code,
             duration: duration
         )
@@ -158,7 +164,7 @@ public final class GatewayResponder: HTTPResponder {
             throw refused(error, peer)
         }
         trace.key = caller.name
-        try caller.use?.take(at: state.time.steady)
+        try caller.use?.countRequest(at: state.time.steady)
         if let audit = state.audit, route?.isOnRecord ?? false, !audit.isWritable() { throw .noRecord }
         if peer != connected, !peers.connect(peer, limit: snapshot.connectionsPerPeer) {
             throw .tooManyOfOne(.connectionsPerPeer)
@@ -218,18 +224,18 @@ public final class GatewayResponder: HTTPResponder {
             requestID: trace.requestID,
             key: trace.key,
             peer: trace.peer.description,
-            method: Self.word(for: request.method),
+            method: Self.name(for: request.method),
             route: match?.path ?? "other",
             target: response.headers[.auditSubject] ?? (route?.isOnRecord ?? false ? target : nil),
             status: status.code,
             code: trace.code
         )
-        audit?.note(entry, isRefusal: isRefusal)
+        audit?.record(entry, isRefusal: isRefusal)
         guard let access else { return }
         // Where a notification was accepted, it is what the request is about.
         let made = status == .accepted ? response.headers[.location]?.split(separator: "/").last.map(String.init) : nil
         entry.target = entry.target ?? made ?? target
-        access.note(
+        access.record(
             entry,
             AccessLog.Cost(
                 duration: duration,
@@ -245,7 +251,7 @@ public final class GatewayResponder: HTTPResponder {
     }
 
     /// A method as a label: callers may invent methods, metrics may not.
-    private static func word(for method: HTTPRequest.Method) -> String {
+    private static func name(for method: HTTPRequest.Method) -> String {
         switch method {
         case .get, .head, .post, .put, .patch, .delete, .options: method.rawValue
         default: "other"

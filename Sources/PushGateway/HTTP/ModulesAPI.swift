@@ -16,8 +16,8 @@ struct ModulesAPI: Sendable {
     func find(_ path: Substring, _ gateway: GatewaySnapshot) -> RouteTable.Match? {
         for module in gateway.modules where path.hasPrefix(module.prefix) {
             guard let found = module.endpoint(path) else { continue }
-            let routes = found.methods.sorted { $0.key < $1.key }.compactMap { word, access -> Route? in
-                guard let method = HTTPRequest.Method(rawValue: word) else { return nil }
+            let routes = found.methods.sorted { $0.key < $1.key }.compactMap { name, access -> Route? in
+                guard let method = HTTPRequest.Method(rawValue: name) else { return nil }
                 return Route(method, found.pattern, Route.Access(access)) { request, _, scope throws(Problem) in
                     try await answer(request, module, scope)
                 }

@@ -58,16 +58,16 @@ extension RequestScope {
 extension NotificationDraft {
     /// Finds the app that the request means, and turns devices and users into their keys.
     ///
-    /// A backend or a route tells it as well as the field `app`.
-    mutating func settleApp(_ snapshot: GatewaySnapshot, _ caller: Caller, _ issues: inout RequestIssues) {
+    /// A backend or a route implies it as well as the field `app`.
+    mutating func resolveApp(_ snapshot: GatewaySnapshot, _ caller: Caller, _ issues: inout RequestIssues) {
         guard !isAppFaulty else { return }
-        let told = app ?? (snapshot.apps.count > 1 ? impliedApp(snapshot) : nil)
+        let named = app ?? (snapshot.apps.count > 1 ? impliedApp(snapshot) : nil)
         do throws(AppChoice.Failure) {
-            appName = try AppChoice(snapshot: snapshot, caller: caller).app(told?.rawValue)
+            appName = try AppChoice(snapshot: snapshot, caller: caller).app(named?.rawValue)
         } catch {
             (isChoiceFaulty, isLookedUp) = (true, true)
             if let (pointer, code, detail) = unknownChoice(snapshot) { return issues.add(pointer, code, detail) }
-            let pointer = app == nil && told != nil ? backend == nil ? "#/route" : "#/backend" : "#/app"
+            let pointer = app == nil && named != nil ? backend == nil ? "#/route" : "#/backend" : "#/app"
             issues.add(pointer, error.code, error.detail)
             return
         }
@@ -81,7 +81,7 @@ extension NotificationDraft {
         }
     }
 
-    /// What is wrong with the name of a backend or a route that could have told the app; nil when there is one of the name.
+    /// What is wrong with the name of a backend or a route that could have implied the app; nil when there is one of the name.
     private func unknownChoice(_ snapshot: GatewaySnapshot) -> (pointer: String, code: String, detail: String)? {
         if let backend, snapshot.app(ofBackend: backend) == nil {
             let hint = didYouMean(backend, snapshot.backends.map(\.name)) ?? "The configuration names no such backend."

@@ -7,7 +7,7 @@ struct MessagesAPI: Sendable {
     /// The most messages of a request.
     private static let maximum = 100
 
-    let door: SyncEndpoint
+    let endpoint: SyncEndpoint
 
     private enum Field: Int, RequestField {
         case ids, user, all
@@ -37,7 +37,7 @@ struct MessagesAPI: Sendable {
         let wish = try await read(request, scope, backend.ability)
         if let user = wish.user, let recall = backend.ability.recall {
             let ids = wish.ids
-            let isTaken = try await door.ask { () throws(PushError) in try await recall.recall(ids, from: user) }
+            let isTaken = try await endpoint.ask { () throws(PushError) in try await recall.recall(ids, from: user) }
             return Response.json { writer in
                 writer.name("backend")
                 writer.string(backend.name)
@@ -56,10 +56,10 @@ struct MessagesAPI: Sendable {
     ) async throws(Problem) -> Wish {
         var wish = Wish()
         var seen: Set<Int> = []
-        try await door.body(of: request, scope, Field.self) { (scanner, issues, field) throws(JSONSyntaxError) in
+        try await endpoint.body(of: request, scope, Field.self) { (scanner, issues, field) throws(JSONSyntaxError) in
             seen.insert(field.rawValue)
             switch field {
-            case .user: wish.user = try scanner.word(&issues, "#/user", limit: Device.maximumNameBytes)
+            case .user: wish.user = try scanner.identifier(&issues, "#/user", limit: Device.maximumNameBytes)
             case .all: wish.isAll = try scanner.flag(&issues, "#/all") ?? false
             case .ids:
                 var ids: [String] = []
@@ -67,7 +67,7 @@ struct MessagesAPI: Sendable {
                 try scanner.elements(&issues, "#/ids") { (scanner, issues, index) throws(JSONSyntaxError) in
                     count = index + 1
                     guard count <= Self.maximum else { return try scanner.skip() }
-                    if let id = try scanner.word(&issues, "#/ids/\(index)", limit: 256) { ids.append(id) }
+                    if let id = try scanner.identifier(&issues, "#/ids/\(index)", limit: 256) { ids.append(id) }
                 }
                 if count > Self.maximum { issues.add("#/ids", "too_many_ids", "At most \(Self.maximum).") }
                 wish.ids = ids
@@ -103,7 +103,7 @@ struct MessagesAPI: Sendable {
                 try await cancellation.cancel(platformID: id) ? .cancelled : .tooLate
             }
         }
-        let tally = await PlatformCancellation.carryOut(calls, door)
+        let tally = await PlatformCancellation.carryOut(calls, endpoint)
         if tally.failed == ids.count, let error = tally.errors.first?.error { throw Problem(error) }
         return Response.json { writer in
             writer.name("backend")

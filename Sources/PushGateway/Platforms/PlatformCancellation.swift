@@ -13,11 +13,11 @@ struct PlatformCancellation {
     private static let width = 8
     private static let page = 1_000
 
-    let door: SyncEndpoint
+    let endpoint: SyncEndpoint
     let scope: RequestScope
 
-    init(door: SyncEndpoint, _ scope: RequestScope) {
-        self.door = door
+    init(endpoint: SyncEndpoint, _ scope: RequestScope) {
+        self.endpoint = endpoint
         self.scope = scope
     }
 
@@ -103,11 +103,11 @@ struct PlatformCancellation {
         while true {
             let deliveries = try await page(of: notification, after: after)
             for delivery in deliveries where [.acceptedByPlatform, .delivered].contains(delivery.state) {
-                if delivery.state == .delivered, backends[delivery.lane]?.backend.cancellation != nil {
+                if delivery.state == .delivered, backends[delivery.backend]?.backend.cancellation != nil {
                     tally.tooLate += 1
                     continue
                 }
-                guard let backend = backends[delivery.lane],
+                guard let backend = backends[delivery.backend],
                     let message = Self.message(of: delivery, at: backend)
                 else {
                     tally.unsupported += 1
@@ -128,12 +128,12 @@ struct PlatformCancellation {
         let calls = order.compactMap { message in
             backends[message.backend].flatMap { Self.call(message, counts[message] ?? 0, $0.backend) }
         }
-        return await Self.carryOut(calls, door, after: tally)
+        return await Self.carryOut(calls, endpoint, after: tally)
     }
 
     private func page(of id: NotificationID, after: Int64?) async throws(Problem) -> [StoredDelivery] {
         do throws(StoreError) {
-            return try await door.state.store.deliveries(of: id, after: after, limit: Self.page)
+            return try await endpoint.state.store.deliveries(of: id, after: after, limit: Self.page)
         } catch {
             throw Problem(error)
         }
@@ -143,7 +143,7 @@ struct PlatformCancellation {
         of delivery: StoredDelivery,
         at backend: BackendRegistry.ConfiguredBackend
     ) -> Message? {
-        guard let id = StatusAPI.platformID(in: delivery.story) else { return nil }
+        guard let id = StatusAPI.platformID(in: delivery.attemptLog) else { return nil }
         if backend.backend.cancellation != nil { return Message(backend: backend.name, id: id) }
         guard backend.backend.recall != nil, case .user(let key) = delivery.recipient else { return nil }
         return Message(backend: backend.name, id: id, user: backend.app.name(key))
@@ -162,19 +162,19 @@ struct PlatformCancellation {
     }
 
     /// Makes calls, a few at a time; none begins after the deadline of one call, and those are counted as not asked.
-    static func carryOut(_ calls: [Call], _ door: SyncEndpoint, after begun: Tally = Tally()) async -> Tally {
-        let end = door.state.time.steady.addingTimeInterval(SyncEndpoint.deadline.inSeconds)
+    static func carryOut(_ calls: [Call], _ endpoint: SyncEndpoint, after begun: Tally = Tally()) async -> Tally {
+        let end = endpoint.state.time.steady.addingTimeInterval(SyncEndpoint.deadline.inSeconds)
         return await withTaskGroup(of: (Call, Result<Answer, PushError>).self) { group in
             var tally = begun
             for (number, call) in calls.enumerated() {
                 if number >= width, let (call, result) = await group.next() { tally.add(result, of: call) }
-                guard door.state.time.steady < end else {
+                guard endpoint.state.time.steady < end else {
                     tally.notAsked += call.deliveries
                     continue
                 }
                 group.addTask {
                     do throws(PushError) {
-                        return (call, .success(try await door.answer(of: call.body)))
+                        return (call, .success(try await endpoint.answer(of: call.body)))
                     } catch {
                         return (call, .failure(error))
                     }

@@ -40,14 +40,14 @@ struct TokenList: Sendable {
     /// - Parameters:
     ///   - request: The request.
     ///   - scope: Its scope.
-    ///   - door: What reads bodies and has the registry.
+    ///   - endpoint: What reads bodies and has the registry.
     ///   - backend: Whose tokens they are.
     ///   - services: The services whose tokens count, the first for tokens without one.
     /// - Throws: What is wrong with the body, field by field; devices that the registry has not.
     init<Ability>(
         _ request: Request,
         _ scope: RequestScope,
-        _ door: SyncEndpoint,
+        _ endpoint: SyncEndpoint,
         for backend: AbleBackend<Ability>,
         of services: [TokenService]
     ) async throws(Problem) {
@@ -56,7 +56,7 @@ struct TokenList: Sendable {
         var kind: Field?
         var fields = 0
         let reader = TokenReader(services: services, backend: backend.backend)
-        try await door.body(of: request, scope, Field.self, limit: .max) {
+        try await endpoint.body(of: request, scope, Field.self, limit: .max) {
             (scanner, issues, field) throws(JSONSyntaxError) in
             fields += 1
             guard fields == 1 else { return try scanner.skip() }
@@ -72,7 +72,7 @@ struct TokenList: Sendable {
         }
         entries = tokens
         if let kind, kind != .tokens {
-            try await lookUp(names, kind, door.state.devices, backend.app, backend.name, services)
+            try await lookUp(names, kind, endpoint.state.devices, backend.app, backend.name, services)
         }
     }
 
@@ -86,7 +86,7 @@ struct TokenList: Sendable {
         let isArray = try scanner.elements(&issues, pointer) { (scanner, issues, index) throws(JSONSyntaxError) in
             count = index + 1
             guard count <= maximum else { return try scanner.skip() }
-            let name = try scanner.word(&issues, "\(pointer)/\(index)", limit: Device.maximumNameBytes)
+            let name = try scanner.identifier(&issues, "\(pointer)/\(index)", limit: Device.maximumNameBytes)
             if let name { names.append(name) }
         }
         if isArray { checkCount(count, maximum, pointer, &issues) }
@@ -127,9 +127,9 @@ struct TokenList: Sendable {
                     }
                 }
             } else {
-                let places = Dictionary(keys.enumerated().map { ($1, $0) }) { first, _ in first }
+                let positions = Dictionary(keys.enumerated().map { ($1, $0) }) { first, _ in first }
                 for device in try await store.devices(ofUsers: keys, limit: Self.maximum + 1) {
-                    if let index = device.user.flatMap({ places[$0] }) { found.append((device, index)) }
+                    if let index = device.user.flatMap({ positions[$0] }) { found.append((device, index)) }
                 }
             }
         } catch {
@@ -188,7 +188,7 @@ struct TokenList: Sendable {
             _ pointer: String
         ) throws(JSONSyntaxError) -> DeviceToken? {
             if try scanner.peek() == .string {
-                let text = try scanner.word(&issues, pointer, limit: AudienceReader.maximumTokenBytes)
+                let text = try scanner.identifier(&issues, pointer, limit: AudienceReader.maximumTokenBytes)
                 return text.flatMap { checked($0, nil, pointer, &issues) }
             }
             var member = SingleToken()
@@ -246,14 +246,16 @@ struct TokenList: Sendable {
         ) throws(JSONSyntaxError) {
             guard isService else {
                 hasValue = true
-                value = try scanner.word(&issues, "\(pointer)/token", limit: AudienceReader.maximumTokenBytes)
+                value = try scanner.identifier(&issues, "\(pointer)/token", limit: AudienceReader.maximumTokenBytes)
                 return
             }
             isServiceFaulty = true
             guard let name = try scanner.text(&issues, "\(pointer)/service") else { return }
             service = TokenService.named(name)
             isServiceFaulty = service == nil
-            if isServiceFaulty { issues.add("\(pointer)/service", "unknown_service", DeviceWords.unknownService(name)) }
+            if isServiceFaulty {
+                issues.add("\(pointer)/service", "unknown_service", DeviceFieldRules.unknownService(name))
+            }
         }
     }
 }

@@ -6,7 +6,7 @@ struct TokensAPI: Sendable {
     /// The most tokens of one import: a platform takes a hundred in a call.
     static let largestImport = 1_000
 
-    let door: SyncEndpoint
+    let endpoint: SyncEndpoint
 
     private enum Field: Int, RequestField {
         case tokens, application, environment
@@ -22,8 +22,8 @@ struct TokensAPI: Sendable {
     func lookUp(_ request: Request, _ name: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         let backend = try backend(name, scope)
         let directory = backend.ability
-        let token = try await door.token(of: request, scope, for: backend, of: directory.services)
-        let details = try await door.ask { () throws(PushError) in try await directory.details(of: token) }
+        let token = try await endpoint.token(of: request, scope, for: backend, of: directory.services)
+        let details = try await endpoint.ask { () throws(PushError) in try await directory.details(of: token) }
         return Response.json { writer in
             writer.name("backend")
             writer.string(backend.name)
@@ -45,7 +45,7 @@ struct TokensAPI: Sendable {
 
     /// Makes tokens of the platform from another platform's.
     ///
-    /// The registry stays as it is: the app tells its new token when it runs next, or whoever imported puts it there.
+    /// The registry stays as it is: the app reports its new token when it runs next, or whoever imported puts it there.
     func importTokens(_ request: Request, _ name: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         let backend = try backend(name, scope)
         let directory = backend.ability
@@ -54,16 +54,16 @@ struct TokensAPI: Sendable {
         var application: String?
         var environment = TokenEnvironment.production
         var seen: Set<Int> = []
-        try await door.body(of: request, scope, Field.self, limit: .max) {
+        try await endpoint.body(of: request, scope, Field.self, limit: .max) {
             (scanner, issues, field) throws(JSONSyntaxError) in
             seen.insert(field.rawValue)
             switch field {
             case .tokens:
                 entries = try reader.list(&scanner, &issues, "#/tokens", atMost: Self.largestImport)
-            case .application: application = try scanner.word(&issues, "#/application", limit: 256)
+            case .application: application = try scanner.identifier(&issues, "#/application", limit: 256)
             case .environment:
-                guard let word = try scanner.word(&issues, "#/environment", limit: 32) else { return }
-                let known = TokenEnvironment(rawValue: word)
+                guard let value = try scanner.identifier(&issues, "#/environment", limit: 32) else { return }
+                let known = TokenEnvironment(rawValue: value)
                 if known == nil || known == .unknown {
                     issues.add("#/environment", "unknown_environment", "Write production or development.")
                 }
@@ -76,7 +76,7 @@ struct TokensAPI: Sendable {
             }
         }
         let (tokens, app, chosen) = (entries.map(\.token), application ?? "", environment)
-        let outcomes = try await door.ask { () throws(PushError) in
+        let outcomes = try await endpoint.ask { () throws(PushError) in
             await directory.importTokens(tokens, application: app, environment: chosen)
         }
         if let error = outcomes.commonFailure { throw Problem(error) }
@@ -108,7 +108,7 @@ struct TokensAPI: Sendable {
         let (reason, isPassing): (String, Bool)
         switch outcome {
         case .imported: return
-        case .refused(let word): (reason, isPassing) = (word, false)
+        case .refused(let value): (reason, isPassing) = (value, false)
         case .failed(let error):
             (reason, isPassing) = (error.reason ?? error.code.rawValue.replacing("-", with: "_"), error.isPassing)
         }

@@ -3,7 +3,7 @@ internal import PushCore
 
 /// `/v1/backends/{name}/topics`: which tokens are in the topics that a platform keeps.
 struct TopicsAPI: Sendable {
-    let door: SyncEndpoint
+    let endpoint: SyncEndpoint
 
     private func backend(_ step: Substring, _ scope: RequestScope) throws(Problem) -> AbleBackend<any TopicManager> {
         try scope.backend(step, "keeps no topics") { $0.topics }
@@ -20,9 +20,9 @@ struct TopicsAPI: Sendable {
         let backend = try backend(values[0], scope)
         let topics = backend.ability
         let topic = SyncEndpoint.decoded(values[1])
-        let list = try await TokenList(request, scope, door, for: backend, of: topics.services)
+        let list = try await TokenList(request, scope, endpoint, for: backend, of: topics.services)
         let tokens = list.tokens
-        let outcomes = try await door.ask { () throws(PushError) in
+        let outcomes = try await endpoint.ask { () throws(PushError) in
             try await joins ? topics.subscribe(tokens, to: topic) : topics.unsubscribe(tokens, from: topic)
         }
         if let error = outcomes.commonFailure { throw Problem(error) }
@@ -49,7 +49,7 @@ struct TopicsAPI: Sendable {
         let reason: String
         switch outcome {
         case .done: return
-        case .dead(let word), .refused(let word): reason = word
+        case .dead(let value), .refused(let value): reason = value
         case .failed(let error): reason = error.reason ?? error.code.rawValue.replacing("-", with: "_")
         }
         writer.beginObject()
@@ -71,11 +71,11 @@ struct TopicsAPI: Sendable {
         guard let id = scope.parameter("device") else {
             throw .badParameter("device", "say whose topics; a token is asked for by POST topics/lookup.")
         }
-        let device = try await door.device(backend.app.key(id))
+        let device = try await endpoint.device(backend.app.key(id))
         let tokens = device.tokens(of: topics.services, usableBy: backend.name)
         var found: [(token: DeviceToken, topics: [TopicMembership]?)] = []
         for token in tokens {
-            found.append((token, try await door.ask { () throws(PushError) in try await topics.topics(of: token) }))
+            found.append((token, try await endpoint.ask { () throws(PushError) in try await topics.topics(of: token) }))
         }
         return Response.json { writer in
             writer.name("backend")
@@ -104,8 +104,8 @@ struct TopicsAPI: Sendable {
         try scope.allowParameters(["app"])
         let backend = try backend(name, scope)
         let topics = backend.ability
-        let token = try await door.token(of: request, scope, for: backend, of: topics.services)
-        let found = try await door.ask { () throws(PushError) in try await topics.topics(of: token) }
+        let token = try await endpoint.token(of: request, scope, for: backend, of: topics.services)
+        let found = try await endpoint.ask { () throws(PushError) in try await topics.topics(of: token) }
         return Response.json { writer in
             writer.name("backend")
             writer.string(backend.name)
@@ -133,7 +133,7 @@ extension JSONWriter {
         array(of: topics ?? [])
     }
 
-    /// Topics with the day of joining, where the platform tells it.
+    /// Topics with the day of joining, where the platform gives it.
     mutating func array(of topics: [TopicMembership]) {
         beginArray()
         for topic in topics {

@@ -31,7 +31,7 @@ public struct DirectRequest: Sendable {
         } catch {
             throw Refused(issues: [Finding(pointer: "#", code: "not_json", detail: error.description)])
         }
-        draft.settleApp(snapshot, .everybody, &issues)
+        draft.resolveApp(snapshot, .everybody, &issues)
         if draft.notification.sendAt != nil {
             issues.add("#/options/send_at", "needs_gateway", "Only a gateway can send later; give its address.")
         }
@@ -54,8 +54,8 @@ public struct DirectRequest: Sendable {
         }
         notification = draft.notification
         let app = draft.appName
-        recipients = (assignment.recipients ?? draft.recipients).enumerated().map { place, recipient in
-            let plan = assignment.planOf.isEmpty ? 0 : Int(assignment.planOf[place])
+        recipients = (assignment.recipients ?? draft.recipients).enumerated().map { position, recipient in
+            let plan = assignment.planOf.isEmpty ? 0 : Int(assignment.planOf[position])
             return (app.named(recipient), assignment.plans[plan])
         }
         self.warnings = warnings

@@ -11,10 +11,10 @@ extension Gateway {
     ///   - store: An open store; the gateway closes it when it ends.
     ///   - knownKinds: The kinds of backends that `overrides` may name: all that the program knows.
     ///   - notices: Where the backends announce what goes on the stream of events.
-    ///   - time: The clock; the store's unless told otherwise.
+    ///   - time: The clock; the store's unless given.
     ///   - metrics: What is counted and shown under `/metrics`.
-    ///   - logger: Where trouble is told.
-    ///   - onListening: Is told the port once connections are taken.
+    ///   - logger: Where failures are logged.
+    ///   - onListening: Called with the port once connections are accepted.
     /// - Returns: A gateway that does nothing before it runs.
     /// - Throws: When the store does not answer.
     public static func assemble(
@@ -56,7 +56,7 @@ extension Gateway {
         let time = time ?? store.time
         let depths = try await store.depths()
         metrics.ledger.begin(waiting: depths.values.reduce(0) { $0 + $1.waiting + $1.claimed })
-        store.observe { [ledger = metrics.ledger] in ledger.note($0) }
+        store.observe { [ledger = metrics.ledger] in ledger.apply($0) }
         let state = GatewayState(snapshot: snapshot, store: store, devices: store, time: time, logger: logger)
         let dispatcher = Dispatcher(
             store: store,
@@ -68,7 +68,13 @@ extension Gateway {
             logger: logger,
             outbox: { [state] in state.outbox }
         ) { stored in try NotificationContent.decode(stored) }
-        let api = GatewayAPI(state: state, lanes: dispatcher, metrics: metrics, knownKinds: knownKinds, logger: logger)
+        let api = GatewayAPI(
+            state: state,
+            workers: dispatcher,
+            metrics: metrics,
+            knownKinds: knownKinds,
+            logger: logger
+        )
         let operations = OutboxRelay(state: state, metrics: metrics, logger: logger, planning: planning)
         return Gateway(
             state: state,

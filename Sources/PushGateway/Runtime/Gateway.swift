@@ -4,7 +4,7 @@ import PushQueue
 public import ServiceLifecycle
 internal import Synchronization
 
-/// A running gateway: the API in front, the store behind it, the dispatcher and the desk for operations between store and
+/// A running gateway: the API in front, the store behind it, the dispatcher and the outbox relay between store and
 /// platforms.
 ///
 /// As a service it starts everything. At a graceful shutdown it claims nothing more at once and takes no new connections;
@@ -87,7 +87,7 @@ public final class Gateway: Service {
         await withTaskGroup(of: Result<Void, any Error>.self) { group in
             group.addTask { [dispatcher, operations, state] in
                 do {
-                    // The lanes shut the backends down, which the operations use as well.
+                    // The workers shut the backends down, which the operations use as well.
                     try await dispatcher.run(state.snapshot) { await operations.stop() }
                     return .success(())
                 } catch {
@@ -125,7 +125,7 @@ public final class Gateway: Service {
         operations.beginStop()
     }
 
-    /// Puts another configuration in force: requests from now on use it, and lanes are replaced without losing a message.
+    /// Puts another configuration in force: requests from now on use it, and workers are replaced without losing a message.
     ///
     /// - Throws: When it has no API keys and the gateway listens on an address that others than this machine reach; then
     ///   nothing has changed.

@@ -15,8 +15,8 @@ public final class GatewaySnapshot: Sendable {
     private let routings: [AppName: RoutingTable]
     /// What plugins bring to the API beside platforms.
     public let modules: [any GatewayModule]
-    /// Which platforms are told what about devices.
-    let teller: DeviceSync
+    /// Which platforms get which changes of devices.
+    let deviceSync: DeviceSync
 
     /// Puts settings, backends and modules together.
     public init(
@@ -45,7 +45,7 @@ public final class GatewaySnapshot: Sendable {
                 )
         }
         self.routings = routings
-        teller = DeviceSync(backends, priority: configuration.tokenPriority)
+        deviceSync = DeviceSync(backends, priority: configuration.tokenPriority)
     }
 
     /// Which backends a recipient of an app goes through.

@@ -4,11 +4,11 @@ public import PushCore
 public import PushQueue
 internal import Synchronization
 
-/// What every part of a running gateway shares: the configuration in force, the store, the clock, the lanes.
+/// What every part of a running gateway shares: the configuration in force, the store, the clock, the workers.
 public final class GatewayState: Sendable {
     /// The store.
     public let store: any NotificationStore
-    /// The device registry with what platforms are to be told of it, which is kept by the same store or by another one.
+    /// The device registry with the outbox, which is kept by the same store or by another one.
     public let devices: any DeviceStore & OutboxStore
     /// Who did what; nil when no record is kept.
     let audit: AuditLog?
@@ -55,8 +55,8 @@ public final class GatewayState: Sendable {
     /// The configuration in force.
     public var snapshot: GatewaySnapshot { current.withLock { $0 } }
 
-    /// The time under which devices that change now go into the outbox; nil when no platform wants to know.
-    var outbox: Date? { snapshot.teller.isNeeded ? time.now : nil }
+    /// The time under which devices that change now go into the outbox; nil when no platform keeps devices.
+    var outbox: Date? { snapshot.deviceSync.isNeeded ? time.now : nil }
 
     /// Puts another configuration in force and gives back the one before.
     @discardableResult

@@ -13,7 +13,7 @@ public import PushCore
 /// * Nothing but ``delete(_:outbox:)`` removes a device: a dead token is marked, never dropped.
 /// * Memory does not grow with the number of devices.
 /// * A call with an `outbox` time keeps what it changes in the same commit, as an ``OutboxChange`` of that time, also for
-///   devices that lose a token to another one (``OutboxStore/unplannedChanges(limit:patience:)``). No plugin is asked.
+///   devices that lose a token to another one (``OutboxStore/unplannedChanges(limit:wait:)``). No plugin is asked.
 /// * The outbox is bounded: a call that would add to a full one is refused with ``PushCore/StoreError/full(reason:retryAfter:)``.
 ///   What platforms say about tokens is kept nevertheless; there are no more of these changes than tokens.
 ///
@@ -41,7 +41,7 @@ public protocol DeviceStore: Sendable {
     /// Puts devices into the outbox for one backend as if they were new; those that do not exist are passed over.
     ///
     /// For platforms that are new; returns how many devices there were.
-    func introduce(_ ids: [String], to backend: String, at moment: Date) async throws(StoreError) -> Int
+    func backfill(_ ids: [String], to backend: String, at moment: Date) async throws(StoreError) -> Int
 
     /// The devices with these ids, by id, in one read; those that do not exist are missing.
     ///
@@ -70,7 +70,7 @@ public protocol DeviceStore: Sendable {
     ///
     /// Returns those of tokens that all alternatives have refused before, and the last ones (``TokenRefusal/isLast``) of tokens
     /// that nobody registered; nothing is noted of these.
-    func refuse(_ refusals: [TokenRefusal]) async throws(StoreError) -> [TokenRefusal]
+    func record(_ refusals: [TokenRefusal]) async throws(StoreError) -> [TokenRefusal]
 
     /// Forgets what single backends refused, of up to `limit` tokens.
     ///
@@ -90,39 +90,40 @@ public protocol DeviceStore: Sendable {
     ///
     /// Returns the tokens that were alive before; one that is dead already is not told of again. A tombstone that was
     /// held back becomes a real one.
-    func bury(_ refusals: [TokenRefusal], outbox: Date?) async throws(StoreError) -> [BuriedToken]
+    func invalidate(_ refusals: [TokenRefusal], outbox: Date?) async throws(StoreError) -> [InvalidatedToken]
 
-    /// As ``bury(_:outbox:)``, but the tombstones are held back: the tokens count as alive.
+    /// As ``invalidate(_:outbox:)``, but the tombstones are held back: the tokens count as alive.
     ///
     /// A token that is dead already stays dead.
     /// - Returns: How many tombstones are new.
-    func hold(_ refusals: [TokenRefusal]) async throws(StoreError) -> Int
+    func quarantine(_ refusals: [TokenRefusal]) async throws(StoreError) -> Int
 
     /// Turns the tombstones that a backend caused since a moment (``PushCore/Tombstone/at``) into held ones: the tokens count as
     /// alive again.
     ///
     /// - Returns: How many there were.
-    func hold(tombstonesOf backend: String, since moment: Date) async throws(StoreError) -> Int
+    func quarantine(tombstonesOf backend: String, since moment: Date) async throws(StoreError) -> Int
 
     /// What is held back, one entry for each backend that has something, in the order of their names.
-    func held() async throws(StoreError) -> [HeldTombstones]
+    func quarantined() async throws(StoreError) -> [QuarantinedTokens]
 
     /// Tokens whose tombstones are held back for a backend, those of the devices after a cursor.
     ///
     /// About `limit`: a device's tokens are never on two pages.
-    func held(of backend: String, after cursor: DeviceCursor?, limit: Int) async throws(StoreError)
-        -> (tokens: [BuriedToken], next: DeviceCursor?)
+    func quarantined(of backend: String, after cursor: DeviceCursor?, limit: Int) async throws(StoreError)
+        -> (tokens: [InvalidatedToken], next: DeviceCursor?)
 
     /// Makes up to `limit` held tombstones of a backend real ones.
     ///
     /// - Returns: The tokens that are dead now; call again until there are none.
-    func release(heldOf backend: String, limit: Int, outbox: Date?) async throws(StoreError) -> [BuriedToken]
+    func invalidate(quarantinedOf backend: String, limit: Int, outbox: Date?) async throws(StoreError)
+        -> [InvalidatedToken]
 
     /// Forgets up to `limit` held tombstones of a backend: the tokens were alive and stay so, and no backend counts as
     /// having refused them.
     ///
     /// - Returns: How many it forgot; call again until there are none.
-    func discard(heldOf backend: String, limit: Int) async throws(StoreError) -> Int
+    func discard(quarantinedOf backend: String, limit: Int) async throws(StoreError) -> Int
 }
 
 extension DeviceStore {
@@ -144,13 +145,13 @@ extension DeviceStore {
     public func delete(_ id: String) async throws(StoreError) -> Bool { try await delete(id, outbox: nil) }
 
     /// Puts tombstones without telling anybody.
-    public func bury(_ refusals: [TokenRefusal]) async throws(StoreError) -> [BuriedToken] {
-        try await bury(refusals, outbox: nil)
+    public func invalidate(_ refusals: [TokenRefusal]) async throws(StoreError) -> [InvalidatedToken] {
+        try await invalidate(refusals, outbox: nil)
     }
 
     /// Makes held tombstones real without telling anybody.
-    public func release(heldOf backend: String, limit: Int) async throws(StoreError) -> [BuriedToken] {
-        try await release(heldOf: backend, limit: limit, outbox: nil)
+    public func invalidate(quarantinedOf backend: String, limit: Int) async throws(StoreError) -> [InvalidatedToken] {
+        try await invalidate(quarantinedOf: backend, limit: limit, outbox: nil)
     }
 
     /// Who of the default app has a token now.

@@ -53,7 +53,7 @@ public struct TokenRefusal: Sendable, Hashable {
 }
 
 /// A token with a tombstone, and whose it is.
-public struct BuriedToken: Sendable, Hashable {
+public struct InvalidatedToken: Sendable, Hashable {
     /// The device that registered it.
     public var device: String
     /// The device's user, when known.
@@ -82,7 +82,7 @@ public struct BuriedToken: Sendable, Hashable {
 }
 
 /// The tombstones of a backend that are held back.
-public struct HeldTombstones: Sendable, Hashable {
+public struct QuarantinedTokens: Sendable, Hashable {
     /// The backend.
     public var backend: String
     /// How many tokens have one.

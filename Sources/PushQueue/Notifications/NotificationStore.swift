@@ -1,6 +1,6 @@
 public import PushCore
 
-/// Where accepted notifications live until their story is over, and for a while after: the gateway's one source of truth.
+/// Where accepted notifications live until they have ended, and for a while after: the gateway's one source of truth.
 ///
 /// What every implementation promises, checked by the conformance suite of `PushTesting`:
 /// * `enqueue` returns after the commit, and what it accepted survives any crash. Many calls share one commit.
@@ -39,12 +39,12 @@ public protocol NotificationStore: StateStore {
     ///
     /// Those of high priority come first, but for a share of one in ten that waiting normal ones get. Among one caller's
     /// of the same priority the order is that of their due times; several callers take turns. Waits for work up to
-    /// `patience`, and returns nothing then or when the task is cancelled. Two deliveries to one recipient with the same
+    /// `wait`, and returns nothing then or when the task is cancelled. Two deliveries to one recipient with the same
     /// collapse id are never claimed at the same time.
-    func claim(lane: String, limit: Int, normal: Int, patience: Duration) async throws(StoreError)
+    func claim(backend: String, limit: Int, normal: Int, wait: Duration) async throws(StoreError)
         -> [ClaimedDelivery]
 
-    /// Takes up to `limit` waiting deliveries whose time to live has ended, in any lane, under a lease; never waits.
+    /// Takes up to `limit` waiting deliveries whose time to live has ended, of any backend, under a lease; never waits.
     func claimExpired(limit: Int) async throws(StoreError) -> [ClaimedDelivery]
 
     /// Writes what became of claimed deliveries, all in one commit, and ends their claims.
@@ -60,7 +60,7 @@ public protocol NotificationStore: StateStore {
     /// Writes what platforms reported about deliveries that they had accepted, all in one commit; an answer for each.
     ///
     /// A receipt that comes again changes nothing.
-    func receive(_ receipts: [ReceiptEntry]) async throws(StoreError) -> [ReceiptResult]
+    func record(_ receipts: [ReceiptEntry]) async throws(StoreError) -> [ReceiptResult]
 
     /// Cancels every delivery of a notification that is not final. Nil when there is no such notification.
     ///
@@ -74,7 +74,7 @@ public protocol NotificationStore: StateStore {
     ///
     /// That ends when somebody claims from the first one's queue again. Returns how many deliveries wait that were moved;
     /// nil, and nothing is done, while some of them are claimed.
-    func move(lane: String, to other: String) async throws(StoreError) -> Int?
+    func move(backend: String, to other: String) async throws(StoreError) -> Int?
 
     /// A notification with the counts of its deliveries' states; nil when there is none.
     func notification(_ id: NotificationID) async throws(StoreError) -> StoredNotification?
@@ -82,9 +82,9 @@ public protocol NotificationStore: StateStore {
     /// Deliveries of a notification in order, those with a number above `after`.
     func deliveries(of id: NotificationID, after: Int64?, limit: Int) async throws(StoreError) -> [StoredDelivery]
 
-    /// Events with a number above `after`, oldest first; waits up to `patience` for one. Nothing is returned twice or
+    /// Events with a number above `after`, oldest first; waits up to `wait` for one. Nothing is returned twice or
     /// left out, unless `after` is older than what is kept: then the oldest kept one comes first.
-    func events(after: Int64, limit: Int, patience: Duration) async throws(StoreError) -> [StoredEvent]
+    func events(after: Int64, limit: Int, wait: Duration) async throws(StoreError) -> [StoredEvent]
 
     /// The number of the newest event, 0 when there is none.
     func lastEvent() async throws(StoreError) -> Int64
@@ -92,8 +92,8 @@ public protocol NotificationStore: StateStore {
     /// Appends events that belong to no delivery, such as a backend that was parked.
     func publish(_ events: [[UInt8]]) async throws(StoreError)
 
-    /// How much waits in each lane. Cheap: kept in memory or read from an index of small size.
-    func depths() async throws(StoreError) -> [String: LaneDepth]
+    /// How much waits in each backend's queue. Cheap: kept in memory or read from an index of small size.
+    func depths() async throws(StoreError) -> [String: QueueDepth]
 
     /// Removes finished notifications, events and idempotency keys whose time is over, as many as one short commit can,
     /// and gives room back to the disk.
@@ -110,12 +110,12 @@ public protocol NotificationStore: StateStore {
 
 extension NotificationStore {
     /// Takes up to `limit` deliveries of a backend's queue, of any priority.
-    public func claim(lane: String, limit: Int, patience: Duration) async throws(StoreError) -> [ClaimedDelivery] {
-        try await claim(lane: lane, limit: limit, normal: limit, patience: patience)
+    public func claim(backend: String, limit: Int, wait: Duration) async throws(StoreError) -> [ClaimedDelivery] {
+        try await claim(backend: backend, limit: limit, normal: limit, wait: wait)
     }
 
     /// No delivery waits for a receipt in a store that does not keep their addresses.
-    public func receive(_ receipts: [ReceiptEntry]) async throws(StoreError) -> [ReceiptResult] {
+    public func record(_ receipts: [ReceiptEntry]) async throws(StoreError) -> [ReceiptResult] {
         receipts.map { _ in .unknown }
     }
 }

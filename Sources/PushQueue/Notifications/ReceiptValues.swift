@@ -32,8 +32,8 @@ public struct ReceiptEntry: Sendable {
     public var address: ReceiptAddress
     /// Where the delivery stands now: `delivered`, `opened` or `failed`; nil for news that decides nothing.
     public var state: DeliveryState?
-    /// The entry of the delivery's story, one JSON object, the same when the receipt comes again.
-    public var story: [UInt8]
+    /// The entry for the delivery's attempt log, one JSON object, the same when the receipt comes again.
+    public var logEntry: [UInt8]
     /// Whether it may be about a delivery to this recipient; the store asks within its own work, so that it must not wait.
     public var isFor: @Sendable (Recipient) -> Bool
     /// Makes the event that tells of it.
@@ -43,13 +43,13 @@ public struct ReceiptEntry: Sendable {
     public init(
         _ address: ReceiptAddress,
         state: DeliveryState?,
-        story: [UInt8],
+        logEntry: [UInt8],
         isFor: @escaping @Sendable (Recipient) -> Bool = { _ in true },
         event: @escaping @Sendable (ReceivedDelivery) -> [UInt8]
     ) {
         self.address = address
         self.state = state
-        self.story = story
+        self.logEntry = logEntry
         self.isFor = isFor
         self.event = event
     }
@@ -90,21 +90,6 @@ public enum ReceiptResult: Sendable, Hashable {
     case unknown
     /// It was here before, or came after news that outranks it; nothing changed.
     case repeated(ReceivedDelivery)
-    /// It is in the delivery's story now, with its state.
-    case taken(ReceivedDelivery)
-}
-
-extension DeliveryState {
-    /// Whether a receipt may take a delivery from this state to another.
-    ///
-    /// The only way out of a final state: what a platform accepted is delivered, opened or failed later, and what was
-    /// delivered is opened.
-    public func canBecome(_ state: DeliveryState) -> Bool {
-        switch (self, state) {
-        case (.acceptedByPlatform, .delivered), (.acceptedByPlatform, .opened), (.acceptedByPlatform, .failed),
-            (.delivered, .opened):
-            true
-        default: false
-        }
-    }
+    /// It is in the delivery's attempt log now, with its state.
+    case recorded(ReceivedDelivery)
 }

@@ -20,7 +20,7 @@ public struct EnqueueBatch: Sendable {
 public struct NewNotification: Sendable {
     /// Its id, from ``NotificationStore/makeID(recipients:)``.
     public var id: NotificationID
-    /// The content, for a lane that can take it at once.
+    /// The content, for a claim that takes it at once.
     public var notification: PushNotification
     /// The content in the form that is stored and given back by a later claim.
     public var content: [UInt8]
@@ -44,7 +44,7 @@ public struct NewNotification: Sendable {
     public var dueAt: Date?
     /// When trying ends.
     public var expiresAt: Date
-    /// Waiting deliveries to the same recipient in the same lane with the same id are cancelled in favour of this one.
+    /// Waiting deliveries to the same recipient at the same backend with the same id are cancelled in favour of this one.
     public var collapseID: String?
     /// The event that tells of the acceptance, as JSON.
     public var event: [UInt8]
@@ -151,7 +151,7 @@ public final class DeliveryHead: Sendable {
     }
 }
 
-/// A delivery that a lane has taken to work on.
+/// A delivery that a worker has claimed.
 public struct ClaimedDelivery: Sendable {
     /// Its number.
     public var id: Int64
@@ -166,7 +166,7 @@ public struct ClaimedDelivery: Sendable {
     /// How many attempts were made.
     public var attempts: Int
     /// The attempts so far, a JSON array without its brackets; empty before the first.
-    public var story: [UInt8]
+    public var attemptLog: [UInt8]
     /// Whether an attempt may have been delivered: its outcome was unknown, or its owner died while it held the claim.
     public var isReplay: Bool
     /// Whether the process of the last owner died while it held the claim.
@@ -203,7 +203,7 @@ public struct ClaimedDelivery: Sendable {
         caller: String = "",
         step: Int = 0,
         attempts: Int = 0,
-        story: [UInt8] = [],
+        attemptLog: [UInt8] = [],
         isReplay: Bool = false,
         isRecovered: Bool = false,
         lease: Int64 = 0,
@@ -215,7 +215,7 @@ public struct ClaimedDelivery: Sendable {
         self.caller = caller
         self.step = step
         self.attempts = attempts
-        self.story = story
+        self.attemptLog = attemptLog
         self.isReplay = isReplay
         self.isRecovered = isRecovered
         self.lease = lease
@@ -252,7 +252,7 @@ public struct Resolution: Sendable {
     public enum Transition: Sendable, Hashable {
         /// It ends, in a final state.
         case end(DeliveryState)
-        /// It waits for another attempt in the lane of `step` of its plan.
+        /// It waits for another attempt in the queue of the backend at `step` of its plan.
         case retry(at: Date, step: Int)
         /// It goes back as it was, unsent and without an attempt.
         case release
@@ -409,31 +409,31 @@ public struct StoredDelivery: Sendable {
     /// Where it stands.
     public var state: DeliveryState
     /// The backend that has it now, or had it last.
-    public var lane: String
+    public var backend: String
     /// When the next attempt is due, while it waits.
     public var dueAt: Date?
     /// When trying ends.
     public var expiresAt: Date
     /// The attempts, a JSON array without its brackets.
-    public var story: [UInt8]
+    public var attemptLog: [UInt8]
 
     /// Makes a delivery.
     public init(
         id: Int64,
         recipient: Recipient,
         state: DeliveryState,
-        lane: String,
+        backend: String,
         dueAt: Date?,
         expiresAt: Date,
-        story: [UInt8]
+        attemptLog: [UInt8]
     ) {
         self.id = id
         self.recipient = recipient
         self.state = state
-        self.lane = lane
+        self.backend = backend
         self.dueAt = dueAt
         self.expiresAt = expiresAt
-        self.story = story
+        self.attemptLog = attemptLog
     }
 }
 
@@ -451,8 +451,8 @@ public struct StoredEvent: Sendable, Hashable {
     }
 }
 
-/// How much waits in a lane.
-public struct LaneDepth: Sendable, Hashable {
+/// How much waits in a backend's queue.
+public struct QueueDepth: Sendable, Hashable {
     /// Deliveries that are not final and not claimed, scheduled ones included.
     public var waiting: Int
     /// Deliveries that are claimed.

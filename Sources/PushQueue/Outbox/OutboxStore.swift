@@ -17,42 +17,42 @@ public protocol OutboxStore: Sendable {
     /// Keeps operations, all of them or none, in the order given, after those that wait.
     ///
     /// Those of a device with a change that is not planned wait behind it in the outbox.
-    func add(_ operations: [OutboxEntry]) async throws(StoreError)
+    func enqueue(_ entries: [OutboxEntry]) async throws(StoreError)
 
     /// Takes up to `limit` operations of a backend that are due, the longest due first, under a lease.
     ///
-    /// Waits for one up to `patience`; returns nothing then or when the task is cancelled.
-    func claimOperations(of backend: String, limit: Int, lease: Duration, patience: Duration) async throws(StoreError)
+    /// Waits for one up to `wait`; returns nothing then or when the task is cancelled.
+    func claimEntries(of backend: String, limit: Int, lease: Duration, wait: Duration) async throws(StoreError)
         -> [ClaimedEntry]
 
     /// Writes what became of claimed operations and the events that tell of it, all in one commit.
     ///
     /// An operation that was removed meanwhile changes nothing, its event is kept. When a lease has lapsed and another owner
-    /// has the operation, only ``OutboxResult/Ending/over`` counts.
-    func settle(_ results: [OutboxResult]) async throws(StoreError)
+    /// has the operation, only ``OutboxResult/Ending/end`` counts.
+    func record(_ results: [OutboxResult]) async throws(StoreError)
 
     /// The operations that wait for a device, in order, the oldest first.
-    func operations(ofDevice device: String, limit: Int) async throws(StoreError) -> [WaitingEntry]
+    func entries(ofDevice device: String, limit: Int) async throws(StoreError) -> [WaitingEntry]
 
     /// Removes what waits for a backend, of one device or of all; returns how many there were.
     ///
     /// The backend does not hear either of what is in the outbox now, which is not counted.
-    func removeOperations(of backend: String, device: String?) async throws(StoreError) -> Int
+    func cancelEntries(of backend: String, device: String?) async throws(StoreError) -> Int
 
     /// How many wait at each backend, and since when the oldest.
-    func operationDepths() async throws(StoreError) -> [String: OutboxDepth]
+    func outboxDepths() async throws(StoreError) -> [String: OutboxDepth]
 
     // MARK: Outbox
 
     /// The oldest changes that are not planned, in order, at most `limit`.
     ///
-    /// Waits for one up to `patience`; returns nothing then or when the task is cancelled.
-    func unplannedChanges(limit: Int, patience: Duration) async throws(StoreError) -> [OutboxChange]
+    /// Waits for one up to `wait`; returns nothing then or when the task is cancelled.
+    func unplannedChanges(limit: Int, wait: Duration) async throws(StoreError) -> [OutboxChange]
 
     /// Puts the operations of plans in the place of their changes, all in one commit.
     ///
     /// A plan whose change is not there any more adds nothing: it was planned already.
-    func commit(_ plans: [OutboxPlan]) async throws(StoreError)
+    func record(_ plans: [OutboxPlan]) async throws(StoreError)
 
     /// How many changes are not planned, of one device or of all; it may say a few too many, but none only when there is none.
     func unplannedCount(ofDevice device: String?) async throws(StoreError) -> Int
@@ -82,11 +82,11 @@ public struct OutboxResult: Sendable {
     /// What happens to it.
     public enum Ending: Sendable, Hashable {
         /// It is over: taken, refused, or tried too often.
-        case over
+        case end
         /// It waits until a moment, which is a steady time (``PushCore/TimeSource/steady``).
-        case again(at: Date)
+        case retry(at: Date)
         /// It was not tried, for instance because the process ends: it is due at once and the try does not count.
-        case untried
+        case release
     }
 
     /// The claim.

@@ -27,7 +27,7 @@ extension CommitLoop {
         for assignment in journal.assignments {
             if assignment.entries.isEmpty {
                 // Nothing came of it: it waits on, before those that came later.
-                book.queue(named: assignment.ticket.lane).tickets.insert(assignment.ticket, at: 0)
+                book.queue(named: assignment.ticket.backend).tickets.insert(assignment.ticket, at: 0)
             } else {
                 book.start(assignment.lease)
                 assignment.ticket.answer(.success(assignment.entries.map(\.delivery)))
@@ -57,7 +57,7 @@ extension CommitLoop {
         journal.arrivals?.forget()
         for entry in journal.taken { book.restore(entry) }
         for assignment in journal.assignments.reversed() {
-            book.queue(named: assignment.ticket.lane).tickets.insert(assignment.ticket, at: 0)
+            book.queue(named: assignment.ticket.backend).tickets.insert(assignment.ticket, at: 0)
         }
     }
 }

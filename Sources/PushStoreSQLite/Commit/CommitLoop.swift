@@ -117,8 +117,8 @@ final class CommitLoop {
         for operation in batch {
             switch operation {
             case .claim(let ticket):
-                book.queue(named: ticket.lane).tickets.append(ticket)
-                if book.moves[ticket.lane] != nil { writes.append(.endMove(ticket.lane)) }
+                book.queue(named: ticket.backend).tickets.append(ticket)
+                if book.moves[ticket.backend] != nil { writes.append(.endMove(ticket.backend)) }
             case .inspect, .look: break
             default: writes.append(operation)
             }

@@ -6,7 +6,7 @@ import PushQueue
 /// its own.
 ///
 /// Most deliveries are claimed from memory and answered a moment after they came. They get their row then, once and in
-/// its final form, which costs half of what two writes do. A delivery whose story is longer gets its row before
+/// its final form, which costs half of what two writes do. A delivery whose attemptLog is longer gets its row before
 /// anything else is done with it, so that every other part of the store knows rows only. What is still here when the
 /// process dies becomes rows when the store opens. Used by the writer's thread only.
 final class StagedRows {
@@ -116,10 +116,10 @@ extension Entry {
             id: id,
             recipient: recipient,
             state: state,
-            lane: flow.queue.name,
+            backend: flow.queue.name,
             dueAt: Date(millisecondsSince1970: due),
             expiresAt: head.expiresAt,
-            story: []
+            attemptLog: []
         )
     }
 

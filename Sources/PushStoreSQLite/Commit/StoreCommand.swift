@@ -29,17 +29,17 @@ enum EnqueueReply: Sendable {
 
 /// A call of `claim` that waits for work.
 final class ClaimTicket: Sendable {
-    let lane: String
+    let backend: String
     let limit: Int
     /// The most of normal priority.
     let normal: Int
-    /// When its patience ends, in milliseconds since 1970.
+    /// When its wait ends, in milliseconds since 1970.
     let until: Int64
     private let reply = Mutex<Reply<[ClaimedDelivery]>?>(nil)
     private let cancellation = Atomic(false)
 
-    init(lane: String, limit: Int, normal: Int, until: Int64) {
-        self.lane = lane
+    init(backend: String, limit: Int, normal: Int, until: Int64) {
+        self.backend = backend
         self.limit = limit
         self.normal = normal
         self.until = until
@@ -79,7 +79,7 @@ enum StoreCommand: Sendable {
     case claimExpired(limit: Int, Reply<[ClaimedDelivery]>)
     case record([Resolution], EndEvent, Reply<Void>)
     case cancel(CancelStep, Reply<Cancellation?>)
-    case move(lane: String, to: String, Reply<Int?>)
+    case move(backend: String, to: String, Reply<Int?>)
     /// A backend is there again whose deliveries went to another.
     case endMove(String)
     case publish([[UInt8]], Reply<Void>)

@@ -291,8 +291,8 @@ final class DeviceTables {
             user = row.optionalText(rest + 2)
         }
 
-        func buried(_ tombstone: Tombstone) -> BuriedToken {
-            BuriedToken(device: id, user: user, token: token.token, kind: token.kind, tombstone: tombstone)
+        func buried(_ tombstone: Tombstone) -> InvalidatedToken {
+            InvalidatedToken(device: id, user: user, token: token.token, kind: token.kind, tombstone: tombstone)
         }
     }
 
@@ -340,8 +340,8 @@ final class DeviceTables {
     }
 
     /// Puts tombstones on tokens, held back or not; returns those that are new.
-    func refuse(_ refusals: [TokenRefusal], isHeld: Bool) throws(StoreError) -> [BuriedToken] {
-        var buried: [BuriedToken] = []
+    func refuse(_ refusals: [TokenRefusal], isHeld: Bool) throws(StoreError) -> [InvalidatedToken] {
+        var buried: [InvalidatedToken] = []
         for refusal in refusals {
             guard let owner = try self.owner(of: refusal.token, in: refusal.app),
                 let dead = owner.token.refused(refusal, isHeld: isHeld), let tombstone = dead.tombstone
@@ -362,8 +362,8 @@ final class DeviceTables {
     }
 
     /// Makes held tombstones real.
-    func release(heldOf backend: String, limit: Int) throws(StoreError) -> [BuriedToken] {
-        var released: [BuriedToken] = []
+    func invalidate(quarantinedOf backend: String, limit: Int) throws(StoreError) -> [InvalidatedToken] {
+        var released: [InvalidatedToken] = []
         for owner in try held(of: backend, limit: limit) {
             guard var tombstone = owner.token.tombstone else { continue }
             let old = try before(owner.id)
@@ -378,7 +378,7 @@ final class DeviceTables {
     }
 
     /// Forgets held tombstones.
-    func discard(heldOf backend: String, limit: Int) throws(StoreError) -> Int {
+    func discard(quarantinedOf backend: String, limit: Int) throws(StoreError) -> Int {
         let owners = try held(of: backend, limit: limit)
         for owner in owners { try save(owner.token.discarded, of: owner.number) }
         return owners.count

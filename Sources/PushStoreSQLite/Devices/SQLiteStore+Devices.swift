@@ -32,7 +32,7 @@ extension SQLiteStore: DeviceStore {
     }
 
     /// Puts devices into the outbox as if they were new.
-    public func introduce(_ ids: [String], to backend: String, at moment: Date) async throws(StoreError) -> Int {
+    public func backfill(_ ids: [String], to backend: String, at moment: Date) async throws(StoreError) -> Int {
         guard !ids.isEmpty else { return 0 }
         return try await work(rows: ids.count, isNew: true, refusal: Self.outboxRefusal) {
             (writer) throws(StoreError) in
@@ -43,7 +43,7 @@ extension SQLiteStore: DeviceStore {
     }
 
     /// Notes refusals of single backends.
-    public func refuse(_ refusals: [TokenRefusal]) async throws(StoreError) -> [TokenRefusal] {
+    public func record(_ refusals: [TokenRefusal]) async throws(StoreError) -> [TokenRefusal] {
         guard !refusals.isEmpty else { return [] }
         return try await change(rows: refusals.count) { (tables) throws(StoreError) in try tables.refuse(refusals) }
     }
@@ -60,7 +60,7 @@ extension SQLiteStore: DeviceStore {
     }
 
     /// Puts tombstones.
-    public func bury(_ refusals: [TokenRefusal], outbox: Date?) async throws(StoreError) -> [BuriedToken] {
+    public func invalidate(_ refusals: [TokenRefusal], outbox: Date?) async throws(StoreError) -> [InvalidatedToken] {
         guard !refusals.isEmpty else { return [] }
         return try await change(rows: refusals.count, outbox: outbox) { (tables) throws(StoreError) in
             try tables.refuse(refusals, isHeld: false)
@@ -68,7 +68,7 @@ extension SQLiteStore: DeviceStore {
     }
 
     /// Puts held tombstones.
-    public func hold(_ refusals: [TokenRefusal]) async throws(StoreError) -> Int {
+    public func quarantine(_ refusals: [TokenRefusal]) async throws(StoreError) -> Int {
         guard !refusals.isEmpty else { return 0 }
         return try await change(rows: refusals.count) { (tables) throws(StoreError) in
             try tables.refuse(refusals, isHeld: true).count
@@ -76,7 +76,7 @@ extension SQLiteStore: DeviceStore {
     }
 
     /// Holds tombstones that are there.
-    public func hold(tombstonesOf backend: String, since moment: Date) async throws(StoreError) -> Int {
+    public func quarantine(tombstonesOf backend: String, since moment: Date) async throws(StoreError) -> Int {
         let moment = moment.millisecondsSince1970
         return try await change(rows: 100) { (tables) throws(StoreError) in
             try tables.hold(tombstonesOf: backend, since: moment)
@@ -84,20 +84,20 @@ extension SQLiteStore: DeviceStore {
     }
 
     /// Makes held tombstones real.
-    public func release(
-        heldOf backend: String,
+    public func invalidate(
+        quarantinedOf backend: String,
         limit: Int,
         outbox: Date?
-    ) async throws(StoreError) -> [BuriedToken] {
+    ) async throws(StoreError) -> [InvalidatedToken] {
         try await change(rows: limit, outbox: outbox) { (tables) throws(StoreError) in
-            try tables.release(heldOf: backend, limit: limit)
+            try tables.invalidate(quarantinedOf: backend, limit: limit)
         }
     }
 
     /// Forgets held tombstones.
-    public func discard(heldOf backend: String, limit: Int) async throws(StoreError) -> Int {
+    public func discard(quarantinedOf backend: String, limit: Int) async throws(StoreError) -> Int {
         try await change(rows: limit) { (tables) throws(StoreError) in
-            try tables.discard(heldOf: backend, limit: limit)
+            try tables.discard(quarantinedOf: backend, limit: limit)
         }
     }
 
@@ -211,8 +211,8 @@ extension SQLiteStore: DeviceStore {
     }
 
     /// What is held back, counted in short reads.
-    public func held() async throws(StoreError) -> [HeldTombstones] {
-        var found: [HeldTombstones] = []
+    public func quarantined() async throws(StoreError) -> [QuarantinedTokens] {
+        var found: [QuarantinedTokens] = []
         var name = ""
         while let backend = try await backend(withTombstonesAfter: name) {
             name = backend
@@ -223,7 +223,7 @@ extension SQLiteStore: DeviceStore {
                 for (reason, buried) in step.tombstones {
                     if found.last?.backend != backend {
                         found.append(
-                            HeldTombstones(backend: backend, count: 0, reasons: [:], oldest: buried, newest: buried)
+                            QuarantinedTokens(backend: backend, count: 0, reasons: [:], oldest: buried, newest: buried)
                         )
                     }
                     let last = found.count - 1
@@ -282,11 +282,11 @@ extension SQLiteStore: DeviceStore {
     }
 
     /// The tokens that are held.
-    public func held(
+    public func quarantined(
         of backend: String,
         after cursor: DeviceCursor?,
         limit: Int
-    ) async throws(StoreError) -> (tokens: [BuriedToken], next: DeviceCursor?) {
+    ) async throws(StoreError) -> (tokens: [InvalidatedToken], next: DeviceCursor?) {
         try await scanDevices { (connection, _) throws(StoreError) in
             let rows = try SQLStatement(
                 connection,
@@ -298,7 +298,7 @@ extension SQLiteStore: DeviceStore {
             )
             rows.bind(1, backend)
             rows.bind(2, cursor?.rawValue ?? 0)
-            var found: [BuriedToken] = []
+            var found: [InvalidatedToken] = []
             var last: Int64 = 0
             while try rows.next() {
                 let device = rows.integer(DeviceReader.tokenColumnCount)
@@ -309,7 +309,7 @@ extension SQLiteStore: DeviceStore {
                 let token = DeviceReader.token(from: rows)
                 guard let tombstone = token.tombstone else { continue }
                 found.append(
-                    BuriedToken(
+                    InvalidatedToken(
                         device: rows.text(DeviceReader.tokenColumnCount + 1),
                         user: rows.optionalText(DeviceReader.tokenColumnCount + 2),
                         token: token.token,

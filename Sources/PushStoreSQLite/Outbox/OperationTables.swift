@@ -130,18 +130,21 @@ final class OperationTables {
     }
 
     /// Writes what became of an operation; false when it is not there any more, or somebody else's.
+    ///
+    /// The conditions of the statements are those of `OutboxEntryState.transitions`: a retry or a release changes nothing
+    /// unless the claim's lease is in force (`attempts` and `leased`), an end always counts.
     @discardableResult
-    func settle(_ result: OutboxResult, now: Int64) throws(StoreError) -> Bool {
+    func record(_ result: OutboxResult, now: Int64) throws(StoreError) -> Bool {
         let operation = result.claim.operation
         switch result.ending {
-        case .over:
+        case .end:
             delete.bind(1, result.claim.number)
             guard try delete.run() == 1 else { return false }
             try promote(operation.backend, operation.device, now: now)
             return true
-        case .again(let moment):
+        case .retry(let moment):
             return try giveBack(again, result.claim, due: moment.millisecondsSince1970)
-        case .untried:
+        case .release:
             return try giveBack(untried, result.claim, due: now)
         }
     }

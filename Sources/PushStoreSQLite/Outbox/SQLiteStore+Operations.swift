@@ -6,36 +6,36 @@ public import PushQueue
 /// Operations on devices: every change goes through the writer's thread, in one commit with whatever else waits.
 extension SQLiteStore: OutboxStore {
     /// Keeps operations; refused when the disk is nearly full or more is being stored than it can follow.
-    public func add(_ operations: [OutboxEntry]) async throws(StoreError) {
-        guard !operations.isEmpty else { return }
+    public func enqueue(_ entries: [OutboxEntry]) async throws(StoreError) {
+        guard !entries.isEmpty else { return }
         let refusal: Refusal = { (writer) throws(StoreError) in
             let outbox = try writer.outboxTables()
-            for operation in operations where try outbox.holds(operation.device) {
+            for entry in entries where try outbox.holds(entry.device) {
                 return try Self.outboxRefusal(writer)
             }
             return nil
         }
-        try await work(rows: operations.count, isNew: true, refusal: refusal) { (writer) throws(StoreError) in
+        try await work(rows: entries.count, isNew: true, refusal: refusal) { (writer) throws(StoreError) in
             let outbox = try writer.outboxTables()
-            for operation in operations {
-                if try outbox.holds(operation.device) {
-                    try writer.keep([.operation(operation)], at: operation.at)
+            for entry in entries {
+                if try outbox.holds(entry.device) {
+                    try writer.keep([.operation(entry)], at: entry.at)
                 } else {
-                    try writer.keep([operation])
+                    try writer.keep([entry])
                 }
             }
         }
     }
 
     /// Takes what is due, and waits for some when there is none.
-    public func claimOperations(
+    public func claimEntries(
         of backend: String,
         limit: Int,
         lease: Duration,
-        patience: Duration
+        wait: Duration
     ) async throws(StoreError) -> [ClaimedEntry] {
         guard limit > 0 else { return [] }
-        let until = time.steady.millisecondsSince1970 + patience.boundedMilliseconds
+        let until = time.steady.millisecondsSince1970 + wait.boundedMilliseconds
         while !Task.isCancelled {
             let mark = bell.mark(backend)
             let found = try await work(rows: limit, isNew: false) { (writer) throws(StoreError) in
@@ -53,12 +53,12 @@ extension SQLiteStore: OutboxStore {
     }
 
     /// Writes what became of operations.
-    public func settle(_ results: [OutboxResult]) async throws(StoreError) {
+    public func record(_ results: [OutboxResult]) async throws(StoreError) {
         guard !results.isEmpty else { return }
         try await work(rows: results.count, isNew: false) { (writer) throws(StoreError) in
             let tables = try writer.operationTables()
             for result in results {
-                try tables.settle(result, now: writer.now)
+                try tables.record(result, now: writer.now)
                 if let event = result.event { writer.journal.events.append(event) }
             }
             writer.ring(Set(results.map(\.claim.operation.backend)))
@@ -66,7 +66,7 @@ extension SQLiteStore: OutboxStore {
     }
 
     /// What waits for a device.
-    public func operations(ofDevice device: String, limit: Int) async throws(StoreError) -> [WaitingEntry] {
+    public func entries(ofDevice device: String, limit: Int) async throws(StoreError) -> [WaitingEntry] {
         try await readConnection { (connection) throws(StoreError) in
             let rows = try SQLStatement(
                 connection,
@@ -94,7 +94,7 @@ extension SQLiteStore: OutboxStore {
     }
 
     /// Removes what waits for a backend now, in steps, between which other calls get their turn.
-    public func removeOperations(of backend: String, device: String?) async throws(StoreError) -> Int {
+    public func cancelEntries(of backend: String, device: String?) async throws(StoreError) -> Int {
         let last = try await work(rows: 0, isNew: false) { (writer) throws(StoreError) in
             try writer.outboxTables().skip(backend, device: device)
             return try writer.operationTables().newestNumber()
@@ -113,7 +113,7 @@ extension SQLiteStore: OutboxStore {
     }
 
     /// How much waits at each backend, as the tables count it.
-    public func operationDepths() async throws(StoreError) -> [String: OutboxDepth] {
+    public func outboxDepths() async throws(StoreError) -> [String: OutboxDepth] {
         try await readConnection { (connection) throws(StoreError) in
             let rows = try SQLStatement(
                 connection,

@@ -6,9 +6,9 @@ public import PushQueue
 /// The outbox of changes that are not planned yet: kept by the commits that change devices, taken by the planner.
 extension SQLiteStore {
     /// The oldest changes, in order; waits for one when there is none.
-    public func unplannedChanges(limit: Int, patience: Duration) async throws(StoreError) -> [OutboxChange] {
+    public func unplannedChanges(limit: Int, wait: Duration) async throws(StoreError) -> [OutboxChange] {
         guard limit > 0 else { return [] }
-        let until = time.steady.millisecondsSince1970 + patience.boundedMilliseconds
+        let until = time.steady.millisecondsSince1970 + wait.boundedMilliseconds
         while !Task.isCancelled {
             let mark = bell.mark(OutboxTables.bell)
             let found = try await readConnection { (connection) throws(StoreError) in
@@ -35,7 +35,7 @@ extension SQLiteStore {
     }
 
     /// Puts the operations of plans in the place of their changes.
-    public func commit(_ plans: [OutboxPlan]) async throws(StoreError) {
+    public func record(_ plans: [OutboxPlan]) async throws(StoreError) {
         guard !plans.isEmpty else { return }
         let rows = plans.reduce(0) { $0 + 1 + $1.operations.count }
         try await work(rows: rows, isNew: false) { (writer) throws(StoreError) in

@@ -46,7 +46,7 @@ final class Archive {
             row,
             recipient: recipient,
             plan: plan,
-            story: attempt
+            attemptLog: attempt
         )
         gathered.append((entry.id, record))
     }
@@ -113,7 +113,7 @@ struct ArchivedDelivery: Equatable {
     var caller: [UInt8]
     var content: [UInt8]
     /// Its one attempt, or how it ended without one; nil when nothing is told.
-    var story: [UInt8]?
+    var attemptLog: [UInt8]?
 
     /// Stands for no time, and for no text.
     private static let none = Int64.min
@@ -129,10 +129,10 @@ struct ArchivedDelivery: Equatable {
         _ row: Arrival.Row,
         recipient: [UInt8],
         plan: [UInt8],
-        story: [UInt8]?
+        attemptLog: [UInt8]?
     ) -> [UInt8] {
         var bytes: [UInt8] = []
-        let texts = recipient.count + plan.count + row.caller.utf8.count + row.content.count + (story?.count ?? 0)
+        let texts = recipient.count + plan.count + row.caller.utf8.count + row.content.count + (attemptLog?.count ?? 0)
         bytes.reserveCapacity(96 + texts)
         for number in [id, flow, state.code, row.expires, row.accepted, row.scheduled ?? none] {
             bytes.pack(number)
@@ -143,13 +143,13 @@ struct ArchivedDelivery: Equatable {
         bytes.pack(Int64(plan.count))
         bytes.pack(Int64(row.caller.utf8.count))
         bytes.pack(Int64(row.content.count))
-        bytes.pack(story.map { Int64($0.count) } ?? none)
+        bytes.pack(attemptLog.map { Int64($0.count) } ?? none)
         bytes.append(contentsOf: recipient[..<digits])
         HexDigits.pack(recipient[digits...], to: &bytes)
         bytes.append(contentsOf: plan)
         bytes.append(contentsOf: row.caller.utf8)
         bytes.append(contentsOf: row.content)
-        if let story { bytes.append(contentsOf: story) }
+        if let attemptLog { bytes.append(contentsOf: attemptLog) }
         return bytes
     }
 
@@ -189,10 +189,10 @@ struct ArchivedDelivery: Equatable {
         recipient = head + HexDigits.unpack(tail)
         (self.plan, self.caller, self.content) = (plan, caller, content)
         if numbers[11] == Self.none {
-            story = nil
+            attemptLog = nil
         } else {
             guard let text = input.unpackText(numbers[11]) else { return nil }
-            story = text
+            attemptLog = text
         }
     }
 }

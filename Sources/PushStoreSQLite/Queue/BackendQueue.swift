@@ -105,8 +105,8 @@ final class BackendQueue {
     }
 
     /// The figures for those who ask.
-    func depth(now: Int64) -> LaneDepth {
-        var depth = LaneDepth(waiting: 0, claimed: claimed)
+    func depth(now: Int64) -> QueueDepth {
+        var depth = QueueDepth(waiting: 0, claimed: claimed)
         var oldest = Int64.max
         for flow in flows {
             depth.waiting += flow.waiting

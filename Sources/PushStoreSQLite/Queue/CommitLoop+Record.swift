@@ -18,7 +18,7 @@ extension CommitLoop {
             place.pointee.lease.map({ $0 == entry.lease?.number }) ?? true
         {
             // The usual way, in which nothing of the resolution is copied but what is kept.
-            if place.pointee.receipt == nil, case .end(let state) = place.pointee.transition, state.isFinal,
+            if place.pointee.receipt == nil, case .end(let state) = place.pointee.transition, state.canBeRecorded,
                 try archiveEnded(entry, as: state, place.pointee.attempt)
             {
                 finish(entry, true)
@@ -34,7 +34,7 @@ extension CommitLoop {
     /// Records what came under a lease that is not in force: only that the platform has the message is true whoever says
     /// so.
     private func recordStale(_ resolution: Resolution, _ event: EndEvent) throws(StoreError) {
-        guard case .end(let state) = resolution.transition, state == .acceptedByPlatform || state == .delivered else {
+        guard case .end(let state) = resolution.transition, state.canBeRecordedLate else {
             journal.ignored += 1
             return
         }
@@ -59,11 +59,11 @@ extension CommitLoop {
         try begin()
         switch resolution.transition {
         case .end(let state):
-            guard state.isFinal else { throw .failed("a delivery cannot end in the state \(state.rawValue)") }
+            guard state.canBeRecorded else { throw .failed("a delivery cannot end in the state \(state.rawValue)") }
             let isNews =
                 if try archiveEnded(entry, as: state, resolution.attempt) {
                     true
-                } else if isClaimed, let attempt = resolution.attempt, entry.attempts == 0, entry.story.isEmpty {
+                } else if isClaimed, let attempt = resolution.attempt, entry.attempts == 0, entry.attemptLog.isEmpty {
                     try endAtOnce(entry.id, as: state, attempt)
                 } else {
                     try end(entry.id, as: state, attempt: resolution.attempt)
@@ -102,7 +102,7 @@ extension CommitLoop {
                     due: entry.due,
                     step: entry.step,
                     attempts: entry.attempts,
-                    story: entry.story,
+                    attemptLog: entry.attemptLog,
                     collapse: entry.collapse,
                     isReplay: entry.isReplay || entry.isRecovered,
                     contentBytes: entry.contentBytes
@@ -133,10 +133,10 @@ extension CommitLoop {
         statement.bind(8, step)
         statement.bind(9, entry.lease?.number ?? 0)
         _ = try run(statement, attempt: resolution.attempt)
-        var story = entry.story
+        var attemptLog = entry.attemptLog
         if let attempt = resolution.attempt {
-            if !story.isEmpty { story.append(UInt8(ascii: ",")) }
-            story.append(contentsOf: attempt)
+            if !attemptLog.isEmpty { attemptLog.append(UInt8(ascii: ",")) }
+            attemptLog.append(contentsOf: attempt)
         }
         comeBack(
             entry,
@@ -149,7 +149,7 @@ extension CommitLoop {
                 due: due,
                 step: step,
                 attempts: entry.attempts + (resolution.attempt == nil ? 0 : 1),
-                story: story,
+                attemptLog: attemptLog,
                 collapse: entry.collapse,
                 isReplay: isReplay,
                 contentBytes: entry.contentBytes
@@ -229,6 +229,7 @@ extension CommitLoop {
     /// Writes a final state; false when the delivery had one already.
     @discardableResult
     func end(_ id: Int64, as state: DeliveryState, attempt: [UInt8]?) throws(StoreError) -> Bool {
+        assert(DeliveryState.transitions.allows(from: .sending, to: state))
         try begin()
         let statement = sql.end
         statement.bind(1, id)

@@ -39,7 +39,7 @@ final class Entry {
     let due: Int64
     let step: Int
     let attempts: Int
-    let story: [UInt8]
+    let attemptLog: [UInt8]
     let collapse: Int64?
     let collapseKey: CollapseKey?
     /// What its content takes in memory; 0 where another delivery of the notification counts it.
@@ -65,7 +65,7 @@ final class Entry {
         due: Int64,
         step: Int = 0,
         attempts: Int = 0,
-        story: [UInt8] = [],
+        attemptLog: [UInt8] = [],
         collapse: Int64? = nil,
         isReplay: Bool = false,
         isRecovered: Bool = false,
@@ -79,7 +79,7 @@ final class Entry {
         self.due = due
         self.step = step
         self.attempts = attempts
-        self.story = story
+        self.attemptLog = attemptLog
         self.collapse = collapse
         collapseKey = collapse.map { CollapseKey(backend: flow.queue.name, hash: $0) }
         self.contentBytes = contentBytes
@@ -96,7 +96,7 @@ final class Entry {
     }
 
     /// About how much memory it takes.
-    var bytes: Int { 512 + contentBytes + story.count }
+    var bytes: Int { 512 + contentBytes + attemptLog.count }
 
     var key: DueKey { DueKey(due: due, id: id) }
 
@@ -117,7 +117,7 @@ final class Entry {
             caller: flow.caller,
             step: step,
             attempts: attempts,
-            story: story,
+            attemptLog: attemptLog,
             isReplay: isReplay || isRecovered,
             isRecovered: isRecovered,
             lease: lease?.number ?? 0,

@@ -4,8 +4,8 @@ public import PushQueue
 
 /// Finds the deliveries that receipts are about, and changes them; used by the writer's thread only, within its transaction.
 final class ReceiptTables {
-    /// The longest story that news without a decision is still added to, in bytes.
-    private static let longestStory = 32 << 10
+    /// The longest attemptLog that news without a decision is still added to, in bytes.
+    private static let longestAttemptLog = 32 << 10
 
     private let insert: SQLStatement
     private let remove: SQLStatement
@@ -56,11 +56,11 @@ final class ReceiptTables {
         restore.bind(3, delivery.flow)
         restore.bind(4, delivery.accepted)
         restore.bind(5, delivery.expires)
-        restore.bind(6, delivery.story == nil ? 0 : 1)
+        restore.bind(6, delivery.attemptLog == nil ? 0 : 1)
         restore.bind(7, now)
         restore.bind(8, String(decoding: delivery.recipient, as: UTF8.self))
-        if let story = delivery.story {
-            restore.bind(9, String(decoding: story, as: UTF8.self))
+        if let attemptLog = delivery.attemptLog {
+            restore.bind(9, String(decoding: attemptLog, as: UTF8.self))
         } else {
             restore.bindNull(9)
         }
@@ -104,22 +104,22 @@ final class ReceiptTables {
         for delivery in try candidates(entry.address) {
             var known = try look(at: delivery, entry.address)
             if known == nil, try restoreArchived(delivery, now: now) { known = try look(at: delivery, entry.address) }
-            guard let (stored, story) = known, entry.isFor(stored.recipient) else { continue }
+            guard let (stored, attemptLog) = known, entry.isFor(stored.recipient) else { continue }
             var found = stored
-            let isOld = story.firstRange(of: entry.story) != nil
+            let isOld = attemptLog.firstRange(of: entry.logEntry) != nil
             if let state = entry.state {
                 guard !isOld, found.state.canBecome(state) else { return .repeated(found) }
                 found.state = state
-            } else if isOld || story.count > Self.longestStory {
+            } else if isOld || attemptLog.count > Self.longestAttemptLog {
                 return .repeated(found)
             }
             update.bind(1, delivery)
             update.bind(2, found.state.code)
             update.bind(3, now)
-            update.bind(4, String(decoding: entry.story, as: UTF8.self))
+            update.bind(4, String(decoding: entry.logEntry, as: UTF8.self))
             try update.run()
             publish(entry.event(found))
-            return .taken(found)
+            return .recorded(found)
         }
         return .unknown
     }
@@ -134,18 +134,18 @@ final class ReceiptTables {
         return found
     }
 
-    /// The delivery with its story, if it is really the one: hashes may meet, the platform's id in the story does not lie.
+    /// The delivery with its attempt log, if it is really the one: hashes may meet, the platform's id in the log does not lie.
     private func look(
         at id: Int64,
         _ address: ReceiptAddress
-    ) throws(StoreError) -> (ReceivedDelivery, story: [UInt8])? {
+    ) throws(StoreError) -> (ReceivedDelivery, attemptLog: [UInt8])? {
         row.bind(1, id)
         row.bind(2, address.backend)
         guard try row.next() else { return nil }
         defer { row.reset() }
-        let story = row.bytes(3)
+        let attemptLog = row.bytes(3)
         guard let state = DeliveryState(code: row.integer(0)), let recipient = Recipient(storedForm: row.text(2)),
-            address.delivery != nil || story.firstRange(of: JSONValue.string(address.platformID).bytes) != nil
+            address.delivery != nil || attemptLog.firstRange(of: JSONValue.string(address.platformID).bytes) != nil
         else { return nil }
         let delivery = ReceivedDelivery(
             id: id,
@@ -154,7 +154,7 @@ final class ReceiptTables {
             caller: row.text(4),
             state: state
         )
-        return (delivery, story)
+        return (delivery, attemptLog)
     }
 
     private static func message(_ address: ReceiptAddress) -> Int64 {
@@ -173,7 +173,7 @@ final class ReceiptTables {
 
 extension SQLiteStore {
     /// Writes receipts through the writer's thread, in one commit with whatever else waits.
-    public func receive(_ receipts: [ReceiptEntry]) async throws(StoreError) -> [ReceiptResult] {
+    public func record(_ receipts: [ReceiptEntry]) async throws(StoreError) -> [ReceiptResult] {
         guard !receipts.isEmpty else { return [] }
         return try await work(rows: receipts.count, isNew: false) { (writer) throws(StoreError) in
             try writer.begin()

@@ -57,7 +57,7 @@ struct RowReader {
             due: row.integer(1),
             step: Int(row.integer(3)),
             attempts: Int(row.integer(4)),
-            story: row.bytes(10),
+            attemptLog: row.bytes(10),
             collapse: row.optional(8),
             isReplay: row.integer(5) & Schema.replay != 0,
             isRecovered: row.integer(6) == 1,

@@ -1,4 +1,4 @@
-/// Room in a row for the story of its first attempt.
+/// Room in a row for the attemptLog of its first attempt.
 ///
 /// SQLite overwrites a row in place when its new form has exactly as many bytes as the old one; else it takes the row out
 /// and puts it back, and splits the page, which is full, into two. So a row is inserted with some bytes of no meaning,
@@ -8,11 +8,12 @@ enum RowRoom {
     /// The bytes that a new row gets: enough for what a platform's yes is stored as.
     static let initial = 176
 
-    /// How many bytes are left beside a story, so that both take as much as ``initial`` bytes and no story; nil when
-    /// the story is too long.
-    static func left(beside story: Int) -> Int? {
-        // The row's header has a number of one byte for a missing story, and one for the length of each that is there.
-        let rest = 1 + headerBytes(initial, isText: false) + initial - headerBytes(story, isText: true) - story
+    /// How many bytes are left beside a attemptLog, so that both take as much as ``initial`` bytes and no attemptLog; nil when
+    /// the attemptLog is too long.
+    static func left(beside attemptLog: Int) -> Int? {
+        // The row's header has a number of one byte for a missing attemptLog, and one for the length of each that is there.
+        let rest =
+            1 + headerBytes(initial, isText: false) + initial - headerBytes(attemptLog, isText: true) - attemptLog
         guard rest >= 1 else { return nil }
         let room = rest - 1
         return headerBytes(room, isText: false) == 1 ? room : rest - 2

@@ -66,10 +66,10 @@ extension SQLiteStore {
                     id: delivery.id,
                     recipient: recipient,
                     state: delivery.state,
-                    lane: backend,
+                    backend: backend,
                     dueAt: nil,
                     expiresAt: Date(millisecondsSince1970: delivery.expires),
-                    story: delivery.story ?? []
+                    attemptLog: delivery.attemptLog ?? []
                 )
             }
         }
@@ -161,19 +161,19 @@ extension SQLiteStore {
                     id: row["id"],
                     recipient: recipient,
                     state: state,
-                    lane: row["lane"],
+                    backend: row["lane"],
                     dueAt: state.isFinal ? nil : Date(millisecondsSince1970: row["due"]),
                     expiresAt: Date(millisecondsSince1970: row["expires"]),
-                    story: row.bytes("story")
+                    attemptLog: row.bytes("story")
                 )
             }
         }
     }
 
     /// Events above a number, from memory when they are new, else from the file.
-    public func events(after: Int64, limit: Int, patience: Duration) async throws(StoreError) -> [StoredEvent] {
+    public func events(after: Int64, limit: Int, wait: Duration) async throws(StoreError) -> [StoredEvent] {
         guard limit > 0 else { return [] }
-        let until = time.steady.millisecondsSince1970 + patience.boundedMilliseconds
+        let until = time.steady.millisecondsSince1970 + wait.boundedMilliseconds
         while true {
             guard !isClosed else { throw .closed }
             guard let recent = feed.read(after: after, limit: limit) else {

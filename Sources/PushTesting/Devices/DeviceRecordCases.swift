@@ -99,7 +99,7 @@ extension DeviceStoreConformance {
             for query in [DeviceQuery(), DeviceQuery(user: "u"), DeviceQuery(tag: "x")] {
                 try expect(try await store.ids(query), is: [], "devices in the list")
             }
-            let buried = try await store.bury([.sample("a", asOf: 9)])
+            let buried = try await store.invalidate([.sample("a", asOf: 9)])
             try expect(buried, is: [], "its token buried")
             try expect(try await store.put(.sample("a", at: 20)).isNew, is: true, "a device with its id is new")
         },

@@ -14,8 +14,8 @@ public struct DeviceStoreConformance {
     /// They are independent of each other; each needs an empty store.
     public static let cases: [DeviceStoreConformanceCase] = [
         (records, "DeviceStore.put(_:telling:)"), (ownership, "DeviceStore: a token is of one device"),
-        (lists, "DeviceStore.list(_:after:limit:)"), (refusals, "DeviceStore.bury(_:telling:)"),
-        (guarding, "DeviceStore.hold(_:)"), (singleRefusals, "DeviceStore.refuse(_:)"),
+        (lists, "DeviceStore.list(_:after:limit:)"), (refusals, "DeviceStore.invalidate(_:outbox:)"),
+        (guarding, "DeviceStore.quarantine(_:)"), (singleRefusals, "DeviceStore.record(_:)"),
         (kinds, "DeviceStore: TokenKind"),
         (comparison, "DeviceStore"),
     ].flatMap { cases, source in cases.map { $0.told(by: source) } }

@@ -77,7 +77,7 @@ public final class MemoryDeviceStore: DeviceStore {
     }
 
     /// Puts devices into the outbox as if they were new.
-    public func introduce(_ ids: [String], to backend: String, at moment: Date) async throws(StoreError) -> Int {
+    public func backfill(_ ids: [String], to backend: String, at moment: Date) async throws(StoreError) -> Int {
         let devices = try use { contents in
             let devices = ids.compactMap { contents.device($0) }
             for device in devices { contents.operations.keep(.introduction(device, backend: backend), at: moment) }
@@ -143,7 +143,7 @@ public final class MemoryDeviceStore: DeviceStore {
     }
 
     /// Notes refusals of single backends.
-    public func refuse(_ refusals: [TokenRefusal]) async throws(StoreError) -> [TokenRefusal] {
+    public func record(_ refusals: [TokenRefusal]) async throws(StoreError) -> [TokenRefusal] {
         try use { contents in
             refusals.filter { refusal in
                 guard let owner = contents.owners[Ownership(app: refusal.app, token: refusal.token)],
@@ -189,17 +189,17 @@ public final class MemoryDeviceStore: DeviceStore {
     }
 
     /// Puts tombstones.
-    public func bury(_ refusals: [TokenRefusal], outbox: Date?) async throws(StoreError) -> [BuriedToken] {
+    public func invalidate(_ refusals: [TokenRefusal], outbox: Date?) async throws(StoreError) -> [InvalidatedToken] {
         try use(outbox) { Self.refuse(refusals, isHeld: false, &$0) }
     }
 
     /// Puts held tombstones.
-    public func hold(_ refusals: [TokenRefusal]) async throws(StoreError) -> Int {
+    public func quarantine(_ refusals: [TokenRefusal]) async throws(StoreError) -> Int {
         try use { Self.refuse(refusals, isHeld: true, &$0).count }
     }
 
     /// Holds tombstones that are there.
-    public func hold(tombstonesOf backend: String, since moment: Date) async throws(StoreError) -> Int {
+    public func quarantine(tombstonesOf backend: String, since moment: Date) async throws(StoreError) -> Int {
         try use { contents in
             contents.change(Int.max) { token in
                 guard let tombstone = token.tombstone, tombstone.backend == backend, !tombstone.isHeld,
@@ -212,14 +212,14 @@ public final class MemoryDeviceStore: DeviceStore {
     }
 
     /// What is held.
-    public func held() async throws(StoreError) -> [HeldTombstones] {
+    public func quarantined() async throws(StoreError) -> [QuarantinedTokens] {
         try use { contents in
-            var found: [String: HeldTombstones] = [:]
+            var found: [String: QuarantinedTokens] = [:]
             for (_, device) in contents.ordered {
                 for tombstone in device.tokens.compactMap(\.tombstone) where tombstone.isHeld {
                     var sum =
                         found[tombstone.backend]
-                        ?? HeldTombstones(
+                        ?? QuarantinedTokens(
                             backend: tombstone.backend,
                             count: 0,
                             reasons: [:],
@@ -238,19 +238,19 @@ public final class MemoryDeviceStore: DeviceStore {
     }
 
     /// The tokens that are held.
-    public func held(
+    public func quarantined(
         of backend: String,
         after cursor: DeviceCursor?,
         limit: Int
-    ) async throws(StoreError) -> (tokens: [BuriedToken], next: DeviceCursor?) {
+    ) async throws(StoreError) -> (tokens: [InvalidatedToken], next: DeviceCursor?) {
         try use { contents in
-            var found: [BuriedToken] = []
+            var found: [InvalidatedToken] = []
             for (place, device) in contents.ordered where place > cursor.map({ Int($0.rawValue) }) ?? 0 {
-                let tokens = device.tokens.compactMap { token -> BuriedToken? in
+                let tokens = device.tokens.compactMap { token -> InvalidatedToken? in
                     guard let tombstone = token.tombstone, tombstone.isHeld, tombstone.backend == backend else {
                         return nil
                     }
-                    return BuriedToken(device, token, tombstone)
+                    return InvalidatedToken(device, token, tombstone)
                 }
                 if !tokens.isEmpty, found.count >= limit {
                     let last = found.last.flatMap { contents.places[$0.device] } ?? 0
@@ -263,11 +263,11 @@ public final class MemoryDeviceStore: DeviceStore {
     }
 
     /// Makes held tombstones real.
-    public func release(
-        heldOf backend: String,
+    public func invalidate(
+        quarantinedOf backend: String,
         limit: Int,
         outbox: Date?
-    ) async throws(StoreError) -> [BuriedToken] {
+    ) async throws(StoreError) -> [InvalidatedToken] {
         try use(outbox) { contents in
             contents.change(limit) { token in
                 guard token.tombstone?.backend == backend, token.tombstone?.isHeld == true else { return false }
@@ -278,7 +278,7 @@ public final class MemoryDeviceStore: DeviceStore {
     }
 
     /// Forgets held tombstones.
-    public func discard(heldOf backend: String, limit: Int) async throws(StoreError) -> Int {
+    public func discard(quarantinedOf backend: String, limit: Int) async throws(StoreError) -> Int {
         try use { contents in
             contents.change(limit) { token in
                 guard token.tombstone?.backend == backend, token.tombstone?.isHeld == true else { return false }
@@ -352,7 +352,7 @@ public final class MemoryDeviceStore: DeviceStore {
         _ refusals: [TokenRefusal],
         isHeld: Bool,
         _ contents: inout Contents
-    ) -> [BuriedToken] {
+    ) -> [InvalidatedToken] {
         refusals.compactMap { refusal in
             guard let owner = contents.owners[Ownership(app: refusal.app, token: refusal.token)],
                 let device = contents.devices[owner],
@@ -360,7 +360,7 @@ public final class MemoryDeviceStore: DeviceStore {
                 let dead = token.refused(refusal, isHeld: isHeld), let tombstone = dead.tombstone
             else { return nil }
             contents.devices[owner]?.setToken(dead)
-            return BuriedToken(device, dead, tombstone)
+            return InvalidatedToken(device, dead, tombstone)
         }
     }
 }
@@ -373,21 +373,21 @@ extension MemoryDeviceStore.Contents {
     }
 
     /// Changes the tombstones of up to `limit` tokens; returns those that `change` says it changed.
-    fileprivate mutating func change(_ limit: Int, _ change: (inout RegisteredToken) -> Bool) -> [BuriedToken] {
-        var changed: [BuriedToken] = []
+    fileprivate mutating func change(_ limit: Int, _ change: (inout RegisteredToken) -> Bool) -> [InvalidatedToken] {
+        var changed: [InvalidatedToken] = []
         for (place, device) in ordered {
             for token in device.tokens where changed.count < limit {
                 var new = token
                 guard let old = token.tombstone, change(&new) else { continue }
                 devices[place]?.setToken(new)
-                changed.append(BuriedToken(device, token, new.tombstone ?? old))
+                changed.append(InvalidatedToken(device, token, new.tombstone ?? old))
             }
         }
         return changed
     }
 }
 
-extension BuriedToken {
+extension InvalidatedToken {
     fileprivate init(_ device: Device, _ token: RegisteredToken, _ tombstone: Tombstone) {
         self.init(device: device.id, user: device.user, token: token.token, kind: token.kind, tombstone: tombstone)
     }

@@ -38,7 +38,7 @@ struct MemoryOperations {
     }
 
     /// Keeps operations, those behind a change of their device in the outbox.
-    mutating func accept(_ operations: [OutboxEntry], now: Date) {
+    mutating func enqueue(_ operations: [OutboxEntry], now: Date) {
         for operation in operations {
             if unplanned.contains(where: { $0.change.content.device == operation.device }) {
                 keep(.operation(operation), at: operation.at)
@@ -48,7 +48,7 @@ struct MemoryOperations {
         }
     }
 
-    mutating func commit(_ plan: OutboxPlan, now: Date) {
+    mutating func record(_ plan: OutboxPlan, now: Date) {
         guard let place = unplanned.firstIndex(where: { $0.change.number == plan.change }) else { return }
         let skipped = unplanned.remove(at: place).skipped
         add(plan.operations.filter { !skipped.contains($0.backend) }, now: now)
@@ -85,29 +85,37 @@ struct MemoryOperations {
         }
     }
 
-    mutating func settle(_ result: OutboxResult, now: Date) {
+    private func state(of entry: Entry, now: Date) -> OutboxEntryState {
+        if entry.isLeased { return .claimed }
+        if !isHead(entry) { return .blocked }
+        return entry.due <= now ? .due : .waiting
+    }
+
+    mutating func record(_ result: OutboxResult, now: Date) {
         if let event = result.event { events.append(event) }
         let number = result.claim.number
         guard let entry = entries.first(where: { $0.number == number }) else { return }
-        let isOurs = entry.isLeased && entry.attempts == result.claim.attempt
+        let isLeased = entry.isLeased && entry.attempts == result.claim.attempt
+        guard let event = result.ending.event(isLeased: isLeased),
+            OutboxEntryState.transitions.allows(event, in: state(of: entry, now: now))
+        else { return }
         switch result.ending {
-        case .over:
+        case .end:
             entries.removeAll { $0.number == number }
             if let next = entries.first(where: { $0.isInLine(of: entry.operation) }) {
                 change(next.number) { $0.due = now }
             }
-        case .again(let moment) where isOurs:
+        case .retry(let moment):
             change(number) {
                 $0.due = moment
                 $0.isLeased = false
             }
-        case .untried where isOurs:
+        case .release:
             change(number) {
                 $0.due = now
                 $0.isLeased = false
                 $0.attempts -= 1
             }
-        case .again, .untried: break
         }
     }
 
@@ -127,20 +135,20 @@ extension MemoryDeviceStore: OutboxStore {
     public var operationEvents: [[UInt8]] { contents.withLock { $0.operations.events } }
 
     /// Keeps operations.
-    public func add(_ operations: [OutboxEntry]) async throws(StoreError) {
+    public func enqueue(_ entries: [OutboxEntry]) async throws(StoreError) {
         let now = time.steady
-        try use { $0.operations.accept(operations, now: now) }
+        try use { $0.operations.enqueue(entries, now: now) }
         wake()
     }
 
     /// Takes what is due, and waits for some when there is none.
-    public func claimOperations(
+    public func claimEntries(
         of backend: String,
         limit: Int,
         lease: Duration,
-        patience: Duration
+        wait: Duration
     ) async throws(StoreError) -> [ClaimedEntry] {
-        let until = time.steady.addingTimeInterval(patience.inSeconds)
+        let until = time.steady.addingTimeInterval(wait.inSeconds)
         while !Task.isCancelled {
             let now = time.steady
             let (claims, waiter) = try use { contents -> ([ClaimedEntry], MemoryWaiter?) in
@@ -153,20 +161,20 @@ extension MemoryDeviceStore: OutboxStore {
                 return (claims, contents.operations.makeWaiter(.seconds(end.timeIntervalSince(now)), time))
             }
             guard let waiter else { return claims }
-            await wait(waiter)
+            await self.wait(waiter)
         }
         return []
     }
 
     /// Writes what became of operations.
-    public func settle(_ results: [OutboxResult]) async throws(StoreError) {
+    public func record(_ results: [OutboxResult]) async throws(StoreError) {
         let now = time.steady
-        try use { contents in for result in results { contents.operations.settle(result, now: now) } }
+        try use { contents in for result in results { contents.operations.record(result, now: now) } }
         wake()
     }
 
     /// What waits for a device.
-    public func operations(ofDevice device: String, limit: Int) async throws(StoreError) -> [WaitingEntry] {
+    public func entries(ofDevice device: String, limit: Int) async throws(StoreError) -> [WaitingEntry] {
         try use { contents in
             contents.operations.entries.filter { $0.operation.device == device }.prefix(limit).map { entry in
                 WaitingEntry(
@@ -180,7 +188,7 @@ extension MemoryDeviceStore: OutboxStore {
     }
 
     /// Removes what waits for a backend.
-    public func removeOperations(of backend: String, device: String?) async throws(StoreError) -> Int {
+    public func cancelEntries(of backend: String, device: String?) async throws(StoreError) -> Int {
         try use { contents in
             for place in contents.operations.unplanned.indices
             where device ?? contents.operations.unplanned[place].change.content.device
@@ -197,7 +205,7 @@ extension MemoryDeviceStore: OutboxStore {
     }
 
     /// How much waits at each backend.
-    public func operationDepths() async throws(StoreError) -> [String: OutboxDepth] {
+    public func outboxDepths() async throws(StoreError) -> [String: OutboxDepth] {
         try use { contents in
             contents.operations.entries.reduce(into: [:]) { depths, entry in
                 depths[entry.operation.backend, default: OutboxDepth(waiting: 0, oldest: entry.operation.at)]
@@ -207,8 +215,8 @@ extension MemoryDeviceStore: OutboxStore {
     }
 
     /// The oldest changes that are not planned.
-    public func unplannedChanges(limit: Int, patience: Duration) async throws(StoreError) -> [OutboxChange] {
-        let until = time.steady.addingTimeInterval(patience.inSeconds)
+    public func unplannedChanges(limit: Int, wait: Duration) async throws(StoreError) -> [OutboxChange] {
+        let until = time.steady.addingTimeInterval(wait.inSeconds)
         while !Task.isCancelled {
             let now = time.steady
             let (changes, waiter) = try use { contents -> ([OutboxChange], MemoryWaiter?) in
@@ -217,15 +225,15 @@ extension MemoryDeviceStore: OutboxStore {
                 return (changes, contents.operations.makeWaiter(.seconds(until.timeIntervalSince(now)), time))
             }
             guard let waiter else { return changes }
-            await wait(waiter)
+            await self.wait(waiter)
         }
         return []
     }
 
     /// Puts operations in the place of changes.
-    public func commit(_ plans: [OutboxPlan]) async throws(StoreError) {
+    public func record(_ plans: [OutboxPlan]) async throws(StoreError) {
         let now = time.steady
-        try use { contents in for plan in plans { contents.operations.commit(plan, now: now) } }
+        try use { contents in for plan in plans { contents.operations.record(plan, now: now) } }
         wake()
     }
 

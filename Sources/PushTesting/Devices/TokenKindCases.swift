@@ -38,13 +38,13 @@ extension DeviceStoreConformance {
         },
         DeviceStoreConformanceCase("A tombstone is one of a kind's token alone") { store in
             try await store.put(.sample("a", tokens: [.sample("t"), .sample("x", .order(1))]))
-            let buried = try await store.bury([.sample("x", asOf: 5)])
+            let buried = try await store.invalidate([.sample("x", asOf: 5)])
             try expect(buried.map(\.device), is: ["a"], "buried")
             let device = try await store.device("a")
             try expect(device?.token(of: .iOSAPNs)?.isAlive, is: true, "the app's own token")
             try expect(device?.token(of: .iOSAPNs, .order(1))?.isAlive, is: false, "the activity's")
-            try expect(try await store.hold(tombstonesOf: "ios", since: .second(0)), is: 1, "held")
-            try expect(try await store.release(heldOf: "ios", limit: 10).count, is: 1, "released")
+            try expect(try await store.quarantine(tombstonesOf: "ios", since: .second(0)), is: 1, "held")
+            try expect(try await store.invalidate(quarantinedOf: "ios", limit: 10).count, is: 1, "released")
             try expect(
                 try await store.device("a")?.token(of: .iOSAPNs, .order(1))?.isAlive,
                 is: false,

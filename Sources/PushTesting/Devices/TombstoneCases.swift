@@ -8,25 +8,29 @@ extension DeviceStoreConformance {
             try await store.put(.sample("a", user: "u", tokens: [.sample("t", at: 1), .sample("f", .iOSFirebase)]))
             let refusal = TokenRefusal.sample("t", asOf: 5, learned: 6)
             let tombstone = Tombstone(asOf: .second(5), at: .second(6), backend: "ios", reason: "Unregistered")
-            let buried = try await store.bury([refusal, .sample("unknown", asOf: 5)])
+            let buried = try await store.invalidate([refusal, .sample("unknown", asOf: 5)])
             try expect(
                 buried,
-                is: [BuriedToken(device: "a", user: "u", token: .sample("t"), tombstone: tombstone)],
+                is: [InvalidatedToken(device: "a", user: "u", token: .sample("t"), tombstone: tombstone)],
                 "what was buried"
             )
             let device = try await store.device("a")
             try expect(device?.token(of: .iOSAPNs)?.tombstone, is: tombstone, "the tombstone")
             try expect(device?.liveToken(of: .iOSAPNs), is: nil, "the live token")
             try expect(device?.liveToken(of: .iOSFirebase), is: .sample("f", .iOSFirebase), "the other token")
-            try expect(try await store.bury([refusal, .sample("t", asOf: 7)]), is: [], "told of again")
+            try expect(try await store.invalidate([refusal, .sample("t", asOf: 7)]), is: [], "told of again")
             try expect(try await store.registration("t")?.tombstone, is: tombstone, "the tombstone afterwards")
         },
         DeviceStoreConformanceCase("A refusal older than the registration does nothing; one of the same time buries") {
             store in
             try await store.put(.sample("a", tokens: [.sample("t", at: 5)]))
-            try expect(try await store.bury([.sample("t", asOf: 4.999)]), is: [], "buried by an older refusal")
+            try expect(try await store.invalidate([.sample("t", asOf: 4.999)]), is: [], "buried by an older refusal")
             try expect(try await store.registration("t")?.isAlive, is: true, "alive")
-            try expect(try await store.bury([.sample("t", asOf: 5)]).count, is: 1, "buried by one of the same time")
+            try expect(
+                try await store.invalidate([.sample("t", asOf: 5)]).count,
+                is: 1,
+                "buried by one of the same time"
+            )
         },
         DeviceStoreConformanceCase(
             "Of a registration and a refusal at the same time the younger registration stays valid"
@@ -35,7 +39,7 @@ extension DeviceStoreConformance {
             for round in 0..<20 {
                 let at = Double(round * 10)
                 try await store.put(.sample("a", tokens: [.sample("t", at: at)]))
-                async let refusal = store.bury([.sample("t", asOf: at + 1)])
+                async let refusal = store.invalidate([.sample("t", asOf: at + 1)])
                 async let registration = store.put([.sample("a", tokens: [.sample("t", at: at + 2)])])
                 _ = try await (refusal, registration)
                 try expect(try await store.registration("t")?.isAlive, is: true, "alive in round \(round)")
@@ -44,7 +48,7 @@ extension DeviceStoreConformance {
         DeviceStoreConformanceCase("A tombstone ends when the token is registered later, not by other changes") {
             store in
             try await store.put(.sample("a", tokens: [.sample("t", at: 1)]))
-            _ = try await store.bury([.sample("t", asOf: 5)])
+            _ = try await store.invalidate([.sample("t", asOf: 5)])
             try await store.put(.sample("a", user: "u", tokens: [.sample("t", at: 5)], at: 9))
             try expect(try await store.registration("t")?.isAlive, is: false, "after a put of the same time")
             _ = try await store.patch("a") { $0.tags = ["x"] }
@@ -57,7 +61,7 @@ extension DeviceStoreConformance {
         ) {
             store in
             try await store.put(.sample("a", tokens: [.sample("t", at: 1)]))
-            _ = try await store.bury([.sample("t", asOf: 5)])
+            _ = try await store.invalidate([.sample("t", asOf: 5)])
             try await store.put(.sample("b", tokens: [.sample("t", at: 3)]))
             try expect(try await store.device("b")?.tokens.first?.isAlive, is: false, "moved by an old registration")
             try await store.put(.sample("c", tokens: [.sample("t", at: 6)]))
@@ -65,7 +69,7 @@ extension DeviceStoreConformance {
         },
         DeviceStoreConformanceCase("A platform's clock that is ahead does not keep a token dead") { store in
             try await store.put(.sample("a", tokens: [.sample("t", at: 1)]))
-            _ = try await store.bury([.sample("t", asOf: 3_600, learned: 5)])
+            _ = try await store.invalidate([.sample("t", asOf: 3_600, learned: 5)])
             try await store.put(.sample("a", tokens: [.sample("t", at: 6)]))
             try expect(try await store.registration("t")?.isAlive, is: true, "alive")
         },
@@ -87,13 +91,13 @@ extension DeviceStoreConformance {
         DeviceStoreConformanceCase("A held tombstone leaves the token alive, and is released or forgotten") { store in
             try await store.put((0..<5).map { .sample("d\($0)", user: "u") })
             let refusals = (0..<5).map { TokenRefusal.sample("d\($0)", asOf: 5, learned: 6 + Double($0)) }
-            try expect(try await store.hold(refusals), is: 5, "held")
-            try expect(try await store.hold(refusals), is: 0, "held again")
+            try expect(try await store.quarantine(refusals), is: 5, "held")
+            try expect(try await store.quarantine(refusals), is: 0, "held again")
             try expect(try await store.registration("d0")?.isAlive, is: true, "alive while held")
             try expect(
-                try await store.held(),
+                try await store.quarantined(),
                 is: [
-                    HeldTombstones(
+                    QuarantinedTokens(
                         backend: "ios",
                         count: 5,
                         reasons: ["Unregistered": 5],
@@ -103,8 +107,12 @@ extension DeviceStoreConformance {
                 ],
                 "the summary"
             )
-            try expect(try await store.release(heldOf: "other", limit: 9), is: [], "released for another backend")
-            let first = try await store.release(heldOf: "ios", limit: 2)
+            try expect(
+                try await store.invalidate(quarantinedOf: "other", limit: 9),
+                is: [],
+                "released for another backend"
+            )
+            let first = try await store.invalidate(quarantinedOf: "ios", limit: 2)
             try expect(first.count, is: 2, "released")
             for token in first {
                 try expect(token.tombstone.isHeld, is: false, "held after the release")
@@ -112,10 +120,10 @@ extension DeviceStoreConformance {
                 try expect(found?.isAlive, is: false, "alive after the release")
                 try expect(found?.tombstone, is: token.tombstone, "the tombstone")
             }
-            try expect(try await store.discard(heldOf: "ios", limit: 2), is: 2, "forgotten")
-            try expect(try await store.discard(heldOf: "ios", limit: 2), is: 1, "forgotten then")
-            try expect(try await store.discard(heldOf: "ios", limit: 2), is: 0, "forgotten at last")
-            try expect(try await store.held(), is: [], "what is held afterwards")
+            try expect(try await store.discard(quarantinedOf: "ios", limit: 2), is: 2, "forgotten")
+            try expect(try await store.discard(quarantinedOf: "ios", limit: 2), is: 1, "forgotten then")
+            try expect(try await store.discard(quarantinedOf: "ios", limit: 2), is: 0, "forgotten at last")
+            try expect(try await store.quarantined(), is: [], "what is held afterwards")
             var alive = 0
             for number in 0..<5 {
                 guard let token = try await store.registration("d\(number)") else { continue }
@@ -126,9 +134,9 @@ extension DeviceStoreConformance {
         },
         DeviceStoreConformanceCase("The tombstones of a backend since a moment are held, no others") { store in
             try await store.put((0..<6).map { .sample("d\($0)") })
-            _ = try await store.bury((0..<4).map { .sample("d\($0)", asOf: 1, learned: 10 + Double($0)) })
-            _ = try await store.bury([.sample("d4", asOf: 1, learned: 20, backend: "other")])
-            let count = try await store.hold(tombstonesOf: "ios", since: .second(12))
+            _ = try await store.invalidate((0..<4).map { .sample("d\($0)", asOf: 1, learned: 10 + Double($0)) })
+            _ = try await store.invalidate([.sample("d4", asOf: 1, learned: 20, backend: "other")])
+            let count = try await store.quarantine(tombstonesOf: "ios", since: .second(12))
             try expect(count, is: 2, "held")
             var alive: [String] = []
             for number in 0..<6 where try await store.registration("d\(number)")?.isAlive == true {
@@ -140,34 +148,34 @@ extension DeviceStoreConformance {
         {
             store in
             try await store.put([.sample("a"), .sample("b")])
-            _ = try await store.hold([.sample("a", asOf: 5)])
-            let buried = try await store.bury([.sample("a", asOf: 6, backend: "other", reason: "Gone")])
+            _ = try await store.quarantine([.sample("a", asOf: 5)])
+            let buried = try await store.invalidate([.sample("a", asOf: 6, backend: "other", reason: "Gone")])
             try expect(buried.map(\.tombstone.reason), is: ["Gone"], "buried")
-            _ = try await store.bury([.sample("b", asOf: 5)])
-            try expect(try await store.hold([.sample("b", asOf: 6)]), is: 0, "held")
+            _ = try await store.invalidate([.sample("b", asOf: 5)])
+            try expect(try await store.quarantine([.sample("b", asOf: 6)]), is: 0, "held")
             try expect(try await store.registration("b")?.isAlive, is: false, "alive")
-            try expect(try await store.held(), is: [], "what is held")
+            try expect(try await store.quarantined(), is: [], "what is held")
         },
         DeviceStoreConformanceCase("A token that is registered again while its tombstone is held is no longer listed") {
             store in
             try await store.put(.sample("a", tokens: [.sample("t", at: 1)]))
-            _ = try await store.hold([.sample("t", asOf: 5)])
+            _ = try await store.quarantine([.sample("t", asOf: 5)])
             try await store.put(.sample("a", tokens: [.sample("t", at: 6)]))
-            try expect(try await store.held(), is: [], "what is held")
-            try expect(try await store.release(heldOf: "ios", limit: 9), is: [], "released")
+            try expect(try await store.quarantined(), is: [], "what is held")
+            try expect(try await store.invalidate(quarantinedOf: "ios", limit: 9), is: [], "released")
             try expect(try await store.registration("t")?.isAlive, is: true, "alive")
         },
         DeviceStoreConformanceCase("Held tokens are listed page by page, each once") { store in
             try await store.put(
                 (0..<10).map { .sample("d\($0)", tokens: [.sample($0), .sample($0, .iOSFirebase)]) }
             )
-            _ = try await store.hold(
+            _ = try await store.quarantine(
                 (0..<10).flatMap { [.sample($0, asOf: 5), .sample($0, .iOSFirebase, asOf: 5)] }
             )
             var seen: [DeviceToken] = []
             var cursor: DeviceCursor?
             repeat {
-                let page = try await store.held(of: "ios", after: cursor, limit: 3)
+                let page = try await store.quarantined(of: "ios", after: cursor, limit: 3)
                 try expect(page.tokens.allSatisfy(\.tombstone.isHeld), "each is held")
                 seen += page.tokens.map(\.token)
                 cursor = page.next
@@ -248,21 +256,21 @@ private struct DeviceWalk {
             try expect(try await store.delete(id), is: try await model.delete(id), "delete")
         case 7, 8:
             let refusals = refusals()
-            try expect(try await store.bury(refusals), is: try await model.bury(refusals), "bury")
+            try expect(try await store.invalidate(refusals), is: try await model.invalidate(refusals), "bury")
         case 9:
             let refusals = refusals()
-            try expect(try await store.hold(refusals), is: try await model.hold(refusals), "hold")
+            try expect(try await store.quarantine(refusals), is: try await model.quarantine(refusals), "hold")
         case 10:
             let since = Date.second(now - 20)
-            let found = try await store.hold(tombstonesOf: "one", since: since)
-            try expect(found, is: try await model.hold(tombstonesOf: "one", since: since), "hold since")
+            let found = try await store.quarantine(tombstonesOf: "one", since: since)
+            try expect(found, is: try await model.quarantine(tombstonesOf: "one", since: since), "hold since")
         default:
-            let found = try await store.release(heldOf: "two", limit: 1_000)
-            let wanted = try await model.release(heldOf: "two", limit: 1_000)
+            let found = try await store.invalidate(quarantinedOf: "two", limit: 1_000)
+            let wanted = try await model.invalidate(quarantinedOf: "two", limit: 1_000)
             try expect(Set(found), is: Set(wanted), "release")
             try expect(
-                try await store.discard(heldOf: "one", limit: 1_000),
-                is: try await model.discard(heldOf: "one", limit: 1_000),
+                try await store.discard(quarantinedOf: "one", limit: 1_000),
+                is: try await model.discard(quarantinedOf: "one", limit: 1_000),
                 "discard"
             )
         }
@@ -281,6 +289,6 @@ private struct DeviceWalk {
             let found = try await store.list(query, after: nil, limit: 1_000).devices
             try expect(found, is: try await model.list(query, after: nil, limit: 1_000).devices, "\(query)")
         }
-        try expect(try await store.held(), is: try await model.held(), "what is held")
+        try expect(try await store.quarantined(), is: try await model.quarantined(), "what is held")
     }
 }

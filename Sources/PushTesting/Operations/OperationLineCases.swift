@@ -8,7 +8,7 @@ extension OperationStoreConformance {
         OperationStoreConformanceCase("What is claimed is what was added, whole") { fixture in
             let body: JSONObject = ["status": "subscribed", "options": ["cats": [1, 2.5, nil, true]]]
             let added = fixture.operation("a", .subscription, user: "u", body: body)
-            try await fixture.store.add([added])
+            try await fixture.store.enqueue([added])
             let claims = try await fixture.claim()
             try expect(claims.map(\.operation), is: [added], "what is claimed")
             try expect(claims.map(\.attempt), is: [1], "the number of the first try")
@@ -16,43 +16,43 @@ extension OperationStoreConformance {
         OperationStoreConformanceCase("Of one device only the oldest can be claimed; others do not wait for it") {
             fixture in
             let first = fixture.operation("a")
-            try await fixture.store.add([first, fixture.operation("a", .tags), fixture.operation("b")])
+            try await fixture.store.enqueue([first, fixture.operation("a", .tags), fixture.operation("b")])
             let claims = try await fixture.claim()
             try expect(claims.map(\.operation.device), is: ["a", "b"], "the heads of the lines")
             try expect(claims.first?.operation.id, is: first.id, "the oldest of its device")
             try expect(try await fixture.due(), is: [], "what else is due")
-            try await fixture.store.settle(claims.map { OutboxResult($0, .over) })
+            try await fixture.store.record(claims.map { OutboxResult($0, .end) })
             try expect(try await fixture.claim().map(\.operation.kind), is: [.tags], "what follows")
         },
         OperationStoreConformanceCase("The same device at another backend has a line of its own") { fixture in
-            try await fixture.store.add([fixture.operation("a"), fixture.operation("a", backend: "campaigns")])
+            try await fixture.store.enqueue([fixture.operation("a"), fixture.operation("a", backend: "campaigns")])
             try expect(try await fixture.due(), is: ["a"], "of one backend")
             try expect(try await fixture.due(backend: "campaigns"), is: ["a"], "of the other")
         },
         OperationStoreConformanceCase("What is to be tried again keeps its place, its id and its count") { fixture in
             let first = fixture.operation("a")
-            try await fixture.store.add([first, fixture.operation("a", .tags)])
+            try await fixture.store.enqueue([first, fixture.operation("a", .tags)])
             for attempt in 1...3 {
                 let claims = try await fixture.claim()
                 try expect(claims.map(\.operation.id), is: [first.id], "try \(attempt)")
                 try expect(claims.map(\.attempt), is: [attempt], "the number of try \(attempt)")
                 let moment = fixture.time.now + 10
-                try await fixture.store.settle(claims.map { OutboxResult($0, .again(at: moment)) })
+                try await fixture.store.record(claims.map { OutboxResult($0, .retry(at: moment)) })
                 try expect(try await fixture.due(), is: [], "what is due before its time")
                 fixture.time.advance(by: .seconds(11))
             }
         },
         OperationStoreConformanceCase("What was not tried is due at once, and the try does not count") { fixture in
-            try await fixture.store.add([fixture.operation("a")])
+            try await fixture.store.enqueue([fixture.operation("a")])
             for _ in 1...2 {
                 let claims = try await fixture.claim()
                 try expect(claims.map(\.attempt), is: [1], "the number of the try")
-                try await fixture.store.settle(claims.map { OutboxResult($0, .untried) })
+                try await fixture.store.record(claims.map { OutboxResult($0, .release) })
             }
         },
         OperationStoreConformanceCase("The longest due comes first, and no more than asked for") { fixture in
             for device in ["a", "b", "c"] {
-                try await fixture.store.add([fixture.operation(device)])
+                try await fixture.store.enqueue([fixture.operation(device)])
                 fixture.time.advance(by: .seconds(1))
             }
             try expect(try await fixture.due(2), is: ["a", "b"], "the first two")
@@ -60,77 +60,101 @@ extension OperationStoreConformance {
             try expect(try await fixture.due(0), is: [], "none")
         },
         OperationStoreConformanceCase("A lease that lapses makes the operation claimable, as another try") { fixture in
-            try await fixture.store.add([fixture.operation("a")])
+            try await fixture.store.enqueue([fixture.operation("a")])
             let lost = try await fixture.claim(lease: .seconds(5))
             fixture.time.advance(by: .seconds(6))
             let claims = try await fixture.claim()
             try expect(claims.map(\.attempt), is: [2], "the number of the second try")
-            try await fixture.store.settle(lost.map { OutboxResult($0, .again(at: .distantPast)) })
+            try await fixture.store.record(lost.map { OutboxResult($0, .retry(at: .distantPast)) })
             try expect(try await fixture.due(), is: [], "a late owner gives nothing away")
-            try await fixture.store.settle(lost.map { OutboxResult($0, .over) })
-            try expect(try await fixture.store.operations(ofDevice: "a", limit: 9).count, is: 0, "what waits")
+            try await fixture.store.record(lost.map { OutboxResult($0, .end) })
+            try expect(try await fixture.store.entries(ofDevice: "a", limit: 9).count, is: 0, "what waits")
         },
         OperationStoreConformanceCase("A registration that says what the last one says adds nothing") { fixture in
             let store = fixture.store
-            try await store.add([fixture.operation("a", .register), fixture.operation("a", .register)])
-            try expect(try await store.operations(ofDevice: "a", limit: 9).count, is: 1, "of one user")
-            try await store.add([fixture.operation("a", .register, user: "u")])
-            try expect(try await store.operations(ofDevice: "a", limit: 9).count, is: 2, "of two users")
+            try await store.enqueue([fixture.operation("a", .register), fixture.operation("a", .register)])
+            try expect(try await store.entries(ofDevice: "a", limit: 9).count, is: 1, "of one user")
+            try await store.enqueue([fixture.operation("a", .register, user: "u")])
+            try expect(try await store.entries(ofDevice: "a", limit: 9).count, is: 2, "of two users")
             let claims = try await fixture.claim()
-            try await store.settle(claims.map { OutboxResult($0, .over) })
+            try await store.record(claims.map { OutboxResult($0, .end) })
             _ = try await fixture.claim()
-            try await store.add([fixture.operation("a", .register, user: "u")])
-            try expect(try await store.operations(ofDevice: "a", limit: 9).count, is: 2, "while one is claimed")
+            try await store.enqueue([fixture.operation("a", .register, user: "u")])
+            try expect(try await store.entries(ofDevice: "a", limit: 9).count, is: 2, "while one is claimed")
         },
         OperationStoreConformanceCase("A claim that waits gets what is added meanwhile") { fixture in
             let claim = Task {
-                try await fixture.store.claimOperations(
+                try await fixture.store.claimEntries(
                     of: "crm",
                     limit: 5,
                     lease: .seconds(60),
-                    patience: .seconds(60)
+                    wait: .seconds(60)
                 )
             }
-            try await fixture.store.add([fixture.operation("b", backend: "other"), fixture.operation("a")])
+            try await fixture.store.enqueue([fixture.operation("b", backend: "other"), fixture.operation("a")])
             try expect(try await claim.value.map(\.operation.device), is: ["a"], "what it gets")
         },
         OperationStoreConformanceCase("A claim that waits gets what follows, and what comes due") { fixture in
-            try await fixture.store.add([fixture.operation("a"), fixture.operation("a", .tags)])
+            try await fixture.store.enqueue([fixture.operation("a"), fixture.operation("a", .tags)])
             let first = try await fixture.claim()
             let following = Task {
-                try await fixture.store.claimOperations(
+                try await fixture.store.claimEntries(
                     of: "crm",
                     limit: 5,
                     lease: .seconds(60),
-                    patience: .seconds(60)
+                    wait: .seconds(60)
                 )
             }
-            try await fixture.store.settle(first.map { OutboxResult($0, .over) })
+            try await fixture.store.record(first.map { OutboxResult($0, .end) })
             let second = try await following.value
             try expect(second.map(\.operation.kind), is: [.tags], "what follows")
             let moment = fixture.time.now + 5
-            try await fixture.store.settle(second.map { OutboxResult($0, .again(at: moment)) })
+            try await fixture.store.record(second.map { OutboxResult($0, .retry(at: moment)) })
             let later = Task {
-                try await fixture.store.claimOperations(
+                try await fixture.store.claimEntries(
                     of: "crm",
                     limit: 5,
                     lease: .seconds(60),
-                    patience: .seconds(60)
+                    wait: .seconds(60)
                 )
             }
             try expect(try await fixture.time.advance(until: later).map(\.attempt), is: [2], "what comes due")
         },
-        OperationStoreConformanceCase("A claim without work ends with its patience, and with its task") { fixture in
+        OperationStoreConformanceCase("What an owner says moves an entry as the table says") { fixture in
+            let moment = fixture.time.now + 500
+            for ending in [OutboxResult.Ending.end, .retry(at: moment), .release] {
+                for isLeased in [true, false] {
+                    let device = "\(ending)-\(isLeased)"
+                    try await fixture.store.enqueue([fixture.operation(device)])
+                    let claims = try await fixture.claim(lease: .seconds(1))
+                    if !isLeased {
+                        fixture.time.advance(by: .seconds(2))
+                        try expect(try await fixture.due(), is: [device], "what another owner claims")
+                    }
+                    try await fixture.store.record(claims.map { OutboxResult($0, ending) })
+                    let isKept = try await !fixture.store.entries(ofDevice: device, limit: 1).isEmpty
+                    let isDue = try await fixture.due() == [device]
+                    let table = OutboxEntryState.transitions
+                    let state: OutboxEntryState = !isKept ? .ended : isDue ? .due : isLeased ? .waiting : .claimed
+                    let isAllowed =
+                        ending.event(isLeased: isLeased).map { table.allows($0, from: .claimed, to: state) }
+                        ?? (state == .claimed)
+                    try expect(isAllowed, "\(ending), under a lease in force: \(isLeased), led to \(state.rawValue)")
+                    _ = try await fixture.store.cancelEntries(of: "crm", device: device)
+                }
+            }
+        },
+        OperationStoreConformanceCase("A claim without work ends with its wait, and with its task") { fixture in
             let patient = Task {
-                try await fixture.store.claimOperations(of: "crm", limit: 5, lease: .seconds(60), patience: .seconds(2))
+                try await fixture.store.claimEntries(of: "crm", limit: 5, lease: .seconds(60), wait: .seconds(2))
             }
             try expect(try await fixture.time.advance(until: patient).count, is: 0, "what it gets")
             let cancelled = Task {
-                try await fixture.store.claimOperations(
+                try await fixture.store.claimEntries(
                     of: "crm",
                     limit: 5,
                     lease: .seconds(60),
-                    patience: .seconds(60)
+                    wait: .seconds(60)
                 )
             }
             cancelled.cancel()

@@ -90,7 +90,7 @@ struct OperationFixture: Sendable {
     func claim(_ limit: Int = 100, backend: String = "crm", lease: Duration = .seconds(60)) async throws
         -> [ClaimedEntry]
     {
-        try await store.claimOperations(of: backend, limit: limit, lease: lease, patience: .zero)
+        try await store.claimEntries(of: backend, limit: limit, lease: lease, wait: .zero)
     }
 
     /// The devices of what is due now.

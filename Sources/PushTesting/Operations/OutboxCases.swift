@@ -13,7 +13,7 @@ extension OperationStoreConformance {
             _ = try await store.put([device], outbox: .second(1))
             _ = try await store.patch("a", outbox: .second(2)) { $0.locale = "en" }
             _ = try await store.patch("b", outbox: .second(3)) { $0.locale = "en" }
-            let introduced = try await store.introduce(["a", "b"], to: "crm", at: .second(4))
+            let introduced = try await store.backfill(["a", "b"], to: "crm", at: .second(4))
             try expect(introduced, is: 1, "devices that were introduced")
             _ = try await store.delete("a", outbox: .second(5))
             _ = try await store.delete("a", outbox: .second(6))
@@ -37,7 +37,7 @@ extension OperationStoreConformance {
             device.lastSeen = .second(3)
             device.attributes = ["model": "iPhone", "level": 7, "ratio": 0.5, "allowed": true]
             let stored = try await fixture.store.put([device])[0].device
-            _ = try await fixture.store.bury([.sample("u", .iOSFirebase, asOf: 5)], outbox: .second(9))
+            _ = try await fixture.store.invalidate([.sample("u", .iOSFirebase, asOf: 5)], outbox: .second(9))
             let dead = try await fixture.store.device("a")
             try expect(
                 try await fixture.changes().map(\.content),
@@ -73,14 +73,14 @@ extension OperationStoreConformance {
             let plans = changes.map {
                 OutboxPlan(change: $0.number, [fixture.operation($0.content.device, .register)])
             }
-            try await store.commit(Array(plans.prefix(1)))
+            try await store.record(Array(plans.prefix(1)))
             try expect(try await fixture.changes().map(\.number), is: [changes[1].number], "what is left")
             try expect(try await store.unplannedCount(ofDevice: "a"), is: 0, "of the first device")
             try expect(try await store.unplannedCount(ofDevice: "b"), is: 1, "of the second device")
             try expect(try await store.unplannedCount(ofDevice: nil), is: 1, "of all")
             let claims = try await fixture.claim()
-            try await store.settle(claims.map { OutboxResult($0, .over) })
-            try await store.commit(plans)
+            try await store.record(claims.map { OutboxResult($0, .end) })
+            try await store.record(plans)
             try expect(try await fixture.due(), is: ["b"], "what is due when it is all planned again")
         },
         OperationStoreConformanceCase("An operation waits behind the changes of its device, and no other's") {
@@ -88,45 +88,45 @@ extension OperationStoreConformance {
             let store = fixture.store
             _ = try await store.put([.sample("a")], outbox: .second(1))
             let later = fixture.operation("a", .tags, user: "u", body: ["tags": ["x": "1"]])
-            try await store.add([later, fixture.operation("b", .tags)])
+            try await store.enqueue([later, fixture.operation("b", .tags)])
             try expect(try await fixture.due(), is: ["b"], "what is due")
             let changes = try await fixture.changes()
             try expect(changes.last?.content, is: .operation(later), "what waits in the outbox")
             let first = OutboxPlan(change: changes[0].number, [fixture.operation("a", .register)])
-            try await store.commit([first])
-            try await store.add([fixture.operation("a", .event)])
+            try await store.record([first])
+            try await store.enqueue([fixture.operation("a", .event)])
             for change in try await fixture.changes() {
                 guard case .operation(let operation) = change.content else { continue }
-                try await store.commit([OutboxPlan(change: change.number, [operation])])
+                try await store.record([OutboxPlan(change: change.number, [operation])])
             }
-            let waiting = try await store.operations(ofDevice: "a", limit: 9)
+            let waiting = try await store.entries(ofDevice: "a", limit: 9)
             try expect(waiting.map(\.operation.kind), is: [.register, .tags, .event], "in the order of acceptance")
         },
         OperationStoreConformanceCase("A backend hears of nothing that was in the outbox when it was cleared") {
             fixture in
             let store = fixture.store
             _ = try await store.put([.sample("a"), .sample("b")], outbox: .second(1))
-            try expect(try await store.removeOperations(of: "crm", device: "a"), is: 0, "operations")
+            try expect(try await store.cancelEntries(of: "crm", device: "a"), is: 0, "operations")
             _ = try await store.patch("a", outbox: .second(2)) { $0.locale = "fa" }
             for change in try await fixture.changes() {
                 let device = change.content.device
                 let operations = ["crm", "other"].map { fixture.operation(device, .tags, backend: $0) }
-                try await store.commit([OutboxPlan(change: change.number, operations)])
+                try await store.record([OutboxPlan(change: change.number, operations)])
             }
-            let waiting = try await store.operations(ofDevice: "a", limit: 9).map(\.operation.backend)
+            let waiting = try await store.entries(ofDevice: "a", limit: 9).map(\.operation.backend)
             try expect(waiting.filter { $0 == "crm" }.count, is: 1, "what came later")
             try expect(waiting.filter { $0 == "other" }.count, is: 2, "what another backend hears")
             try expect(try await fixture.due(), is: ["b", "a"], "what the backend hears")
         },
         OperationStoreConformanceCase("A look for changes that waits gets what is changed meanwhile") { fixture in
-            let look = Task { try await fixture.store.unplannedChanges(limit: 5, patience: .seconds(60)) }
+            let look = Task { try await fixture.store.unplannedChanges(limit: 5, wait: .seconds(60)) }
             _ = try await fixture.store.put([.sample("a")], outbox: .second(1))
             try expect(try await look.value.map(\.content.device), is: ["a"], "what it gets")
             let patient = Task {
                 for change in try await fixture.changes() {
-                    try await fixture.store.commit([OutboxPlan(change: change.number, [])])
+                    try await fixture.store.record([OutboxPlan(change: change.number, [])])
                 }
-                return try await fixture.store.unplannedChanges(limit: 5, patience: .seconds(2))
+                return try await fixture.store.unplannedChanges(limit: 5, wait: .seconds(2))
             }
             try expect(try await fixture.time.advance(until: patient).count, is: 0, "at the end of its patience")
         },
@@ -134,12 +134,12 @@ extension OperationStoreConformance {
             _ = try await fixture.store.put([.sample("a")], outbox: .second(1))
             _ = try await fixture.store.delete("a", outbox: .second(2))
             let later = fixture.operation("a", .event)
-            try await fixture.store.add([later])
+            try await fixture.store.enqueue([later])
             let before = try await fixture.changes()
             try expect(before.count, is: 3, "changes")
             let again = try await fixture.reopened()
             try expect(try await again.changes(), is: before, "what is found")
-            try await again.store.commit([OutboxPlan(change: before[0].number, [again.operation("a", .register)])])
+            try await again.store.record([OutboxPlan(change: before[0].number, [again.operation("a", .register)])])
             let third = try await again.reopened()
             try expect(try await third.changes(), is: Array(before.dropFirst()), "what is left")
             try expect(try await third.due(), is: ["a"], "what was planned")
@@ -151,7 +151,7 @@ extension OperationStoreConformance {
 extension OperationFixture {
     /// What is not planned.
     fileprivate func changes() async throws -> [OutboxChange] {
-        try await store.unplannedChanges(limit: 100, patience: .zero)
+        try await store.unplannedChanges(limit: 100, wait: .zero)
     }
 }
 

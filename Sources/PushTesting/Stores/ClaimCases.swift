@@ -62,7 +62,7 @@ extension StoreConformance {
         StoreConformanceCase("A claim waits for work that is accepted later") { fixture in
             let store = try await fixture.open()
             let waiting = Task {
-                try await store.claim(lane: "apns", limit: 5, patience: .seconds(900))
+                try await store.claim(backend: "apns", limit: 5, wait: .seconds(900))
             }
             await Task.yield()
             _ = try await store.accept(.sample(store, fixture.time))
@@ -78,7 +78,7 @@ extension StoreConformance {
             try expect(try await store.claimNow().count, is: 0, "claimed too early")
             try expect(try await store.depths()["apns"]?.oldestDue, is: nil, "nothing is due")
             let waiting = Task<Date?, any Error> {
-                let claimed = try await store.claim(lane: "apns", limit: 5, patience: .seconds(90))
+                let claimed = try await store.claim(backend: "apns", limit: 5, wait: .seconds(90))
                 return claimed.isEmpty ? nil : fixture.time.now
             }
             guard let at = try await fixture.time.advance(until: waiting) else {
@@ -90,11 +90,11 @@ extension StoreConformance {
         StoreConformanceCase("Patience ends, and so does a cancelled claim, with nothing") { fixture in
             let store = try await fixture.open()
             let patient = Task {
-                try await store.claim(lane: "apns", limit: 5, patience: .seconds(5))
+                try await store.claim(backend: "apns", limit: 5, wait: .seconds(5))
             }
             try expect(try await fixture.time.advance(until: patient).count, is: 0, "claimed by the patient one")
             let cancelled = Task {
-                try await store.claim(lane: "apns", limit: 5, patience: .seconds(99_999))
+                try await store.claim(backend: "apns", limit: 5, wait: .seconds(99_999))
             }
             await Task.yield()
             cancelled.cancel()
@@ -108,13 +108,13 @@ extension StoreConformance {
             let now = fixture.time.now
             _ = try await store.accept(.sample(store, fixture.time, to: (0..<3).map { .sample($0) }))
             _ = try await store.accept(.sample(store, fixture.time, due: now + 100))
-            func depth() async throws -> LaneDepth? { try await store.depths()["apns"] }
-            try expect(try await depth(), is: LaneDepth(waiting: 4, claimed: 0, oldestDue: now), "at first")
+            func depth() async throws -> QueueDepth? { try await store.depths()["apns"] }
+            try expect(try await depth(), is: QueueDepth(waiting: 4, claimed: 0, oldestDue: now), "at first")
             let claimed = try await store.claimNow()
-            try expect(try await depth(), is: LaneDepth(waiting: 1, claimed: 3), "after a claim")
+            try expect(try await depth(), is: QueueDepth(waiting: 1, claimed: 3), "after a claim")
             try await store.end(Array(claimed.prefix(2)))
             try await store.record([Resolution(delivery: claimed[2].id, transition: .release)])
-            try expect(try await depth(), is: LaneDepth(waiting: 2, claimed: 0, oldestDue: now), "after its end")
+            try expect(try await depth(), is: QueueDepth(waiting: 2, claimed: 0, oldestDue: now), "after its end")
             await store.close()
         },
     ]

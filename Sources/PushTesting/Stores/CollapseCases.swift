@@ -44,7 +44,7 @@ extension StoreConformance {
                 is: Array(others.prefix(3)) + new,
                 "what is claimed"
             )
-            try expect(try await store.depths()["apns"], is: LaneDepth(waiting: 0, claimed: 5), "depth")
+            try expect(try await store.depths()["apns"], is: QueueDepth(waiting: 0, claimed: 5), "depth")
             await store.close()
         },
         StoreConformanceCase("Two with the same collapse id are never in flight together") { fixture in
@@ -62,7 +62,7 @@ extension StoreConformance {
             try expect(try await store.claimNow().count, is: 0, "while the first is still in flight")
             try await store.end(claimed)
             try expect(try await store.claimNow().map(\.notificationID), is: [third], "after the first")
-            try expect(try await store.depths()["apns"], is: LaneDepth(waiting: 0, claimed: 1), "depth")
+            try expect(try await store.depths()["apns"], is: QueueDepth(waiting: 0, claimed: 1), "depth")
             await store.close()
         },
         StoreConformanceCase("One that would be tried again ends when a newer one waits") { fixture in
@@ -148,7 +148,7 @@ extension StoreConformance {
         StoreConformanceCase("Of two to one recipient in one request the later one stays") { fixture in
             let store = try await fixture.open()
             let waiting = Task {
-                try await store.claim(lane: "apns", limit: 9, patience: .seconds(900))
+                try await store.claim(backend: "apns", limit: 9, wait: .seconds(900))
             }
             await Task.yield()
             let one = NewNotification.sample(store, fixture.time, to: [.sample("a")], collapseID: "order")

@@ -42,7 +42,7 @@ extension StoreConformance {
             }
             fixture.time.advance(by: .seconds(10))
             try expect(try await store.claimNow().count, is: 0, "claimed")
-            try expect(try await store.depths()["apns"] ?? LaneDepth(), is: LaneDepth(), "depth")
+            try expect(try await store.depths()["apns"] ?? QueueDepth(), is: QueueDepth(), "depth")
             await store.close()
         },
         StoreConformanceCase("What is cancelled while it is claimed is not tried again") { fixture in

@@ -26,7 +26,7 @@ extension StoreConformance {
                         let some = try await store.events(
                             after: found.last?.number ?? 0,
                             limit: limit,
-                            patience: .zero
+                            wait: .zero
                         )
                         try expect(some.count <= limit, "more events than asked for")
                         if some.isEmpty { break }
@@ -35,7 +35,7 @@ extension StoreConformance {
                     try expect(found.map(\.number), is: Array(1...Int64(wanted.count)), "numbers by \(limit)")
                     try expect(found.map { String(decoding: $0.json, as: UTF8.self) }, is: wanted, "events by \(limit)")
                 }
-                let some = try await store.events(after: 57, limit: 3, patience: .zero)
+                let some = try await store.events(after: 57, limit: 3, wait: .zero)
                 try expect(some.map(\.number), is: [58, 59, 60], "from the middle")
             }
             await store.close()
@@ -44,13 +44,13 @@ extension StoreConformance {
             fixture in
             let store = try await fixture.open()
             try await store.publish([[1]])
-            let waiting = Task { try await store.events(after: 1, limit: 5, patience: .seconds(900)) }
+            let waiting = Task { try await store.events(after: 1, limit: 5, wait: .seconds(900)) }
             await Task.yield()
             try await store.publish([[2], [3]])
             try expect(try await waiting.value.map(\.json), is: [[2], [3]], "the next events")
-            let patient = Task { try await store.events(after: 3, limit: 5, patience: .seconds(5)) }
+            let patient = Task { try await store.events(after: 3, limit: 5, wait: .seconds(5)) }
             try expect(try await fixture.time.advance(until: patient).count, is: 0, "after the patience")
-            let cancelled = Task { try await store.events(after: 3, limit: 5, patience: .seconds(99_999)) }
+            let cancelled = Task { try await store.events(after: 3, limit: 5, wait: .seconds(99_999)) }
             await Task.yield()
             cancelled.cancel()
             try expect(try await cancelled.value.count, is: 0, "after the cancellation")
@@ -72,7 +72,7 @@ extension StoreConformance {
                             found += try await store.events(
                                 after: after,
                                 limit: 3 + reader * 30,
-                                patience: .seconds(900)
+                                wait: .seconds(900)
                             )
                         }
                         try expect(found.map(\.number), is: Array(1...400), "numbers")
@@ -119,7 +119,7 @@ extension StoreConformance {
             try expect(try await store.counts(fresh), is: [.queued: 1], "a new one")
             let last = try await store.lastEvent()
             store = try await fixture.reopen(store)
-            let events = try await store.events(after: 0, limit: 1_000, patience: .zero)
+            let events = try await store.events(after: 0, limit: 1_000, wait: .zero)
             try expect(events.last?.number, is: last, "the newest event stays")
             let first = events.first?.number ?? 0
             try expect(events.map(\.number), is: Array(first...last), "what is left of the events has no gaps")
@@ -156,7 +156,7 @@ extension StoreConformance {
             let healthy = await store.health()
             try expect(healthy.acceptsWork, "an open store takes work: \(healthy.detail ?? "")")
             let claim = Task {
-                try await store.claim(lane: "apns", limit: 1, patience: .seconds(900))
+                try await store.claim(backend: "apns", limit: 1, wait: .seconds(900))
             }
             await Task.yield()
             await store.close()
@@ -175,7 +175,7 @@ extension StoreConformance {
                 await error { _ = try await store.cancel(new.id) { _, _ in [] } },
                 await error { _ = try await store.notification(new.id) },
                 await error { _ = try await store.deliveries(of: new.id, after: nil, limit: 1) },
-                await error { _ = try await store.events(after: 0, limit: 1, patience: .seconds(9)) },
+                await error { _ = try await store.events(after: 0, limit: 1, wait: .seconds(9)) },
                 await error { _ = try await store.lastEvent() },
                 await error { try await store.publish([[1]]) },
                 await error { _ = try await store.depths() },

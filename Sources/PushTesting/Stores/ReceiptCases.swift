@@ -12,14 +12,14 @@ extension StoreConformance {
             try await store.acceptByPlatform(try await store.claimNow(), "REQ-1")
             store = try await fixture.reopen(store)
             let events = try await store.lastEvent()
-            let results = try await store.receive([
+            let results = try await store.record([
                 .sample("REQ-1", "token-0", .delivered), .sample("REQ-1", "token-1", .failed),
                 .sample("REQ-1", "token-2", nil), .sample("REQ-1", "token-9", .delivered),
                 .sample("REQ-9", "token-3", .delivered), .sample("REQ-1", "token-3", .delivered, backend: "other"),
             ])
             try expect(
                 results.map(\.word),
-                is: ["taken", "taken", "taken", "unknown", "unknown", "unknown"],
+                is: ["recorded", "recorded", "recorded", "unknown", "unknown", "unknown"],
                 "results"
             )
             try expect(
@@ -34,7 +34,7 @@ extension StoreConformance {
             )
             store = try await fixture.reopen(store)
             let stories = try await store.deliveries(of: id, after: nil, limit: 10).map {
-                String(decoding: $0.story, as: UTF8.self)
+                String(decoding: $0.attemptLog, as: UTF8.self)
             }
             try expect(
                 stories.map { $0.contains(#"{"outcome":"receipt""#) },
@@ -53,9 +53,9 @@ extension StoreConformance {
                 }
             )
             func receive(_ address: ReceiptAddress) async throws -> String {
-                let story = Array(#"{"outcome":"receipt"}"#.utf8)
-                let entry = ReceiptEntry(address, state: .opened, story: story) { _ in [1] }
-                let received = try await store.receive([entry])
+                let logEntry = Array(#"{"outcome":"receipt"}"#.utf8)
+                let entry = ReceiptEntry(address, state: .opened, logEntry: logEntry) { _ in [1] }
+                let received = try await store.record([entry])
                 return received[0].word
             }
             let lane = claims[0].plan.backends[0]
@@ -65,9 +65,13 @@ extension StoreConformance {
                 is: "unknown",
                 "elsewhere"
             )
-            try expect(try await receive(ReceiptAddress(delivery: number, backend: lane)), is: "taken", "where it was")
+            try expect(
+                try await receive(ReceiptAddress(delivery: number, backend: lane)),
+                is: "recorded",
+                "where it was"
+            )
             try expect(try await receive(ReceiptAddress(delivery: number)), is: "repeated", "again")
-            try expect(try await receive(ReceiptAddress(delivery: id.rawValue)), is: "taken", "wherever it was")
+            try expect(try await receive(ReceiptAddress(delivery: id.rawValue)), is: "recorded", "wherever it was")
             try expect(try await receive(ReceiptAddress(delivery: 7)), is: "unknown", "none")
             try expect(try await store.counts(id), is: [.opened: 2], "counts")
             await store.close()
@@ -77,10 +81,10 @@ extension StoreConformance {
             let id = try await store.accept(.sample(store, fixture.time))
             try await store.acceptByPlatform(try await store.claimNow(), "REQ-1")
             let number = ReceiptAddress(delivery: id.rawValue)
-            let story = Array(#"{"outcome":"receipt"}"#.utf8)
-            for (isFor, word) in [(false, "unknown"), (true, "taken")] {
-                let entry = ReceiptEntry(number, state: .opened, story: story, isFor: { _ in isFor }) { _ in [1] }
-                let received = try await store.receive([entry])
+            let logEntry = Array(#"{"outcome":"receipt"}"#.utf8)
+            for (isFor, word) in [(false, "unknown"), (true, "recorded")] {
+                let entry = ReceiptEntry(number, state: .opened, logEntry: logEntry, isFor: { _ in isFor }) { _ in [1] }
+                let received = try await store.record([entry])
                 try expect(received[0].word, is: word, "the answer")
             }
             try expect(try await store.counts(id), is: [.opened: 1], "counts")
@@ -91,18 +95,18 @@ extension StoreConformance {
             let id = try await store.accept(.sample(store, fixture.time))
             try await store.acceptByPlatform(try await store.claimNow(), "REQ-1")
             func receive(_ state: DeliveryState?) async throws -> String {
-                let received = try await store.receive([.sample("REQ-1", "token-a", state)])
+                let received = try await store.record([.sample("REQ-1", "token-a", state)])
                 return received[0].word
             }
-            try expect(try await receive(nil), is: "taken", "first news")
+            try expect(try await receive(nil), is: "recorded", "first news")
             try expect(try await receive(nil), is: "repeated", "the same news")
-            try expect(try await receive(.delivered), is: "taken", "delivered")
+            try expect(try await receive(.delivered), is: "recorded", "delivered")
             let events = try await store.lastEvent()
             for state in [DeliveryState.delivered, .failed] {
                 try expect(try await receive(state), is: "repeated", "\(state) after delivered")
             }
             try expect(try await store.lastEvent(), is: events, "the newest event")
-            try expect(try await receive(.opened), is: "taken", "opened")
+            try expect(try await receive(.opened), is: "recorded", "opened")
             try expect(try await receive(.delivered), is: "repeated", "delivered after opened")
             try expect(try await store.counts(id), is: [.opened: 1], "counts")
             await store.close()
@@ -113,7 +117,7 @@ extension StoreConformance {
             let id = try await store.accept(.sample(store, fixture.time, to: (0..<2).map { Recipient.sample($0) }))
             let claimed = try await store.claimNow()
             func receive(_ token: String) async throws -> String {
-                let received = try await store.receive([.sample("REQ-1", token, .delivered)])
+                let received = try await store.record([.sample("REQ-1", token, .delivered)])
                 return received[0].word
             }
             try expect(try await receive("token-0"), is: "unknown", "while claimed")
@@ -159,7 +163,7 @@ extension ReceiptEntry {
         ReceiptEntry(
             ReceiptAddress(backend: backend, platformID: platformID, token: token),
             state: state,
-            story: Array(#"{"outcome":"receipt","reason":"\#(state?.rawValue ?? "note")"}"#.utf8)
+            logEntry: Array(#"{"outcome":"receipt","reason":"\#(state?.rawValue ?? "note")"}"#.utf8)
         ) { delivery in
             guard case .token(let token) = delivery.recipient else { return [] }
             return Array("\(delivery.state.rawValue) \(token.value)".utf8)
@@ -172,7 +176,7 @@ extension ReceiptResult {
         switch self {
         case .unknown: "unknown"
         case .repeated: "repeated"
-        case .taken: "taken"
+        case .recorded: "recorded"
         }
     }
 }

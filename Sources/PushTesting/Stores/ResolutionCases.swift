@@ -4,7 +4,7 @@ import PushQueue
 
 extension StoreConformance {
     static let resolutions: [StoreConformanceCase] = [
-        StoreConformanceCase("An end is final, told in the story and in the counts") { fixture in
+        StoreConformanceCase("An end is final, told in the attempt log and in the counts") { fixture in
             var store = try await fixture.open()
             let recipients = (0..<4).map { Recipient.sample($0) }
             let id = try await store.accept(.sample(store, fixture.time, to: recipients))
@@ -22,11 +22,11 @@ extension StoreConformance {
             let stored = try await store.deliveries(of: id, after: nil, limit: 10)
             try expect(stored.map(\.state), is: [.acceptedByPlatform, .failed, .unknown, .queued], "states")
             try expect(
-                stored.map { String(decoding: $0.story, as: UTF8.self) },
+                stored.map { String(decoding: $0.attemptLog, as: UTF8.self) },
                 is: [#"{"outcome":"accepted_by_platform"}"#, #"{"outcome":"failed"}"#, #"{"outcome":"unknown"}"#, ""],
                 "stories"
             )
-            try expect(stored.map(\.lane), is: ["apns", "apns", "apns", "apns"], "lanes")
+            try expect(stored.map(\.backend), is: ["apns", "apns", "apns", "apns"], "lanes")
             try expect(
                 stored.map { $0.dueAt == nil },
                 is: [true, true, true, false],
@@ -34,7 +34,7 @@ extension StoreConformance {
             )
             await store.close()
         },
-        StoreConformanceCase("A retry waits for its time in the lane of its step, with its story") { fixture in
+        StoreConformanceCase("A retry waits for its time in the queue of its step, with its attempt log") { fixture in
             var store = try await fixture.open()
             let id = try await store.accept(.sample(store, fixture.time, backends: ["apns", "fcm"]))
             for round in 1...3 {
@@ -42,11 +42,11 @@ extension StoreConformance {
                 let claimed = try await store.claimNow(lane)
                 try expect(claimed.map(\.attempts), is: [round - 1], "attempts in round \(round)")
                 try expect(claimed.map(\.step), is: [round == 3 ? 1 : 0], "step in round \(round)")
-                let story = (1..<round).map { #"{"n":\#($0)}"# }.joined(separator: ",")
+                let log = (1..<round).map { #"{"n":\#($0)}"# }.joined(separator: ",")
                 try expect(
-                    claimed.map { String(decoding: $0.story, as: UTF8.self) },
-                    is: [story],
-                    "story in round \(round)"
+                    claimed.map { String(decoding: $0.attemptLog, as: UTF8.self) },
+                    is: [log],
+                    "attempt log in round \(round)"
                 )
                 try expect(claimed.map(\.isReplay), is: [round > 2], "may have been sent in round \(round)")
                 guard let delivery = claimed.first else { return }
@@ -172,7 +172,7 @@ extension StoreConformance {
             var store = try await fixture.open()
             let recipients = (0..<40).map { Recipient.sample($0) }
             let waiting = Task { [store] in
-                try await store.claim(lane: "apns", limit: 5, patience: .seconds(900))
+                try await store.claim(backend: "apns", limit: 5, wait: .seconds(900))
             }
             await Task.yield()
             let id = try await store.accept(.sample(store, fixture.time, to: recipients))

@@ -17,14 +17,14 @@ public struct StoreConformance {
     /// They are independent of each other.
     public static let cases: [StoreConformanceCase] = [
         (acceptance, "NotificationStore.enqueue(_:)"), (idempotency, "IdempotencyEntry"),
-        (claims, "NotificationStore.claim(lane:limit:normal:patience:)"),
+        (claims, "NotificationStore.claim(backend:limit:normal:wait:)"),
         (resolutions, "NotificationStore.record(_:event:)"),
-        (leases, "NotificationStore"), (turns, "NotificationStore.claim(lane:limit:normal:patience:)"),
-        (clocks, "NotificationStore.time"), (moving, "NotificationStore.move(lane:to:)"),
+        (leases, "NotificationStore"), (turns, "NotificationStore.claim(backend:limit:normal:wait:)"),
+        (clocks, "NotificationStore.time"), (moving, "NotificationStore.move(backend:to:)"),
         (collapsing, "NewNotification.collapseID"), (cancelling, "NotificationStore.cancel(_:event:)"),
         (expiry, "NotificationStore.claimExpired(limit:)"),
-        (events, "NotificationStore.events(after:limit:patience:)"), (keeping, "NotificationStore, StateStore"),
-        (plans, "DeliveryPlan"), (walks, "NotificationStore"), (receipts, "NotificationStore.receive(_:)"),
+        (events, "NotificationStore.events(after:limit:wait:)"), (keeping, "NotificationStore, StateStore"),
+        (transitions, "DeliveryState.transitions"), (plans, "DeliveryPlan"), (walks, "NotificationStore"), (receipts, "NotificationStore.record(_:)"),
     ].flatMap { cases, source in cases.map { $0.told(by: source) } }
 }
 

@@ -60,7 +60,7 @@ extension NotificationStore {
 
     /// Claims without waiting.
     func claimNow(_ lane: String = "apns", _ limit: Int = 100) async throws -> [ClaimedDelivery] {
-        try await claim(lane: lane, limit: limit, patience: .zero)
+        try await claim(backend: lane, limit: limit, wait: .zero)
     }
 
     /// Ends deliveries in a state.
@@ -87,7 +87,7 @@ extension NotificationStore {
 
     /// The events as text.
     func eventTexts(after: Int64 = 0) async throws -> [String] {
-        try await events(after: after, limit: 10_000, patience: .zero).map { String(decoding: $0.json, as: UTF8.self) }
+        try await events(after: after, limit: 10_000, wait: .zero).map { String(decoding: $0.json, as: UTF8.self) }
     }
 }
 

@@ -30,12 +30,12 @@ extension StoreConformance {
                 let recipients = (0..<10).map { Recipient.sample("\(priority)\($0)") }
                 _ = try await store.accept(.sample(store, fixture.time, to: recipients, priority: priority))
             }
-            let first = try await store.claim(lane: "apns", limit: 15, normal: 2, patience: .zero)
+            let first = try await store.claim(backend: "apns", limit: 15, normal: 2, wait: .zero)
             try expect(first.filter { $0.recipient.isSample(of: .normal) }.count, is: 2, "of normal priority")
             try expect(first.count, is: 12, "claimed")
-            let none = try await store.claim(lane: "apns", limit: 15, normal: 0, patience: .zero)
+            let none = try await store.claim(backend: "apns", limit: 15, normal: 0, wait: .zero)
             try expect(none.count, is: 0, "claimed without leave for normal ones")
-            let waiting = Task { try await store.claim(lane: "apns", limit: 1, normal: 0, patience: .seconds(900)) }
+            let waiting = Task { try await store.claim(backend: "apns", limit: 1, normal: 0, wait: .seconds(900)) }
             await Task.yield()
             _ = try await store.accept(.sample(store, fixture.time, to: [.sample("high-late")], priority: .high))
             try expect(try await waiting.value.map(\.recipient), is: [.sample("high-late")], "what it waited for")
@@ -63,10 +63,10 @@ extension StoreConformance {
             var store = try await fixture.open()
             _ = try await store.accept(.sample(store, fixture.time, to: (0..<3).map { .sample($0) }, backends: ["old"]))
             let held = try await store.claimNow("old", 1)
-            try expect(try await store.move(lane: "old", to: "new"), is: nil, "while one is claimed")
+            try expect(try await store.move(backend: "old", to: "new"), is: nil, "while one is claimed")
             try await store.record(held.map { Resolution(of: $0, .release) })
-            try expect(try await store.move(lane: "old", to: "new"), is: 3, "moved")
-            try expect(try await store.depths()["old"] ?? LaneDepth(), is: LaneDepth(), "what the old one has")
+            try expect(try await store.move(backend: "old", to: "new"), is: 3, "moved")
+            try expect(try await store.depths()["old"] ?? QueueDepth(), is: QueueDepth(), "what the old one has")
             _ = try await store.accept(.sample(store, fixture.time, to: [.sample("x")], backends: ["first", "old"]))
             for claim in try await store.claimNow("first") {
                 try await store.record([Resolution(of: claim, .retry(at: store.time.steady, step: 1), attempt: [49])])

@@ -34,6 +34,8 @@ private struct StoreWalk {
     private var held: [ClaimedDelivery] = []
     private var eventCount: Int64 = 0
     private var serial = 0
+    /// The state in which each delivery was seen last.
+    private var seen: [Int64: DeliveryState] = [:]
 
     init(_ fixture: StoreFixture, _ store: any NotificationStore, seed: UInt64) {
         self.fixture = fixture
@@ -187,7 +189,7 @@ private struct StoreWalk {
         held = []
     }
 
-    private func check() async throws {
+    private mutating func check() async throws {
         let now = fixture.time.now
         for (id, recipients) in notifications {
             var wanted: [DeliveryState: Int] = [:]
@@ -203,10 +205,17 @@ private struct StoreWalk {
             let found = try await store.counts(id)
             try expect(found.values.reduce(0, +), is: recipients, "the sum of the counts of \(id)")
             try expect(found, is: wanted, "the counts of \(id)")
+            for delivery in try await store.deliveries(of: id, after: nil, limit: 10) {
+                let before = seen.updateValue(delivery.state, forKey: delivery.id)
+                try expect(
+                    before.map { DeliveryState.transitions.leads(from: $0, to: delivery.state) } ?? true,
+                    "nothing leads from \(before?.rawValue ?? "") to \(delivery.state.rawValue)"
+                )
+            }
         }
         for lane in ["one", "two"] {
             let open = deliveries.values.filter { $0.lane == lane && !$0.state.isFinal }
-            let depth = try await store.depths()[lane] ?? LaneDepth()
+            let depth = try await store.depths()[lane] ?? QueueDepth()
             try expect(depth.waiting, is: open.filter { !$0.isClaimed }.count, "waiting in \(lane)")
             try expect(depth.claimed, is: open.filter(\.isClaimed).count, "claimed in \(lane)")
             let oldest = open.filter { !$0.isClaimed && $0.due <= now }.map(\.due).min()

@@ -63,7 +63,7 @@ struct FuzzGateway {
             time: time,
             logger: .silent
         )
-        api = GatewayAPI(state: state, lanes: NoLanes(), metrics: GatewayMetrics(), logger: .silent)
+        api = GatewayAPI(state: state, workers: NoWorkers(), metrics: GatewayMetrics(), logger: .silent)
         context = GatewayRequestContext(
             source: ApplicationRequestContextSource(channel: EmbeddedChannel(), logger: .silent)
         )
@@ -150,8 +150,8 @@ struct FuzzGateway {
     static let chabokAuthorization = "Bearer " + chabokSecret
 }
 
-private struct NoLanes: LaneObserver {
-    let lanes: [WorkerStatus] = []
+private struct NoWorkers: WorkerObserver {
+    let workers: [WorkerStatus] = []
 }
 
 /// Takes everything and keeps nothing; every receipt is about a delivery that it has just had.
@@ -169,7 +169,7 @@ private struct ForgetfulStore: NotificationStore {
 
     func enqueue(_ batch: EnqueueBatch) async throws(StoreError) -> EnqueueResult { .accepted }
 
-    func receive(_ receipts: [ReceiptEntry]) async throws(StoreError) -> [ReceiptResult] {
+    func record(_ receipts: [ReceiptEntry]) async throws(StoreError) -> [ReceiptResult] {
         receipts.map { entry in
             let delivery = ReceivedDelivery(
                 id: 7,
@@ -178,12 +178,12 @@ private struct ForgetfulStore: NotificationStore {
                 state: entry.state ?? .acceptedByPlatform
             )
             _ = entry.event(delivery)
-            return .taken(delivery)
+            return .recorded(delivery)
         }
     }
 
     func observe(_ observer: @escaping @Sendable (StoreChange) -> Void) {}
-    func claim(lane: String, limit: Int, normal: Int, patience: Duration) async throws(StoreError)
+    func claim(backend: String, limit: Int, normal: Int, wait: Duration) async throws(StoreError)
         -> [ClaimedDelivery]
     { [] }
     func claimExpired(limit: Int) async throws(StoreError) -> [ClaimedDelivery] { [] }
@@ -194,18 +194,18 @@ private struct ForgetfulStore: NotificationStore {
     func cancel(_ id: NotificationID, event: @escaping @Sendable (ClaimedDelivery, DeliveryState) -> [UInt8])
         async throws(StoreError) -> Cancellation?
     { nil }
-    func move(lane: String, to other: String) async throws(StoreError) -> Int? { 0 }
+    func move(backend: String, to other: String) async throws(StoreError) -> Int? { 0 }
     func notification(_ id: NotificationID) async throws(StoreError) -> StoredNotification? { nil }
     func deliveries(of id: NotificationID, after: Int64?, limit: Int) async throws(StoreError) -> [StoredDelivery] {
         []
     }
-    func events(after: Int64, limit: Int, patience: Duration) async throws(StoreError) -> [StoredEvent] {
+    func events(after: Int64, limit: Int, wait: Duration) async throws(StoreError) -> [StoredEvent] {
         try? await Task.sleep(for: .milliseconds(50))  // Whoever listens waits; the clock of the targets does not.
         return []
     }
     func lastEvent() async throws(StoreError) -> Int64 { 0 }
     func publish(_ events: [[UInt8]]) async throws(StoreError) {}
-    func depths() async throws(StoreError) -> [String: LaneDepth] { [:] }
+    func depths() async throws(StoreError) -> [String: QueueDepth] { [:] }
     func purge(_ retention: Retention) async throws(StoreError) -> Bool { false }
     func health() async -> StoreHealth { StoreHealth(acceptsWork: true) }
     func close() async {}

@@ -163,10 +163,10 @@ struct APIAuditTests {
             status: 401,
             code: "unauthorized"
         )
-        for _ in 0..<1000 { audit.note(entry, isRefusal: true) }
+        for _ in 0..<1000 { audit.record(entry, isRefusal: true) }
         #expect(folder.lines.count == 100)
         harness.time.advance(by: .seconds(1))
-        audit.note(entry, isRefusal: true)
+        audit.record(entry, isRefusal: true)
         #expect(folder.lines.suffix(2).first?["refused_attempts_left_out"] == 900)
     }
 

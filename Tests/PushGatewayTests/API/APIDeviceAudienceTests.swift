@@ -103,8 +103,8 @@ struct APIDeviceAudienceTests {
                 reason: "Unregistered"
             )
         }
-        _ = try await harness.devices.bury([refusals[0]])
-        _ = try await harness.devices.hold([refusals[1]])
+        _ = try await harness.devices.invalidate([refusals[0]])
+        _ = try await harness.devices.quarantine([refusals[1]])
         _ = try await post(harness, #"{"devices":["both","phone"]}"#)
         #expect(plans(harness.store.accepted.first) == ["device:both android", "device:phone ios"])
     }

@@ -54,7 +54,9 @@ struct APIDevicesTests {
         _ = try await harness.send(.put, "/v1/devices/a", Self.ali)
         let token = DeviceToken("4F1C", service: .iOSAPNs)
         let now = harness.time.now
-        _ = try await harness.devices.bury([TokenRefusal(token, asOf: now, at: now, backend: "ios", reason: "Gone")])
+        _ = try await harness.devices.invalidate([
+            TokenRefusal(token, asOf: now, at: now, backend: "ios", reason: "Gone")
+        ])
         harness.time.advance(by: .seconds(9))
         let shown = try await harness.send(.get, "/v1/devices/a")
         #expect(shown.json["tokens"]?["ios-apns"]?["tombstone"]?["reason"] == "Gone")
@@ -104,7 +106,9 @@ struct APIDevicesTests {
         harness.time.advance(by: .seconds(10))
         let token = DeviceToken("4F1C", service: .iOSAPNs)
         let now = harness.time.now
-        _ = try await harness.devices.bury([TokenRefusal(token, asOf: now, at: now, backend: "ios", reason: "Gone")])
+        _ = try await harness.devices.invalidate([
+            TokenRefusal(token, asOf: now, at: now, backend: "ios", reason: "Gone")
+        ])
         harness.time.advance(by: .seconds(10))
         func alive(_ body: String) async throws -> JSONValue? {
             try await harness.send(.patch, "/v1/devices/a", body).json["tokens"]?["ios-apns"]?["alive"]
@@ -319,7 +323,9 @@ struct APIDevicesTests {
         #expect(throws: InvalidToken.self) { try other.validate("") }
         let now = harness.time.now
         let token = DeviceToken("x", service: .iOSAPNs)
-        _ = try await harness.devices.bury([TokenRefusal(token, asOf: now, at: now, backend: "ios", reason: "Gone")])
+        _ = try await harness.devices.invalidate([
+            TokenRefusal(token, asOf: now, at: now, backend: "ios", reason: "Gone")
+        ])
         #expect(try await provider.token() == nil)
         harness.devices.fail(.closed)
         await #expect(throws: PushError.self) { try await provider.token() }

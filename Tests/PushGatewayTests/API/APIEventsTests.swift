@@ -131,7 +131,7 @@ struct APIEventsTests {
             judge: { .everybody },
             after: 0,
             isResumed: true,
-            lanes: nil,
+            workers: nil,
             heartbeat: .milliseconds(5),
             slot: try StreamSlot(Admission(), .everybody, limit: 1)
         )

@@ -67,7 +67,7 @@ struct APIHarness {
         ) { _ in }
         api = GatewayAPI(
             state: state,
-            lanes: StubLanes(invalidations: desk),
+            workers: StubWorkers(invalidations: desk),
             metrics: metrics,
             knownKinds: ["apns", "fcm"],
             logger: logger
@@ -118,7 +118,7 @@ struct APIHarness {
         host: String? = "localhost:8080"
     ) async throws -> Reply {
         let reply = try await Self.send(api.responder, method, path, body, headers: headers, host: host)
-        let planner = OutboxPlanner(store: devices, time: time, logger: quiet) { [state] in state.snapshot.teller }
+        let planner = OutboxPlanner(store: devices, time: time, logger: quiet) { [state] in state.snapshot.deviceSync }
         while (try? await planner.planSome()) ?? 0 > 0 {}  // What a running gateway does a moment later.
         return reply
     }
@@ -266,7 +266,7 @@ struct StubBackend: PushBackend {
 }
 
 /// Lanes that are as they are.
-struct StubLanes: LaneObserver {
+struct StubWorkers: WorkerObserver {
     var invalidations: TokenInvalidation?
     let lanes = [
         WorkerStatus(backend: "ios", inFlight: 3, window: 1000), WorkerStatus(backend: "android", isParked: true),

@@ -99,7 +99,7 @@ struct APIInvalidationsTests {
             let reply = try await harness.send(.post, "/v1/backends/\(backend)/invalidations", body)
             #expect(reply.status == status)
             if !error.isEmpty { #expect(reply.errors.contains(error)) }
-            #expect(harness.desk.doubts.count == 1)
+            #expect(harness.desk.trippedGuards.count == 1)
         }
     }
 

@@ -93,7 +93,7 @@ struct APIIsolationTests {
             #"{"type":"device.token_invalidated","recipient":"ios-apns:4f1c","backend":"android"}"#.utf8
         )
         try await harness.store.publish([delivery, parked, dead])
-        let events = try await harness.store.events(after: 0, limit: 100, patience: .zero)
+        let events = try await harness.store.events(after: 0, limit: 100, wait: .zero)
 
         func shown(_ key: String) async throws -> [String] {
             let keys = harness.state.snapshot.configuration.apiKeys

@@ -107,7 +107,7 @@ struct APIMetricsTests {
         _ = try await harness.post(APIHarness.sample())  // It waits at the start of the books.
         let store = harness.store
         harness.metrics.ledger.begin(waiting: 1)
-        store.observe { harness.metrics.ledger.note($0) }
+        store.observe { harness.metrics.ledger.apply($0) }
         let books = APIHarness.Books(harness, harness.state)
         for _ in 0..<3 { try await books.post(APIHarness.sample(#","options":{"collapse_id":"c"}"#)) }
         try await books.post(APIHarness.sample())
@@ -174,7 +174,7 @@ extension APIHarness {
             responder =
                 GatewayAPI(
                     state: state,
-                    lanes: StubLanes(),
+                    workers: StubWorkers(),
                     metrics: harness.metrics,
                     logger: Logger(label: "test")
                 ).responder

@@ -156,7 +156,7 @@ struct APIPlatformsTests {
         try await register("b", #""android-firebase":"t2","ios-firebase":"t3""#)
         try await register("c", #""ios-apns":"apple2""#)
         try await register("d", #""android-firebase":"t4""#, user: "sara")
-        _ = try await harness.devices.refuse([
+        _ = try await harness.devices.record([
             TokenRefusal(
                 DeviceToken("t2", service: .androidFirebase),
                 asOf: harness.time.now,
@@ -336,7 +336,7 @@ struct APIPlatformsTests {
         #expect(post.status == 202, "\(post.text)")
         let id = try #require(harness.store.accepted.last?.id)
         for (place, message) in ["m1", "m1", "late", "m2"].enumerated() {
-            harness.store.settle(
+            harness.store.end(
                 id.rawValue + Int64(place),
                 place == 3 ? .delivered : .acceptedByPlatform,
                 attempt: Self.taken(message, by: "android", at: harness.time.now)
@@ -377,7 +377,7 @@ struct APIPlatformsTests {
         #expect(post.status == 202, "\(post.text)")
         let id = try #require(harness.store.accepted.last?.id)
         for (place, state) in [DeliveryState.delivered, .opened].enumerated() {
-            harness.store.settle(
+            harness.store.end(
                 id.rawValue + Int64(place),
                 state,
                 attempt: Self.taken("m7", by: "chabok", at: harness.time.now)

@@ -120,11 +120,11 @@ struct APIReceiptsTests {
         // Without a head that tells, a peer that failed too often has to wait, which another does not.
         if !knowsFromHead { harness.time.advance(by: .seconds(1)) }
         #expect(try await post(Self.word).status == 200)
-        let lines = log.lines.filter { $0.contains("was not believed") }
+        let lines = log.lines.filter { $0.contains("not_authentic") }
         #expect(lines.count == 1, "\(lines)")
         harness.time.advance(by: .seconds(11))
         _ = try await post()
-        let last = log.lines.last { $0.contains("was not believed") } ?? ""
+        let last = log.lines.last { $0.contains("not_authentic") } ?? ""
         #expect(
             last.contains(#""count": \#(knowsFromHead ? Int(ReceiptsAPI.perSecond * 3) : Self.atOnce)"#),
             "\(last)"

@@ -28,8 +28,8 @@ struct APIStoryTests {
     @Test("has counts that add up, and the request as it was stored")
     func counts() async throws {
         let (harness, id) = try await harness(tokens: 3)
-        harness.store.settle(id.rawValue, .acceptedByPlatform)
-        harness.store.settle(id.rawValue + 1, .failed)
+        harness.store.end(id.rawValue, .acceptedByPlatform)
+        harness.store.end(id.rawValue + 1, .failed)
         let reply = try await get(harness, "/v1/notifications/\(id)")
         #expect(reply.status == 200)
         #expect(reply.json["counts"] == ["queued": 1, "accepted_by_platform": 1, "failed": 1])
@@ -40,7 +40,7 @@ struct APIStoryTests {
         #expect(reply.json["caller"] == "shop")
         #expect(reply.json["notification"]?["content"]?["title"] == "x")
         #expect(reply.headers[.cacheControl] == "no-store")
-        harness.store.settle(id.rawValue + 2, .expired)
+        harness.store.end(id.rawValue + 2, .expired)
         #expect(try await get(harness, "/v1/notifications/\(id)").json["status"] == "accepted_by_platform")
     }
 
@@ -66,14 +66,14 @@ struct APIStoryTests {
             status: 503,
             advice: .retry(after: .seconds(7))
         )
-        harness.store.settle(
+        harness.store.end(
             id.rawValue,
             .retrying,
             attempt: EventJSON.attempt(.refused(refusal), backend: "ios", at: now, retryAt: now + 7)
         )
         let waiting = try await get(harness, "/v1/notifications/\(id)/deliveries")
         #expect(waiting.json["items"]?.arrayValue?.first?["next_attempt_at"] == "2027-01-15T08:00:00.000Z")
-        harness.store.settle(
+        harness.store.end(
             id.rawValue,
             .acceptedByPlatform,
             attempt: EventJSON.attempt(
@@ -139,7 +139,7 @@ struct APIStoryTests {
     @Test("ends early when it is cancelled, as far as nothing has gone out")
     func cancel() async throws {
         let (harness, id) = try await harness(tokens: 3)
-        harness.store.settle(id.rawValue, .acceptedByPlatform)
+        harness.store.end(id.rawValue, .acceptedByPlatform)
         let path = "/v1/notifications/\(id)"
         let first = try await harness.send(.delete, path, headers: APIHarness.bearer("shop"))
         #expect(first.status == 200)

@@ -18,7 +18,7 @@ struct APITellingTests {
     ) async throws -> APIHarness {
         let harness = APIHarness(platforms: [("ios", StubBackend.ios), ("crm", platform)])
         #expect(try await harness.send(.put, "/v1/devices/a", Self.device).status == 201)
-        _ = try await harness.devices.removeOperations(of: "crm", device: nil)
+        _ = try await harness.devices.cancelEntries(of: "crm", device: nil)
         return harness
     }
 
@@ -38,10 +38,10 @@ struct APITellingTests {
         #expect(patched.json["attributes"] == ["allowed": true, "n": 1.5, "os": "17"])
         let batch = #"{"devices":[{"id":"b","tokens":{"ios-apns":"5f1c"}}]}"#
         #expect(try await harness.send(.post, "/v1/devices/batch", batch).status == 200)
-        let kinds = try await harness.devices.operations(ofDevice: "a", limit: 9).map(\.operation.kind)
+        let kinds = try await harness.devices.entries(ofDevice: "a", limit: 9).map(\.operation.kind)
         #expect(kinds == [.register, .tags, .register])
         #expect(try await harness.send(.delete, "/v1/devices/b").status == 204)
-        let left = try await harness.devices.operations(ofDevice: "b", limit: 9)
+        let left = try await harness.devices.entries(ofDevice: "b", limit: 9)
         #expect(left.map(\.operation.kind) == [.register, .remove])
     }
 
@@ -92,7 +92,7 @@ struct APITellingTests {
         let accepted = try await harness.send(.put, "/v1/devices/a/subscription", body)
         #expect(accepted.status == 202, "\(accepted.text)")
         #expect(accepted.json["operations"]?.arrayValue?.first?["status"] == "waiting")
-        let waiting = try await harness.devices.operations(ofDevice: "a", limit: 9)
+        let waiting = try await harness.devices.entries(ofDevice: "a", limit: 9)
         #expect(waiting.map(\.operation.body) == [["status": "suspended", "options": ["sync": true]]])
         #expect(waiting.first?.operation.user == "ali")
         try await harness.operating {
@@ -161,7 +161,7 @@ struct APITellingTests {
         #expect(try await harness.send(.put, "/v1/devices/tokenless", "{}").status == 201)
         let reply = try await harness.send(method, path, body)
         #expect(reply.status == 422 && reply.errors == errors, "\(reply.text)")
-        #expect(try await harness.devices.operationDepths().isEmpty)
+        #expect(try await harness.devices.outboxDepths().isEmpty)
     }
 
     @Test("A device that is not there is not found")
@@ -217,7 +217,7 @@ struct APITellingTests {
         #expect(first.status == 202 && first.json["operations"]?.arrayValue?.count == 1, "\(first.text)")
         let again = try await harness.send(.post, "/v1/devices/a/events", body)
         #expect(again.status == 202 && again.json["repeated"] == 1)
-        let waiting = try await harness.devices.operations(ofDevice: "a", limit: 9)
+        let waiting = try await harness.devices.entries(ofDevice: "a", limit: 9)
         #expect(waiting.map(\.operation.body) == [["event": "opened", "message": "u-7"]])
         #expect(waiting.first.map { RFC3339.string($0.operation.at) } == "2027-01-15T07:59:00.000Z")
         harness.time.advance(by: .seconds(86_401))
@@ -246,7 +246,7 @@ struct APITellingTests {
             if case .failure = result { #expect(backend?["error"]?["code"] == "backend_unavailable") }
             #expect(platform.resumed.map(\.user) == ["sara"])
             #expect(try await harness.devices.device("a")?.user == "sara")
-            let kinds = try await harness.devices.operations(ofDevice: "a", limit: 9).map(\.operation)
+            let kinds = try await harness.devices.entries(ofDevice: "a", limit: 9).map(\.operation)
             #expect(kinds.map(\.kind) == (subscribes ? [.register, .subscription] : [.register]))
             #expect(kinds.allSatisfy { $0.user == "sara" })
             if subscribes { #expect(kinds.last?.body["options"] == ["sync": true]) }
@@ -275,7 +275,7 @@ struct APITellingTests {
         #expect(platform.forgotten == ["b", nil])
         #expect(try await harness.send(.post, "/v1/backends/other/clear", "{}").status == 404)
         let left = OutboxEntry(backend: "gone", device: "a", kind: .tags, at: harness.time.now)
-        try await harness.devices.add([left])
+        try await harness.devices.enqueue([left])
         #expect(try await harness.send(.post, "/v1/backends/gone/clear", "{}").json["removed"] == 1)
     }
 

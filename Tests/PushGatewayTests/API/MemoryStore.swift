@@ -163,10 +163,10 @@ final class MemoryStore: NotificationStore {
                         id: id,
                         recipient: recipient,
                         state: new.dueAt == nil ? .queued : .scheduled,
-                        lane: plan.backends[0],
+                        backend: plan.backends[0],
                         dueAt: new.dueAt ?? new.acceptedAt,
                         expiresAt: new.expiresAt,
-                        story: []
+                        attemptLog: []
                     ),
                     notification: new.id,
                     plan: plan,
@@ -187,19 +187,20 @@ final class MemoryStore: NotificationStore {
     }
 
     /// Brings a delivery to a state, as a dispatcher would.
-    func settle(_ id: Int64, _ state: DeliveryState, attempt: [UInt8] = []) {
+    func end(_ id: Int64, _ state: DeliveryState, attempt: [UInt8] = []) {
         contents.withLock { contents in
             guard let place = contents.rows.firstIndex(where: { $0.delivery.id == id }) else { return }
             contents.rows[place].delivery.state = state
-            contents.rows[place].delivery.story += (contents.rows[place].delivery.story.isEmpty ? [] : [0x2C]) + attempt
+            contents.rows[place].delivery.attemptLog +=
+                (contents.rows[place].delivery.attemptLog.isEmpty ? [] : [0x2C]) + attempt
         }
     }
 
     func claim(
-        lane: String,
+        backend: String,
         limit: Int,
         normal: Int,
-        patience: Duration
+        wait: Duration
     ) async throws(StoreError) -> [ClaimedDelivery] { [] }
 
     func claimExpired(limit: Int) async throws(StoreError) -> [ClaimedDelivery] { [] }
@@ -211,7 +212,7 @@ final class MemoryStore: NotificationStore {
         var change = StoreChange()
         for resolution in resolutions {
             if case .end(let state) = resolution.transition {
-                settle(resolution.delivery, state, attempt: resolution.attempt ?? [])
+                end(resolution.delivery, state, attempt: resolution.attempt ?? [])
                 change.ended[state, default: 0] += 1
             }
         }
@@ -244,7 +245,7 @@ final class MemoryStore: NotificationStore {
         return result
     }
 
-    func move(lane: String, to other: String) async throws(StoreError) -> Int? { 0 }
+    func move(backend: String, to other: String) async throws(StoreError) -> Int? { 0 }
 
     func notification(_ id: NotificationID) async throws(StoreError) -> StoredNotification? {
         contents.withLock { contents in
@@ -273,8 +274,8 @@ final class MemoryStore: NotificationStore {
         }
     }
 
-    func events(after: Int64, limit: Int, patience: Duration) async throws(StoreError) -> [StoredEvent] {
-        let deadline = ContinuousClock.now + patience
+    func events(after: Int64, limit: Int, wait: Duration) async throws(StoreError) -> [StoredEvent] {
+        let deadline = ContinuousClock.now + wait
         while true {
             let (found, isClosed) = contents.withLock { contents in
                 (Array(contents.events.filter { $0.number > after }.prefix(limit)), contents.isClosed)
@@ -321,15 +322,15 @@ final class MemoryStore: NotificationStore {
         for listener in listeners { listener.resume() }
     }
 
-    func depths() async throws(StoreError) -> [String: LaneDepth] {
-        let result = contents.withLock { contents -> Result<[String: LaneDepth], StoreError> in
+    func depths() async throws(StoreError) -> [String: QueueDepth] {
+        let result = contents.withLock { contents -> Result<[String: QueueDepth], StoreError> in
             if let failure = contents.failure { return .failure(failure) }
-            var depths: [String: LaneDepth] = [:]
+            var depths: [String: QueueDepth] = [:]
             for row in contents.rows where !row.delivery.state.isFinal {
-                depths[row.delivery.lane, default: LaneDepth()].waiting += 1
-                let oldest = depths[row.delivery.lane]?.oldestDue
+                depths[row.delivery.backend, default: QueueDepth()].waiting += 1
+                let oldest = depths[row.delivery.backend]?.oldestDue
                 if let due = row.delivery.dueAt, due <= time.now {
-                    depths[row.delivery.lane]?.oldestDue = min(oldest ?? due, due)
+                    depths[row.delivery.backend]?.oldestDue = min(oldest ?? due, due)
                 }
             }
             return .success(depths)

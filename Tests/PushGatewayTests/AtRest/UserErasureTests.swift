@@ -30,7 +30,7 @@ struct UserErasureTests {
             state = GatewayState(snapshot: snapshot, store: store, devices: store, time: time)
             api = GatewayAPI(
                 state: state,
-                lanes: StubLanes(),
+                workers: StubWorkers(),
                 metrics: GatewayMetrics(),
                 knownKinds: ["apns", "altcraft"],
                 logger: quiet
@@ -51,7 +51,7 @@ struct UserErasureTests {
 
         /// Ends some deliveries as sent, with the events of that.
         func deliver(_ limit: Int, lane: String = "ios") async throws {
-            let claims = try await store.claim(lane: lane, limit: limit, patience: .zero)
+            let claims = try await store.claim(backend: lane, limit: limit, wait: .zero)
             try await store.record(
                 claims.map { claim in
                     let attempt = EventJSON.attempt(.accepted(Acceptance()), backend: lane, at: time.now, retryAt: nil)
@@ -62,7 +62,7 @@ struct UserErasureTests {
         }
 
         func events() async throws -> [String] {
-            try await store.events(after: 0, limit: 10_000, patience: .zero).map {
+            try await store.events(after: 0, limit: 10_000, wait: .zero).map {
                 String(decoding: $0.json, as: UTF8.self)
             }
         }
@@ -145,7 +145,7 @@ struct UserErasureTests {
             #expect(events.count >= count, "numbers of events stay")
             #expect(!events.contains { event in Self.traces.contains { event.contains($0) } }, "\(events)")
             #expect(events.contains { $0.contains("For Eve") } && events.contains { $0.contains("phone-e") })
-            #expect(try await rig.store.claim(lane: "crm", limit: 10, patience: .zero).isEmpty)
+            #expect(try await rig.store.claim(backend: "crm", limit: 10, wait: .zero).isEmpty)
 
             // A copy has every page as it is, free ones too, with what the log has of them.
             let copy = rig.path + ".copy"
@@ -161,7 +161,7 @@ struct UserErasureTests {
     func finished(restarted: Bool) async throws {
         try await run { rig in
             let id = try await rig.send(#"{"users":["ada-lovelace"]}"#, "For Ada now")
-            let claims = try await rig.store.claim(lane: "ios", limit: 10, patience: .zero)
+            let claims = try await rig.store.claim(backend: "ios", limit: 10, wait: .zero)
             #expect(try await rig.call(.delete, "/v1/users/ada-lovelace").status == 202)
             let second = GatewayState(
                 snapshot: rig.state.snapshot,
@@ -208,7 +208,7 @@ struct UserErasureTests {
     func inFlight() async throws {
         try await run { rig in
             let id = try await rig.send(#"{"users":["ada-lovelace"]}"#, "For Ada now")
-            let claims = try await rig.store.claim(lane: "ios", limit: 10, patience: .zero)
+            let claims = try await rig.store.claim(backend: "ios", limit: 10, wait: .zero)
             #expect(claims.count == 2)
             let first = try await rig.call(.delete, "/v1/users/ada-lovelace")
             #expect(first.status == 202)

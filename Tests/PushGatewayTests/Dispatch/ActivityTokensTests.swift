@@ -55,7 +55,7 @@ struct ActivityTokensTests {
             let id = try await rig.accept(devices, plan: DeliveryPlan(["ios"]), activity: "match")
             try await rig.expect(id, [.failed: devices.count])
             try await rig.until { rig.dispatcher.invalidations?.backlog == 0 }
-            #expect(rig.dispatcher.invalidations?.doubts == [])
+            #expect(rig.dispatcher.invalidations?.trippedGuards == [])
             let device = try #require(try await rig.store.device("d59"))
             #expect(device.token(of: .iOSAPNs, Self.kind)?.isAlive == false)
             #expect(device.token(of: .iOSAPNs)?.isAlive == true)

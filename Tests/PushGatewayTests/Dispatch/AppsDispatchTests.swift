@@ -75,7 +75,7 @@ struct AppsDispatchTests {
             case .accepted: try await rig.expect(id, [.acceptedByPlatform: 1])
             case .dead, .doubtful, .message: try await rig.expect(id, [.failed: 1])
             case .account, .platform, .unknown:
-                try await rig.until { try await !rig.story(id).isEmpty }
+                try await rig.until { try await !rig.attemptLog(id).isEmpty }
             }
             try await rig.until { rig.dispatcher.invalidations?.backlog == 0 }
             #expect(try await rig.store.device("forum/phone") == before)

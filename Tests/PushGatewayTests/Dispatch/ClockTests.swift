@@ -55,13 +55,13 @@ struct ClockTests {
         }
         try await DispatcherRig.run(["a": backend], queue: Self.queue) { rig in
             try await rig.accept(["first"])
-            try await rig.until { rig.dispatcher.lanes.first?.pausedUntil != nil }
+            try await rig.until { rig.dispatcher.workers.first?.pausedUntil != nil }
             Self.set(rig, jump)
-            let shown = try #require(rig.dispatcher.lanes.first?.pausedUntil)
+            let shown = try #require(rig.dispatcher.workers.first?.pausedUntil)
             #expect(abs(shown.timeIntervalSince(rig.time.now) - 60) < 0.01)
             let id = try await rig.accept(["second"])
             rig.time.advance(by: .seconds(59))
-            #expect(rig.dispatcher.lanes.first?.pausedUntil != nil)
+            #expect(rig.dispatcher.workers.first?.pausedUntil != nil)
             #expect(backend.attempts(.topic("second")).isEmpty)
             try await rig.until {
                 rig.time.advance(by: .milliseconds(500))
@@ -77,7 +77,7 @@ struct ClockTests {
         }
         try await DispatcherRig.run(["a": backend], queue: Self.queue) { rig in
             try await rig.accept(["first"])
-            try await rig.until { rig.dispatcher.lanes.first?.pausedUntil != nil }
+            try await rig.until { rig.dispatcher.workers.first?.pausedUntil != nil }
             let long = try await rig.accept(["long"], lives: .seconds(3600))
             let short = try await rig.accept(["short"], lives: .seconds(80))
             Self.set(rig, jump)
@@ -104,11 +104,11 @@ struct ClockTests {
         }
         try await DispatcherRig.run(["a": backend], queue: Self.queue) { rig in
             try await rig.accept((0..<20).map { "bad\($0)" }, lives: .seconds(20))
-            try await rig.until { rig.dispatcher.lanes.first?.breaker.word == .open }
+            try await rig.until { rig.dispatcher.workers.first?.breaker.status == .open }
             Self.set(rig, jump)
             let id = try await rig.accept(["good"])
             rig.time.advance(by: .seconds(29))
-            #expect(rig.dispatcher.lanes.first?.breaker.word == .open)
+            #expect(rig.dispatcher.workers.first?.breaker.status == .open)
             #expect(backend.attempts(.topic("good")).isEmpty)
             // In steps: a wait that begins while the time is moved counts from where it is then.
             try await rig.until {
@@ -125,12 +125,12 @@ struct ClockTests {
         let plan = DeliveryPlan(["a", "b"], patience: .seconds(60))
         try await DispatcherRig.run(["a": first, "b": second], queue: Self.queue) { rig in
             let id = try await rig.accept(plan: plan)
-            try await rig.until { try await rig.story(id).count == 1 }
+            try await rig.until { try await rig.attemptLog(id).count == 1 }
             Self.set(rig, jump)
             for attempt in 2...3 {
                 rig.time.advance(by: .milliseconds(20_100))
                 // The third could be followed by a fourth after 60.3 s only: that is beyond the patience.
-                try await rig.until { try await rig.story(id).count >= attempt }
+                try await rig.until { try await rig.attemptLog(id).count >= attempt }
             }
             try await rig.expect(id, [.acceptedByPlatform: 1])
             #expect(first.attemptCount == 3)

@@ -244,14 +244,14 @@ final class DispatcherRig: Sendable {
 
     /// The types of the events so far.
     func eventTypes() async throws -> [String] {
-        let events = try await store.events(after: 0, limit: 10_000, patience: .zero)
+        let events = try await store.events(after: 0, limit: 10_000, wait: .zero)
         return try events.compactMap { try JSONValue(parsing: $0.json)["type"]?.stringValue }
     }
 
-    /// The story of a notification's first delivery.
-    func story(_ id: NotificationID) async throws -> [JSONValue] {
+    /// The attempt log of a notification's first delivery.
+    func attemptLog(_ id: NotificationID) async throws -> [JSONValue] {
         let delivery = try await store.deliveries(of: id, after: nil, limit: 1).first
-        let text = "[" + String(decoding: delivery?.story ?? [], as: UTF8.self) + "]"
+        let text = "[" + String(decoding: delivery?.attemptLog ?? [], as: UTF8.self) + "]"
         return try JSONValue(parsing: Array(text.utf8)).arrayValue ?? []
     }
 }

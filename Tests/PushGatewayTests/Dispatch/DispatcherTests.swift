@@ -30,7 +30,7 @@ struct DispatcherTests {
         try await DispatcherRig.run(["a": backend]) { rig in
             let id = try await rig.accept(["good", "dead", "lost"])
             try await rig.expect(id, [.acceptedByPlatform: 1, .failed: 1, .unknown: 1])
-            let story = try await rig.story(id)
+            let story = try await rig.attemptLog(id)
             #expect(story.count == 1)
             #expect(story[0]["outcome"] == "accepted")
             #expect(story[0]["platform_id"] == "p-1")
@@ -58,7 +58,7 @@ struct DispatcherTests {
             #expect(attempts.count == 2)
             #expect(attempts[0].messageID == attempts[1].messageID)
             #expect(attempts.map(\.isReplay) == [false, false])
-            #expect(try await rig.story(id).map { $0["outcome"] } == ["refused", "accepted"])
+            #expect(try await rig.attemptLog(id).map { $0["outcome"] } == ["refused", "accepted"])
         }
     }
 
@@ -84,7 +84,7 @@ struct DispatcherTests {
             try await rig.expect(id, [.retrying: 1])
             rig.time.advance(by: .seconds(11))
             try await rig.expect(id, [.acceptedByPlatform: 1])
-            #expect(try await rig.story(id).first?["reason"] == "not_reported")
+            #expect(try await rig.attemptLog(id).first?["reason"] == "not_reported")
         }
     }
 
@@ -95,7 +95,7 @@ struct DispatcherTests {
         try await DispatcherRig.run(["a": first, "b": second]) { rig in
             let id = try await rig.accept(plan: DeliveryPlan(["a", "b"]))
             try await rig.expect(id, [.acceptedByPlatform: 1])
-            #expect(try await rig.story(id).map { $0["backend"] } == ["a", "b"])
+            #expect(try await rig.attemptLog(id).map { $0["backend"] } == ["a", "b"])
             #expect(first.attempts(.topic("t")).count == 1)
         }
     }
@@ -109,13 +109,13 @@ struct DispatcherTests {
         try await DispatcherRig.run(["a": backend]) { rig in
             let id = try await rig.accept((0..<20).map { "t\($0)" })
             try await rig.expect(id, [.retrying: 20])
-            #expect(rig.dispatcher.lanes.first?.isParked == true)
+            #expect(rig.dispatcher.workers.first?.isParked == true)
             isMended.withLock { $0 = true }
             rig.time.advance(by: .seconds(16))
             try await rig.expect(id, [.acceptedByPlatform: 20])
-            #expect(rig.dispatcher.lanes.first?.isParked == false)
+            #expect(rig.dispatcher.workers.first?.isParked == false)
             try await rig.until {
-                let events = try await rig.store.events(after: 0, limit: 100, patience: .zero)
+                let events = try await rig.store.events(after: 0, limit: 100, wait: .zero)
                 let types = try events.compactMap { try JSONValue(parsing: $0.json)["type"]?.stringValue }
                 return types.contains("backend.parked") && types.contains("backend.resumed")
             }
@@ -170,7 +170,7 @@ struct DispatcherTests {
         let call = try await first.accept(["y"], plan: DeliveryPlan(["call"]))
         // The first gateway claims both and dies without a word.
         for lane in ["a", "call"] {
-            let claims = try await first.store.claim(lane: lane, limit: 10, patience: .seconds(1))
+            let claims = try await first.store.claim(backend: lane, limit: 10, wait: .seconds(1))
             #expect(claims.count == 1)
         }
         await first.store.close()

@@ -45,12 +45,12 @@ struct FlowControlTests {
         let (before, after) = (Self.slow(1200), Self.slow(0))
         try await DispatcherRig.run(["a": before]) { rig in
             try await rig.accept(["first"])
-            try await rig.until { rig.dispatcher.lanes.first?.pausedUntil != nil }
+            try await rig.until { rig.dispatcher.workers.first?.pausedUntil != nil }
             rig.dispatcher.install(DispatcherRig.snapshot(["a": after]))
             try await rig.until { before.isShutDown }
             let id = try await rig.accept(["second"])
-            #expect(rig.dispatcher.lanes.first?.pausedUntil != nil)
-            #expect(rig.dispatcher.lanes.first?.pauseReason == "Busy")
+            #expect(rig.dispatcher.workers.first?.pausedUntil != nil)
+            #expect(rig.dispatcher.workers.first?.pauseReason == "Busy")
             rig.time.advance(by: .seconds(1199))
             #expect(after.attemptCount == 0)
             rig.time.advance(by: .seconds(2))
@@ -63,12 +63,12 @@ struct FlowControlTests {
         let (before, after) = (Self.slow(1200), Self.slow(0))
         try await DispatcherRig.run(["a": before]) { rig in
             try await rig.accept(["first"])
-            try await rig.until { rig.dispatcher.lanes.first?.pausedUntil != nil }
+            try await rig.until { rig.dispatcher.workers.first?.pausedUntil != nil }
             let other = BackendRegistry.ConfiguredBackend(name: "a", backend: after, identity: "another")
             rig.dispatcher.install(GatewaySnapshot(configuration: GatewayConfiguration(), backends: [other]))
             let id = try await rig.accept(["second"])
             try await rig.expect(id, [.acceptedByPlatform: 1])
-            #expect(rig.dispatcher.lanes.first?.pausedUntil == nil)
+            #expect(rig.dispatcher.workers.first?.pausedUntil == nil)
         }
     }
 
@@ -142,9 +142,9 @@ struct FlowControlTests {
             let id = try await rig.accept((0..<20).map { "t\($0)" })
             try await rig.until { crowd.inside == 4 }
             rig.dispatcher.install(without)
-            try await rig.until { rig.dispatcher.lanes.isEmpty }
+            try await rig.until { rig.dispatcher.workers.isEmpty }
             rig.dispatcher.install(with)
-            try await rig.until { rig.dispatcher.lanes.first?.inFlight == 4 }
+            try await rig.until { rig.dispatcher.workers.first?.inFlight == 4 }
             #expect(try await rig.store.depths()["a"]?.claimed == 4)
             crowd.open()
             try await rig.expect(id, [.acceptedByPlatform: 20])
@@ -175,7 +175,7 @@ struct FlowControlTests {
             try await rig.until { crowd.inside == 4 }
             for _ in 0..<3 {
                 rig.dispatcher.install(snapshot())
-                try await rig.until { rig.dispatcher.lanes.first?.inFlight == 4 }
+                try await rig.until { rig.dispatcher.workers.first?.inFlight == 4 }
             }
             let other = try await rig.accept(["other"])
             #expect(crowd.total == 4)
@@ -191,28 +191,28 @@ struct FlowControlTests {
     func quota() {
         let slow = Pacing(perSecond: 10, burst: .seconds(10))
         let flow = FlowControl(configured(pacing: slow), at: now)
-        #expect(flow.take(100, at: now).granted == 100)
+        #expect(flow.reserve(100, at: now).granted == 100)
         flow.adopt(configured(pacing: slow), at: now)
-        #expect(flow.take(1, at: now).granted == 0)
+        #expect(flow.reserve(1, at: now).granted == 0)
         flow.adopt(configured(pacing: Pacing(perSecond: 20, burst: .seconds(10))), at: now)
-        #expect(flow.take(1, at: now).granted == 0)
-        #expect(flow.take(200, at: now.addingTimeInterval(1)).granted == 20)
+        #expect(flow.reserve(1, at: now).granted == 0)
+        #expect(flow.reserve(200, at: now.addingTimeInterval(1)).granted == 20)
     }
 
     @Test("leaves a share of the quota to urgent messages")
     func urgentShare() {
         let pacing = Pacing(perSecond: 100, burst: .seconds(1), urgentShare: 0.2)
         let flow = FlowControl(configured(pacing: pacing), at: now)
-        let full = flow.take(512, at: now)
+        let full = flow.reserve(512, at: now)
         #expect(full.granted == 120)
         #expect(full.normal == 100)
-        flow.settle(taken: 120, used: 100, at: now)
-        let rest = flow.take(512, at: now)
+        flow.release(reserved: 120, used: 100, at: now)
+        let rest = flow.reserve(512, at: now)
         #expect(rest.granted == 20)
         #expect(rest.normal == 0)
         #expect(rest.retryAt > now)
-        flow.settle(taken: 20, used: 0, at: now)
-        #expect(flow.take(512, at: now.addingTimeInterval(0.1)).normal == 10)
+        flow.release(reserved: 20, used: 0, at: now)
+        #expect(flow.reserve(512, at: now.addingTimeInterval(0.1)).normal == 10)
     }
 
     @Test("keeps an open breaker open when its settings change")
@@ -234,14 +234,14 @@ struct FlowControlTests {
         defer { try? FileManager.default.removeItem(at: first.folder) }
         try await first.run(["a": Self.slow(1200)]) {
             try await first.accept(["first"])
-            try await first.until { first.dispatcher.lanes.first?.pausedUntil != nil }
+            try await first.until { first.dispatcher.workers.first?.pausedUntil != nil }
         }
         await first.store.close()
         time.advance(by: .seconds(600))
         let second = try await DispatcherRig(time: time, folder: first.folder)
         let backend = Self.slow(0)
         try await second.run(["a": backend]) {
-            try await second.until { second.dispatcher.lanes.first?.pausedUntil != nil }
+            try await second.until { second.dispatcher.workers.first?.pausedUntil != nil }
             let id = try await second.accept(["second"])
             time.advance(by: .seconds(599))
             #expect(backend.attemptCount == 0)
@@ -258,7 +258,7 @@ struct FlowControlTests {
         _ = flow.gate.update { $0.note(.park(reason: "BadKey", detail: nil), at: now) }
         _ = flow.gate.update { ($0.pause(until: now.addingTimeInterval(1200), reason: "Busy"), wakes: false) }
         flow.pauses.withLock { $0.pause(.topic("r"), until: now.addingTimeInterval(500), at: now) }
-        _ = flow.take(100, at: now)
+        _ = flow.reserve(100, at: now)
         return flow
     }
 
@@ -280,7 +280,7 @@ struct FlowControlTests {
         #expect(memory.breaker == .open(until: steady.addingTimeInterval(-70), reason: "down"))
         #expect(memory.recipients.map(\.until) == [steady.addingTimeInterval(400)])
         let flow = FlowControl(configured(pacing: Pacing(perSecond: 10, burst: .seconds(10))), memory, at: steady)
-        #expect(flow.take(1, at: steady).granted == 0)
+        #expect(flow.reserve(1, at: steady).granted == 0)
         #expect(flow.gate.step(window: 10, at: steady).step == .wait(until: steady.addingTimeInterval(1100)))
         #expect(flow.pauses.withLock { $0.pause(of: .topic("r"), at: steady) } != nil)
     }
@@ -297,11 +297,11 @@ struct FlowControlTests {
     func rarely() {
         let flow = FlowControl(configured(pacing: Pacing(perSecond: 1000, burst: .seconds(10))), at: now)
         #expect(flow.changedMemory(at: now, isLast: false) == nil)
-        _ = flow.take(10, at: now)
+        _ = flow.reserve(10, at: now)
         #expect(flow.changedMemory(at: now, isLast: false) != nil)
         for second in 1..<10 {
             let time = now.addingTimeInterval(Double(second))
-            _ = flow.take(500, at: time)
+            _ = flow.reserve(500, at: time)
             #expect(flow.changedMemory(at: time, isLast: false) == nil)
         }
         let time = now.addingTimeInterval(10)

@@ -77,13 +77,13 @@ struct FlowGateTests {
     @Test("A change is seen by every loop that waits, and by one that waits only afterwards")
     func change() async {
         let gate = FlowGate()
-        let version = gate.step(window: 1, at: now).version
-        async let first: Void = gate.waitForChange(after: version)
-        async let second: Void = gate.waitForChange(after: version)
+        let mark = gate.step(window: 1, at: now).mark
+        async let first: Void = gate.waitForChange(after: mark)
+        async let second: Void = gate.waitForChange(after: mark)
         gate.wake()
         await first
         await second
-        await gate.waitForChange(after: version)
+        await gate.waitForChange(after: mark)
     }
 
     @Test("Failures open the breaker; then one message probes, and its acceptance lets all go")
@@ -91,10 +91,10 @@ struct FlowGateTests {
         let state = Box(FlowGate.State(breaker: Breaker(Breaker.Settings(failures: 3, cooldown: .seconds(30)))))
         #expect(state({ $0.step(window: 100, at: now) }) == .claim(100))
         state.value.inFlight = 3
-        for _ in 0..<2 { #expect(state({ $0.note(.fails(reason: "deadline"), at: now) }).0 == nil) }
+        for _ in 0..<2 { #expect(state({ $0.apply(.fails(reason: "deadline"), at: now) }).0 == nil) }
         let until = now.addingTimeInterval(30)
         #expect(
-            state({ $0.note(.fails(reason: "deadline"), at: now) }).0 == .opened(until: until, reason: "deadline")
+            state({ $0.apply(.fails(reason: "deadline"), at: now) }).0 == .opened(until: until, reason: "deadline")
         )
         #expect(state.value.breakerState == WorkerStatus.Breaker(.open, until: until, reason: "deadline"))
         _ = state { $0.finish(3) }
@@ -114,7 +114,7 @@ struct FlowGateTests {
     @Test("A probe that sent nothing is made again at once")
     func probe() {
         let state = Box(FlowGate.State(breaker: Breaker(Breaker.Settings(failures: 1, cooldown: .seconds(30)))))
-        _ = state { $0.note(.fails(reason: "deadline"), at: now) }
+        _ = state { $0.apply(.fails(reason: "deadline"), at: now) }
         let later = now.addingTimeInterval(31)
         #expect(state({ $0.step(window: 10, at: later) }) == .claim(1))
         state.value.inFlight = 1
@@ -125,13 +125,13 @@ struct FlowGateTests {
     @Test("A lane that stands still looks for deliveries without patience, and only when there are such")
     func patience() {
         let bears = Box(FlowGate.State(breaker: Breaker(Breaker.Settings(failures: 1, cooldown: .seconds(30)))))
-        _ = bears { $0.note(.fails(reason: "deadline"), at: now) }
+        _ = bears { $0.apply(.fails(reason: "deadline"), at: now) }
         #expect(
             bears({ $0.step(window: 10, at: now.addingTimeInterval(20)) }) == .wait(until: now.addingTimeInterval(30))
         )
         let settings = Breaker.Settings(failures: 1, cooldown: .seconds(30))
         let hurries = Box(FlowGate.State(breaker: Breaker(settings), patience: .seconds(10)))
-        _ = hurries { $0.note(.fails(reason: "deadline"), at: now) }
+        _ = hurries { $0.apply(.fails(reason: "deadline"), at: now) }
         #expect(hurries({ $0.step(window: 10, at: now) }) == .wait(until: now.addingTimeInterval(10)))
         let end = now.addingTimeInterval(10)
         #expect(hurries({ $0.step(window: 10, at: end) }) == .passOn)
@@ -143,7 +143,7 @@ struct FlowGateTests {
     func patienceBesideWork() {
         let end = now.addingTimeInterval(1_200)
         let paused = Box(FlowGate.State(patience: .seconds(30)))
-        _ = paused { $0.note(.pause(.seconds(1_200), reason: "slow_down"), at: now) }
+        _ = paused { $0.apply(.pause(.seconds(1_200), reason: "slow_down"), at: now) }
         _ = paused { $0.works(999, at: now) }
         #expect(paused({ $0.step(window: 10, at: now) }) == .wait(until: now.addingTimeInterval(30)))
         #expect(paused({ $0.step(window: 10, at: now.addingTimeInterval(30)) }) == .passOn)
@@ -151,7 +151,7 @@ struct FlowGateTests {
         #expect(paused.value.troubleSince == nil)
 
         let settled = Box(FlowGate.State(patience: .seconds(30)))
-        _ = settled { $0.note(.pause(.seconds(1_200), reason: "slow_down"), at: now) }
+        _ = settled { $0.apply(.pause(.seconds(1_200), reason: "slow_down"), at: now) }
         _ = settled { $0.hold(true, at: now) }
         _ = settled { $0.hold(false, at: now) }
         #expect(settled({ $0.step(window: 10, at: now.addingTimeInterval(30)) }) == .passOn)
@@ -161,7 +161,7 @@ struct FlowGateTests {
     func passingOnMore() {
         let settings = Breaker.Settings(failures: 1, cooldown: .seconds(300))
         let state = Box(FlowGate.State(breaker: Breaker(settings), patience: .seconds(10)))
-        _ = state { $0.note(.fails(reason: "deadline"), at: now) }
+        _ = state { $0.apply(.fails(reason: "deadline"), at: now) }
         let end = now.addingTimeInterval(10)
         #expect(state({ $0.step(window: 10, at: end) }) == .passOn)
         state { $0.passOnMore() }

@@ -30,7 +30,7 @@ struct GoneBackendsTests {
         try await DispatcherRig.run(["b": backend]) { rig in
             let id = try await rig.accept(plan: DeliveryPlan(["gone", "other", "b"]))
             try await pass(rig, until: id, is: .acceptedByPlatform)
-            let story = try await rig.story(id)
+            let story = try await rig.attemptLog(id)
             #expect(story.map { $0["reason"] } == ["backend_gone", nil])
             #expect(story.first?["outcome"] == "skipped")
             #expect(story.first?["backend"] == "gone")
@@ -47,7 +47,7 @@ struct GoneBackendsTests {
             try await rig.until { try await gone.depths()["gone"]?.waiting == 1 }
             #expect(backend.attemptCount == 0)
             rig.dispatcher.install(DispatcherRig.snapshot(["gone": backend]))
-            try await rig.until { rig.dispatcher.lanes.first?.backend == "gone" }
+            try await rig.until { rig.dispatcher.workers.first?.backend == "gone" }
             try await rig.expect(id, [.acceptedByPlatform: 1])
             let depths = try await gone.depths()
             #expect(depths.isEmpty)
@@ -60,13 +60,13 @@ struct GoneBackendsTests {
             let id = try await rig.accept(plan: DeliveryPlan(["gone"]))
             let later = try await rig.accept(plan: DeliveryPlan(["gone"]), dueIn: .seconds(100))
             let gone = try #require(rig.dispatcher.goneBackends)
-            try await rig.until { !rig.dispatcher.lanes.isEmpty }
+            try await rig.until { !rig.dispatcher.workers.isEmpty }
             await #expect(throws: GoneBackends.Failure.configured) { _ = try await gone.drop("b") }
             await #expect(throws: GoneBackends.Failure.unknown) { _ = try await gone.drop("never") }
             let dropped = try await rig.withTimeGoing { try await gone.drop("gone") }
             #expect(dropped == 2)
             try await pass(rig, until: id, is: .failed)
-            #expect(try await rig.story(id).map { $0["reason"] } == ["backend_dropped"])
+            #expect(try await rig.attemptLog(id).map { $0["reason"] } == ["backend_dropped"])
             try await pass(rig, until: later, is: .failed)
             try await rig.until { try await rig.eventTypes().contains("delivery.failed") }
         }
@@ -79,7 +79,7 @@ struct GoneBackendsTests {
             let id = try await rig.accept(plan: DeliveryPlan(["gone"]))
             let later = try await rig.accept(plan: DeliveryPlan(["gone"]), dueIn: .seconds(100))
             let gone = try #require(rig.dispatcher.goneBackends)
-            try await rig.until { !rig.dispatcher.lanes.isEmpty }
+            try await rig.until { !rig.dispatcher.workers.isEmpty }
             await #expect(throws: GoneBackends.Failure.unknownTarget(nearest: nil)) {
                 _ = try await gone.move("gone", to: "nobody")
             }
@@ -98,7 +98,7 @@ struct GoneBackendsTests {
         let rig = try await DispatcherRig()
         defer { try? FileManager.default.removeItem(at: rig.folder) }
         let state = GatewayState(snapshot: snapshot, store: rig.store, devices: rig.store, time: rig.store.time)
-        let api = GatewayAPI(state: state, lanes: rig.dispatcher, metrics: GatewayMetrics(), logger: quiet)
+        let api = GatewayAPI(state: state, workers: rig.dispatcher, metrics: GatewayMetrics(), logger: quiet)
         @Sendable func ask(_ path: String, _ body: String?, as key: String = "boss") async throws -> APIHarness.Reply {
             try await APIHarness.send(
                 api.responder,
@@ -109,7 +109,7 @@ struct GoneBackendsTests {
             )
         }
         try await rig.run(snapshot) {
-            try await rig.until { !rig.dispatcher.lanes.isEmpty }
+            try await rig.until { !rig.dispatcher.workers.isEmpty }
             let id = try await rig.accept(plan: DeliveryPlan(["gone"]))
             try await rig.until { try await rig.dispatcher.goneBackends?.depths()["gone"]?.waiting == 1 }
             var shown: [JSONValue] = []

@@ -207,7 +207,7 @@ struct MassInvalidationTests {
             let recipients = try await register(rig)
             // Before the limit is reached every verdict is believed, and taken back afterwards.
             for recipient in recipients.prefix(60) { try await rig.accept([recipient], plan: plan) }
-            try await rig.until { rig.dispatcher.lanes.first?.areInvalidationsHeld == true }
+            try await rig.until { rig.dispatcher.workers.first?.areInvalidationsHeld == true }
             try await rig.until { try await alive(rig) == devices }
             try await body(rig, recipients)
         }
@@ -221,8 +221,8 @@ struct MassInvalidationTests {
             rig.time.advance(by: .seconds(600))
             try await rig.expect(id, [.queued: 1])
             #expect(try await Self.alive(rig) == Self.devices)
-            #expect(rig.dispatcher.lanes.first?.breaker.word == .open)
-            let doubt = try #require(rig.dispatcher.invalidations?.doubts.first)
+            #expect(rig.dispatcher.workers.first?.breaker.status == .open)
+            let doubt = try #require(rig.dispatcher.invalidations?.trippedGuards.first)
             #expect(doubt.backend == "a")
             #expect(doubt.explanation.contains("wrong environment"))
             try await rig.until { try await rig.eventTypes().contains("backend.invalidations_held") }
@@ -240,7 +240,7 @@ struct MassInvalidationTests {
             let tokens = try await rig.dispatcher.invalidations?.settle("a", .discard)
             #expect((tokens ?? 0) >= 50)
             try await rig.expect(id, [.acceptedByPlatform: Self.devices])
-            #expect(try await rig.store.held().isEmpty)
+            #expect(try await rig.store.quarantined().isEmpty)
             try await rig.until { try await rig.eventTypes().contains("backend.invalidations_discarded") }
         }
     }
@@ -254,7 +254,7 @@ struct MassInvalidationTests {
             let id = try await rig.accept(recipients, plan: Self.plan)
             try await rig.expect(id, [.failed: Self.devices])
             try await rig.until { try await Self.alive(rig) == 0 }
-            #expect(rig.dispatcher.lanes.first?.areInvalidationsHeld == false)
+            #expect(rig.dispatcher.workers.first?.areInvalidationsHeld == false)
             try await rig.until {
                 try await rig.eventTypes().count { $0 == "device.token_invalidated" } >= Self.devices
             }
@@ -287,7 +287,7 @@ struct MassInvalidationTests {
                     }
                 }
                 try await rig.until { desk.backlog == 0 }
-                #expect(desk.doubts.contains { $0.backend == backend })
+                #expect(desk.trippedGuards.contains { $0.backend == backend })
                 #expect(try await Self.alive(rig) == Self.devices)
                 #expect(try await desk.settle(backend, .discard) == Self.devices)
             }
@@ -302,19 +302,19 @@ struct MassInvalidationTests {
         try await first.run(["a": Self.backend(time)]) {
             let recipients = try await Self.register(first)
             try await first.accept(recipients, plan: Self.plan)
-            try await first.until { first.dispatcher.lanes.first?.areInvalidationsHeld == true }
+            try await first.until { first.dispatcher.workers.first?.areInvalidationsHeld == true }
         }
         await first.store.close()
         let second = try await DispatcherRig(time: time, folder: first.folder)
         try await second.run(["a": Self.backend(time)]) {
-            try await second.until { second.dispatcher.lanes.first?.areInvalidationsHeld == true }
+            try await second.until { second.dispatcher.workers.first?.areInvalidationsHeld == true }
             let id = try await second.accept([.device("d1")], plan: Self.plan)
             time.advance(by: .seconds(600))
             try await second.expect(id, [.queued: 1])
             #expect(try await Self.alive(second) == Self.devices)
             second.dispatcher.install(DispatcherRig.snapshot(["a": Self.backend(time)]))
-            try await second.until { second.dispatcher.lanes.first?.inFlight == 0 }
-            #expect(second.dispatcher.lanes.first?.areInvalidationsHeld == true, "a reload settles nothing")
+            try await second.until { second.dispatcher.workers.first?.inFlight == 0 }
+            #expect(second.dispatcher.workers.first?.areInvalidationsHeld == true, "a reload settles nothing")
         }
         await second.store.close()
     }

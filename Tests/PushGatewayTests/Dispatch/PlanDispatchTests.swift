@@ -50,7 +50,7 @@ struct PlanDispatchTests {
             #expect(first.attemptCount == 0)
             let attempts = second.attempts(.token(DeviceToken("apple", service: .iOSAPNs)))
             #expect(attempts.map(\.language) == ["fa-IR"])
-            let story = try await rig.story(id)
+            let story = try await rig.attemptLog(id)
             #expect(story.map { $0["outcome"] } == ["skipped", "accepted"])
             #expect(story[0]["reason"] == "no_token")
             #expect(story[1]["service"] == "ios-apns")
@@ -89,7 +89,7 @@ struct PlanDispatchTests {
             try await rig.register("phone", [("h", .androidHuawei)])
             let id = try await rig.accept(Self.device + [.device("unknown")], plan: Self.chain)
             try await rig.expect(id, [.failed: 2])
-            #expect(try await rig.story(id).map { $0["reason"] } == ["no_token", "no_token"])
+            #expect(try await rig.attemptLog(id).map { $0["reason"] } == ["no_token", "no_token"])
             #expect(backend.attemptCount == 0)
         }
     }
@@ -110,7 +110,7 @@ struct PlanDispatchTests {
             // The next message does not try the dead token again.
             let later = try await rig.accept(Self.device, plan: Self.chain)
             try await rig.expect(later, [.acceptedByPlatform: 1])
-            #expect(try await rig.story(later).map { $0["outcome"] } == ["skipped", "accepted"])
+            #expect(try await rig.attemptLog(later).map { $0["outcome"] } == ["skipped", "accepted"])
             #expect(first.attemptCount == 1)
             try await rig.until { try await rig.eventTypes().contains("device.token_invalidated") }
         }
@@ -145,7 +145,7 @@ struct PlanDispatchTests {
         }
         try await first.run(["a": a, "b": busy]) {
             let new = try await first.accept(plan: Self.chain)
-            try await first.until { try await first.story(new).count == 2 }
+            try await first.until { try await first.attemptLog(new).count == 2 }
             id = new
         }
         await first.store.close()
@@ -187,13 +187,13 @@ struct PlanDispatchTests {
         let first = try await DispatcherRig()
         defer { try? FileManager.default.removeItem(at: first.folder) }
         let id = try await first.accept(plan: DeliveryPlan(["a", "b"], onUnknown: .wait))
-        _ = try await first.store.claim(lane: "a", limit: 1, patience: .seconds(1))
+        _ = try await first.store.claim(backend: "a", limit: 1, wait: .seconds(1))
         await first.store.close()
         let second = try await DispatcherRig(time: first.time, folder: first.folder)
         let a = ScriptedBackend { _, _ in Self.accepted }
         let b = ScriptedBackend { _, _ in Self.accepted }
         try await second.run(["a": a, "b": b]) {
-            try await second.until { try await second.story(id).count == 1 }
+            try await second.until { try await second.attemptLog(id).count == 1 }
             second.time.advance(by: .seconds(31))
             try await second.expect(id, [.acceptedByPlatform: 1])
         }
@@ -213,7 +213,7 @@ struct PlanDispatchTests {
         } _: { rig in
             let opening = try await rig.accept((0..<5).map { "t\($0)" }, plan: DeliveryPlan(["a"]))
             try await rig.expect(opening, [.retrying: 5])
-            try await rig.until { rig.dispatcher.lanes.first?.breaker.word == .open }
+            try await rig.until { rig.dispatcher.workers.first?.breaker.status == .open }
             let attempts = a.attemptCount
             let patient = try await rig.accept(["patient"], plan: Self.chain)
             let id = try await rig.accept(["hurried"], plan: hurried)
@@ -223,8 +223,8 @@ struct PlanDispatchTests {
             try await rig.expect(id, [.acceptedByPlatform: 1])
             #expect(a.attemptCount == attempts)
             #expect(b.attemptCount == 1)
-            #expect(try await rig.story(id).map { $0["reason"] } == ["breaker_open", nil])
-            #expect(try await rig.story(patient).isEmpty, "it still waits for the first backend")
+            #expect(try await rig.attemptLog(id).map { $0["reason"] } == ["breaker_open", nil])
+            #expect(try await rig.attemptLog(patient).isEmpty, "it still waits for the first backend")
         }
     }
 
@@ -235,8 +235,8 @@ struct PlanDispatchTests {
         try await DispatcherRig.run(["a": backend]) { rig in
             let opening = try await rig.accept((0..<5).map { "t\($0)" })
             try await rig.expect(opening, [.retrying: 5])
-            try await rig.until { rig.dispatcher.lanes.first?.breaker.word == .open }
-            #expect(rig.dispatcher.lanes.first?.breaker.reason == "connect_failed")
+            try await rig.until { rig.dispatcher.workers.first?.breaker.status == .open }
+            #expect(rig.dispatcher.workers.first?.breaker.reason == "connect_failed")
             let waiting = try await rig.accept((0..<20).map { "u\($0)" })
             rig.time.advance(by: .seconds(29))
             try await rig.expect(waiting, [.queued: 20])
@@ -245,7 +245,7 @@ struct PlanDispatchTests {
             rig.time.advance(by: .seconds(2))
             try await rig.expect(waiting, [.acceptedByPlatform: 20])
             try await rig.expect(opening, [.acceptedByPlatform: 5])
-            #expect(rig.dispatcher.lanes.first?.breaker.word == .closed)
+            #expect(rig.dispatcher.workers.first?.breaker.status == .closed)
             try await rig.until {
                 let types = try await rig.eventTypes()
                 return types.contains("backend.breaker_opened") && types.contains("backend.breaker_closed")

@@ -76,7 +76,7 @@ struct PlanSuiteTests {
             try await Self.finish(rig, ids)
             for (one, id) in zip(cases, ids) {
                 let end = try #require(try await rig.store.notification(id)?.counts.keys.first)
-                let attempts = try await rig.story(id)
+                let attempts = try await rig.attemptLog(id)
                     .filter { ["accepted", "refused", "unknown"].contains($0["outcome"]?.stringValue) }
                     .map { String(($0["backend"]?.stringValue ?? "").split(separator: "-").last ?? "") }
                 do {

@@ -199,7 +199,7 @@ struct RefusedTokenTests {
             for id in ids { try await Self.register(rig, id, "development-\(id)") }
             let id = try await rig.accept(ids.map { .device($0) }, plan: Self.plan)
             try await rig.expect(id, [.acceptedByPlatform: 120])
-            #expect(rig.dispatcher.lanes.allSatisfy { !$0.areInvalidationsHeld })
+            #expect(rig.dispatcher.workers.allSatisfy { !$0.areInvalidationsHeld })
         }
     }
 
@@ -209,7 +209,7 @@ struct RefusedTokenTests {
             let ids = (0..<120).map { "d\($0)" }
             for id in ids { try await Self.register(rig, id, "broken-\(id)") }
             try await rig.accept(ids.map { .device($0) }, plan: Self.plan)
-            try await rig.until { rig.dispatcher.lanes.contains { $0.areInvalidationsHeld } }
+            try await rig.until { rig.dispatcher.workers.contains { $0.areInvalidationsHeld } }
             let desk = try #require(rig.dispatcher.invalidations)
             try await rig.until { desk.backlog == 0 }
             _ = try await desk.settle("ios-dev", .discard)

@@ -89,15 +89,15 @@ struct RegistrationPendingTests {
                     body: JSONObject(),
                     at: rig.time.now
                 )
-                try await rig.store.add([operation])
+                try await rig.store.enqueue([operation])
             }
             let id = try await rig.accept([.device("phone")], plan: DeliveryPlan(["a"]))
             for attempt in 1..<story.reasons.count {
-                try await rig.until { try await rig.story(id).count == attempt }
+                try await rig.until { try await rig.attemptLog(id).count == attempt }
                 rig.time.advance(by: .seconds(120))
             }
             try await rig.expect(id, story.end)
-            #expect(try await rig.story(id).map { $0["reason"] } == story.reasons)
+            #expect(try await rig.attemptLog(id).map { $0["reason"] } == story.reasons)
         }
     }
 
@@ -109,7 +109,7 @@ struct RegistrationPendingTests {
             try await rig.register("phone", [("token", .androidHuawei)])
             let id = try await rig.accept([.device("phone")], plan: DeliveryPlan(["a", "b"]))
             try await rig.expect(id, [.acceptedByPlatform: 1])
-            #expect(try await rig.story(id).map { $0["backend"] } == ["a", "b"])
+            #expect(try await rig.attemptLog(id).map { $0["backend"] } == ["a", "b"])
         }
     }
 }

@@ -118,8 +118,8 @@ struct SilenceTests {
             let other = try await rig.accept(["other"])
             try await rig.expect(other, [.acceptedByPlatform: 1])
             try await rig.expect(id, [.unknown: 1])
-            #expect(try await rig.story(id).map { $0["reason"] } == ["no_answer"])
-            try await rig.until { rig.dispatcher.lanes.first?.inFlight == 0 }
+            #expect(try await rig.attemptLog(id).map { $0["reason"] } == ["no_answer"])
+            try await rig.until { rig.dispatcher.workers.first?.inFlight == 0 }
         }
     }
 

@@ -58,7 +58,7 @@ struct DeviceTellingTests {
                 rig.time.advance(by: .seconds(1))
                 let now = rig.time.now
                 let refusal = TokenRefusal(token, asOf: now, at: now, backend: "ios", reason: "Unregistered")
-                _ = try await state.devices.bury([refusal], outbox: state.outbox)
+                _ = try await state.devices.invalidate([refusal], outbox: state.outbox)
                 try await rig.settled()
             }
         }
@@ -117,7 +117,7 @@ struct DeviceTellingTests {
                 try await rig.run(["crm": platform]) { _, _ in
                     try await rig.until("\(count) registrations") {
                         guard try await rig.store.unplannedCount(ofDevice: nil) == 0 else { return false }
-                        let waiting = try await rig.store.operationDepths()
+                        let waiting = try await rig.store.outboxDepths()
                         return platform.calls.count >= count && waiting.isEmpty
                     }
                 }
@@ -161,22 +161,22 @@ struct DeviceTellingTests {
         try await OperationRig.run { rig in
             _ = try await rig.store.put([rig.device("a")])
             // So much waits for the backend that its introduction does too.
-            try await rig.store.add((0..<2_000).map { rig.subscription("x\($0)") })
+            try await rig.store.enqueue((0..<2_000).map { rig.subscription("x\($0)") })
             let snapshot = rig.snapshot(["crm": ScriptedPlatform()])
             let planner = rig.planner(snapshot)
             /// What a start of the gateway introduces.
             func start(_ body: (Backfill) async throws -> Void = { _ in }) async throws -> Int {
                 let own = Backfill(store: rig.store, state: rig.store, time: rig.time, logger: quiet)
-                async let introducing: Void = own.introduce(to: "crm", stamp: "1", snapshot.teller)
+                async let introducing: Void = own.introduce(to: "crm", stamp: "1", snapshot.deviceSync)
                 try await body(own)
                 await introducing
                 while try await planner.planSome() > 0 {}
-                return try await rig.store.removeOperations(of: "crm", device: nil)
+                return try await rig.store.cancelEntries(of: "crm", device: nil)
             }
             let first = try await start { own in
                 try await rig.until { try await rig.store.loadState("operations.introduced") != nil }
                 await own.doubt("crm")
-                _ = try await rig.store.removeOperations(of: "crm", device: nil)
+                _ = try await rig.store.cancelEntries(of: "crm", device: nil)
                 try await rig.introduced()
             }
             #expect(first == 1)

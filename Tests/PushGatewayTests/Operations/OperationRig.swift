@@ -218,7 +218,7 @@ struct OperationRig: Sendable {
             if try await condition() { return }
             time.advance(by: step)
             // It takes its turn after everything that waits to be written, and finds nothing.
-            _ = try await store.claimOperations(of: "nobody", limit: 1, lease: .zero, patience: .zero)
+            _ = try await store.claimEntries(of: "nobody", limit: 1, lease: .zero, wait: .zero)
             try await Task.sleep(for: .milliseconds(1))
         }
         throw ConformanceFailure("line \(sourceLine): \(what) did not happen")
@@ -229,7 +229,7 @@ struct OperationRig: Sendable {
         try await until("the end of all operations", sourceLine: sourceLine) {
             // In this order: what was planned in between shows in the depths.
             guard try await store.unplannedCount(ofDevice: nil) == 0 else { return false }
-            return try await store.operationDepths().isEmpty
+            return try await store.outboxDepths().isEmpty
         }
     }
 
@@ -244,12 +244,12 @@ struct OperationRig: Sendable {
 
     /// A planner of what is in the store's outbox.
     func planner(_ snapshot: GatewaySnapshot) -> OutboxPlanner {
-        OutboxPlanner(store: store, time: time, logger: quiet) { snapshot.teller }
+        OutboxPlanner(store: store, time: time, logger: quiet) { snapshot.deviceSync }
     }
 
     /// The events of operations and notices so far.
     func events() async throws -> [JSONValue] {
-        try await store.events(after: 0, limit: 10_000, patience: .zero).map { try JSONValue(parsing: $0.json) }
+        try await store.events(after: 0, limit: 10_000, wait: .zero).map { try JSONValue(parsing: $0.json) }
     }
 
     /// A device with an Apple token.
@@ -262,7 +262,7 @@ struct OperationRig: Sendable {
     func api(_ state: GatewayState) -> GatewayAPI {
         GatewayAPI(
             state: state,
-            lanes: StubLanes(),
+            workers: StubWorkers(),
             metrics: metrics,
             logger: quiet
         )
@@ -283,7 +283,7 @@ struct OperationRig: Sendable {
             event: Array("{}".utf8)
         )
         _ = try await store.enqueue(EnqueueBatch([notification]))
-        let claims = try await store.claim(lane: "ios", limit: 10, patience: .zero)
+        let claims = try await store.claim(backend: "ios", limit: 10, wait: .zero)
         let attempt = Array(#"{"outcome":"accepted"}"#.utf8)
         try await store.record(
             claims.map { Resolution(delivery: $0.id, transition: .end(.acceptedByPlatform), attempt: attempt) }

@@ -84,10 +84,10 @@ struct OutboxPlannerTests {
                 try await rig.introduced()
                 _ = try await state.devices.put([rig.device("slow", tags: ["x"])], outbox: state.outbox)
                 try await hold.reached()
-                try await rig.store.add([rig.subscription("slow")])
+                try await rig.store.enqueue([rig.subscription("slow")])
                 _ = try await state.devices.delete("slow", outbox: state.outbox)
-                try await rig.store.add([rig.subscription("b")])
-                try await rig.until("what has nothing before it") { try await rig.store.operationDepths().isEmpty }
+                try await rig.store.enqueue([rig.subscription("b")])
+                try await rig.until("what has nothing before it") { try await rig.store.outboxDepths().isEmpty }
                 hold.open()
                 try await rig.settled()
             }
@@ -105,7 +105,7 @@ struct OutboxPlannerTests {
         try await OperationRig.run { rig in
             let snapshot = rig.snapshot(["crm": ScriptedPlatform()])
             let store = InterruptedStore(rig.store)
-            let planner = OutboxPlanner(store: store, time: rig.time, logger: quiet) { snapshot.teller }
+            let planner = OutboxPlanner(store: store, time: rig.time, logger: quiet) { snapshot.deviceSync }
             _ = try await rig.store.put([rig.device("a")], outbox: rig.time.now)
             _ = try await rig.store.patch("a", outbox: rig.time.now) { $0.user = "sara" }
             // The end comes before the commit, and then after it but before anybody hears of it.
@@ -114,7 +114,7 @@ struct OutboxPlannerTests {
                 await #expect(throws: StoreError.closed) { _ = try await planner.planSome() }
             }
             #expect(try await rig.planner(snapshot).planSome() == 0)
-            let waiting = try await rig.store.operations(ofDevice: "a", limit: 9)
+            let waiting = try await rig.store.entries(ofDevice: "a", limit: 9)
             #expect(waiting.map(\.operation.user) == ["ali", "sara"])
             #expect(waiting.map(\.operation.kind) == [.register, .register])
         }
@@ -135,7 +135,7 @@ struct OutboxPlannerTests {
                     }
                 }
             }
-            #expect(try await rig.store.operationDepths()["crm"]?.waiting == 600)
+            #expect(try await rig.store.outboxDepths()["crm"]?.waiting == 600)
             #expect(try await rig.store.unplannedCount(ofDevice: nil) == 0)
         }
     }
@@ -152,31 +152,31 @@ private final class InterruptedStore: OutboxStore {
 
     init(_ store: any OutboxStore) { self.store = store }
 
-    func commit(_ plans: [OutboxPlan]) async throws(StoreError) {
+    func record(_ plans: [OutboxPlan]) async throws(StoreError) {
         let step = end.withLock { $0 }
         if step == .before { throw .closed }
-        try await store.commit(plans)
+        try await store.record(plans)
         if step == .after { throw .closed }
     }
 
-    func unplannedChanges(limit: Int, patience: Duration) async throws(StoreError) -> [OutboxChange] {
-        try await store.unplannedChanges(limit: limit, patience: patience)
+    func unplannedChanges(limit: Int, wait: Duration) async throws(StoreError) -> [OutboxChange] {
+        try await store.unplannedChanges(limit: limit, wait: wait)
     }
     func unplannedCount(ofDevice device: String?) async throws(StoreError) -> Int {
         try await store.unplannedCount(ofDevice: device)
     }
-    func add(_ operations: [OutboxEntry]) async throws(StoreError) { try await store.add(operations) }
-    func claimOperations(of backend: String, limit: Int, lease: Duration, patience: Duration) async throws(StoreError)
+    func enqueue(_ entries: [OutboxEntry]) async throws(StoreError) { try await store.enqueue(entries) }
+    func claimEntries(of backend: String, limit: Int, lease: Duration, wait: Duration) async throws(StoreError)
         -> [ClaimedEntry]
     {
-        try await store.claimOperations(of: backend, limit: limit, lease: lease, patience: patience)
+        try await store.claimEntries(of: backend, limit: limit, lease: lease, wait: wait)
     }
-    func settle(_ results: [OutboxResult]) async throws(StoreError) { try await store.settle(results) }
-    func operations(ofDevice device: String, limit: Int) async throws(StoreError) -> [WaitingEntry] {
-        try await store.operations(ofDevice: device, limit: limit)
+    func record(_ results: [OutboxResult]) async throws(StoreError) { try await store.record(results) }
+    func entries(ofDevice device: String, limit: Int) async throws(StoreError) -> [WaitingEntry] {
+        try await store.entries(ofDevice: device, limit: limit)
     }
-    func removeOperations(of backend: String, device: String?) async throws(StoreError) -> Int {
-        try await store.removeOperations(of: backend, device: device)
+    func cancelEntries(of backend: String, device: String?) async throws(StoreError) -> Int {
+        try await store.cancelEntries(of: backend, device: device)
     }
-    func operationDepths() async throws(StoreError) -> [String: OutboxDepth] { try await store.operationDepths() }
+    func outboxDepths() async throws(StoreError) -> [String: OutboxDepth] { try await store.outboxDepths() }
 }

@@ -22,7 +22,7 @@ struct OperationLaneTests {
             device.appVersion = "3.1"
             _ = try await rig.store.put([device])
             let operation = rig.subscription("a", user: "then")
-            try await rig.store.add([operation])
+            try await rig.store.enqueue([operation])
             try await rig.run(["crm": platform], registers: false) { _, _ in try await rig.settled() }
             let call = try #require(platform.calls.first)
             #expect(platform.calls.count == 1)
@@ -43,7 +43,7 @@ struct OperationLaneTests {
         try await OperationRig.run { rig in
             let platform = ScriptedPlatform { _, earlier throws(PushError) in if earlier < 2 { throw Self.down } }
             _ = try await rig.store.put([rig.device("a")])
-            try await rig.store.add([rig.subscription("a")])
+            try await rig.store.enqueue([rig.subscription("a")])
             try await rig.run(["crm": platform], registers: false) { _, _ in try await rig.settled() }
             #expect(platform.calls.map { $0.attempt?.number } == [1, 2, 3])
             #expect(Set(platform.calls.map { $0.attempt?.id }).count == 1)
@@ -61,7 +61,7 @@ struct OperationLaneTests {
                 _ = try? await rig.store.patch("a") { $0.user = "sara" }
             }
             _ = try await rig.store.put([rig.device("a")])
-            try await rig.store.add([rig.subscription("a", user: "ali")])
+            try await rig.store.enqueue([rig.subscription("a", user: "ali")])
             try await rig.run(["crm": platform], registers: false) { _, _ in try await rig.settled() }
             #expect(platform.calls.map(\.device.hasNewUser) == [false, true])
             #expect(platform.calls.map(\.device.user) == ["ali", "ali"])
@@ -79,7 +79,7 @@ struct OperationLaneTests {
         try await OperationRig.run { rig in
             let platform = ScriptedPlatform { _, _ throws(PushError) in throw PushError(code, "no") }
             _ = try await rig.store.put([rig.device("a")])
-            try await rig.store.add([rig.subscription("a")])
+            try await rig.store.enqueue([rig.subscription("a")])
             try await rig.run(["crm": platform], registers: false) { _, _ in try await rig.settled() }
             #expect(platform.calls.count == tries)
             let last = try #require(try await rig.events().last)
@@ -96,13 +96,13 @@ struct OperationLaneTests {
                 try? await Task.sleep(for: .seconds(3_600))
             }
             _ = try await rig.store.put([rig.device("slow"), rig.device("quick")])
-            try await rig.store.add([rig.subscription("slow"), rig.subscription("slow"), rig.subscription("quick")])
+            try await rig.store.enqueue([rig.subscription("slow"), rig.subscription("slow"), rig.subscription("quick")])
             try await rig.run(["crm": platform], registers: false) { _, _ in
                 try await rig.until("the quick one") {
                     platform.words.contains("subscription quick") && platform.calls.contains { $0.device.id == "slow" }
                 }
                 #expect(platform.calls.count { $0.device.id == "slow" } == 1, "the second one waits for the first")
-                try await rig.until(by: .milliseconds(250)) { try await rig.store.operationDepths().isEmpty }
+                try await rig.until(by: .milliseconds(250)) { try await rig.store.outboxDepths().isEmpty }
             }
             let types = try await rig.events().map { $0["type"]?.stringValue }
             #expect(types == ["operation.done", "operation.retry", "operation.done", "operation.done"])
@@ -117,11 +117,11 @@ struct OperationLaneTests {
                 if isHanging.withLock({ $0 }) { try? await Task.sleep(for: .seconds(3_600)) }
             }
             _ = try await rig.store.put([rig.device("a")])
-            try await rig.store.add([rig.subscription("a")])
+            try await rig.store.enqueue([rig.subscription("a")])
             try await rig.run(["crm": platform], registers: false) { _, _ in
                 try await rig.until("the call") { !platform.calls.isEmpty }
             }
-            let waiting = try await rig.store.operations(ofDevice: "a", limit: 5)
+            let waiting = try await rig.store.entries(ofDevice: "a", limit: 5)
             #expect(waiting.map(\.attempts) == [0], "it was not tried")
             isHanging.withLock { $0 = false }
             try await rig.run(["crm": platform], registers: false) { _, _ in try await rig.settled() }
@@ -138,12 +138,12 @@ struct OperationLaneTests {
             let other = ScriptedPlatform()
             _ = try await rig.store.put([rig.device("a"), rig.device("b")])
             try await rig.run(["crm": limited, "other": other], registers: false) { _, _ in
-                try await rig.store.add([rig.subscription("a")])
+                try await rig.store.enqueue([rig.subscription("a")])
                 try await rig.until("the refusal") { try await !rig.events().isEmpty }
-                try await rig.store.add([rig.subscription("b"), rig.subscription("b", backend: "other")])
+                try await rig.store.enqueue([rig.subscription("b"), rig.subscription("b", backend: "other")])
                 try await rig.until("the other backend") { other.calls.count == 1 }
                 #expect(limited.words == ["subscription a"])
-                try await rig.until(by: .seconds(20)) { try await rig.store.operationDepths().isEmpty }
+                try await rig.until(by: .seconds(20)) { try await rig.store.outboxDepths().isEmpty }
             }
             #expect(Set(limited.words) == ["subscription a", "subscription b"])
         }
@@ -157,10 +157,10 @@ struct OperationLaneTests {
             }
             _ = try await rig.store.put([rig.device("a"), rig.device("b")])
             try await rig.run(["crm": platform], registers: false) { _, _ in
-                try await rig.store.add([rig.subscription("a")])
+                try await rig.store.enqueue([rig.subscription("a")])
                 try await rig.until("the refusal") { try await !rig.events().isEmpty }
                 rig.time.set(rig.time.now.addingTimeInterval(-3_600))
-                try await rig.store.add([rig.subscription("b")])
+                try await rig.store.enqueue([rig.subscription("b")])
                 try await rig.until("the end of the pause") { platform.calls.count == 2 }
             }
             #expect(platform.words == ["subscription a", "subscription b"])
@@ -174,14 +174,14 @@ struct OperationLaneTests {
             let second = ScriptedPlatform()
             _ = try await rig.store.put([rig.device("a")])
             try await rig.run(["crm": first], registers: false) { state, desk in
-                try await rig.store.add([rig.subscription("a")])
+                try await rig.store.enqueue([rig.subscription("a")])
                 try await rig.settled()
                 state.replace(rig.snapshot(["other": second]))
                 desk.install()
                 try await rig.until("the introduction") { second.words == ["register a"] }
                 try await rig.settled()
-                try await rig.store.add([rig.subscription("a")])
-                #expect(try await rig.store.operationDepths()["crm"]?.waiting == 1)
+                try await rig.store.enqueue([rig.subscription("a")])
+                #expect(try await rig.store.outboxDepths()["crm"]?.waiting == 1)
                 state.replace(rig.snapshot(["crm": second], registers: false))
                 desk.install()
                 try await rig.settled()

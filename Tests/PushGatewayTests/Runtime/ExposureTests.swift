@@ -16,7 +16,7 @@ struct ExposureTests {
         let store = MemoryStore(time: SystemTime())
         let state = GatewayState(snapshot: snapshot, store: store, devices: MemoryDeviceStore(time: SystemTime()))
         let metrics = GatewayMetrics()
-        let api = GatewayAPI(state: state, lanes: StubLanes(), metrics: metrics, logger: quiet)
+        let api = GatewayAPI(state: state, workers: StubWorkers(), metrics: metrics, logger: quiet)
         let gateway = Gateway(
             state: state,
             dispatcher: Dispatcher(

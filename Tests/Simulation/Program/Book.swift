@@ -176,9 +176,9 @@ final class Book: @unchecked Sendable {
     func forgetDevices() { areDevicesKnown = false }
 
     /// Whether the platform knows of every device what it should.
-    func areDevicesTold(_ platform: SimulatedPlatform) -> Bool { untold(platform) == nil }
+    func areDevicesTold(_ platform: SimulatedPlatform) -> Bool { pendingEntries(platform) == nil }
 
-    private func untold(_ platform: SimulatedPlatform) -> String? {
+    private func pendingEntries(_ platform: SimulatedPlatform) -> String? {
         guard areDevicesKnown else { return nil }
         for (device, versions) in devices.sorted(by: { $0.key < $1.key }) {
             let known = platform.devices[device] ?? nil
@@ -294,7 +294,7 @@ final class Book: @unchecked Sendable {
 
     /// What must be true when all has ended.
     func judge(_ world: World) {
-        if let untold = untold(world.platforms[2]) { return fail(untold) }
+        if let pendingEntries = pendingEntries(world.platforms[2]) { return fail(pendingEntries) }
         for message in messages where message.id != nil {
             if message.ended.count != message.recipients {
                 let open = (0..<message.recipients).filter { message.ended[$0] == nil }

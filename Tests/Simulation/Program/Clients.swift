@@ -29,11 +29,11 @@ extension World {
             )
             let silent: @Sendable (ClaimedDelivery, DeliveryState, EndReason) -> [UInt8] = { _, _, _ in [] }
             guard case .accepted? = try? await store.enqueue(EnqueueBatch([new])),
-                let first = try? await store.claim(lane: "delta", limit: 1, normal: 1, patience: .zero).first,
+                let first = try? await store.claim(backend: "delta", limit: 1, normal: 1, wait: .zero).first,
                 first.notificationID == id,
                 (try? await store.record([Resolution(of: first, .retry(at: store.time.steady, step: 0))], event: silent))
                     != nil,
-                let second = try? await store.claim(lane: "delta", limit: 1, normal: 1, patience: .seconds(1)).first,
+                let second = try? await store.claim(backend: "delta", limit: 1, normal: 1, wait: .seconds(1)).first,
                 second.id == first.id
             else { return }
             try? await store.record([Resolution(of: first, .end(.failed))], event: silent)

@@ -6,7 +6,7 @@ internal import PushQueue
 /// Writes the attempts and events of deliveries that one backend's platform accepted.
 ///
 /// It writes what ``EventJSON`` does, byte for byte, but has ready what they have in common: it takes that from two
-/// samples that `EventJSON` wrote. Made once for a lane; what is not the usual case it leaves to `EventJSON`.
+/// samples that `EventJSON` wrote. Made once for a worker; what is not the usual case it leaves to `EventJSON`.
 struct AcceptanceJSON {
     /// Stands in a sample where the platform's id or a token does; needs no escape and is in no name.
     private static let mark = "\u{7F}\u{7F}\u{7F}"
@@ -86,11 +86,11 @@ struct AcceptanceJSON {
         var service = token.service.rawValue
         var value = token.value
         var caller = claim.caller
-        let room =
+        let capacity =
             eventParts.reduce(attempt.count + 96) { $0 + $1.count } + service.utf8.count + value.utf8.count
             + caller.utf8.count
         var isPlain = true
-        let bytes = Self.bytes(room) { output in
+        let bytes = Self.bytes(capacity) { output in
             output.append(eventParts[0])
             output.append(moment.text[...])
             output.append(eventParts[1])
@@ -132,22 +132,22 @@ struct AcceptanceJSON {
         var from = 0
         parts.reserveCapacity(texts.count + 1)
         for found in texts {
-            guard let place = place(of: found, in: text, from: from) else { return [] }
-            parts.append(text[from..<place])
-            from = place + found.utf8.count
+            guard let position = position(of: found, in: text, from: from) else { return [] }
+            parts.append(text[from..<position])
+            from = position + found.utf8.count
         }
         parts.append(text[from...])
         return parts
     }
 
     /// Where a text begins in another; the general search of a collection takes as long as all else of a small request.
-    private static func place(of found: String, in text: [UInt8], from start: Int) -> Int? {
+    private static func position(of found: String, in text: [UInt8], from start: Int) -> Int? {
         var found = found
         return found.withUTF8 { found in
             text.withUnsafeBufferPointer { text in
                 guard let first = found.first, text.count - start >= found.count else { return nil }
-                return (start...text.count - found.count).first { place in
-                    text[place] == first && text[place..<place + found.count].elementsEqual(found)
+                return (start...text.count - found.count).first { position in
+                    text[position] == first && text[position..<position + found.count].elementsEqual(found)
                 }
             }
         }
@@ -163,18 +163,18 @@ struct AcceptanceJSON {
         return found == 0
     }
 
-    static func bytes(_ room: Int, _ fill: (inout Output) -> Void) -> [UInt8] {
-        var output = Output(room)
+    static func bytes(_ capacity: Int, _ fill: (inout Output) -> Void) -> [UInt8] {
+        var output = Output(capacity)
         fill(&output)
         return output.bytes
     }
 
-    /// Bytes with room for what is appended; made by `reserveCapacity`, since `Array(unsafeUninitializedCapacity:)` looks
+    /// Bytes with capacity for what is appended; made by `reserveCapacity`, since `Array(unsafeUninitializedCapacity:)` looks
     /// up the type of its storage each time, which takes longer than filling it.
     struct Output {
         private(set) var bytes: [UInt8] = []
 
-        init(_ room: Int) { bytes.reserveCapacity(room) }
+        init(_ capacity: Int) { bytes.reserveCapacity(capacity) }
 
         mutating func append(_ byte: UInt8) { bytes.append(byte) }
 

@@ -2,7 +2,7 @@ internal import Foundation
 internal import PushCore
 internal import PushComposition
 
-/// Writes what is told of the notifications of one request: their events, and their part of a batch's answer.
+/// Writes the texts about the notifications of one request: their events, and their part of a batch's answer.
 ///
 /// It writes what ``EventJSON`` and ``NotificationIntake/Accepted`` do, byte for byte, but has ready what notifications
 /// have in common: it takes that from samples that those wrote. What is not the usual case it leaves to them.
@@ -69,8 +69,8 @@ struct AcceptedJSON {
         var id = id.description
         return title.withUTF8 { title -> [UInt8]? in
             guard AcceptanceJSON.isPlain(title) else { return nil }
-            let room = parts.reduce(title.count + id.utf8.count) { $0 + $1.count }
-            return AcceptanceJSON.bytes(room) { output in
+            let capacity = parts.reduce(title.count + id.utf8.count) { $0 + $1.count }
+            return AcceptanceJSON.bytes(capacity) { output in
                 output.append(parts[0])
                 id.withUTF8 { output.append($0) }
                 output.append(parts[1])

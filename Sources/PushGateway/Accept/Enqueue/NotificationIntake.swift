@@ -5,7 +5,7 @@ internal import PushQueue
 
 /// Decides whether a notification that was read can be accepted, and makes what the store keeps of it.
 ///
-/// Made for one request: all its notifications are judged by the same configuration at the same moment.
+/// Made for one request: all its notifications are checked by the same configuration at the same moment.
 struct NotificationIntake {
     /// The furthest time ahead that a notification can be scheduled for.
     static let furthestSendAt: TimeInterval = 365 * 86400
@@ -34,7 +34,7 @@ struct NotificationIntake {
         json = AcceptedJSON(at: now.wall(acceptedAt), caller: caller.name)
     }
 
-    /// What to tell about a notification that can be accepted.
+    /// What the answer says of a notification that can be accepted.
     struct Accepted {
         var id: NotificationID
         /// The state it begins with.
@@ -45,10 +45,10 @@ struct NotificationIntake {
         var labels: AcceptanceLabels
     }
 
-    /// Judges a notification, and adds one that can be accepted to those for the store.
+    /// Checks a notification, and adds one that can be accepted to those for the store.
     ///
     /// Nil when something is wrong, which is among the issues then. The draft stays as it is: it is only not copied.
-    mutating func judge(
+    mutating func check(
         _ draft: inout NotificationDraft,
         _ body: [UInt8],
         _ issues: inout RequestIssues,
@@ -131,9 +131,9 @@ struct NotificationIntake {
 
     /// Leaves out the backends that the API key is not for, where the request names none and some are left.
     private func keepAllowed(_ plans: inout [DeliveryPlan]) {
-        for place in plans.indices {
-            let allowed = plans[place].backends.filter { caller.mayUse(backend: $0) }
-            if !allowed.isEmpty, allowed.count < plans[place].backends.count { plans[place].backends = allowed }
+        for position in plans.indices {
+            let allowed = plans[position].backends.filter { caller.mayUse(backend: $0) }
+            if !allowed.isEmpty, allowed.count < plans[position].backends.count { plans[position].backends = allowed }
         }
     }
 

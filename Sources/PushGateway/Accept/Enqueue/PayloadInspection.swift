@@ -37,10 +37,10 @@ struct PayloadInspection {
         if snapshot.queue.payloadCheck == .strict {
             for warning in warnings { issues.add(warning) }
         }
-        for place in warnings.indices { warnings[place] = issues.whole(warnings[place]) }
+        for position in warnings.indices { warnings[position] = issues.whole(warnings[position]) }
     }
 
-    /// The same finding of two backends is told once for each.
+    /// The same finding of two backends is reported once for each.
     private mutating func add(_ warning: Finding) {
         if !warnings.contains(warning) { warnings.append(warning) }
     }

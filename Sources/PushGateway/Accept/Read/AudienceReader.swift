@@ -46,15 +46,15 @@ enum AudienceReader {
             case .users: draft.recipients = try names(&scanner, &issues, "users", Recipient.user)
             case .platformIDs: draft.recipients = try names(&scanner, &issues, "platform_ids", Recipient.platformID)
             case .activity:
-                let name = try scanner.word(&issues, "#/to/activity", limit: Device.maximumIDBytes)
+                let name = try scanner.identifier(&issues, "#/to/activity", limit: Device.maximumIDBytes)
                 if let name, !Device.isID(name) {
-                    issues.add("#/to/activity", "bad_activity", DeviceWords.formOfActivity)
+                    issues.add("#/to/activity", "bad_activity", DeviceFieldRules.formOfActivity)
                 } else {
                     draft.notification.activity = name
                 }
             case .tags: draft.recipients = try tags(&scanner, &issues)
             case .topic:
-                let topic = try scanner.word(&issues, "#/to/topic", limit: maximumNameBytes)
+                let topic = try scanner.identifier(&issues, "#/to/topic", limit: maximumNameBytes)
                 draft.recipients = topic.map { [.topic($0)] } ?? []
             case .everyone:
                 let isEveryone = try scanner.flag(&issues, "#/to/everyone")
@@ -102,13 +102,13 @@ enum AudienceReader {
             switch field {
             case .token:
                 hasValue = true
-                value = try scanner.word(&issues, "#/to/tokens/\(index)/token", limit: maximumTokenBytes)
+                value = try scanner.identifier(&issues, "#/to/tokens/\(index)/token", limit: maximumTokenBytes)
             case .service:
                 hasService = true
                 guard let name = try scanner.text(&issues, "#/to/tokens/\(index)/service") else { return }
                 service = TokenService.named(name)
                 if service == nil {
-                    issues.add("#/to/tokens/\(index)/service", "unknown_service", DeviceWords.unknownService(name))
+                    issues.add("#/to/tokens/\(index)/service", "unknown_service", DeviceFieldRules.unknownService(name))
                 }
             }
         }
@@ -135,7 +135,7 @@ enum AudienceReader {
             (scanner, issues, index) throws(JSONSyntaxError) in
             count = index + 1
             guard count <= maximumRecipients else { return try scanner.skip() }
-            if let name = try scanner.word(&issues, "#/to/\(field)/\(index)", limit: maximumNameBytes) {
+            if let name = try scanner.identifier(&issues, "#/to/\(field)/\(index)", limit: maximumNameBytes) {
                 recipients.append(make(name))
             }
         }
@@ -162,8 +162,8 @@ enum AudienceReader {
         guard recipients.count == min(count, maximumRecipients) else { return recipients }  // Places would be wrong.
         var seen: Set<Recipient> = []
         seen.reserveCapacity(recipients.count)
-        for (place, recipient) in recipients.enumerated() where !seen.insert(recipient).inserted {
-            issues.add("\(pointer)/\(place)", "repeated_recipient", "The same recipient stands here twice.")
+        for (position, recipient) in recipients.enumerated() where !seen.insert(recipient).inserted {
+            issues.add("\(pointer)/\(position)", "repeated_recipient", "The same recipient stands here twice.")
         }
         return recipients
     }
@@ -182,7 +182,7 @@ enum AudienceReader {
             try scanner.elements(&issues, "#/to/tags/\(name)") { (scanner, issues, index) throws(JSONSyntaxError) in
                 count = index + 1
                 guard count <= maximumTags else { return try scanner.skip() }
-                let tag = try scanner.word(&issues, "#/to/tags/\(name)/\(index)", limit: maximumNameBytes)
+                let tag = try scanner.identifier(&issues, "#/to/tags/\(name)/\(index)", limit: maximumNameBytes)
                 if let tag { tags.append(tag) }
             }
             if count > maximumTags {

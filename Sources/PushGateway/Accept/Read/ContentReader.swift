@@ -35,11 +35,11 @@ enum ContentReader {
             case .image:
                 notification.image = try url(&scanner, &issues, "#/content/image", isWebOnly: true)
             case .sound:
-                notification.sound = try scanner.word(&issues, "#/content/sound", limit: maximumNameBytes)
+                notification.sound = try scanner.identifier(&issues, "#/content/sound", limit: maximumNameBytes)
             case .badge:
                 notification.badge = try scanner.integer(in: 0...Int(Int32.max), &issues, "#/content/badge")
             case .category:
-                notification.category = try scanner.word(&issues, "#/content/category", limit: maximumNameBytes)
+                notification.category = try scanner.identifier(&issues, "#/content/category", limit: maximumNameBytes)
             case .clickURL:
                 notification.clickURL = try url(&scanner, &issues, "#/content/click_url", isWebOnly: false)
             case .actions: notification.actions = try actions(&scanner, &issues)
@@ -149,10 +149,10 @@ enum ContentReader {
             switch field {
             case .id:
                 hasID = true
-                action.id = try scanner.word(&issues, pointer + "/id", limit: maximumNameBytes) ?? ""
+                action.id = try scanner.identifier(&issues, pointer + "/id", limit: maximumNameBytes) ?? ""
             case .title:
                 hasTitle = true
-                action.title = try scanner.word(&issues, pointer + "/title", limit: maximumNameBytes) ?? ""
+                action.title = try scanner.identifier(&issues, pointer + "/title", limit: maximumNameBytes) ?? ""
             case .url: action.url = try url(&scanner, &issues, pointer + "/url", isWebOnly: false)
             }
         }
@@ -168,7 +168,7 @@ enum ContentReader {
         _ pointer: @autoclosure () -> String,
         isWebOnly: Bool
     ) throws(JSONSyntaxError) -> String? {
-        guard let text = try scanner.word(&issues, pointer(), limit: maximumURLBytes) else { return nil }
+        guard let text = try scanner.identifier(&issues, pointer(), limit: maximumURLBytes) else { return nil }
         if isWebOnly {
             guard WebAddress.isHTTPS(text) else {
                 issues.add(pointer(), "invalid_url", "Must be an https address, such as https://example.com/a.png.")

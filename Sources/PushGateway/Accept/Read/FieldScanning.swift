@@ -25,15 +25,15 @@ extension JSONScanner {
         var seen: UInt32 = 0
         let names = Field.names
         try object { (scanner, name) throws(JSONSyntaxError) in
-            guard let place = names.firstIndex(of: name), let field = Field(rawValue: place) else {
+            guard let index = names.firstIndex(of: name), let field = Field(rawValue: index) else {
                 issues.add("\(pointer())/\(pointerStep(name))", "unknown_field", unknownField(name, names))
                 return try scanner.skip()
             }
-            guard seen & (1 << UInt32(clamping: place)) == 0 else {
+            guard seen & (1 << UInt32(clamping: index)) == 0 else {
                 issues.add("\(pointer())/\(name)", "repeated_field", "The field stands here twice.")
                 return try scanner.skip()
             }
-            seen |= 1 << UInt32(clamping: place)
+            seen |= 1 << UInt32(clamping: index)
             try read(&scanner, &issues, field)
         }
         return true
@@ -52,7 +52,7 @@ extension JSONScanner {
     }
 
     /// Reads a string of 1 to `limit` bytes without control characters.
-    mutating func word(
+    mutating func identifier(
         _ issues: inout RequestIssues,
         _ pointer: @autoclosure () -> String,
         limit: Int
@@ -171,7 +171,7 @@ extension JSONScanner {
 private func hasControlCharacter(_ text: String) -> Bool {
     var text = text
     return text.withUTF8 { bytes in
-        for place in 0..<bytes.count where bytes[place] < 0x20 || bytes[place] == 0x7F { return true }
+        for index in 0..<bytes.count where bytes[index] < 0x20 || bytes[index] == 0x7F { return true }
         return false
     }
 }
@@ -181,7 +181,7 @@ func unknownField(_ name: String, _ names: [String]) -> String {
     didYouMean(name, names) ?? "There is no such field here. Known: \(names.joined(separator: ", "))."
 }
 
-/// `Did you mean …?`, when a known word is near.
+/// `Did you mean …?`, when a known name is near.
 func didYouMean(_ word: String, _ known: some Sequence<String>) -> String? {
     Suggestion.nearest(to: String(word.unicodeScalars.prefix(64)), among: known).map { "Did you mean \"\($0)\"?" }
 }

@@ -44,17 +44,17 @@ struct NotificationDraft: Sendable {
     var payloadForm: Recipient.Form? { devices.isEmpty ? recipients.first?.form : .token }
 
     /// The JSON pointer of a recipient, from the notification.
-    func pointer(ofRecipient place: Int) -> String {
+    func pointer(ofRecipient position: Int) -> String {
         switch audienceField {
-        case "tokens", "devices", "users", "platform_ids": "#/to/\(audienceField)/\(place)"
+        case "tokens", "devices", "users", "platform_ids": "#/to/\(audienceField)/\(position)"
         default: "#/to/\(audienceField)"
         }
     }
 
     /// What goes into the store: content, options and overrides, byte for byte as they were received, and the activity.
     func stored(from body: [UInt8]) -> [UInt8] {
-        let room = (content?.count ?? 0) + (options?.count ?? 0) + (overrides?.count ?? 0)
-        var writer = JSONWriter(capacity: room + 40 + (notification.activity.map { $0.utf8.count + 14 } ?? 0))
+        let capacity = (content?.count ?? 0) + (options?.count ?? 0) + (overrides?.count ?? 0)
+        var writer = JSONWriter(capacity: capacity + 40 + (notification.activity.map { $0.utf8.count + 14 } ?? 0))
         writer.beginObject()
         if let activity = notification.activity {
             writer.name("activity")

@@ -60,13 +60,13 @@ struct NotificationReader {
                     try OverridesReader.read(&scanner, &issues, kinds: kinds, limits: limits, into: &notification)
                 }
             case .route:
-                draft.route = try scanner.word(&issues, "#/route", limit: 64)
+                draft.route = try scanner.identifier(&issues, "#/route", limit: 64)
                 draft.isChoiceFaulty = draft.isChoiceFaulty || draft.route == nil
             case .backend:
-                draft.backend = try scanner.word(&issues, "#/backend", limit: 64)
+                draft.backend = try scanner.identifier(&issues, "#/backend", limit: 64)
                 draft.isChoiceFaulty = draft.isChoiceFaulty || draft.backend == nil
             case .app:
-                draft.app = try scanner.word(&issues, "#/app", limit: 64).map { AppName(rawValue: $0) }
+                draft.app = try scanner.identifier(&issues, "#/app", limit: 64).map { AppName(rawValue: $0) }
                 draft.isAppFaulty = draft.app == nil
                 draft.isChoiceFaulty = draft.isChoiceFaulty || draft.isAppFaulty
             }

@@ -29,18 +29,18 @@ enum OptionsReader {
                 )
                 notification.timeToLive = seconds.map { .seconds($0) }
             case .priority:
-                guard let word = try scanner.text(&issues, "#/options/priority") else { return }
-                if let priority = PushNotification.Priority(rawValue: word) {
+                guard let value = try scanner.text(&issues, "#/options/priority") else { return }
+                if let priority = PushNotification.Priority(rawValue: value) {
                     notification.priority = priority
                 } else {
                     issues.add(
                         "#/options/priority",
                         "unknown_word",
-                        didYouMean(word, PushNotification.Priority.allCases.map(\.rawValue)) ?? "Write high or normal."
+                        didYouMean(value, PushNotification.Priority.allCases.map(\.rawValue)) ?? "Write high or normal."
                     )
                 }
             case .collapseID:
-                notification.collapseID = try scanner.word(
+                notification.collapseID = try scanner.identifier(
                     &issues,
                     "#/options/collapse_id",
                     limit: maximumCollapseIDBytes

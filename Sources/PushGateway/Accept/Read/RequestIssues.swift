@@ -12,14 +12,14 @@ struct RequestIssues: Sendable {
     /// How many of its mistakes are listed.
     private let shown: Int
     /// The list of the body that the notification stands in, and where; nil when it is the body.
-    private let place: (list: StaticString, index: Int)?
+    private let position: (list: StaticString, index: Int)?
     /// The first mistakes, in the order they were found.
     private(set) var list: [Finding] = []
     /// All mistakes, those that are not listed included.
     private(set) var count = 0
 
     init() {
-        place = nil
+        position = nil
         shown = Self.shown
     }
 
@@ -28,14 +28,14 @@ struct RequestIssues: Sendable {
     ///   - index: Its place there.
     ///   - listed: How many mistakes of those before it are listed.
     init(in list: StaticString, at index: Int, after listed: Int) {
-        place = (list, index)
+        position = (list, index)
         shown = max(1, min(Self.shown, Self.shownInBatch - listed))
     }
 
     /// The place of the notification in the body: `#`, or `#/notifications/3` in a batch.
     ///
     /// Made when there is something to say, which is rare.
-    var base: String { place.map { "#/\($0.list)/\($0.index)" } ?? "#" }
+    var base: String { position.map { "#/\($0.list)/\($0.index)" } ?? "#" }
 
     /// Whether nothing is wrong.
     var isEmpty: Bool { count == 0 }
@@ -62,5 +62,5 @@ struct RequestIssues: Sendable {
 
 /// A name as a step of a JSON pointer (RFC 6901, section 3), cut when a caller made it absurdly long.
 ///
-/// By scalars: one character may have as many as the body has room for.
+/// By scalars: one character may have as many as the body can hold.
 func pointerStep(_ name: String) -> String { String(name.unicodeScalars.prefix(64)).jsonPointerStep }

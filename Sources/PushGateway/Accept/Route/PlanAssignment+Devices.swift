@@ -27,7 +27,7 @@ extension PlanAssignment {
 
     /// Finds the plan of every device.
     ///
-    /// One that nothing reaches gets no message, which a warning tells; when none is reached, each is a mistake.
+    /// One that nothing reaches gets no message, which a warning says; when none is reached, each is a mistake.
     mutating func assign(
         _ draft: NotificationDraft,
         _ routing: RoutingTable,
@@ -35,17 +35,17 @@ extension PlanAssignment {
     ) {
         let uses = TokenUses(draft.notification, routing.order)
         let kinds = uses.kinds()
-        var known: [Kind: Result<Places, RoutingTable.Failure>] = [:]
+        var known: [Kind: Result<PlanRange, RoutingTable.Failure>] = [:]
         var reached: [Recipient] = []
         var missed: [(recipient: RegistryRecipient, failure: RoutingTable.Failure)] = []
         for recipient in draft.devices {
             let kind = Kind(recipient.device, kinds)
-            let found = known[kind] ?? places(of: recipient.device, draft.choice, routing, uses, &issues)
+            let found = known[kind] ?? positions(of: recipient.device, draft.choice, routing, uses, &issues)
             known[kind] = found
             switch found {
-            case .success(let places):
-                planOf.append(contentsOf: places)
-                for _ in places { reached.append(.device(recipient.device.id)) }
+            case .success(let positions):
+                planOf.append(contentsOf: positions)
+                for _ in positions { reached.append(.device(recipient.device.id)) }
             case .failure(.unknownRoute), .failure(.unknownBackend):
                 if case .failure(let failure) = found { Self.report(failure, .device(""), "#/to", &issues) }
                 return
@@ -55,7 +55,7 @@ extension PlanAssignment {
         recipients = reached
         if plans.count < 2 { planOf = [] }
         for (number, (recipient, failure)) in missed.enumerated() {
-            let pointer = draft.pointer(ofRecipient: recipient.place)
+            let pointer = draft.pointer(ofRecipient: recipient.position)
             let (code, detail) = Self.words(for: failure, recipient.device, uses, routing, draft)
             if reached.isEmpty {
                 issues.add(pointer, code, detail)
@@ -70,15 +70,15 @@ extension PlanAssignment {
         }
     }
 
-    private mutating func places(
+    private mutating func positions(
         of device: Device,
         _ choice: RoutingTable.Choice,
         _ routing: RoutingTable,
         _ uses: TokenUses,
         _ issues: inout RequestIssues
-    ) -> Result<Places, RoutingTable.Failure> {
+    ) -> Result<PlanRange, RoutingTable.Failure> {
         do throws(RoutingTable.Failure) {
-            return .success(places(of: try routing.routing(for: device, choice, uses), &issues))
+            return .success(positions(of: try routing.routing(for: device, choice, uses), &issues))
         } catch {
             return .failure(error)
         }

@@ -16,7 +16,7 @@ struct PlanAssignment {
     var warnings: [Finding] = []
 
     /// The places in ``plans`` of one recipient, side by side.
-    typealias Places = Range<UInt8>
+    typealias PlanRange = Range<UInt8>
     /// The most plans of a notification.
     private static let maximumPlans = 255
 
@@ -27,7 +27,7 @@ struct PlanAssignment {
             assign(draft, routing, &issues)
             return
         }
-        // Whoever judges without a registry must not take devices for a platform's own.
+        // Whoever checks without a registry must not take devices for a platform's own.
         guard !draft.needsRegistry(routing) else {
             let sentence = "Only a gateway knows devices and users of the registry; give its address."
             issues.add("#/to/\(draft.audienceField)", "needs_gateway", sentence)
@@ -39,47 +39,47 @@ struct PlanAssignment {
             return
         }
         if draft.recipients.count == 1 {
-            if let places = places(of: first, choice, routing, draft, 0, &issues), places.count > 1 {
-                planOf = Array(places)
-                recipients = Array(repeating: first, count: places.count)
+            if let positions = positions(of: first, choice, routing, draft, 0, &issues), positions.count > 1 {
+                planOf = Array(positions)
+                recipients = Array(repeating: first, count: positions.count)
             }
             return
         }
-        var known: [(service: TokenService?, places: Places?)] = []
+        var known: [(service: TokenService?, positions: PlanRange?)] = []
         planOf.reserveCapacity(draft.recipients.count)
         for (index, recipient) in draft.recipients.enumerated() {
             var service: TokenService?
             if case .token(let token) = recipient { service = token.service }
-            let places: Places?
+            let positions: PlanRange?
             if let same = known.first(where: { $0.service == service }) {
-                places = same.places
+                positions = same.positions
             } else {
-                places = self.places(of: recipient, choice, routing, draft, index, &issues)
-                known.append((service, places))
+                positions = self.positions(of: recipient, choice, routing, draft, index, &issues)
+                known.append((service, positions))
             }
-            add(recipient, places ?? 0..<1, after: draft.recipients[..<index])
+            add(recipient, positions ?? 0..<1, after: draft.recipients[..<index])
         }
         if plans.count < 2 { planOf = [] }
     }
 
     /// Notes the plans of a recipient.
-    private mutating func add(_ recipient: Recipient, _ places: Places, after earlier: ArraySlice<Recipient>) {
-        planOf.append(contentsOf: places)
-        if places.count > 1, recipients == nil { recipients = Array(earlier) }
+    private mutating func add(_ recipient: Recipient, _ positions: PlanRange, after earlier: ArraySlice<Recipient>) {
+        planOf.append(contentsOf: positions)
+        if positions.count > 1, recipients == nil { recipients = Array(earlier) }
         guard recipients != nil else { return }
-        for _ in places { recipients?.append(recipient) }
+        for _ in positions { recipients?.append(recipient) }
     }
 
-    private mutating func places(
+    private mutating func positions(
         of recipient: Recipient,
         _ choice: RoutingTable.Choice,
         _ routing: RoutingTable,
         _ draft: NotificationDraft,
         _ index: Int,
         _ issues: inout RequestIssues
-    ) -> Places? {
+    ) -> PlanRange? {
         do throws(RoutingTable.Failure) {
-            return places(of: try routing.routing(for: recipient, choice), &issues)
+            return positions(of: try routing.routing(for: recipient, choice), &issues)
         } catch {
             Self.report(error, recipient, draft.pointer(ofRecipient: index), &issues)
             return nil
@@ -87,13 +87,13 @@ struct PlanAssignment {
     }
 
     /// Where the plans of a routing stand, which are added where they are new.
-    mutating func places(of found: RoutingTable.Routing, _ issues: inout RequestIssues) -> Places {
+    mutating func positions(of found: RoutingTable.Routing, _ issues: inout RequestIssues) -> PlanRange {
         if plans.isEmpty, !found.isFanOut {
             plans = found.plans  // The usual case, in an array that is there already.
             return 0..<1
         }
-        if !found.isFanOut, let place = plans.firstIndex(of: found.plan) {
-            return UInt8(clamping: place)..<UInt8(clamping: place) + 1
+        if !found.isFanOut, let position = plans.firstIndex(of: found.plan) {
+            return UInt8(clamping: position)..<UInt8(clamping: position) + 1
         }
         let count = found.isFanOut ? found.plan.backends.count : 1
         guard plans.count + count <= Self.maximumPlans else {
@@ -180,7 +180,7 @@ extension NotificationDraft {
         return .automatic
     }
 
-    /// The choice in a word of bounded variety, for metrics.
+    /// The choice as a label of bounded variety, for metrics.
     ///
     /// Asked for after the names were found to exist.
     var routeLabel: String {

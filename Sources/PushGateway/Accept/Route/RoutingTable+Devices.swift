@@ -58,7 +58,7 @@ extension RoutingTable {
                 found.append((name, audience.environment))
             }
         }
-        // The others stay behind them: what the app told may be wrong.
+        // The others stay behind them: what the app reported may be wrong.
         let fitting = found.filter { !token.environment.conflicts(with: $0.environment) }
         return (fitting + found.filter { token.environment.conflicts(with: $0.environment) }).map(\.name)
     }

@@ -5,7 +5,7 @@ internal import Synchronization
 
 /// How a backend is used at the moment: what is under way, what the platform asked for, its breaker and its quota.
 ///
-/// Outlives the lanes of a backend: a reload that leaves the backend as it is hands it to the new lane, and ``memory(at:)``
+/// Outlives the workers of a backend: a reload that leaves the backend as it is hands it to the new worker, and ``memory(at:)``
 /// is kept over a restart.
 final class FlowControl: Sendable {
     /// How much is under way, and whether more may follow.
@@ -71,7 +71,7 @@ final class FlowControl: Sendable {
     }
 
     /// Takes as many messages as the quota lets go, if all are urgent.
-    func take(_ wanted: Int, at now: Date) -> Allowance {
+    func reserve(_ wanted: Int, at now: Date) -> Allowance {
         quota.withLock { quota in
             guard let normal = quota.bucket?.room(at: now),
                 let taken = quota.bucket?.take(wanted, isUrgent: true, at: now)
@@ -82,8 +82,8 @@ final class FlowControl: Sendable {
     }
 
     /// Says how much of what was taken is used, now.
-    func settle(taken: Int, used: Int, at now: Date) {
-        quota.withLock { $0.bucket?.settle(taken: taken, used: used, at: now) }
+    func release(reserved: Int, used: Int, at now: Date) {
+        quota.withLock { $0.bucket?.settle(taken: reserved, used: used, at: now) }
     }
 
     // MARK: Over a restart

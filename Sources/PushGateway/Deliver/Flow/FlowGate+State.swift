@@ -5,8 +5,8 @@ internal import PushComposition
 extension FlowGate {
     /// The rules, without a lock.
     ///
-    /// Four things stop a lane: the platform's wish for a pause, an operator's work (parked), too many failures (the
-    /// breaker), and doubt about dead-token answers. Each ends by itself but the last, and none overrules another.
+    /// Four things stop a worker: the platform's wish for a pause, an operator's work (parked), too many failures (the
+    /// breaker), and quarantined dead-token answers. Each ends by itself but the last, and none overrules another.
     struct State {
         /// With the backend now.
         var inFlight = 0
@@ -33,7 +33,7 @@ extension FlowGate {
 
         static let firstProbe = Duration.seconds(15)
         static let longestProbe = Duration.seconds(900)
-        /// How often a lane that stands still looks for deliveries without patience.
+        /// How often a worker that stands still looks for deliveries without patience.
         static let passOnInterval = 0.25
 
         init(breaker: Breaker? = nil, patience: Duration? = nil) {
@@ -57,8 +57,9 @@ extension FlowGate {
             case .probe: return .claim(1)
             case .refuse(let until, _): return standStill(until: until, at: now)
             }
-            let room = (isParked ? 1 : window) - inFlight - reserved
-            return room > 0 && (room >= leastClaim || isParked || inFlight == 0) ? .claim(room) : .wait(until: nil)
+            let capacity = (isParked ? 1 : window) - inFlight - reserved
+            return capacity > 0 && (capacity >= leastClaim || isParked || inFlight == 0)
+                ? .claim(capacity) : .wait(until: nil)
         }
 
         /// Waits, but for a look now and then for deliveries that have no more patience.
@@ -75,7 +76,7 @@ extension FlowGate {
         /// Looks for more deliveries without patience at once, since the last look did not find all.
         mutating func passOnMore() { nextPassOn = .distantPast }
 
-        /// When the lane may go on; nil when nobody knows.
+        /// When the worker may go on; nil when nobody knows.
         func blockedUntil(at now: Date) -> Date? {
             if isHeld { return nil }
             if let pausedUntil, now < pausedUntil { return pausedUntil }
@@ -94,7 +95,7 @@ extension FlowGate {
             return false
         }
 
-        /// Why the lane stands still, in a word of bounded variety.
+        /// Why the worker stands still, as a reason of bounded variety.
         var blockReason: String {
             if isHeld { return "invalidations_held" }
             if isParked { return "backend_parked" }
@@ -102,7 +103,7 @@ extension FlowGate {
             return GatewayReason.breakerOpen
         }
 
-        /// The word for the breaker, and why it is not closed.
+        /// The breaker's status, and why it is not closed.
         var breakerState: WorkerStatus.Breaker {
             if isHeld { return .init(.open, reason: "mass_invalidation") }
             switch breaker?.state {
@@ -120,15 +121,15 @@ extension FlowGate {
             return window - inFlight >= leastClaim || inFlight == 0
         }
 
-        // MARK: What answers tell
+        // MARK: Answers
 
         /// The platform took or judged so many messages: whatever was wrong before is over.
         mutating func works(_ count: Int, at now: Date) -> Change? {
-            let isClosing = breaker?.note(.works, count: count, at: now) == .closed
+            let isClosing = breaker?.record(.works, count: count, at: now) == .closed
             let wasParked = isParked
             if wasParked { unpark() }
             // One answer of a batch does not end what another one asked for.
-            if breakerState.word != .open, !standsStill(at: now) { troubleSince = nil }
+            if breakerState.status != .open, !standsStill(at: now) { troubleSince = nil }
             return wasParked ? .resumed : isClosing ? .closed : nil
         }
 
@@ -139,8 +140,8 @@ extension FlowGate {
             nextProbe = State.firstProbe
         }
 
-        /// Takes what an answer other than an acceptance tells of the backend; the loop is woken by what opens the way.
-        mutating func note(_ signal: BackendSignal, at now: Date) -> (Change?, wakes: Bool) {
+        /// Applies what an answer other than an acceptance shows of the backend; wakes the loop when more may be sent.
+        mutating func apply(_ signal: BackendSignal, at now: Date) -> (Change?, wakes: Bool) {
             switch signal {
             case .nothing:
                 return (nil, false)
@@ -149,7 +150,9 @@ extension FlowGate {
                 return (change, change != nil)
             case .fails:
                 troubleSince = troubleSince ?? now
-                guard case .opened(let until, let reason)? = breaker?.note(signal, at: now) else { return (nil, false) }
+                guard case .opened(let until, let reason)? = breaker?.record(signal, at: now) else {
+                    return (nil, false)
+                }
                 return (.opened(until: until, reason: reason), true)
             case .pause(let span, let reason):
                 troubleSince = troubleSince ?? now
@@ -162,7 +165,7 @@ extension FlowGate {
             }
         }
 
-        /// Stops the lane while invalidations are held, or lets it go on.
+        /// Stops the worker while invalidations are held, or lets it go on.
         mutating func hold(_ isHeld: Bool, at now: Date) -> Bool {
             guard isHeld != self.isHeld else { return false }
             self.isHeld = isHeld
@@ -174,7 +177,7 @@ extension FlowGate {
             return true
         }
 
-        /// True when the lane was not paused before.
+        /// True when the worker was not paused before.
         mutating func pause(until: Date, reason: String) -> Bool {
             let isNew = pausedUntil == nil
             pausedUntil = max(pausedUntil ?? until, until)

@@ -3,9 +3,9 @@ internal import PushCore
 internal import PushComposition
 internal import Synchronization
 
-/// The state of one backend's lane: how much is under way, and whether more may follow.
+/// The state of one backend's delivery: how much is under way, and whether more may follow.
 ///
-/// Shared by the lane's loop and its reports, and by the lanes of one backend over a reload: what is under way with the old
+/// Shared by the worker's loop and its reports, and by the workers of one backend over a reload: what is under way with the old
 /// one counts in the new one's window, and what the platform asked for stays in force.
 ///
 /// The rules are in ``FlowGate/State``, a plain value; this class adds the lock and the waiting.
@@ -20,9 +20,9 @@ final class FlowGate: Sendable {
         case wait(until: Date?)
     }
 
-    /// What happened to a lane, for the log and the events.
+    /// What happened to a worker, for the log and the events.
     enum Change: Equatable {
-        /// A parked lane works again.
+        /// A parked worker works again.
         case resumed
         /// The platform wants to be left alone.
         case paused(until: Date, reason: String)
@@ -34,14 +34,9 @@ final class FlowGate: Sendable {
         case closed
     }
 
-    private struct Guarded {
-        var state: State
-        /// Grows with each change that a loop has to look at.
-        var version = 0
-        var waiters: [CheckedContinuation<Void, Never>] = []
-    }
-
-    private let guarded: Mutex<Guarded>
+    private let guarded: Mutex<State>
+    /// Given with each change that a loop has to look at.
+    private let changed = AsyncSignal()
 
     /// Makes an open gate.
     ///
@@ -49,38 +44,33 @@ final class FlowGate: Sendable {
     ///   - breaker: Opens after too many failures; nil never does.
     ///   - patience: The shortest time after which a delivery goes on to another backend; nil when none ever does.
     init(breaker: Breaker? = nil, patience: Duration? = nil) {
-        guarded = Mutex(Guarded(state: State(breaker: breaker, patience: patience)))
+        guarded = Mutex(State(breaker: breaker, patience: patience))
     }
 
     /// Reads or changes the state; the loop is woken when `body` says so.
     func update<Result: Sendable>(_ body: (inout State) -> (Result, wakes: Bool)) -> Result {
-        let (result, waiters) = guarded.withLock { guarded in
-            let (result, wakes) = body(&guarded.state)
-            guard wakes else { return (result, [CheckedContinuation<Void, Never>]()) }
-            guarded.version += 1
-            defer { guarded.waiters = [] }
-            return (result, guarded.waiters)
-        }
-        for waiter in waiters { waiter.resume() }
+        let (result, wakes) = guarded.withLock { body(&$0) }
+        if wakes { changed.signal() }
         return result
     }
 
-    /// What the loop does next, and the version of the state that says so.
+    /// What the loop does next, and the mark after which a change makes it look again.
     ///
-    /// The room of a ``Step/claim(_:)`` is reserved until ``settle(room:claimed:isLast:)``: another lane of the backend does
-    /// not claim for it as well.
-    func step(window: Int, at now: Date) -> (step: Step, version: Int) {
-        guarded.withLock { guarded in
-            let step = guarded.state.step(window: window, at: now)
-            if case .claim(let room) = step { guarded.state.reserved += room }
-            return (step, guarded.version)
+    /// The capacity of a ``Step/claim(_:)`` is reserved until ``release(reserved:claimed:isLast:)``: another worker of the
+    /// backend does not claim for it as well.
+    func step(window: Int, at now: Date) -> (step: Step, mark: AsyncSignal.Mark) {
+        let mark = changed.mark
+        return guarded.withLock { state in
+            let step = state.step(window: window, at: now)
+            if case .claim(let capacity) = step { state.reserved += capacity }
+            return (step, mark)
         }
     }
 
-    /// Gives back the room of a claim, of which so many deliveries took up some; `isLast` wakes the lane that follows.
-    func settle(room: Int, claimed: Int, isLast: Bool) {
+    /// Ends the reservation of a claim that found so many deliveries; `isLast` wakes the worker that follows.
+    func release(reserved: Int, claimed: Int, isLast: Bool) {
         update { state in
-            state.reserved -= room
+            state.reserved -= reserved
             state.inFlight += claimed
             if claimed == 0 { state.breaker?.abandonProbe() }  // The next look may be the probe.
             return ((), wakes: isLast)
@@ -88,26 +78,16 @@ final class FlowGate: Sendable {
     }
 
     /// The state now.
-    var state: State { guarded.withLock { $0.state } }
+    var state: State { guarded.withLock { $0 } }
 
-    /// Waits until the state is another than that of a version, so that the loop has to look again.
-    ///
-    /// Ends early when the task is cancelled.
-    func waitForChange(after version: Int) async {
-        await withTaskCancellationHandler {
-            await withCheckedContinuation { continuation in
-                let isDone = guarded.withLock { guarded in
-                    if guarded.version != version || Task.isCancelled { return true }
-                    guarded.waiters.append(continuation)
-                    return false
-                }
-                if isDone { continuation.resume() }
-            }
-        } onCancel: {
-            wake()
-        }
+    /// Waits for a change after a mark of ``step(window:at:)``; ends early when the task is cancelled.
+    func waitForChange(after mark: AsyncSignal.Mark) async { await changed.wait(after: mark) }
+
+    /// Waits for a change after a mark, but no longer than `span`.
+    func waitForChange(after mark: AsyncSignal.Mark, atMost span: Duration, _ time: any TimeSource) async {
+        await changed.wait(after: mark, atMost: span, time)
     }
 
     /// Makes the loop look again.
-    func wake() { update { _ in ((), wakes: true) } }
+    func wake() { changed.signal() }
 }

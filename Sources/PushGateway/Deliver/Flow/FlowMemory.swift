@@ -6,7 +6,7 @@ internal import PushComposition
 struct FlowMemory: Sendable {
     /// The most recipients whose pauses are kept.
     static let mostRecipients = 500
-    /// The longest that a lane may stand still for a wish from a time that lies ahead: nobody knows what has passed.
+    /// The longest that a worker may stand still for a wish from a time that lies ahead: nobody knows what has passed.
     private static let longestAfterStepBack = 60.0
 
     /// Of which backend it is.
@@ -88,7 +88,7 @@ struct FlowMemory: Sendable {
 
     /// Reads ``stored(at:)``; nil for anything else.
     ///
-    /// The time that has passed is by the wall clock; when that went back meanwhile, nothing holds a lane for longer than a
+    /// The time that has passed is by the wall clock; when that went back meanwhile, nothing holds a worker for longer than a
     /// minute.
     init?(stored: [UInt8], at now: TimeReading) {
         guard let value = try? JSONValue(parsing: stored), let identity = value["identity"]?.stringValue,

@@ -3,7 +3,7 @@ internal import PushCore
 
 /// Watches the shares of dead-token answers of one backend, and says when there are too many to be true.
 ///
-/// A wrong environment or topic makes a platform call every token dead. So above a share the verdicts are doubted: those
+/// A wrong environment or topic makes a platform call every token dead. So above a share the guard trips: those
 /// of the window are taken back, further ones are held back, and an operator decides. Answers that a wrong configuration
 /// explains as well (`BadDeviceToken`) have a low threshold; those that only a dead token explains (410 with the time,
 /// `UNREGISTERED`) a high one, since an old base has many of them. Pure: time comes in, a verdict goes out.
@@ -11,18 +11,18 @@ struct InvalidationGuard: Sendable {
     /// What to do with the dead-token answers that were just noted.
     enum Verdict: Equatable {
         /// Bury the tokens.
-        case bury
+        case invalidate
         /// Hold them back, and those since a moment as well: there have just become too many.
         case trip(Trip)
         /// Hold them back.
-        case hold
+        case quarantine
     }
 
-    /// Why the verdicts of a backend are doubted.
+    /// Why the guard of a backend tripped.
     struct Trip: Equatable, Sendable {
         /// When the share was too large, as a time of day.
         var at: Date
-        /// Verdicts since then are doubted, as a time of day.
+        /// Refusals since then are quarantined, as a time of day.
         var since: Date
         /// Answers of the platform in the window.
         var answers: Int
@@ -43,7 +43,7 @@ struct InvalidationGuard: Sendable {
 
     private struct Counts {
         var answers = 0
-        var doubtful = 0
+        var uncertain = 0
         var certain = 0
         /// The earliest time of day of what was counted; nil when nothing was.
         var earliest: Date?
@@ -52,14 +52,14 @@ struct InvalidationGuard: Sendable {
     private static let buckets = 30
 
     let settings: GatewayConfiguration.InvalidationGuard
-    /// Set while verdicts are held back.
+    /// Set while refusals are quarantined.
     private(set) var trip: Trip?
     private var counts: [Counts]
     /// The number of the bucket that counts now; a bucket is a 30th of the window.
     private var current = 0
     /// The sums over the window.
     private var sums = Counts()
-    /// Until then, by the steady clock, verdicts are believed, because an operator has just said so.
+    /// Until then, by the steady clock, refusals are not counted, because an operator has just said so.
     private var trustedUntil = Date.distantPast
 
     init(_ settings: GatewayConfiguration.InvalidationGuard, trip: Trip? = nil) {
@@ -69,22 +69,22 @@ struct InvalidationGuard: Sendable {
     }
 
     /// Notes answers of the platform, and how many of them declared a token dead: doubtfully, and for certain.
-    mutating func note(answers: Int, doubtful: Int, certain: Int, at now: TimeReading) -> Verdict {
-        if trip != nil { return .hold }
-        guard settings.isEnabled else { return .bury }
+    mutating func add(answers: Int, uncertain: Int, certain: Int, at now: TimeReading) -> Verdict {
+        if trip != nil { return .quarantine }
+        guard settings.isEnabled else { return .invalidate }
         advance(to: now.steady)
         let bucket = current % Self.buckets
         counts[bucket].answers += answers
-        counts[bucket].doubtful += doubtful
+        counts[bucket].uncertain += uncertain
         counts[bucket].certain += certain
         counts[bucket].earliest = min(counts[bucket].earliest ?? now.wall, now.wall)
         sums.answers += answers
-        sums.doubtful += doubtful
+        sums.uncertain += uncertain
         sums.certain += certain
-        guard doubtful + certain > 0, now.steady >= trustedUntil, sums.answers >= settings.minimumAnswers,
-            Double(sums.doubtful) > settings.share * Double(sums.answers)
+        guard uncertain + certain > 0, now.steady >= trustedUntil, sums.answers >= settings.minimumAnswers,
+            Double(sums.uncertain) > settings.share * Double(sums.answers)
                 || Double(sums.certain) > settings.certainShare * Double(sums.answers)
-        else { return .bury }
+        else { return .invalidate }
         // Nothing that was buried within the window, or in the same millisecond as its beginning, stays buried; the clock
         // may have been set meanwhile.
         let start = now.wall.addingTimeInterval(-settings.window.inSeconds)
@@ -93,17 +93,17 @@ struct InvalidationGuard: Sendable {
             at: now.wall,
             since: since,
             answers: sums.answers,
-            dead: sums.doubtful + sums.certain,
+            dead: sums.uncertain + sums.certain,
             certain: sums.certain
         )
         trip = new
         return .trip(new)
     }
 
-    /// Ends the doubt: counting begins anew.
+    /// Resets the guard: counting begins anew.
     ///
-    /// `isTrusting` believes the verdicts of the next window, whatever their share; `now` is by the steady clock.
-    mutating func settle(isTrusting: Bool, at now: Date) {
+    /// `isTrusting` lets all refusals of the next window pass, whatever their share; `now` is by the steady clock.
+    mutating func reset(isTrusting: Bool, at now: Date) {
         trip = nil
         clear()
         trustedUntil = isTrusting ? now.addingTimeInterval(settings.window.inSeconds) : .distantPast
@@ -123,7 +123,7 @@ struct InvalidationGuard: Sendable {
         } else {
             for old in current + 1...bucket {
                 sums.answers -= counts[old % Self.buckets].answers
-                sums.doubtful -= counts[old % Self.buckets].doubtful
+                sums.uncertain -= counts[old % Self.buckets].uncertain
                 sums.certain -= counts[old % Self.buckets].certain
                 counts[old % Self.buckets] = Counts()
             }

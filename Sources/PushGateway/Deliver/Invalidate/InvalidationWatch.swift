@@ -2,11 +2,11 @@ internal import Foundation
 internal import PushCore
 internal import Synchronization
 
-/// The guard of one backend, shared by its lanes: a reload replaces the lane, the doubt stays.
+/// The guard of one backend, shared by its workers: a reload replaces the worker, a trip stays.
 final class InvalidationWatch: Sendable {
     private struct Guarded {
         var state: InvalidationGuard
-        /// Is told when the doubt begins or ends; that of the newest lane.
+        /// Called when the guard trips or is reset; that of the newest worker.
         var onChange: (@Sendable (_ isHeld: Bool) -> Void)?
     }
 
@@ -19,18 +19,18 @@ final class InvalidationWatch: Sendable {
         guarded = Mutex(Guarded(state: state))
     }
 
-    /// Why the backend's verdicts are doubted; nil when they are believed.
+    /// Why the guard tripped; nil while it is not tripped.
     var trip: InvalidationGuard.Trip? { guarded.withLock { $0.state.trip } }
 
     /// The settings it goes by.
     var settings: GatewayConfiguration.InvalidationGuard { guarded.withLock { $0.state.settings } }
 
-    /// Tells the newest lane of changes.
+    /// Tells the newest worker of changes.
     func observe(_ onChange: @escaping @Sendable (_ isHeld: Bool) -> Void) {
         guarded.withLock { $0.onChange = onChange }
     }
 
-    /// Puts other settings in force; counting begins anew, a doubt stays.
+    /// Puts other settings in force; counting begins anew, a trip stays.
     func adopt(_ settings: GatewayConfiguration.InvalidationGuard) {
         guarded.withLock { guarded in
             guard guarded.state.settings != settings else { return }
@@ -38,7 +38,7 @@ final class InvalidationWatch: Sendable {
         }
     }
 
-    /// Notes answers; see ``InvalidationGuard/note(answers:doubtful:certain:at:)``.
+    /// Notes answers; see ``InvalidationGuard/add(answers:uncertain:certain:at:)``.
     ///
     /// - Parameters:
     ///   - answers: How many came.
@@ -48,15 +48,15 @@ final class InvalidationWatch: Sendable {
     ///   - carry: Takes the verdict before another one can be given: what it does happens in the order of the verdicts. It must
     ///     not block.
     /// - Returns: What becomes of the tokens.
-    func note(
+    func add(
         answers: Int,
-        doubtful: Int,
+        uncertain: Int,
         certain: Int,
         at now: TimeReading,
         carry: (InvalidationGuard.Verdict) -> Void
     ) -> InvalidationGuard.Verdict {
         let (verdict, onChange) = guarded.withLock { guarded in
-            let verdict = guarded.state.note(answers: answers, doubtful: doubtful, certain: certain, at: now)
+            let verdict = guarded.state.add(answers: answers, uncertain: uncertain, certain: certain, at: now)
             carry(verdict)
             guard case .trip = verdict else { return (verdict, (@Sendable (Bool) -> Void)?.none) }
             return (verdict, guarded.onChange)
@@ -65,10 +65,10 @@ final class InvalidationWatch: Sendable {
         return verdict
     }
 
-    /// Ends the doubt; `now` is by the steady clock.
-    func settle(isTrusting: Bool, at now: Date) {
+    /// Resets the guard; `now` is by the steady clock.
+    func reset(isTrusting: Bool, at now: Date) {
         let onChange = guarded.withLock { guarded in
-            guarded.state.settle(isTrusting: isTrusting, at: now)
+            guarded.state.reset(isTrusting: isTrusting, at: now)
             return guarded.onChange
         }
         onChange?(false)

@@ -4,7 +4,7 @@ internal import Hummingbird
 internal import PushCore
 internal import PushQueue
 
-/// `GET /v1/invalidations` and `POST /v1/backends/{name}/invalidations`: dead-token verdicts that are held back because
+/// `GET /v1/invalidations` and `POST /v1/backends/{name}/invalidations`: refusals of tokens that are quarantined because
 /// there were too many to be true, and what an operator decides about them.
 struct InvalidationsAPI: Sendable {
     private static let pageSize = 100
@@ -13,7 +13,7 @@ struct InvalidationsAPI: Sendable {
     private static let largestBody = 4096
 
     let state: GatewayState
-    let lanes: any LaneObserver
+    let workers: any WorkerObserver
     let admission: Admission
 
     private enum Field: Int, RequestField {
@@ -28,21 +28,21 @@ struct InvalidationsAPI: Sendable {
             return try await list(scope)
         }
         try scope.allowParameters(["backend"])
-        let doubts = lanes.invalidations?.doubts ?? []
-        var held: [HeldTombstones] = []
+        let tripped = workers.invalidations?.trippedGuards ?? []
+        var held: [QuarantinedTokens] = []
         do throws(StoreError) {
-            held = try await state.devices.held()
+            held = try await state.devices.quarantined()
         } catch {
             throw Problem(error)
         }
-        let names = Set(doubts.map(\.backend)).union(held.map(\.backend)).filter(scope.caller.mayUse).sorted()
+        let names = Set(tripped.map(\.backend)).union(held.map(\.backend)).filter(scope.caller.mayUse).sorted()
         return Response.json { writer in
             writer.name("backends")
             writer.beginArray()
             for name in names {
                 Self.write(
                     name,
-                    doubts.first { $0.backend == name },
+                    tripped.first { $0.backend == name },
                     held.first { $0.backend == name },
                     to: &writer
                 )
@@ -53,8 +53,8 @@ struct InvalidationsAPI: Sendable {
 
     private static func write(
         _ name: String,
-        _ doubt: TokenInvalidation.Doubt?,
-        _ held: HeldTombstones?,
+        _ tripped: TokenInvalidation.TrippedGuard?,
+        _ held: QuarantinedTokens?,
         to writer: inout JSONWriter
     ) {
         writer.beginObject()
@@ -76,18 +76,18 @@ struct InvalidationsAPI: Sendable {
             RFC3339.write(held.newest, to: &writer)
         }
         writer.name("stopped")
-        writer.bool(doubt != nil)
-        if let doubt {
+        writer.bool(tripped != nil)
+        if let tripped {
             writer.name("stopped_at")
-            RFC3339.write(doubt.at, to: &writer)
+            RFC3339.write(tripped.at, to: &writer)
             writer.name("answers")
-            writer.integer(doubt.answers)
+            writer.integer(tripped.answers)
             writer.name("dead")
-            writer.integer(doubt.dead)
+            writer.integer(tripped.dead)
             writer.name("certain")
-            writer.integer(doubt.certain)
+            writer.integer(tripped.certain)
             writer.name("explanation")
-            writer.string(doubt.explanation)
+            writer.string(tripped.explanation)
         }
         writer.endObject()
     }
@@ -101,9 +101,13 @@ struct InvalidationsAPI: Sendable {
             cursor = DeviceCursor(text)
             if cursor == nil { throw .badParameter("cursor", "must be the \"next\" of an earlier page.") }
         }
-        let page: (tokens: [BuriedToken], next: DeviceCursor?)
+        let page: (tokens: [InvalidatedToken], next: DeviceCursor?)
         do throws(StoreError) {
-            page = try await state.devices.held(of: scope.parameter("backend") ?? "", after: cursor, limit: limit)
+            page = try await state.devices.quarantined(
+                of: scope.parameter("backend") ?? "",
+                after: cursor,
+                limit: limit
+            )
         } catch {
             throw Problem(error)
         }
@@ -117,7 +121,7 @@ struct InvalidationsAPI: Sendable {
         }
     }
 
-    private static func write(_ token: BuriedToken, to writer: inout JSONWriter) {
+    private static func write(_ token: InvalidatedToken, to writer: inout JSONWriter) {
         writer.beginObject()
         writer.name("device")
         writer.string(token.device)
@@ -138,20 +142,20 @@ struct InvalidationsAPI: Sendable {
         writer.endObject()
     }
 
-    /// Settles what is held of a backend; its lane goes on.
-    func settle(_ request: Request, _ name: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
+    /// Settles what is held of a backend; its worker goes on.
+    func resolve(_ request: Request, _ name: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         guard !state.isDraining else { throw .draining }
         try scope.allowParameters([])
         try RequestBodyReader.requireJSON(scope.fields)
-        guard let desk = lanes.invalidations else { throw Self.unknown(name) }
+        guard let tokenInvalidation = workers.invalidations else { throw Self.unknown(name) }
         let backend = String(name)
         let reader = RequestBodyReader(admission: admission, scope, limit: Self.largestBody)
         return try await reader.withBody(of: request) { (body) throws(Problem) in
             let action = try Self.action(in: body)
-            try await requireKnown(backend, desk)
+            try await requireKnown(backend, tokenInvalidation)
             let tokens: Int
             do throws(StoreError) {
-                tokens = try await desk.settle(backend, action)
+                tokens = try await tokenInvalidation.resolve(backend, action)
             } catch {
                 throw Problem(error)
             }
@@ -174,8 +178,8 @@ struct InvalidationsAPI: Sendable {
             try JSONScanner.scan(body) { (scanner) throws(JSONSyntaxError) in
                 _ = try scanner.fields(Field.self, &issues, "#") { (scanner, issues, _) throws(JSONSyntaxError) in
                     isThere = true
-                    guard let word = try scanner.word(&issues, "#/action", limit: 32) else { return }
-                    action = TokenInvalidation.Action(rawValue: word)
+                    guard let value = try scanner.identifier(&issues, "#/action", limit: 32) else { return }
+                    action = TokenInvalidation.Action(rawValue: value)
                     if action == nil { issues.add("#/action", "unknown_action", "Write release or discard.") }
                 }
             }
@@ -188,11 +192,11 @@ struct InvalidationsAPI: Sendable {
     }
 
     /// A backend that is configured, or one that is not any more and left something behind.
-    private func requireKnown(_ name: String, _ desk: TokenInvalidation) async throws(Problem) {
+    private func requireKnown(_ name: String, _ tokenInvalidation: TokenInvalidation) async throws(Problem) {
         if state.snapshot.backends.contains(where: { $0.name == name }) { return }
-        if desk.doubts.contains(where: { $0.backend == name }) { return }
+        if tokenInvalidation.trippedGuards.contains(where: { $0.backend == name }) { return }
         do throws(StoreError) {
-            if try await state.devices.held().contains(where: { $0.backend == name }) { return }
+            if try await state.devices.quarantined().contains(where: { $0.backend == name }) { return }
         } catch {
             throw Problem(error)
         }

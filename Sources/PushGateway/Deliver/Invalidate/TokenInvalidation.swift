@@ -4,12 +4,12 @@ public import PushCore
 import PushQueue
 internal import Synchronization
 
-/// Takes the platforms' words that tokens are dead to the device registry, through the guard against mass invalidation.
+/// Marks tokens invalid in the device registry that platforms call dead, through the guard against mass invalidation.
 ///
-/// Lanes hand verdicts in from event loops; `run` writes them in the order they came. While the verdicts of a backend
-/// are doubted they are held back, its lane is parked, and that survives a restart, until an operator settles it.
+/// Workers hand refusals in from event loops; `run` writes them in the order they came. While the guard of a backend
+/// is tripped its refusals are quarantined and its worker sends nothing, over a restart too, until an operator resolves it.
 public final class TokenInvalidation: Sendable {
-    /// What an operator decides about held verdicts.
+    /// What an operator decides about quarantined refusals.
     public enum Action: String, Sendable, CaseIterable {
         /// The tokens are dead.
         case release
@@ -17,8 +17,8 @@ public final class TokenInvalidation: Sendable {
         case discard
     }
 
-    /// The doubt about one backend.
-    public struct Doubt: Sendable, Hashable {
+    /// The tripped guard of one backend.
+    public struct TrippedGuard: Sendable, Hashable {
         /// The backend.
         public var backend: String
         /// When it began.
@@ -34,17 +34,11 @@ public final class TokenInvalidation: Sendable {
     }
 
     private enum Work: Sendable {
-        case bury([TokenRefusal])
-        case refuse([TokenRefusal], InvalidationWatch)
-        case hold(String, [TokenRefusal], InvalidationGuard.Trip?)
+        case invalidate([TokenRefusal])
+        case record([TokenRefusal], InvalidationWatch)
+        case quarantine(String, [TokenRefusal], InvalidationGuard.Trip?)
         case end([DeviceToken], AppName)
-        case settle(String, Action, CheckedContinuation<Result<Int, StoreError>, Never>)
-    }
-
-    private struct Queue {
-        var work: [Work] = []
-        var isFinished = false
-        var waiter: CheckedContinuation<Void, Never>?
+        case resolve(String, Action, CheckedContinuation<Result<Int, StoreError>, Never>)
     }
 
     /// So many tokens go into one transaction.
@@ -57,19 +51,20 @@ public final class TokenInvalidation: Sendable {
     private let logger: Logger
     private let outbox: @Sendable () -> Date?
     private let publish: @Sendable ([[UInt8]]) -> Void
-    private let queue = Mutex(Queue())
+    private let queue = Mailbox<[Work]>()
+    private let retry: StoreRetry
     private let watches = Mutex<[String: InvalidationWatch]>([:])
     private let waiting = Atomic<Int>(0)
 
-    /// Makes a desk; nothing is written before ``run()``.
+    /// Makes it; nothing is written before ``run()``.
     ///
     /// - Parameters:
-    ///   - devices: The registry; nil when there is none, then the guard parks lanes and nothing else.
-    ///   - state: Where a doubt is kept over a restart.
+    ///   - devices: The registry; nil when there is none, then the guard parks workers and nothing else.
+    ///   - state: Where a trip is kept over a restart.
     ///   - time: The clock.
     ///   - observer: Who counts.
-    ///   - logger: Where trouble is told.
-    ///   - outbox: Gives the time under which devices that lose a token go into the outbox; nil when nobody wants to know.
+    ///   - logger: Where failures are logged.
+    ///   - outbox: Gives the time under which devices that lose a token go into the outbox; nil when no platform keeps devices.
     ///   - publish: Takes events.
     init(
         devices: (any DeviceStore)?,
@@ -85,11 +80,12 @@ public final class TokenInvalidation: Sendable {
         self.time = time
         self.observer = observer
         self.logger = logger
+        retry = StoreRetry(time: time, logger: logger)
         self.outbox = outbox
         self.publish = publish
     }
 
-    // MARK: For lanes
+    // MARK: For workers
 
     /// Verdicts that are not written yet.
     var backlog: Int { waiting.load(ordering: .relaxed) }
@@ -113,7 +109,7 @@ public final class TokenInvalidation: Sendable {
             )
         }
         // What was not held back any more when the gateway ended is now.
-        if let trip { append(.hold(backend, [], trip), count: 0) }
+        if let trip { append(.quarantine(backend, [], trip), count: 0) }
         return watches.withLock { watches in
             if let known = watches[backend] { return known }
             let new = InvalidationWatch(backend, InvalidationGuard(settings, trip: trip))
@@ -126,7 +122,7 @@ public final class TokenInvalidation: Sendable {
     ///
     /// A refusal with alternatives is none for the guard: it only lets the backend be left out. When all alternatives turn out
     /// to have refused the token as well, it comes back as one without. Never blocks.
-    func take(
+    func receive(
         _ all: [TokenRefusal],
         answers: Int,
         _ watch: InvalidationWatch,
@@ -134,7 +130,7 @@ public final class TokenInvalidation: Sendable {
     ) -> Bool {
         // Dead tokens that were not to live long say nothing of the backend.
         let (ended, all) = (all.filter(\.isExpected), all.filter { !$0.isExpected })
-        if !ended.isEmpty { append(.bury(ended), count: ended.count) }
+        if !ended.isEmpty { append(.invalidate(ended), count: ended.count) }
         guard ended.isEmpty || !all.isEmpty || answers > ended.count else { return true }
         let answers = answers - ended.count
         var refusals = all.filter(\.alternatives.isEmpty)
@@ -143,21 +139,22 @@ public final class TokenInvalidation: Sendable {
             if devices == nil {
                 refusals += single.filter(\.isLast)
             } else {
-                append(.refuse(single, watch), count: single.count)
+                append(.record(single, watch), count: single.count)
             }
         }
         let certain = refusals.count(where: \.isCertain)
-        let doubtful = refusals.count - certain
-        let verdict = watch.note(answers: answers, doubtful: doubtful, certain: certain, at: now) { verdict in
-            // In the order of the verdicts: a burial that came in after the doubt about it would stay one.
+        let uncertain = refusals.count - certain
+        let verdict = watch.add(answers: answers, uncertain: uncertain, certain: certain, at: now) { verdict in
+            // In the order of the verdicts: an invalidation queued after the trip about it would stay.
             switch verdict {
-            case .bury where !refusals.isEmpty: append(.bury(refusals), count: refusals.count)
-            case .hold where !refusals.isEmpty: append(.hold(watch.backend, refusals, nil), count: refusals.count)
-            case .trip(let trip): append(.hold(watch.backend, refusals, trip), count: refusals.count)
-            case .bury, .hold: break
+            case .invalidate where !refusals.isEmpty: append(.invalidate(refusals), count: refusals.count)
+            case .quarantine where !refusals.isEmpty:
+                append(.quarantine(watch.backend, refusals, nil), count: refusals.count)
+            case .trip(let trip): append(.quarantine(watch.backend, refusals, trip), count: refusals.count)
+            case .invalidate, .quarantine: break
             }
         }
-        if case .bury = verdict { return true }
+        if case .invalidate = verdict { return true }
         for (reason, group) in Dictionary(grouping: refusals, by: \.reason) {
             observer.heldInvalidations(backend: watch.backend, reason: reason, count: group.count)
         }
@@ -182,12 +179,12 @@ public final class TokenInvalidation: Sendable {
 
     // MARK: For operators
 
-    /// The backends whose verdicts are doubted now, by name.
-    public var doubts: [Doubt] {
+    /// The guards that are tripped now, by the backend's name.
+    public var trippedGuards: [TrippedGuard] {
         watches.withLock { Array($0.values) }
             .compactMap { watch in
                 watch.trip.map { trip in
-                    Doubt(
+                    TrippedGuard(
                         backend: watch.backend,
                         at: trip.at,
                         answers: trip.answers,
@@ -200,13 +197,13 @@ public final class TokenInvalidation: Sendable {
             .sorted { $0.backend < $1.backend }
     }
 
-    /// Ends the doubt about a backend: makes its held verdicts real, or forgets them, and lets its lane go on.
+    /// Resets the guard of a backend: invalidates its quarantined tokens, or discards the refusals, and lets its worker go on.
     ///
     /// - Returns: How many tokens it was about.
     /// - Throws: When the store fails; the call can be repeated.
-    public func settle(_ backend: String, _ action: Action) async throws(StoreError) -> Int {
+    public func resolve(_ backend: String, _ action: Action) async throws(StoreError) -> Int {
         let result = await withCheckedContinuation { continuation in
-            append(.settle(backend, action, continuation), count: 0)
+            append(.resolve(backend, action, continuation), count: 0)
         }
         return try result.get()
     }
@@ -215,49 +212,20 @@ public final class TokenInvalidation: Sendable {
 
     private func append(_ work: Work, count: Int) {
         waiting.wrappingAdd(count, ordering: .relaxed)  // Before it can be done and subtracted.
-        let (waiter, isFinished) = queue.withLock { queue in
-            if !queue.isFinished { queue.work.append(work) }
-            defer { queue.waiter = nil }
-            return (queue.waiter, queue.isFinished)
-        }
-        waiter?.resume()
-        guard isFinished else { return }
+        guard !queue.put({ $0.append(work) }) else { return }
         waiting.wrappingSubtract(count, ordering: .relaxed)
-        if case .settle(_, _, let continuation) = work {
+        if case .resolve(_, _, let continuation) = work {
             continuation.resume(returning: .failure(.closed))
         }
     }
 
     /// Lets ``run()`` end once everything is written.
-    func finish() {
-        let waiter = queue.withLock { queue in
-            queue.isFinished = true
-            defer { queue.waiter = nil }
-            return queue.waiter
-        }
-        waiter?.resume()
-    }
+    func finish() { queue.finish() }
 
     /// Writes until ``finish()`` was called and nothing is left.
     func run() async {
-        while let work = await next() {
+        while let work = await queue.take() {
             for item in Self.merged(work) { await write(item) }
-        }
-    }
-
-    private func next() async -> [Work]? {
-        await withCheckedContinuation { continuation in
-            let isReady = queue.withLock { queue in
-                guard queue.work.isEmpty, !queue.isFinished else { return true }
-                queue.waiter = continuation
-                return false
-            }
-            if isReady { continuation.resume() }
-        }
-        return queue.withLock { queue in
-            guard !queue.work.isEmpty || !queue.isFinished else { return nil }
-            defer { queue.work = [] }
-            return queue.work
         }
     }
 
@@ -265,8 +233,8 @@ public final class TokenInvalidation: Sendable {
     private static func merged(_ work: [Work]) -> [Work] {
         var result: [Work] = []
         for item in work {
-            if case .bury(let more) = item, case .bury(let some)? = result.last, some.count < batch {
-                result[result.count - 1] = .bury(some + more)
+            if case .invalidate(let more) = item, case .invalidate(let some)? = result.last, some.count < batch {
+                result[result.count - 1] = .invalidate(some + more)
             } else {
                 result.append(item)
             }
@@ -276,39 +244,40 @@ public final class TokenInvalidation: Sendable {
 
     private func write(_ work: Work) async {
         switch work {
-        case .bury(let refusals):
-            await insist("burying dead tokens") { [devices, outbox] () throws(StoreError) in
-                _ = try await devices?.bury(refusals, outbox: outbox())
+        case .invalidate(let refusals):
+            await retry.run("invalidation of tokens", count: refusals.count) {
+                [devices, outbox] () throws(StoreError) in
+                _ = try await devices?.invalidate(refusals, outbox: outbox())
             }
             waiting.wrappingSubtract(refusals.count, ordering: .relaxed)
-        case .refuse(let refusals, let watch):
+        case .record(let refusals, let watch):
             var exhausted: [TokenRefusal] = []
-            await insist("noting refused tokens") { [devices] () throws(StoreError) in
-                exhausted = try await devices?.refuse(refusals) ?? []
+            await retry.run("refusals of tokens", count: refusals.count) { [devices] () throws(StoreError) in
+                exhausted = try await devices?.record(refusals) ?? []
             }
-            takeExhausted(exhausted, watch)
+            invalidateExhausted(exhausted, watch)
             waiting.wrappingSubtract(refusals.count, ordering: .relaxed)
-        case .hold(let backend, let refusals, let trip):
-            await insist("holding invalidations") { () throws(StoreError) in
+        case .quarantine(let backend, let refusals, let trip):
+            await retry.run("held invalidations", count: refusals.count) { () throws(StoreError) in
                 if let trip {
                     try await self.state.saveState(Self.key(backend), trip.stored)
-                    let earlier = try await self.devices?.hold(tombstonesOf: backend, since: trip.since) ?? 0
+                    let earlier = try await self.devices?.quarantine(tombstonesOf: backend, since: trip.since) ?? 0
                     if earlier > 0 {
                         self.observer.heldInvalidations(backend: backend, reason: "buried_before", count: earlier)
                     }
                 }
-                if !refusals.isEmpty { _ = try await self.devices?.hold(refusals) }
+                if !refusals.isEmpty { _ = try await self.devices?.quarantine(refusals) }
             }
             waiting.wrappingSubtract(refusals.count, ordering: .relaxed)
         case .end(let tokens, let app):
-            await insist("removing tokens that have ended") { [devices] () throws(StoreError) in
+            await retry.run("removal of ended tokens", count: tokens.count) { [devices] () throws(StoreError) in
                 try await devices?.remove(tokens, in: app)
             }
             waiting.wrappingSubtract(tokens.count, ordering: .relaxed)
-        case .settle(let backend, let action, let continuation):
+        case .resolve(let backend, let action, let continuation):
             let result: Result<Int, StoreError>
             do throws(StoreError) {
-                result = .success(try await settleNow(backend, action))
+                result = .success(try await resolveNow(backend, action))
             } catch {
                 result = .failure(error)
             }
@@ -317,33 +286,33 @@ public final class TokenInvalidation: Sendable {
     }
 
     /// Takes refusals of tokens that no other backend takes either.
-    private func takeExhausted(_ refusals: [TokenRefusal], _ watch: InvalidationWatch) {
+    private func invalidateExhausted(_ refusals: [TokenRefusal], _ watch: InvalidationWatch) {
         guard !refusals.isEmpty else { return }
         let now = TimeReading(steady: time.steady, wall: time.now, offset: 0)
         var everywhere = refusals
-        for place in everywhere.indices { everywhere[place].alternatives = [] }
+        for index in everywhere.indices { everywhere[index].alternatives = [] }
         for refusal in everywhere { observer.invalidatedToken(backend: refusal.backend, reason: refusal.reason) }
-        guard take(everywhere, answers: 0, watch, at: now) else { return }
+        guard receive(everywhere, answers: 0, watch, at: now) else { return }
         publish(everywhere.map { EventJSON.tokenInvalidated($0, device: nil, at: now.wall) })
     }
 
-    private func settleNow(_ backend: String, _ action: Action) async throws(StoreError) -> Int {
+    private func resolveNow(_ backend: String, _ action: Action) async throws(StoreError) -> Int {
         var total = 0
         var found = 0
         repeat {
             switch action {
             case .release:
-                let buried =
-                    try await devices?.release(
-                        heldOf: backend,
+                let invalidated =
+                    try await devices?.invalidate(
+                        quarantinedOf: backend,
                         limit: Self.batch,
                         outbox: outbox()
                     ) ?? []
                 let now = time.now
-                publish(buried.map { EventJSON.tokenInvalidated($0, at: now) })
-                found = buried.count
+                publish(invalidated.map { EventJSON.tokenInvalidated($0, at: now) })
+                found = invalidated.count
             case .discard:
-                found = try await devices?.discard(heldOf: backend, limit: Self.batch) ?? 0
+                found = try await devices?.discard(quarantinedOf: backend, limit: Self.batch) ?? 0
             }
             total += found
         } while found > 0
@@ -360,29 +329,8 @@ public final class TokenInvalidation: Sendable {
                 metadata: ["backend": "\(backend)", "action": "\(action.rawValue)", "tokens": "\(total)"]
             )
         }
-        watch?.settle(isTrusting: action == .release, at: time.steady)
+        watch?.reset(isTrusting: action == .release, at: time.steady)
         return total
-    }
-
-    /// Does something again and again until it works; a closed store ends it.
-    private func insist(_ what: String, _ body: () async throws(StoreError) -> Void) async {
-        var pause = Duration.milliseconds(50)
-        while true {
-            do {
-                return try await body()
-            } catch .closed {
-                logger.error("the store closed too early", metadata: ["lost": "\(what)"])
-                return
-            } catch {
-                logger.error("\(what) failed, trying again", metadata: ["error": "\(error)"])
-                do {
-                    try await time.sleep(for: pause)
-                } catch {
-                    return  // Cancelled: the tokens will be refused again.
-                }
-                pause = min(pause * 2, .seconds(1))
-            }
-        }
     }
 
     private static func key(_ backend: String) -> String { "invalidation_guard." + backend }

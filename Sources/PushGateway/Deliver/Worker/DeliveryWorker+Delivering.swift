@@ -19,10 +19,15 @@ extension DeliveryWorker {
     private func send(_ claims: [ClaimedDelivery]) async {
         guard !claims.isEmpty else { return }
         guard let addresses = await addresses(of: claims) else { return }
-        let batch = WorkerBatch(claims, addresses: addresses, decode: around.decode, instance: around.instance) {
-            self.settle($0)
+        let batch = WorkerBatch(
+            claims,
+            addresses: addresses,
+            decode: dependencies.decode,
+            instance: dependencies.instance
+        ) {
+            self.record($0)
         }
-        let due = batch.select(at: around.clock.reading) {
+        let due = batch.select(at: dependencies.clock.reading) {
             self.recover($0, $1, at: $2)
         } hold: {
             self.hold($0, at: $1)
@@ -32,25 +37,25 @@ extension DeliveryWorker {
         guard !due.isEmpty else { return }
         let started = ContinuousClock.now
         let unregistered = Mutex<[WorkerBatch.Outcome]>([])
-        batch.handOver(at: around.time.steady)
+        batch.handOver(at: dependencies.time.steady)
         let report: @Sendable ([DeliveryReport]) -> Void = { reports in
-            self.around.observer.answered(
+            self.dependencies.observer.answered(
                 backend: self.name,
                 kind: self.backend.kind,
                 after: .now - started,
                 count: reports.count
             )
-            var answered = batch.take(reports, at: self.around.time.steady)
+            var answered = batch.match(reports, at: self.dependencies.time.steady)
             if self.takesDevices {
                 let first = answered.partition {
-                    $0.outcome.isNotRegistered && batch.claims[$0.place].recipient.isDevice
+                    $0.outcome.isNotRegistered && batch.claims[$0.index].recipient.isDevice
                 }
                 unregistered.withLock { $0 += answered[first...] }
                 answered.removeSubrange(first...)
             }
             self.finish(answered, of: batch)
         }
-        // A task, so that it can be given up when nothing is heard of it; its end is awaited here.
+        // A task, so that it can be given up when it reports nothing; its end is awaited here.
         let sending = Task { [backend, open] in
             await backend.send(due, report: report)
             open.end(batch)
@@ -71,12 +76,12 @@ extension DeliveryWorker {
         var devices: [String: Device]?
         do throws(StoreError) {
             if !takesDevices, DeviceAddresses.areNeeded(for: claims) {
-                devices = try await around.devices?.devices(DeviceAddresses.ids(in: claims)) ?? [:]
+                devices = try await dependencies.devices?.devices(DeviceAddresses.ids(in: claims)) ?? [:]
             }
         } catch {
-            around.logger.error("reading devices failed", metadata: ["backend": "\(name)", "error": "\(error)"])
-            let later = around.time.steady.addingTimeInterval(1)
-            settle(claims.map { Resolution(of: $0, .retry(at: later, step: $0.step)) })
+            dependencies.logger.error("reading devices failed", metadata: ["backend": "\(name)", "error": "\(error)"])
+            let later = dependencies.time.steady.addingTimeInterval(1)
+            record(claims.map { Resolution(of: $0, .retry(at: later, step: $0.step)) })
             return nil
         }
         return DeviceAddresses(
@@ -106,7 +111,7 @@ extension DeliveryWorker {
         if let step { position.nextStep = step }
         let verdict = rules.decide(position, .skipped(reason: reason), at: now.steady, random: 0)
         if case .next(let step) = verdict.move {
-            around.observer.fellBack(from: name, to: claim.plan.backends[step], reason: reason)
+            dependencies.observer.fellBack(from: name, to: claim.plan.backends[step], reason: reason)
         }
         let attempt = EventJSON.skipped(
             name,
@@ -157,8 +162,8 @@ extension DeliveryWorker {
     }
 
     /// Gives back deliveries that were not handed to the backend.
-    func settle(_ resolutions: [Resolution]) {
-        around.recorder.append(resolutions)
+    func record(_ resolutions: [Resolution]) {
+        dependencies.outcomeWriter.append(resolutions)
         gate.update { ((), wakes: $0.finish(resolutions.count)) }
     }
 
@@ -166,22 +171,22 @@ extension DeliveryWorker {
 
     func finish(_ outcomes: [WorkerBatch.Outcome], of batch: WorkerBatch) {
         guard !outcomes.isEmpty else { return }
-        let now = around.clock.reading
+        let now = dependencies.clock.reading
         var resolutions: [Resolution] = []
         resolutions.reserveCapacity(outcomes.count)
         var aftermath = BatchResult()
         let isStopped = isStopped
         let moment = AcceptanceJSON.Moment(now.wall)
         let hasLast = batch.hasLast
-        for (place, outcome) in outcomes {
+        for (index, outcome) in outcomes {
             if case .accepted(let acceptance) = outcome {
-                resolutions.append(accepted(acceptance, batch.claims[place], batch, at: moment))
+                resolutions.append(accepted(acceptance, batch.claims[index], batch, at: moment))
                 aftermath.accepted += 1
                 if !acceptance.isDryRun { aftermath.works += 1 }
-                if hasLast, !acceptance.isDryRun { aftermath.ended.append(batch.claims[place]) }
+                if hasLast, !acceptance.isDryRun { aftermath.ended.append(batch.claims[index]) }
                 continue  // Nothing else follows from the usual case.
             }
-            let claim = batch.claims[place]
+            let claim = batch.claims[index]
             if isStopped, outcome.isCancelled {
                 resolutions.append(Resolution(of: claim, .release))
                 continue
@@ -189,7 +194,7 @@ extension DeliveryWorker {
             resolutions.append(resolve(claim, outcome, batch, at: now, &aftermath))
         }
         if aftermath.accepted > 0 {
-            around.observer.attempted(
+            dependencies.observer.attempted(
                 backend: name,
                 app: settings.app,
                 kind: backend.kind,
@@ -199,14 +204,14 @@ extension DeliveryWorker {
             )
         }
         judgeTokens(&aftermath, at: now)
-        around.desk.end(aftermath.ended.compactMap(batch.endedToken), of: settings.app)
+        dependencies.tokenInvalidation.end(aftermath.ended.compactMap(batch.endedToken), of: settings.app)
         let change = gate.update { state in
             let change = aftermath.works > 0 ? state.works(aftermath.works, at: now.steady) : nil
             let wakes = state.finish(outcomes.count)
             return (change, wakes: wakes || change != nil)
         }
-        if let event = tell(change, at: now) { aftermath.events.append(event) }
-        around.recorder.append(resolutions, events: aftermath.events)
+        if let event = announce(change, at: now) { aftermath.events.append(event) }
+        dependencies.outcomeWriter.append(resolutions, events: aftermath.events)
     }
 
     /// What is written of a delivery that the platform accepted.
@@ -259,11 +264,11 @@ extension DeliveryWorker {
         _ aftermath: inout BatchResult
     ) -> Resolution {
         var position = claim.position(at: now)
-        let word = tokenRefusal(outcome, of: claim, batch, at: now)
+        let deadToken = tokenRefusal(outcome, of: claim, batch, at: now)
         position.nextStep = batch.addresses.nextStep(
             of: claim,
             batch.uses(of: claim),
-            refused: word.map { ($0.token, $0.isCertain) }
+            refused: deadToken.map { ($0.token, $0.isCertain) }
         )
         let verdict = rules.decide(position, .answered(outcome), at: now.steady, random: .random(in: 0...1))
         let attempt = EventJSON.attempt(
@@ -274,17 +279,17 @@ extension DeliveryWorker {
             service: batch.service(of: claim),
             steady: verdict.isGoingOn ? now.steady : nil
         )
-        note(claim, outcome, verdict)
+        count(claim, outcome, verdict)
         if let until = verdict.recipientPause {
             flow.pauses.withLock { $0.pause(claim.recipient, until: until, at: now.steady) }
         }
         if case .refused(let refusal) = outcome {
             if refusal.kind == .token || refusal.kind == .message { aftermath.verdicts += 1 }
-            if let word { aftermath.refused.append((word, claim.deviceID)) }
+            if let deadToken { aftermath.refused.append((deadToken, claim.deviceID)) }
         }
         if case .works = verdict.signal {
             aftermath.works += 1
-        } else if let event = tell(gate.update({ $0.note(verdict.signal, at: now.steady) }), at: now) {
+        } else if let event = announce(gate.update({ $0.apply(verdict.signal, at: now.steady) }), at: now) {
             aftermath.events.append(event)
         }
         return Resolution(
@@ -296,13 +301,18 @@ extension DeliveryWorker {
         )
     }
 
-    /// Takes the platform's words about tokens to the guard.
+    /// Hands refused tokens to the guard.
     private func judgeTokens(_ aftermath: inout BatchResult, at now: TimeReading) {
         let answers = aftermath.accepted + aftermath.verdicts
         guard answers > 0 else { return }
-        let areBelieved = around.desk.take(aftermath.refused.map(\.refusal), answers: answers, watch, at: now)
+        let areBelieved = dependencies.tokenInvalidation.receive(
+            aftermath.refused.map(\.refusal),
+            answers: answers,
+            watch,
+            at: now
+        )
         for (refusal, device) in aftermath.refused where refusal.alternatives.isEmpty {
-            around.observer.invalidatedToken(backend: name, reason: refusal.reason)
+            dependencies.observer.invalidatedToken(backend: name, reason: refusal.reason)
             guard areBelieved else { continue }
             aftermath.events.append(EventJSON.tokenInvalidated(refusal, device: device, at: now.wall))
         }
@@ -333,14 +343,14 @@ extension DeliveryWorker {
         )
     }
 
-    private func note(_ claim: ClaimedDelivery, _ outcome: DeliveryOutcome, _ verdict: PlanVerdict) {
-        let observer = around.observer
-        let (word, reason) = outcome.label
+    private func count(_ claim: ClaimedDelivery, _ outcome: DeliveryOutcome, _ verdict: PlanVerdict) {
+        let observer = dependencies.observer
+        let (label, reason) = outcome.label
         observer.attempted(
             backend: name,
             app: settings.app,
             kind: backend.kind,
-            outcome: word,
+            outcome: label,
             reason: reason,
             count: 1
         )
@@ -351,20 +361,20 @@ extension DeliveryWorker {
         }
     }
 
-    /// Logs a change of the lane's state; gives the event that tells of it.
-    private func tell(_ change: FlowGate.Change?, at now: TimeReading) -> [UInt8]? {
+    /// Logs a change of the worker's state; returns its event.
+    private func announce(_ change: FlowGate.Change?, at now: TimeReading) -> [UInt8]? {
         switch change {
         case nil:
             return nil
         case .resumed?:
-            around.logger.notice("backend works again", metadata: ["backend": "\(name)"])
+            dependencies.logger.notice("backend works again", metadata: ["backend": "\(name)"])
             return EventJSON.backend("resumed", name, reason: nil, until: nil, at: now.wall)
         case .closed?:
-            around.logger.notice("breaker closed: the backend works again", metadata: ["backend": "\(name)"])
+            dependencies.logger.notice("breaker closed: the backend works again", metadata: ["backend": "\(name)"])
             return EventJSON.backend("breaker_closed", name, reason: nil, until: nil, at: now.wall)
         case .opened(let until, let reason)?:
             stopLooking()
-            around.logger.error(
+            dependencies.logger.error(
                 "breaker opened: the backend is left alone",
                 metadata: ["backend": "\(name)", "reason": "\(reason)", "until": "\(RFC3339.string(now.wall(until)))"]
             )
@@ -374,7 +384,7 @@ extension DeliveryWorker {
             return EventJSON.backend("paused", name, reason: reason, until: now.wall(until), at: now.wall)
         case .parked(let until, let reason, let detail)?:
             stopLooking()
-            around.logger.error(
+            dependencies.logger.error(
                 "backend is parked, an operator must act",
                 metadata: ["backend": "\(name)", "reason": "\(reason)", "detail": "\(detail ?? "")"]
             )
@@ -389,7 +399,7 @@ extension ClaimedDelivery {
 }
 
 extension DeliveryOutcome {
-    /// The words that metrics use: the outcome, and the reason where there is one.
+    /// The labels that metrics use: the outcome, and the reason where there is one.
     var label: (outcome: String, reason: String) {
         switch self {
         case .accepted: ("accepted", "")

@@ -1,29 +1,29 @@
 internal import PushCore
 internal import PushQueue
 
-/// Messages to devices that a platform does not know only because it has not been told of them yet.
+/// Messages to devices that a platform does not know only because the registration still waits.
 extension DeliveryWorker {
-    /// Turns a platform's word that it was never told of a device into a wait, where the gateway is about to tell it.
+    /// Turns a refusal of an unregistered device into a wait, where its registration is in the outbox.
     ///
     /// A registration that was taken while the message was on its way shows nowhere any more, so a device that the platform
-    /// takes gets one more attempt. When a store fails, the platform's word counts.
+    /// takes gets one more attempt. When a store fails, the platform's answer counts.
     func awaitingRegistration(
         _ outcomes: [WorkerBatch.Outcome],
         of batch: WorkerBatch
     ) async -> [WorkerBatch.Outcome] {
-        guard !outcomes.isEmpty, let operations = around.operations, let registrar = backend.devices else {
+        guard !outcomes.isEmpty, let operations = dependencies.operations, let registrar = backend.devices else {
             return outcomes
         }
-        let first = outcomes.compactMap { batch.claims[$0.place].attempts == 0 ? batch.claims[$0.place].deviceID : nil }
-        let known = first.isEmpty ? [:] : (try? await around.devices?.devices(first)) ?? [:]
+        let first = outcomes.compactMap { batch.claims[$0.index].attempts == 0 ? batch.claims[$0.index].deviceID : nil }
+        let known = first.isEmpty ? [:] : (try? await dependencies.devices?.devices(first)) ?? [:]
         var settled = outcomes
         for (index, outcome) in outcomes.enumerated() {
-            guard let id = batch.claims[outcome.place].deviceID else { continue }
+            guard let id = batch.claims[outcome.index].deviceID else { continue }
             var isExpected = known[id].map {
                 registrar.accepts(DeviceRecord($0, user: $0.user, priority: settings.tokenPriority))
             }
             if isExpected != true {
-                let waiting = try? await operations.operations(ofDevice: id, limit: 100)
+                let waiting = try? await operations.entries(ofDevice: id, limit: 100)
                 isExpected = waiting?.contains { $0.operation.backend == name && $0.operation.kind == .register }
                 if isExpected != true {
                     isExpected = (try? await operations.unplannedCount(ofDevice: id)).map { $0 > 0 }
@@ -43,7 +43,7 @@ extension DeliveryWorker {
 }
 
 extension DeliveryOutcome {
-    /// Whether a platform says that it was never told of the device.
+    /// Whether a platform refuses the device as unregistered.
     var isNotRegistered: Bool {
         if case .refused(let refusal) = self { refusal.reason == Refusal.notRegistered } else { false }
     }

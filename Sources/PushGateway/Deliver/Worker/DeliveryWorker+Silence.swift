@@ -3,7 +3,7 @@ internal import Logging
 internal import PushCore
 internal import Synchronization
 
-/// The batches of a lane that are with the backend, so that one can be given up.
+/// The batches of a worker that are with the backend, so that one can be given up.
 final class OpenBatches: Sendable {
     private struct Entry {
         let batch: WorkerBatch
@@ -52,7 +52,7 @@ final class OpenBatches: Sendable {
         }
     }
 
-    /// Takes out the batches of which nothing has been heard since a moment; the others tell when they were heard of last.
+    /// Takes out the batches that have reported nothing since a moment; `earliest` is the last report of the others.
     func takeSilent(since moment: Date) -> (silent: [WorkerBatch], earliest: Date?) {
         let (silent, earliest) = state.withLock { state in
             let silent = state.entries.filter { $0.value.batch.lastHeard <= moment }
@@ -87,18 +87,18 @@ extension DeliveryWorker {
     func watchForSilence() async {
         let limit = settings.queue.lease
         while !Task.isCancelled {
-            let now = around.time.steady
+            let now = dependencies.time.steady
             let (silent, earliest) = open.takeSilent(since: now.addingTimeInterval(-limit.inSeconds))
             for batch in silent { giveUp(batch) }
             let next = (earliest ?? now).addingTimeInterval(limit.inSeconds)
-            try? await around.time.sleep(for: .seconds(clamping: max(0.001, next.timeIntervalSince(now))))
+            try? await dependencies.time.sleep(for: .seconds(clamping: max(0.001, next.timeIntervalSince(now))))
         }
     }
 
     private func giveUp(_ batch: WorkerBatch) {
         let unreported = batch.unreported(reason: "no_answer", isRepeatHarmful: backend.isRepeatHarmful)
         guard !unreported.isEmpty else { return }
-        around.logger.warning(
+        dependencies.logger.warning(
             "a backend said nothing for queue.lease and is not waited for any longer",
             metadata: ["backend": "\(name)", "deliveries": "\(unreported.count)"]
         )

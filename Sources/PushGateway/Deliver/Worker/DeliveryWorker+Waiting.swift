@@ -4,7 +4,7 @@ internal import PushComposition
 internal import PushQueue
 internal import Synchronization
 
-/// Deliveries that are not sent now: those that wait for the platform's word, and those that will not wait any longer.
+/// Deliveries that are not sent now: those that wait for the platform's status, and those that will not wait any longer.
 extension DeliveryWorker {
     /// How many deliveries are passed on at a time.
     private static let passedOn = 512
@@ -13,21 +13,21 @@ extension DeliveryWorker {
     /// How long a platform gets to say what became of one message.
     private static let trackingDeadline = Duration.seconds(10)
 
-    /// While the lane stands still: sends on what has a next backend and no more patience, or whose wait for the
-    /// platform's word is over.
+    /// While the worker stands still: sends on what has a next backend and no more patience, or whose wait for the
+    /// platform's status is over.
     ///
-    /// The others become due again when the lane may go on, which is no sooner than they could have been sent.
+    /// The others become due again when the worker may go on, which is no sooner than they could have been sent.
     ///
     /// - Returns: Those about which the platform is to be asked.
     func passOn() async -> [Silence] {
-        let claims = await look(Self.passedOn, normal: Self.passedOn, patience: .zero)
+        let claims = await look(Self.passedOn, normal: Self.passedOn, wait: .zero)
         guard !claims.isEmpty else { return [] }
         gate.update { state in
             state.inFlight += claims.count
             return ((), wakes: false)
         }
         let (others, silent) = parted(claims)
-        let reading = around.clock.reading
+        let reading = dependencies.clock.reading
         let now = reading.steady
         let (reason, since, until) = gate.update { state in
             ((state.blockReason, state.troubleSince ?? now, state.blockedUntil(at: now)), wakes: false)
@@ -41,7 +41,7 @@ extension DeliveryWorker {
             let later = until ?? now.addingTimeInterval(30)
             return Resolution(of: claim, .retry(at: end.map { min($0, later) } ?? later, step: claim.step))
         }
-        if !resolutions.isEmpty { settle(resolutions) }
+        if !resolutions.isEmpty { record(resolutions) }
         if claims.count == Self.passedOn { gate.update { ($0.passOnMore(), wakes: false) } }
         return silent
     }
@@ -50,18 +50,18 @@ extension DeliveryWorker {
         guard claim.isRecovered else { return nil }
         switch claim.content {
         case .decoded(let notification): return recover(claim, notification, at: now)
-        case .stored(let bytes): return (try? around.decode(bytes)).flatMap { recover(claim, $0, at: now) }
+        case .stored(let bytes): return (try? dependencies.decode(bytes)).flatMap { recover(claim, $0, at: now) }
         }
     }
 
-    /// A delivery whose wait for the platform's word is over.
+    /// A delivery whose wait for the platform's status is over.
     struct Silence: Sendable {
         let claim: ClaimedDelivery
         /// By what the platform knows the message.
         let platformID: String?
     }
 
-    /// Parts the deliveries whose wait for the platform's word is over from the others.
+    /// Parts the deliveries whose wait for the platform's status is over from the others.
     ///
     /// When the platform is being asked about very many already, the rest waits a little longer.
     func parted(_ claims: [ClaimedDelivery]) -> (others: [ClaimedDelivery], silent: [Silence]) {
@@ -69,56 +69,56 @@ extension DeliveryWorker {
         var others: [ClaimedDelivery] = []
         var silent: [Silence] = []
         var late: [Resolution] = []
-        let room = Self.mostAsked - asking.load(ordering: .relaxed)
-        let later = around.time.steady.addingTimeInterval(1)
+        let capacity = Self.mostAsked - asking.load(ordering: .relaxed)
+        let later = dependencies.time.steady.addingTimeInterval(1)
         for claim in claims {
             guard let last = claim.silence(of: name) else {
                 others.append(claim)
                 continue
             }
-            if silent.count < room {
+            if silent.count < capacity {
                 silent.append(Silence(claim: claim, platformID: last["platform_id"]?.stringValue))
             } else {
                 late.append(Resolution(of: claim, .retry(at: later, step: claim.step)))
             }
         }
         asking.wrappingAdd(silent.count, ordering: .relaxed)
-        if !late.isEmpty { settle(late) }
+        if !late.isEmpty { record(late) }
         return (others, silent)
     }
 
     /// Asks the platform a last time what became of messages, and settles them.
     func ask(about silent: [Silence]) async {
         guard !silent.isEmpty else { return }
-        let words = await words(about: silent.map(\.platformID))
+        let states = await states(about: silent.map(\.platformID))
         asking.wrappingSubtract(silent.count, ordering: .relaxed)
-        let now = around.clock.reading
-        settle(zip(silent, words).map { settled($0.claim, $1, at: now) })
+        let now = dependencies.clock.reading
+        record(zip(silent, states).map { resolution($0.claim, $1, at: now) })
     }
 
     /// What the platform says about messages; nil where it says nothing in time, or cannot.
-    private func words(about ids: [String?]) async -> [DeliveryState?] {
+    private func states(about ids: [String?]) async -> [DeliveryState?] {
         guard let tracker = backend.tracking else { return ids.map { _ in nil } }
         return await withTaskGroup(of: (Int, DeliveryState?).self) { group in
-            var words = [DeliveryState?](repeating: nil, count: ids.count)
+            var states = [DeliveryState?](repeating: nil, count: ids.count)
             var running = 0
-            for (place, id) in ids.enumerated() {
+            for (index, id) in ids.enumerated() {
                 guard let id else { continue }
-                if running == 16, let (place, word) = await group.next() {
-                    words[place] = word
+                if running == 16, let (index, state) = await group.next() {
+                    states[index] = state
                     running -= 1
                 }
                 running += 1
-                group.addTask { [time = around.time] in
-                    (place, await Self.word(about: id, tracker, time))
+                group.addTask { [time = dependencies.time] in
+                    (index, await Self.state(about: id, tracker, time))
                 }
             }
-            for await (place, word) in group { words[place] = word }
-            return words
+            for await (index, state) in group { states[index] = state }
+            return states
         }
     }
 
-    private static func word(
+    private static func state(
         about id: String,
         _ tracker: any MessageTracker,
         _ time: any TimeSource
@@ -134,12 +134,12 @@ extension DeliveryWorker {
         }
     }
 
-    /// What becomes of a delivery after its wait for the platform's word.
-    private func settled(_ claim: ClaimedDelivery, _ word: DeliveryState?, at now: TimeReading) -> Resolution {
-        let verdict = rules.decide(claim.position(at: now), .waited(word), at: now.steady, random: 0)
-        let reason = word.map { "platform_says_" + $0.rawValue } ?? "no_word"
+    /// What becomes of a delivery after its wait for the platform's status.
+    private func resolution(_ claim: ClaimedDelivery, _ state: DeliveryState?, at now: TimeReading) -> Resolution {
+        let verdict = rules.decide(claim.position(at: now), .waited(state), at: now.steady, random: 0)
+        let reason = state.map { "platform_says_" + $0.rawValue } ?? "no_word"
         if case .next(let step) = verdict.move {
-            around.observer.fellBack(from: name, to: claim.plan.backends[step], reason: reason)
+            dependencies.observer.fellBack(from: name, to: claim.plan.backends[step], reason: reason)
         }
         let attempt = EventJSON.ending(reason, at: now.wall)
         return Resolution(

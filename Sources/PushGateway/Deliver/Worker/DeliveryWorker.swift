@@ -5,22 +5,22 @@ internal import PushComposition
 internal import PushQueue
 internal import Synchronization
 
-/// Carries the deliveries of one backend: claims what there is room for, hands it to the backend, records what became of it.
+/// Carries the deliveries of one backend: claims up to its capacity, hands it to the backend, records what became of it.
 ///
-/// One task per claimed batch, none per message. The lane knows nothing of the platform: what an outcome means is
-/// ``PlanRules``, how much may be under way is ``FlowGate``. Lanes share nothing but the store: a backend that hangs keeps
-/// its own lane waiting, and no other.
+/// One task per claimed batch, none per message. The worker knows nothing of the platform: what an outcome means is
+/// ``PlanRules``, how much may be under way is ``FlowGate``. Workers share nothing but the store: a backend that hangs keeps
+/// its own worker waiting, and no other.
 final class DeliveryWorker: Sendable {
-    /// What a lane needs of the gateway.
+    /// What a worker needs of the gateway.
     struct Dependencies: Sendable {
         let store: any NotificationStore
-        let recorder: OutcomeWriter
+        let outcomeWriter: OutcomeWriter
         /// Where the devices are; nil without a registry.
         let devices: (any DeviceStore)?
-        /// What platforms are still to be told about devices; nil without such a store.
+        /// The outbox; nil without such a store.
         let operations: (any OutboxStore)?
-        /// Takes the platforms' words that tokens are dead.
-        let desk: TokenInvalidation
+        /// Marks refused tokens invalid.
+        let tokenInvalidation: TokenInvalidation
         let time: any TimeSource
         /// Translates between the two sides of ``time``.
         let clock: WallClock
@@ -36,14 +36,14 @@ final class DeliveryWorker: Sendable {
     static let largestClaim = 512
     /// The window of a backend that knows no limit of its own.
     static let defaultWindow = 1_000
-    /// With so much not yet recorded the lane waits for the store.
+    /// With so much not yet recorded the worker waits for the store.
     static let largestBacklog = 50_000
     /// How long one look for work may last; a stop ends it at once.
-    static let patience = Duration.seconds(30)
+    static let longestWait = Duration.seconds(30)
 
     let name: String
     let backend: any PushBackend
-    /// What a lane goes by, from the configuration.
+    /// What a worker goes by, from the configuration.
     struct Settings: Sendable {
         /// The app of the backend.
         var app = AppName.default
@@ -54,7 +54,7 @@ final class DeliveryWorker: Sendable {
         var audiences: [String: BackendAudience] = [:]
         /// The backends of the app, which know what tokens a message goes to.
         var backends: [(name: String, backend: any PushBackend)] = []
-        /// The shortest time that any plan bears trouble of this backend before it goes on to the next; nil when none does.
+        /// The shortest time for which any plan waits on a failing backend before it goes on to the next; nil when none does.
         var patience: Duration?
 
         /// The other backends that may take a token which one has refused, in the order of their names.
@@ -67,9 +67,9 @@ final class DeliveryWorker: Sendable {
     /// Whether the backend addresses devices of the registry by itself.
     let takesDevices: Bool
     let rules: PlanRules
-    let around: Dependencies
+    let dependencies: Dependencies
     let watch: InvalidationWatch
-    /// How the backend is used at the moment; outlives the lane.
+    /// How the backend is used at the moment; outlives the worker.
     let flow: FlowControl
     let json: AcceptanceJSON
     /// The batches that are with the backend.
@@ -87,11 +87,11 @@ final class DeliveryWorker: Sendable {
         _ settings: Settings,
         flow: FlowControl,
         watch: InvalidationWatch,
-        _ around: Dependencies
+        _ dependencies: Dependencies
     ) {
         self.configured = configured
         self.settings = settings
-        self.around = around
+        self.dependencies = dependencies
         self.watch = watch
         name = configured.name
         backend = configured.backend
@@ -100,7 +100,7 @@ final class DeliveryWorker: Sendable {
         json = AcceptanceJSON(backend: configured.name)
         self.flow = flow
         let gate = flow.gate
-        let time = around.time
+        let time = dependencies.time
         gate.update { ((), wakes: $0.hold(watch.trip != nil, at: time.steady)) }
         let looking = looking
         watch.observe { isHeld in
@@ -109,10 +109,10 @@ final class DeliveryWorker: Sendable {
         }
     }
 
-    /// How the lane is doing.
+    /// How the worker is doing.
     var status: WorkerStatus {
         let state = gate.state
-        let now = around.clock.reading
+        let now = dependencies.clock.reading
         var breaker = state.breakerState
         breaker.until = breaker.until.map(now.wall)
         return WorkerStatus(
@@ -154,7 +154,7 @@ final class DeliveryWorker: Sendable {
         case ask([Silence])
     }
 
-    /// Whether the lane claims nothing more.
+    /// Whether the worker claims nothing more.
     var isStopped: Bool { stopped.load(ordering: .sequentiallyConsistent) }
 
     /// Claims nothing more.
@@ -164,7 +164,7 @@ final class DeliveryWorker: Sendable {
         looking.cancel()
     }
 
-    /// Ends a look for work that began before the lane had to stand still.
+    /// Ends a look for work that began before the worker had to stand still.
     func stopLooking() { looking.cancel() }
 
     /// The look for work that is under way.
@@ -187,44 +187,44 @@ final class DeliveryWorker: Sendable {
 
     // MARK: Claiming
 
-    /// The next thing to do, nil when the lane is to end.
+    /// The next thing to do, nil when the worker is to end.
     private func next() async -> Work? {
         var quotaSpentAt: ContinuousClock.Instant?
         while !isStopped {
-            let now = around.time.steady
-            let (step, version) = gate.step(window: window(), at: now)
+            let now = dependencies.time.steady
+            let (step, mark) = gate.step(window: window(), at: now)
             switch step {
-            case _ where isStopped:  // It came before the step, whose version does not tell.
-                if case .claim(let room) = step { gate.settle(room: room, claimed: 0, isLast: true) }
+            case _ where isStopped:  // It came before the step, whose mark does not show it.
+                if case .claim(let capacity) = step { gate.release(reserved: capacity, claimed: 0, isLast: true) }
             case .wait(until: nil):
-                await gate.waitForChange(after: version)
+                await gate.waitForChange(after: mark)
             case .wait(until: let time?):
-                await pause(until: time, orChangeAfter: version)
+                await pause(until: time, orChangeAfter: mark)
             case .passOn where isOutrunning, .claim where isOutrunning:
-                if case .claim(let room) = step { gate.settle(room: room, claimed: 0, isLast: isStopped) }
-                await pause(until: now.addingTimeInterval(0.05), orChangeAfter: version)
+                if case .claim(let capacity) = step { gate.release(reserved: capacity, claimed: 0, isLast: isStopped) }
+                await pause(until: now.addingTimeInterval(0.05), orChangeAfter: mark)
             case .passOn:
                 let silent = await passOn()
                 if !silent.isEmpty { return .ask(silent) }
-            case .claim(let room):
-                let allowance = flow.take(min(room, Self.largestClaim), at: now)
+            case .claim(let capacity):
+                let allowance = flow.reserve(min(capacity, Self.largestClaim), at: now)
                 guard allowance.granted > 0 else {
-                    gate.settle(room: room, claimed: 0, isLast: isStopped)
+                    gate.release(reserved: capacity, claimed: 0, isLast: isStopped)
                     quotaSpentAt = quotaSpentAt ?? .now
-                    await pause(until: allowance.retryAt, orChangeAfter: version)
+                    await pause(until: allowance.retryAt, orChangeAfter: mark)
                     continue
                 }
                 if let since = quotaSpentAt {
-                    around.observer.waitedForQuota(backend: name, since.duration(to: .now))
+                    dependencies.observer.waitedForQuota(backend: name, since.duration(to: .now))
                     quotaSpentAt = nil
                 }
                 let claims = await look(
                     allowance.granted,
                     normal: allowance.normal,
-                    patience: patience(allowance, at: now)
+                    wait: longestWait(allowance, at: now)
                 )
-                flow.settle(taken: allowance.granted, used: claims.count, at: around.time.steady)
-                gate.settle(room: room, claimed: claims.count, isLast: isStopped)
+                flow.release(reserved: allowance.granted, used: claims.count, at: dependencies.time.steady)
+                gate.release(reserved: capacity, claimed: claims.count, isLast: isStopped)
                 if !claims.isEmpty { return .deliver(claims) }
             }
         }
@@ -232,15 +232,17 @@ final class DeliveryWorker: Sendable {
     }
 
     /// Whether more is to be written already than should be.
-    private var isOutrunning: Bool { around.recorder.backlog + around.desk.backlog >= Self.largestBacklog }
+    private var isOutrunning: Bool {
+        dependencies.outcomeWriter.backlog + dependencies.tokenInvalidation.backlog >= Self.largestBacklog
+    }
 
     /// How long a look may last: when only urgent messages may go, until others may go again.
     ///
     /// Not so short that each message would be a trip of its own.
-    private func patience(_ allowance: FlowControl.Allowance, at now: Date) -> Duration {
-        guard allowance.normal == 0 else { return Self.patience }
+    private func longestWait(_ allowance: FlowControl.Allowance, at now: Date) -> Duration {
+        guard allowance.normal == 0 else { return Self.longestWait }
         let span = Duration.milliseconds(clamping: allowance.retryAt.timeIntervalSince(now) * 1000)
-        return min(Self.patience, max(.milliseconds(5), span))
+        return min(Self.longestWait, max(.milliseconds(5), span))
     }
 
     /// The most deliveries that may be with the backend: twice what its peers take at once, so that an answered one is
@@ -253,14 +255,14 @@ final class DeliveryWorker: Sendable {
     /// Asks the store.
     ///
     /// A task of its own, awaited here, so that ``stop()`` can end the wait and nothing else.
-    func look(_ limit: Int, normal: Int, patience: Duration) async -> [ClaimedDelivery] {
-        let task = Task<[ClaimedDelivery], any Error> { [around, name] in
-            try await around.store.claim(lane: name, limit: limit, normal: normal, patience: patience)
+    func look(_ limit: Int, normal: Int, wait: Duration) async -> [ClaimedDelivery] {
+        let task = Task<[ClaimedDelivery], any Error> { [dependencies, name] in
+            try await dependencies.store.claim(backend: name, limit: limit, normal: normal, wait: wait)
         }
         looking.begin(task)
-        // What stopped the lane between the gate's word and now did not find this look.
-        let now = around.time.steady
-        if isStopped || patience > .zero && gate.state.standsStill(at: now) { task.cancel() }
+        // What stopped the worker between the gate's step and now did not find this look.
+        let now = dependencies.time.steady
+        if isStopped || wait > .zero && gate.state.standsStill(at: now) { task.cancel() }
         do {
             return try await withTaskCancellationHandler {
                 try await task.value
@@ -268,22 +270,18 @@ final class DeliveryWorker: Sendable {
                 task.cancel()
             }
         } catch {
-            around.logger.error("claiming failed, trying again", metadata: ["backend": "\(name)", "error": "\(error)"])
-            try? await around.time.sleep(for: .seconds(1))  // Cancelled with the lane.
+            dependencies.logger.error(
+                "claiming failed, trying again",
+                metadata: ["backend": "\(name)", "error": "\(error)"]
+            )
+            try? await dependencies.time.sleep(for: .seconds(1))  // Cancelled with the worker.
             return []
         }
     }
 
-    /// Waits until a steady time, or until the gate is another than that of a version.
-    private func pause(until time: Date, orChangeAfter version: Int) async {
-        await withTaskGroup(of: Void.self) { group in
-            group.addTask { [around] in
-                let span = Duration.milliseconds(clamping: max(1, time.timeIntervalSince(around.time.steady) * 1000))
-                _ = try? await around.time.sleep(for: span)  // Cancelled when the gate was first.
-            }
-            group.addTask { [gate] in await gate.waitForChange(after: version) }
-            await group.next()
-            group.cancelAll()
-        }
+    /// Waits until a steady time, or for a change of the gate after a mark.
+    private func pause(until time: Date, orChangeAfter mark: AsyncSignal.Mark) async {
+        let span = Duration.milliseconds(clamping: max(1, time.timeIntervalSince(dependencies.time.steady) * 1000))
+        await gate.waitForChange(after: mark, atMost: span, dependencies.time)
     }
 }

@@ -2,7 +2,7 @@ internal import PushCore
 internal import PushComposition
 internal import PushQueue
 
-/// Finds, for the devices of one claimed batch, the tokens that the lane's backend takes.
+/// Finds, for the devices of one claimed batch, the tokens that the worker's backend takes.
 ///
 /// A backend never sees a device, unless its own audience has that form; it gets the token of a service it takes.
 struct DeviceAddresses: Sendable {
@@ -22,14 +22,14 @@ struct DeviceAddresses: Sendable {
 
     /// The devices by id; nil when no recipient is to be looked up.
     let devices: [String: Device]?
-    /// The lane's backend.
+    /// The worker's backend.
     let backend: String
     /// Whom each configured backend addresses, by its name.
     let audiences: [String: BackendAudience]
     /// The backends of the app.
     let backends: [(name: String, backend: any PushBackend)]
     let priority: [TokenService]
-    /// The app of the lane's backend: a device or a user of another one, which a move of what waits can bring here, has no address.
+    /// The app of the worker's backend: a device or a user of another one, which a move of what waits can bring here, has no address.
     var app = AppName.default
 
     /// Whether a batch has a device, which has to be looked up unless the backend takes devices themselves.
@@ -95,20 +95,20 @@ struct DeviceAddresses: Sendable {
         return .token(token.token, device)
     }
 
-    /// Whether a later backend of the plan is of the environment that the app told of its token.
+    /// Whether a later backend of the plan is of the environment that the app reported for its token.
     private func hasBetterStep(
         _ claim: ClaimedDelivery,
         _ device: Device,
         _ token: RegisteredToken,
         _ uses: TokenUses
     ) -> Bool {
-        claim.plan.backends.dropFirst(claim.step + 1)
-            .contains { name in
-                guard let audience = audiences[name], !token.environment.conflicts(with: audience.environment),
-                    let use = uses[name]
-                else { return false }
-                return device.token(for: audience, of: name, kind: use.kind, priority: priority)?.token == token.token
-            }
+        !claim.plan.laterSteps(after: claim.step) { name in
+            guard let audience = audiences[name], !token.environment.conflicts(with: audience.environment),
+                let use = uses[name]
+            else { return false }
+            return device.token(for: audience, of: name, kind: use.kind, priority: priority)?.token == token.token
+        }
+        .isEmpty
     }
 }
 
@@ -121,12 +121,11 @@ extension ClaimedDelivery {
         after backend: String,
         isTokenRefused: Bool
     ) -> [Int] {
-        let names = plan.backends
-        return (step + 1..<max(names.count, step + 1))
-            .filter { step in
-                guard let audience = audiences[names[step]] else { return false }
-                return isTokenRefused || !(audiences[backend].map(audience.isOtherEnvironment) ?? false)
-            }
+        let here = audiences[backend]
+        return plan.laterSteps(after: step) { name in
+            guard let audience = audiences[name] else { return false }
+            return isTokenRefused || !(here.map(audience.isOtherEnvironment) ?? false)
+        }
     }
 }
 

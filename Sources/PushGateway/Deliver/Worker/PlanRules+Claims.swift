@@ -7,7 +7,7 @@ internal import PushQueue
 extension PlanRules {
     /// The rules of a configuration.
     ///
-    /// A message waits for an operator as long as it lives; without a `patience` it bears any trouble.
+    /// A message waits for an operator as long as it lives; without a `patience` it waits on any failure.
     init(_ queue: GatewayConfiguration.Queue) {
         self.init(
             retry: RetryPolicy(
@@ -37,25 +37,25 @@ extension ClaimedDelivery {
 
     /// When the first attempt was made, by the steady clock.
     private func firstAttempt(at now: TimeReading) -> Date? {
-        guard let first = told.first else { return nil }
+        guard let first = loggedAttempts.first else { return nil }
         if let steady = first["steady_at"]?.stringValue.flatMap({ RFC3339.parse($0) }) { return steady }
         return first["at"]?.stringValue.flatMap { RFC3339.parse($0) }.map(now.steady)
     }
 
-    /// The attempt without an answer that the delivery waits for a word about, under ``DeliveryPlan/UnknownRule/wait``.
+    /// The attempt without an answer that the delivery waits for a status of, under ``DeliveryPlan/UnknownRule/wait``.
     ///
-    /// Nil for nearly every delivery; it costs a look into the story only under that rule.
+    /// Nil for nearly every delivery; it costs a look into the attemptLog only under that rule.
     func silence(of backend: String) -> JSONValue? {
-        guard plan.onUnknown == .wait, isReplay, let last = told.last, last["outcome"] == "unknown",
+        guard plan.onUnknown == .wait, isReplay, let last = loggedAttempts.last, last["outcome"] == "unknown",
             last["backend"]?.stringValue == backend
         else { return nil }
         return last
     }
 
     /// The attempts so far.
-    private var told: [JSONValue] {
-        guard !story.isEmpty else { return [] }
-        return (try? JSONValue(parsing: [UInt8(ascii: "[")] + story + [UInt8(ascii: "]")]))?.arrayValue ?? []
+    private var loggedAttempts: [JSONValue] {
+        guard !attemptLog.isEmpty else { return [] }
+        return (try? JSONValue(parsing: [UInt8(ascii: "[")] + attemptLog + [UInt8(ascii: "]")]))?.arrayValue ?? []
     }
 }
 
@@ -69,9 +69,9 @@ extension PlanVerdict {
         }
     }
 
-    /// Whether more follows, so that the story has to keep when this was.
+    /// Whether more follows, so that the attemptLog has to keep when this was.
     var isGoingOn: Bool { if case .end = move { false } else { true } }
 
-    /// When the same backend is tried again, for the story.
+    /// When the same backend is tried again, for the attemptLog.
     var retryAt: Date? { if case .retry(let time) = move { time } else { nil } }
 }

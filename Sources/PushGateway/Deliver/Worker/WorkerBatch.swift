@@ -10,7 +10,7 @@ final class WorkerBatch: Sendable {
     private let decode: @Sendable ([UInt8]) throws -> PushNotification
     private let instance: UInt64
     let addresses: DeviceAddresses
-    private let settle: @Sendable ([Resolution]) -> Void
+    private let record: @Sendable ([Resolution]) -> Void
     /// Which claims became requests, and which of them have been reported.
     private struct Open {
         /// The claims of all recipients, one request after the other.
@@ -29,9 +29,9 @@ final class WorkerBatch: Sendable {
         /// The claim that a report speaks of; nil for a report of nobody, which is a plugin's mistake.
         func claim(_ report: DeliveryReport) -> Int? {
             guard starts.indices.contains(report.request) else { return nil }
-            let place = starts[report.request] + report.recipient
+            let index = starts[report.request] + report.recipient
             let end = report.request + 1 < starts.count ? starts[report.request + 1] : order.count
-            return (starts[report.request]..<end).contains(place) ? order[place] : nil
+            return (starts[report.request]..<end).contains(index) ? order[index] : nil
         }
     }
 
@@ -42,13 +42,13 @@ final class WorkerBatch: Sendable {
         addresses: DeviceAddresses = .none,
         decode: @escaping @Sendable ([UInt8]) throws -> PushNotification,
         instance: UInt64,
-        settle: @escaping @Sendable ([Resolution]) -> Void
+        record: @escaping @Sendable ([Resolution]) -> Void
     ) {
         self.claims = claims
         self.decode = decode
         self.instance = instance
         self.addresses = addresses
-        self.settle = settle
+        self.record = record
     }
 
     /// The requests to send: recipients of one notification side by side share one, so that its payload is encoded once.
@@ -70,7 +70,7 @@ final class WorkerBatch: Sendable {
         var settled: [Resolution] = []
         var last: NotificationID?
         var read: (id: NotificationID, notification: PushNotification, uses: TokenUses)?
-        func settle(_ resolution: Resolution, _ index: Int) {
+        func record(_ resolution: Resolution, _ index: Int) {
             settled.append(resolution)
             open.isReported[index] = true
         }
@@ -79,17 +79,17 @@ final class WorkerBatch: Sendable {
             if claim.isRecovered, !claim.isCancelled, now.steady < claim.expiresAt {
                 recovered = notification(of: claim)
                 if let recovered, let resolution = recover(claim, recovered, now) {
-                    settle(resolution, index)
+                    record(resolution, index)
                     continue
                 }
             }
             if let resolution = hold(claim, now) {
-                settle(resolution, index)
+                record(resolution, index)
                 continue
             }
             if addresses.mustFind(claim), read?.id != claim.notificationID {
                 guard let notification = recovered ?? notification(of: claim) else {
-                    settle(Self.unreadable(claim, at: now.wall), index)
+                    record(Self.unreadable(claim, at: now.wall), index)
                     continue
                 }
                 let uses = addresses.uses(of: notification)
@@ -107,7 +107,7 @@ final class WorkerBatch: Sendable {
                 open.tokens[claim.id] = token
                 if uses[addresses.backend]?.isLast == true { open.last.insert(claim.id) }
             case .elsewhere(let reason):
-                settle(skip(claim, reason, now), index)
+                record(skip(claim, reason, now), index)
                 continue
             }
             if claim.notificationID == last, recovered == nil {
@@ -117,7 +117,7 @@ final class WorkerBatch: Sendable {
             }
             let known = read?.id == claim.notificationID ? read?.notification : nil
             guard let notification = recovered ?? known ?? notification(of: claim) else {
-                settle(Self.unreadable(claim, at: now.wall), index)
+                record(Self.unreadable(claim, at: now.wall), index)
                 continue
             }
             last = claim.notificationID
@@ -128,12 +128,12 @@ final class WorkerBatch: Sendable {
             )
         }
         self.open.withLock { [open] in $0 = open }
-        if !settled.isEmpty { self.settle(settled) }
+        if !settled.isEmpty { self.record(settled) }
         return requests
     }
 
     /// What became of the claim at a place in ``claims``.
-    typealias Outcome = (place: Int, outcome: DeliveryOutcome)
+    typealias Outcome = (index: Int, outcome: DeliveryOutcome)
 
     /// When the backend got the batch or reported last, by the steady clock.
     var lastHeard: Date { open.withLock { $0.lastHeard } }
@@ -142,7 +142,7 @@ final class WorkerBatch: Sendable {
     func handOver(at now: Date) { open.withLock { $0.lastHeard = now } }
 
     /// The claims that reports speak of; a second report of the same delivery is left out.
-    func take(_ reports: [DeliveryReport], at now: Date) -> [Outcome] {
+    func match(_ reports: [DeliveryReport], at now: Date) -> [Outcome] {
         open.withLock { open in
             open.lastHeard = now
             var taken: [Outcome] = []
@@ -158,14 +158,14 @@ final class WorkerBatch: Sendable {
 
     /// What the backend has not reported: unknown from now on, for a reason.
     func unreported(reason: String, isRepeatHarmful: (PushNotification) -> Bool) -> [Outcome] {
-        let places = open.withLock { open in
-            let places = claims.indices.filter { !open.isReported[$0] }
-            for place in places { open.isReported[place] = true }
-            return places
+        let indices = open.withLock { open in
+            let indices = claims.indices.filter { !open.isReported[$0] }
+            for index in indices { open.isReported[index] = true }
+            return indices
         }
-        return places.map { place in
-            let isHarmful = notification(of: claims[place]).map(isRepeatHarmful) ?? true
-            return (place, .unknown(UnknownOutcome(reason: reason, isRepeatHarmful: isHarmful)))
+        return indices.map { index in
+            let isHarmful = notification(of: claims[index]).map(isRepeatHarmful) ?? true
+            return (index, .unknown(UnknownOutcome(reason: reason, isRepeatHarmful: isHarmful)))
         }
     }
 

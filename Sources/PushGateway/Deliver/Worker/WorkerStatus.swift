@@ -1,7 +1,7 @@
 import PushComposition
 public import Foundation
 
-/// How a lane is doing, for `GET /v1/backends`, metrics and the dashboard.
+/// How a worker is doing, for `GET /v1/backends`, metrics and the dashboard.
 public struct WorkerStatus: Sendable, Hashable {
     /// The backend's name.
     public var backend: String
@@ -41,10 +41,10 @@ public struct WorkerStatus: Sendable, Hashable {
         self.areInvalidationsHeld = areInvalidationsHeld
     }
 
-    /// How a lane's circuit breaker stands.
+    /// How a worker's circuit breaker stands.
     public struct Breaker: Sendable, Hashable {
-        /// How it stands, in a word.
-        public enum Word: String, Sendable, CaseIterable {
+        /// Its status.
+        public enum Status: String, Sendable, CaseIterable {
             /// Messages pass.
             case closed
             /// One passes, to see.
@@ -54,32 +54,32 @@ public struct WorkerStatus: Sendable, Hashable {
         }
 
         /// How it stands.
-        public var word: Word
+        public var status: Status
         /// When a probe is made; nil when nobody knows.
         public var until: Date?
         /// Why it is not closed.
         public var reason: String?
 
         /// Makes a state.
-        public init(_ word: Word, until: Date? = nil, reason: String? = nil) {
-            self.word = word
+        public init(_ status: Status, until: Date? = nil, reason: String? = nil) {
+            self.status = status
             self.until = until
             self.reason = reason
         }
     }
 }
 
-/// Who knows how the lanes are doing: the dispatcher, or a test's stand-in.
-public protocol LaneObserver: Sendable {
-    /// Every lane, in the order of the configuration.
-    var lanes: [WorkerStatus] { get }
+/// Who knows how the workers are doing: the dispatcher, or a test's stand-in.
+public protocol WorkerObserver: Sendable {
+    /// Every worker, in the order of the configuration.
+    var workers: [WorkerStatus] { get }
     /// Where an operator settles held invalidations; nil where there are none.
     var invalidations: TokenInvalidation? { get }
     /// Where an operator settles what waits for backends that are not configured any more; nil where nothing does.
     var goneBackends: GoneBackends? { get }
 }
 
-extension LaneObserver {
+extension WorkerObserver {
     /// None.
     public var invalidations: TokenInvalidation? { nil }
     /// None.

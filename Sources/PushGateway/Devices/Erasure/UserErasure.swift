@@ -14,8 +14,8 @@ struct UserErasure: Sendable {
         var tokens = 0
         var deliveries = ErasedDeliveries()
         var events = 0
-        /// Changes of the user's devices that platforms are still to be told of.
-        var untold = 0
+        /// Changes of the user's devices that wait in the outbox.
+        var pendingEntries = 0
         /// Whether nothing is left to do but for what is being sent.
         var isComplete: Bool { deliveries.inFlight == 0 }
     }
@@ -33,7 +33,7 @@ struct UserErasure: Sendable {
         try await store.stateNames(beginningWith: prefix).map { String($0.dropFirst(prefix.count)) }
     }
 
-    /// Goes on with an erasure that was begun; tells whether it is complete.
+    /// Goes on with an erasure that was begun; returns whether it is complete.
     func resume(hash: String) async throws(StoreError) -> Bool {
         guard let traces = try await begun(hash) else { return true }
         return try await run(traces, hash).isComplete
@@ -71,8 +71,8 @@ struct UserErasure: Sendable {
         let redaction = EventRedaction(traces)
         report.events = try await store.redactEvents { redaction.redacted($0) }
         for device in known.devices {
-            report.untold += try await devices.unplannedCount(ofDevice: device)
-            report.untold += try await devices.operations(ofDevice: device, limit: 1_000).count
+            report.pendingEntries += try await devices.unplannedCount(ofDevice: device)
+            report.pendingEntries += try await devices.entries(ofDevice: device, limit: 1_000).count
         }
         // What is being sent ends with an attempt that names the recipient: it is found by what is kept here.
         if report.isComplete {
@@ -106,7 +106,7 @@ struct UserErasure: Sendable {
 
 /// Takes out of stored events who they were about; their numbers, types, times and counts stay.
 struct EventRedaction: Sendable {
-    /// What an event keeps: nothing of it tells one user from another.
+    /// What an event keeps: nothing of it distinguishes one user from another.
     private static let kept = [
         "type", "at", "notification", "delivery", "backend", "state", "reason", "kind", "recipients", "caller",
     ]

@@ -80,8 +80,8 @@ extension UserErasure.Report {
                 "The content of notifications that others got as well stays until store.retention (\(days) days)."
             )
         }
-        if untold > 0 {
-            sentences.append("\(untold) changes of devices stay until the platforms were told of them.")
+        if pendingEntries > 0 {
+            sentences.append("\(pendingEntries) changes of devices stay until the platforms were told of them.")
         }
         sentences.append(
             "Backups and copies of the store are untouched: remove those that hold the user, or erase again after restoring one."

@@ -9,12 +9,9 @@ internal import Synchronization
 /// A delivery that is being sent cannot be erased before its end is known. What is left then is tried again every half
 /// minute, after a restart too.
 final class UserErasures: Sendable {
-    private static let interval = Duration.seconds(30)
-
     private let hash = Mutex<Task<KeyedHash, any Error>?>(nil)
     private let unfinished = Mutex<Set<String>>([])
-    private let nap = AsyncSignal()
-    private let isFinished = Atomic<Bool>(false)
+    private let timer = PeriodicTimer(every: .seconds(30))
 
     /// Erases a user; gives the hash that stands for the user in logs, and what was done.
     func erase(
@@ -31,27 +28,23 @@ final class UserErasures: Sendable {
     /// Goes on with what is not finished, until ``finish()``.
     func run(_ state: GatewayState, _ logger: Logger) async {
         guard let traces = state.traces else { return }
-        await trying(logger) { () throws(StoreError) in
+        await logFailure(logger) { () throws(StoreError) in
             let names = try await UserErasure.unfinished(in: traces)
             unfinished.withLock { $0.formUnion(names) }
         }
-        while !isFinished.load(ordering: .acquiring), !Task.isCancelled {
+        repeat {
             for hash in unfinished.withLock({ $0 }) {
-                await trying(logger) { () throws(StoreError) in
+                await logFailure(logger) { () throws(StoreError) in
                     guard try await Self.erasure(state, traces).resume(hash: hash) else { return }
                     unfinished.withLock { _ = $0.remove(hash) }
                     logger.notice("the erasure of a user was finished", metadata: ["user.hash": "\(hash)"])
                 }
             }
-            await nap.rest(Self.interval, state.time)
-        }
+        } while await timer.next(state.time)
     }
 
     /// Ends ``run(_:_:)``.
-    func finish() {
-        isFinished.store(true, ordering: .releasing)
-        nap.wake()
-    }
+    func finish() { timer.stop() }
 
     private static func erasure(
         _ state: GatewayState,
@@ -60,7 +53,7 @@ final class UserErasures: Sendable {
         UserErasure(store: traces, devices: state.devices, outbox: state.outbox, time: state.time)
     }
 
-    private func trying(_ logger: Logger, _ body: () async throws(StoreError) -> Void) async {
+    private func logFailure(_ logger: Logger, _ body: () async throws(StoreError) -> Void) async {
         do throws(StoreError) {
             try await body()
         } catch {

@@ -5,16 +5,16 @@ internal import PushQueue
 
 /// Registers every device at backends that are new or want them otherwise than before: page by page, in the background.
 ///
-/// How far it came is kept over a restart. A backend that leaves the configuration is forgotten, so that it hears of
+/// How far it came is kept over a restart. A backend that leaves the configuration is forgotten, so that it gets
 /// everybody when it comes back.
 actor Backfill {
-    /// How far the introduction to one backend came.
+    /// How far the backfill of one backend came.
     private struct Progress {
         var stamp: String
         var after: DeviceCursor?
         var isDone = false
-        /// What it was told meanwhile is lost: the next start or reload begins anew.
-        var isDoubted = false
+        /// What it got meanwhile is lost: the next start or reload begins anew.
+        var isIncomplete = false
     }
 
     private static let key = "operations.introduced"
@@ -48,34 +48,34 @@ actor Backfill {
         await save()
     }
 
-    /// Forgets that a backend knows every device: it hears of all of them after the next start or reload.
+    /// Forgets that a backend knows every device: it gets all of them after the next start or reload.
     ///
-    /// For a backend whose credentials were refused: what it was told meanwhile is lost, and who mends it reloads.
-    func doubt(_ backend: String) async {
-        guard await load(), let own = progress?[backend], !own.isDoubted else { return }
-        progress?[backend]?.isDoubted = true
+    /// For a backend whose credentials were refused: what it got meanwhile is lost, and who mends it reloads.
+    func markIncomplete(_ backend: String) async {
+        guard await load(), let own = progress?[backend], !own.isIncomplete else { return }
+        progress?[backend]?.isIncomplete = true
         await save()
     }
 
     /// Introduces every device to a backend, unless that has been done; returns then or when the task is cancelled.
-    func introduce(to backend: String, stamp: String, _ teller: DeviceSync) async {
+    func run(for backend: String, stamp: String, _ deviceSync: DeviceSync) async {
         guard await load() else { return }
-        if progress?[backend].map({ $0.stamp != stamp || $0.isDoubted }) ?? true {
+        if progress?[backend].map({ $0.stamp != stamp || $0.isIncomplete }) ?? true {
             progress?[backend] = Progress(stamp: stamp)
             await save()
             logger.notice("every device is introduced to a backend", metadata: ["backend": "\(backend)"])
         }
-        guard let app = teller.app(of: backend) else { return }
+        guard let app = deviceSync.app(of: backend) else { return }
         while !Task.isCancelled, let own = progress?[backend], own.stamp == stamp, !own.isDone {
             do throws(StoreError) {
-                guard try await store.operationDepths()[backend]?.waiting ?? 0 < Self.fullBackend,
+                guard try await store.outboxDepths()[backend]?.waiting ?? 0 < Self.fullBackend,
                     try await store.unplannedCount(ofDevice: nil) < Self.fullBackend
                 else {
                     try? await time.sleep(for: Self.rest)
                     continue
                 }
                 let page = try await store.list(DeviceQuery(app: app), after: own.after, limit: Self.page)
-                _ = try await store.introduce(page.devices.map(\.id), to: backend, at: time.now)
+                _ = try await store.backfill(page.devices.map(\.id), to: backend, at: time.now)
                 guard progress?[backend]?.stamp == stamp else { return }
                 progress?[backend]?.after = page.next
                 progress?[backend]?.isDone = page.next == nil
@@ -100,13 +100,13 @@ actor Backfill {
         return true
     }
 
-    /// Keeps how far it came; when that fails a page is told of twice after a restart, which does no harm.
+    /// Keeps how far it came; when that fails a page is sent twice after a restart, which does no harm.
     private func save() async {
         var object = JSONObject()
         for (backend, own) in (progress ?? [:]).sorted(by: { $0.key < $1.key }) {
             object[backend] = [
                 "stamp": .string(own.stamp), "after": own.after.map { .integer($0.rawValue) } ?? .null,
-                "done": .bool(own.isDone), "doubted": .bool(own.isDoubted),
+                "done": .bool(own.isDone), "doubted": .bool(own.isIncomplete),
             ]
         }
         do throws(StoreError) {
@@ -124,7 +124,7 @@ actor Backfill {
                 stamp: stamp,
                 after: member.value["after"]?.integerValue.map { DeviceCursor(rawValue: $0) },
                 isDone: member.value["done"]?.boolValue ?? false,
-                isDoubted: member.value["doubted"]?.boolValue ?? false
+                isIncomplete: member.value["doubted"]?.boolValue ?? false
             )
         }
     }

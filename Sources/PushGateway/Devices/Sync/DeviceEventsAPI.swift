@@ -6,19 +6,19 @@ internal import PushCore
 internal import PushQueue
 internal import Synchronization
 
-/// `POST /v1/devices/{id}/events`: an app tells that a message reached it or was opened.
+/// `POST /v1/devices/{id}/events`: an app reports that a message reached it or was opened.
 ///
-/// A platform whose message it was is told; a message of the gateway's own moves on to `delivered` or `opened`.
+/// A platform whose message it was gets the report; a message of the gateway's own moves on to `delivered` or `opened`.
 final class DeviceEventsAPI: Sendable {
     /// So many deliveries of a notification are looked through for the device's.
     private static let largestSearch = 10_000
 
-    let door: SyncEndpoint
+    let endpoint: SyncEndpoint
     private let memory = RecentEvents()
     /// The number in this gateway's message ids, once it was read.
     private let instance = Mutex<UInt64?>(nil)
 
-    init(door: SyncEndpoint) { self.door = door }
+    init(endpoint: SyncEndpoint) { self.endpoint = endpoint }
 
     private enum Field: Int, RequestField {
         case event, at, payload, notification, delivery
@@ -35,11 +35,11 @@ final class DeviceEventsAPI: Sendable {
     }
 
     /// Takes a report.
-    func take(_ request: Request, _ id: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
+    func receive(_ request: Request, _ id: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         try scope.allowParameters(["app", "wait"])
-        let now = door.state.time.now
+        let now = endpoint.state.time.now
         let report = try await read(request, scope, at: now)
-        let device = try await door.device(scope.device(id))
+        let device = try await endpoint.device(scope.device(id))
         var operations: [OutboxEntry] = []
         var addresses: [ReceiptAddress] = []
         var repeated = 0
@@ -47,7 +47,7 @@ final class DeviceEventsAPI: Sendable {
             for (backend, platformID) in try messages(in: payload, scope) {
                 addresses.append(ReceiptAddress(backend: backend, platformID: platformID, token: nil))
                 let operation = Self.operation(report, platformID, backend, device, at: now)
-                if memory.isNew(operation.id, at: door.state.time.steady) {
+                if memory.isNew(operation.id, at: endpoint.state.time.steady) {
                     operations.append(operation)
                 } else {
                     repeated += 1
@@ -74,7 +74,7 @@ final class DeviceEventsAPI: Sendable {
         }
         do throws(Problem) {
             let received = try await receive(report, addresses, device, at: now)
-            return try await door.answer(operations, scope) { writer in
+            return try await endpoint.answer(operations, scope) { writer in
                 writer.name("deliveries")
                 writer.beginArray()
                 for delivery in received { writer.settled(delivery) }
@@ -93,25 +93,25 @@ final class DeviceEventsAPI: Sendable {
     private func read(_ request: Request, _ scope: RequestScope, at now: Date) async throws(Problem) -> Report {
         var report = Report()
         var seen: Set<Int> = []
-        try await door.body(of: request, scope, Field.self) { (scanner, issues, field) throws(JSONSyntaxError) in
+        try await endpoint.body(of: request, scope, Field.self) { (scanner, issues, field) throws(JSONSyntaxError) in
             seen.insert(field.rawValue)
             switch field {
             case .event:
-                guard let word = try scanner.word(&issues, "#/event", limit: 32) else { return }
-                guard let event = PushEvent(rawValue: word) else {
+                guard let value = try scanner.identifier(&issues, "#/event", limit: 32) else { return }
+                guard let event = PushEvent(rawValue: value) else {
                     return issues.add("#/event", "unknown_event", "Write delivered or opened.")
                 }
                 report.event = event
             case .at: report.at = try scanner.pastTime(&issues, "#/at", now: now)
             case .payload: report.payload = try scanner.members(&issues, "#/payload")
             case .notification:
-                guard let text = try scanner.word(&issues, "#/notification", limit: 64) else { return }
+                guard let text = try scanner.identifier(&issues, "#/notification", limit: 64) else { return }
                 report.notification = NotificationID(text)
                 if report.notification == nil {
                     issues.add("#/notification", "bad_id", "This is no notification's id.")
                 }
             case .delivery:
-                guard let text = try scanner.word(&issues, "#/delivery", limit: 64) else { return }
+                guard let text = try scanner.identifier(&issues, "#/delivery", limit: 64) else { return }
                 report.message = MessageID(text)
                 if report.message == nil { issues.add("#/delivery", "bad_id", "This is no id of a message.") }
             }
@@ -152,7 +152,7 @@ final class DeviceEventsAPI: Sendable {
         var instance = instance.withLock { $0 }
         if instance == nil {
             do throws(StoreError) {
-                instance = try await door.state.store.instance()
+                instance = try await endpoint.state.store.instance()
             } catch {
                 throw Problem(error)
             }
@@ -172,12 +172,12 @@ final class DeviceEventsAPI: Sendable {
         while seen < Self.largestSearch {
             let page: [StoredDelivery]
             do throws(StoreError) {
-                page = try await door.state.store.deliveries(of: notification, after: after, limit: 500)
+                page = try await endpoint.state.store.deliveries(of: notification, after: after, limit: 500)
             } catch {
                 throw Problem(error)
             }
             for delivery in page where Self.isFor(device, delivery.recipient) {
-                found.append(ReceiptAddress(delivery: delivery.id, backend: delivery.lane))
+                found.append(ReceiptAddress(delivery: delivery.id, backend: delivery.backend))
             }
             guard page.count == 500, found.isEmpty else { break }
             seen += page.count
@@ -221,15 +221,15 @@ final class DeviceEventsAPI: Sendable {
         )
         let entries = addresses.map { address in
             let backend = address.backend.isEmpty ? "app" : address.backend
-            let story = EventJSON.receipt(receipt, backend: backend)
+            let logEntry = EventJSON.receipt(receipt, backend: backend)
             // Whoever knows or guesses an id must not open the message of another device.
             let isFor = { @Sendable (recipient: Recipient) in Self.canBe(device, recipient) }
-            return ReceiptEntry(address, state: state, story: story, isFor: isFor) { delivery in
-                EventJSON.received(delivery, changesState: true, backend: backend, story: story, at: now)
+            return ReceiptEntry(address, state: state, logEntry: logEntry, isFor: isFor) { delivery in
+                EventJSON.received(delivery, changesState: true, backend: backend, logEntry: logEntry, at: now)
             }
         }
         do throws(StoreError) {
-            return try await door.state.store.receive(entries).compactMap(\.delivery)
+            return try await endpoint.state.store.record(entries).compactMap(\.delivery)
         } catch {
             throw Problem(error)
         }

@@ -1,8 +1,8 @@
 internal import PushCore
 
-/// Devices of the registry as platforms are told about them.
+/// Devices of the registry as platforms get them.
 extension DeviceRecord {
-    /// What a platform is told about a device: the app's own live tokens, the preferred one first, and whatever the app reported.
+    /// What a platform gets of a device: the app's own live tokens, the preferred one first, and whatever the app reported.
     ///
     /// - Parameters:
     ///   - device: The device.
@@ -24,7 +24,7 @@ extension DeviceRecord {
         )
     }
 
-    /// The record without its tags, which platforms are told of separately.
+    /// The record without its tags, which platforms get separately.
     var withoutTags: DeviceRecord {
         var record = self
         record.tags = []

@@ -2,10 +2,10 @@ internal import Foundation
 internal import PushCore
 internal import PushQueue
 
-/// Decides which platforms are told what when a device of the registry changes.
+/// Decides which platforms get what when a device of the registry changes.
 ///
-/// Made once for a configuration. A platform that keeps its own list of devices hears of those it accepts: when they come,
-/// when something of them that it is told changes, when their tags change, and when they go or are not for it any more.
+/// Made once for a configuration. A platform that keeps its own list of devices gets those it accepts: when they come,
+/// when something of them that it gets changes, when their tags change, and when they go or are not for it any more.
 struct DeviceSync: Sendable {
     private struct Listener: Sendable {
         let backend: String
@@ -31,13 +31,13 @@ struct DeviceSync: Sendable {
         }
     }
 
-    /// Whether a platform wants to know of changes.
+    /// Whether any platform keeps devices, and so needs changes.
     var isNeeded: Bool { !listeners.isEmpty }
 
-    /// The app of whose devices a backend hears; nil when it hears of none.
+    /// The app whose devices a backend gets; nil when it gets none.
     func app(of backend: String) -> AppName? { listeners.first { $0.backend == backend }?.app }
 
-    /// What platforms are to be told of a change; asks plugins, which may take long.
+    /// The outbox entries of a change; asks plugins, which may take long.
     func operations(for change: OutboxChange) -> [OutboxEntry] {
         switch change.content {
         case .device(let old, let new):
@@ -97,7 +97,7 @@ struct DeviceSync: Sendable {
         }
     }
 
-    /// The tags of a registry as a platform's keys and values: `key:value` is one, a word alone has the value `1`, and what is
+    /// The tags of a registry as a platform's keys and values: `key:value` is one, a tag without a colon has the value `1`, and what is
     /// not there any more has none.
     static func changes(from old: [String], to new: [String]) -> JSONObject {
         let (old, new) = (pairs(old), pairs(new))

@@ -7,7 +7,7 @@ internal import PushQueue
 /// What operators and their machines ask: health, readiness, metrics, backends, the API's description, the dashboard.
 struct OutboxAPI: Sendable {
     let state: GatewayState
-    let lanes: any LaneObserver
+    let workers: any WorkerObserver
     let metrics: GatewayMetrics
     let admission: Admission
     let build: BuildInfo
@@ -40,7 +40,7 @@ struct OutboxAPI: Sendable {
 
     /// Every metric, for Prometheus; without those of the queues while the store fails, which is itself a metric.
     func scrape(_ snapshot: APISnapshot) async -> Response {
-        var depths: [String: LaneDepth]?
+        var depths: [String: QueueDepth]?
         do throws(Problem) {
             depths = try await self.depths()
         } catch {
@@ -52,9 +52,9 @@ struct OutboxAPI: Sendable {
             now: state.clock.reading,
             startedAt: state.startedAt,
             backends: state.snapshot.backends,
-            lanes: lanes.lanes,
+            workers: workers.workers,
             depths: depths,
-            operations: try? await state.devices.operationDepths(),
+            operations: try? await state.devices.outboxDepths(),
             unplanned: try? await state.devices.unplannedCount(ofDevice: nil),
             ledger: metrics.ledger,
             store: await state.store.health(),
@@ -72,23 +72,23 @@ struct OutboxAPI: Sendable {
     func backends(_ scope: RequestScope) async throws(Problem) -> Response {
         let answer = BackendsAnswer(
             state,
-            lanes,
+            workers,
             depths: try await depths(),
-            operations: try await operationDepths(),
+            operations: try await outboxDepths(),
             for: scope.caller
         )
         return Response.json(capacity: 2048) { answer.write(to: &$0) }
     }
 
-    private func operationDepths() async throws(Problem) -> [String: OutboxDepth] {
+    private func outboxDepths() async throws(Problem) -> [String: OutboxDepth] {
         do throws(StoreError) {
-            return try await state.devices.operationDepths()
+            return try await state.devices.outboxDepths()
         } catch {
             throw Problem(error)
         }
     }
 
-    private func depths() async throws(Problem) -> [String: LaneDepth] {
+    private func depths() async throws(Problem) -> [String: QueueDepth] {
         do throws(StoreError) {
             return try await state.store.depths()
         } catch {

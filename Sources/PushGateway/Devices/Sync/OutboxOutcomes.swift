@@ -17,7 +17,7 @@ final class OutboxOutcomes: Sendable {
     private struct Wait {
         var missing: Set<UUID>
         var found: [UUID: OperationOutcome] = [:]
-        let nap: AsyncSignal
+        let over: AsyncSignal
     }
 
     private struct Contents {
@@ -28,24 +28,24 @@ final class OutboxOutcomes: Sendable {
     /// A caller that waits.
     struct Ticket: Sendable {
         fileprivate let number: UInt64
-        fileprivate let nap: AsyncSignal
+        fileprivate let over: AsyncSignal
     }
 
     private let contents = Mutex(Contents())
 
     /// Begins to listen for these operations; ``wait(_:for:_:)`` or ``leave(_:)`` ends it.
     func listen(for ids: [UUID]) -> Ticket {
-        let nap = AsyncSignal()
+        let over = AsyncSignal()
         return contents.withLock { contents in
             contents.last += 1
-            contents.waits[contents.last] = Wait(missing: Set(ids), nap: nap)
-            return Ticket(number: contents.last, nap: nap)
+            contents.waits[contents.last] = Wait(missing: Set(ids), over: over)
+            return Ticket(number: contents.last, over: over)
         }
     }
 
     /// What is known once all are over or the time is.
     func wait(_ ticket: Ticket, for span: Duration, _ time: any TimeSource) async -> [UUID: OperationOutcome] {
-        await ticket.nap.rest(span, time)
+        await ticket.over.wait(after: .start, atMost: span, time)
         return leave(ticket)
     }
 
@@ -56,16 +56,16 @@ final class OutboxOutcomes: Sendable {
     }
 
     /// An operation is over.
-    func note(_ id: UUID, _ outcome: OperationOutcome) {
-        let naps = contents.withLock { contents -> [AsyncSignal] in
-            var naps: [AsyncSignal] = []
+    func report(_ id: UUID, _ outcome: OperationOutcome) {
+        let over = contents.withLock { contents -> [AsyncSignal] in
+            var over: [AsyncSignal] = []
             for (number, wait) in contents.waits where wait.missing.contains(id) {
                 contents.waits[number]?.missing.remove(id)
                 contents.waits[number]?.found[id] = outcome
-                if contents.waits[number]?.missing.isEmpty ?? false { naps.append(wait.nap) }
+                if contents.waits[number]?.missing.isEmpty ?? false { over.append(wait.over) }
             }
-            return naps
+            return over
         }
-        for nap in naps { nap.wake() }
+        for signal in over { signal.signal() }
     }
 }

@@ -13,7 +13,7 @@ struct OutboxPause: Sendable {
     /// As many when nothing succeeds.
     private static let narrowest = 4
     /// After so many failures in a row.
-    private static let patience = 16
+    private static let failureLimit = 16
     private static let longest = Duration.seconds(600)
 
     /// Until when it gets nothing.
@@ -22,27 +22,27 @@ struct OutboxPause: Sendable {
     private var blocks = 0
 
     /// How many operations it may have at a time.
-    var width: Int { failures >= Self.patience ? Self.narrowest : Self.widest }
+    var width: Int { failures >= Self.failureLimit ? Self.narrowest : Self.widest }
 
     /// The platform did what it was asked, or refused one device's affairs.
-    mutating func noteAnswer() {
+    mutating func recordAnswer() {
         failures = 0
         blocks = 0
     }
 
     /// The platform did not do it; returns true when it is left alone now.
-    mutating func note(_ error: PushError, at now: Date) -> Bool {
+    mutating func recordFailure(_ error: PushError, at now: Date) -> Bool {
         switch error.code {
         case .rateLimited: return pause(first: .seconds(2), error.retryAfter, at: now)
         case .credentialsRefused: return pause(first: .seconds(15), error.retryAfter, at: now)
         case .unavailable, .badAnswer:
             failures += 1
-            guard failures >= Self.patience, failures % Self.narrowest == 0 else { return false }
-            let pause = Duration.seconds(1 << min((failures - Self.patience) / Self.narrowest, 3))
+            guard failures >= Self.failureLimit, failures % Self.narrowest == 0 else { return false }
+            let pause = Duration.seconds(1 << min((failures - Self.failureLimit) / Self.narrowest, 3))
             until = max(until ?? now, now.addingTimeInterval(pause.inSeconds))
             return true
         default:
-            noteAnswer()
+            recordAnswer()
             return false
         }
     }

@@ -15,32 +15,32 @@ struct OutboxPlanner: Sendable {
     /// What has been planned is committed after so long, though more was read.
     private static let longestPlanning = Duration.milliseconds(50)
     /// How long one look for changes may last.
-    private static let patience = Duration.seconds(30)
-    private static let rest = Duration.seconds(1)
+    private static let longestWait = Duration.seconds(30)
+    private static let retryPause = Duration.seconds(1)
 
     /// Runs work elsewhere, one piece after the other, and returns at once.
     typealias Thread = @Sendable (_ work: @escaping @Sendable () -> Void) -> Void
 
     private let store: any OutboxStore
-    private let teller: @Sendable () -> DeviceSync
+    private let deviceSync: @Sendable () -> DeviceSync
     private let time: any TimeSource
     private let logger: Logger
     /// Runs plugin code off the threads that tasks share.
     private let thread: Thread
 
-    /// Makes a planner; `teller` gives who is to be told by the configuration in force.
+    /// Makes a planner; `deviceSync` gives the rules of the configuration in force.
     init(
         store: any OutboxStore,
         time: any TimeSource,
         logger: Logger,
         thread: @escaping Thread = Self.ownThread(),
-        teller: @escaping @Sendable () -> DeviceSync
+        deviceSync: @escaping @Sendable () -> DeviceSync
     ) {
         self.thread = thread
         self.store = store
         self.time = time
         self.logger = logger
-        self.teller = teller
+        self.deviceSync = deviceSync
     }
 
     /// A thread for the planner alone.
@@ -53,31 +53,31 @@ struct OutboxPlanner: Sendable {
     func run() async {
         while !Task.isCancelled {
             do throws(StoreError) {
-                _ = try await planSome(patience: Self.patience)
+                _ = try await planSome(wait: Self.longestWait)
             } catch {
                 guard error != .closed else { return }
                 logger.warning("changes of devices cannot be planned", metadata: ["error": "\(error)"])
-                try? await time.sleep(for: Self.rest)
+                try? await time.sleep(for: Self.retryPause)
             }
         }
     }
 
-    /// Plans the oldest changes; returns how many, none when there was none within `patience`.
-    func planSome(patience: Duration = .zero) async throws(StoreError) -> Int {
-        let changes = try await store.unplannedChanges(limit: Self.page, patience: patience)
+    /// Plans the oldest changes; returns how many, none when there was none within `wait`.
+    func planSome(wait: Duration = .zero) async throws(StoreError) -> Int {
+        let changes = try await store.unplannedChanges(limit: Self.page, wait: wait)
         guard !changes.isEmpty else { return 0 }
-        let teller = teller()
+        let deviceSync = deviceSync()
         let plans = await onThread {
             var plans: [OutboxPlan] = []
             let end = ContinuousClock.now + Self.longestPlanning
             for change in changes {
-                plans.append(OutboxPlan(change: change.number, teller.operations(for: change)))
+                plans.append(OutboxPlan(change: change.number, deviceSync.operations(for: change)))
                 if ContinuousClock.now > end { break }
             }
             return plans
         }
         guard let plans else { return 0 }
-        try await store.commit(plans)
+        try await store.record(plans)
         return plans.count
     }
 

@@ -4,12 +4,12 @@ internal import PushCore
 internal import PushQueue
 internal import Synchronization
 
-/// Carries out the operations of one backend: claims what there is room for, asks the platform, writes what became of it.
+/// Carries out the operations of one backend: claims up to its capacity, asks the platform, writes what became of it.
 ///
 /// Operations of one device follow each other, since the store gives out only the oldest; those of different devices are
 /// under way at the same time, up to ``OutboxPause/widest``.
 final class OutboxWorker: Sendable {
-    /// What a lane needs of the gateway.
+    /// What a worker needs of the gateway.
     struct Dependencies: Sendable {
         let store: any OutboxStore & DeviceStore
         let outcomes: OutboxOutcomes
@@ -18,14 +18,14 @@ final class OutboxWorker: Sendable {
         /// Counts an attempt: backend, kind, outcome.
         let count: @Sendable (String, OutboxEntry.Kind, String) -> Void
         /// A registration at a backend was lost to refused credentials.
-        let doubt: @Sendable (String) async -> Void
+        let markIncomplete: @Sendable (String) async -> Void
     }
 
     /// Longer than a call's deadline, so that no operation under way is taken by another.
     static let lease = OutboxCall.deadline + .seconds(60)
     /// How long one look for work may last; a stop ends it at once.
-    private static let patience = Duration.seconds(30)
-    /// How long calls under way get when the lane is to end.
+    private static let longestWait = Duration.seconds(30)
+    /// How long calls under way get when the worker is to end.
     private static let grace = Duration.seconds(5)
 
     private enum Step {
@@ -44,18 +44,18 @@ final class OutboxWorker: Sendable {
     let name: String
     private let backend: any PushBackend
     private let call: OutboxCall
-    private let around: Dependencies
+    private let dependencies: Dependencies
     private let state = Mutex(State())
-    private let nap = AsyncSignal()
+    private let changed = AsyncSignal()
 
-    init(_ configured: BackendRegistry.ConfiguredBackend, priority: [TokenService], _ around: Dependencies) {
+    init(_ configured: BackendRegistry.ConfiguredBackend, priority: [TokenService], _ dependencies: Dependencies) {
         name = configured.name
         backend = configured.backend
-        call = OutboxCall(backend: configured.backend, priority: priority, time: around.time)
-        self.around = around
+        call = OutboxCall(backend: configured.backend, priority: priority, time: dependencies.time)
+        self.dependencies = dependencies
     }
 
-    /// Whether a backend has a use for a lane.
+    /// Whether a backend has a use for a worker.
     static func isWanted(for backend: any PushBackend) -> Bool {
         backend.devices != nil || backend.subscriptions != nil || backend.tags != nil || backend.events != nil
     }
@@ -66,7 +66,7 @@ final class OutboxWorker: Sendable {
             while let claims = await next() {
                 for claim in claims { group.addTask { await self.carryOut(claim) } }
             }
-            await settleDown()
+            await drain()
             group.cancelAll()
         }
     }
@@ -77,27 +77,31 @@ final class OutboxWorker: Sendable {
             state.isStopped = true
             return state.look
         }?.cancel()
-        nap.wake()
+        changed.signal()
     }
 
     /// Waits until nothing is under way, or the time for that is over.
-    private func settleDown() async {
-        let end = around.time.steady.addingTimeInterval(Self.grace.inSeconds)
-        while !Task.isCancelled, state.withLock({ $0.inFlight }) > 0, around.time.steady < end {
-            await nap.rest(.seconds(clamping: max(0, end.timeIntervalSince(around.time.steady))), around.time)
+    private func drain() async {
+        let end = dependencies.time.steady.addingTimeInterval(Self.grace.inSeconds)
+        while true {
+            let mark = changed.mark
+            let left = end.timeIntervalSince(dependencies.time.steady)
+            guard !Task.isCancelled, state.withLock({ $0.inFlight }) > 0, left > 0 else { return }
+            await changed.wait(after: mark, atMost: .seconds(clamping: left), dependencies.time)
         }
     }
 
     // MARK: Claiming
 
-    /// The next operations; nil when the lane is to end.
+    /// The next operations; nil when the worker is to end.
     private func next() async -> [ClaimedEntry]? {
         while true {
+            let mark = changed.mark
             switch step() {
             case .stop: return nil
-            case .wait(let span): await nap.rest(span, around.time)
-            case .claim(let room):
-                let claims = await look(room)
+            case .wait(let span): await changed.wait(after: mark, atMost: span, dependencies.time)
+            case .claim(let capacity):
+                let claims = await look(capacity)
                 guard !claims.isEmpty else { continue }
                 state.withLock { $0.inFlight += claims.count }
                 return claims
@@ -106,25 +110,26 @@ final class OutboxWorker: Sendable {
     }
 
     private func step() -> Step {
-        let now = around.time.steady
+        let now = dependencies.time.steady
         return state.withLock { state in
             if state.isStopped || Task.isCancelled { return .stop }
             if let until = state.pause.until, until > now {
                 return .wait(.seconds(clamping: until.timeIntervalSince(now)))
             }
-            let room = state.pause.width - state.inFlight
-            return room > 0 ? .claim(room) : .wait(Self.patience)
+            let capacity = state.pause.width - state.inFlight
+            return capacity > 0 ? .claim(capacity) : .wait(Self.longestWait)
         }
     }
 
-    private func look(_ room: Int) async -> [ClaimedEntry] {
+    private func look(_ capacity: Int) async -> [ClaimedEntry] {
+        let mark = changed.mark
         // A task, so that a stop or a pause can end the look; awaited here.
-        let look = Task { [around, name] in
-            try await around.store.claimOperations(
+        let look = Task { [dependencies, name] in
+            try await dependencies.store.claimEntries(
                 of: name,
-                limit: room,
+                limit: capacity,
                 lease: Self.lease,
-                patience: Self.patience
+                wait: Self.longestWait
             )
         }
         let isStopped = state.withLock { state in
@@ -141,8 +146,11 @@ final class OutboxWorker: Sendable {
         switch result {
         case .success(let claims): return claims
         case .failure(let error):
-            around.logger.warning("operations cannot be read", metadata: ["backend": "\(name)", "error": "\(error)"])
-            await nap.rest(.seconds(1), around.time)
+            dependencies.logger.warning(
+                "operations cannot be read",
+                metadata: ["backend": "\(name)", "error": "\(error)"]
+            )
+            await changed.wait(after: mark, atMost: .seconds(1), dependencies.time)
             return []
         }
     }
@@ -158,13 +166,13 @@ final class OutboxWorker: Sendable {
         } catch {
             answer = .failure(error)
         }
-        await settle(claim, answer)
+        await record(claim, answer)
         state.withLock { $0.inFlight -= 1 }
-        nap.wake()
+        changed.signal()
     }
 
-    /// A subscription is asked for once more when its device went over to somebody else meanwhile: the platform may have heard
-    /// of the new user first, and is now told that the user is a former one.
+    /// A subscription is asked for once more when its device went over to somebody else meanwhile: the platform may have got
+    /// the new user first, and now gets the former one.
     private func repeatIfOvertaken(_ operation: OutboxEntry, _ before: Device?) async {
         guard operation.kind == .subscription, let before, before.user == operation.user else { return }
         do {
@@ -177,9 +185,9 @@ final class OutboxWorker: Sendable {
                 body: operation.body,
                 at: operation.at
             )
-            try await around.store.add([again])
+            try await dependencies.store.enqueue([again])
         } catch {
-            around.logger.warning(
+            dependencies.logger.warning(
                 "a subscription was overtaken by a log-out and is not asked for again",
                 metadata: ["backend": "\(name)", "device": "\(operation.device)", "error": "\(error)"]
             )
@@ -188,41 +196,41 @@ final class OutboxWorker: Sendable {
 
     private func device(_ id: String) async throws(PushError) -> Device? {
         do throws(StoreError) {
-            return try await around.store.device(id)
+            return try await dependencies.store.device(id)
         } catch {
             throw PushError(.unavailable, "The registry cannot be read: \(error)", reason: "registry")
         }
     }
 
-    private func settle(_ claim: ClaimedEntry, _ answer: Result<OutboxCall.Answer, PushError>) async {
-        let now = around.time.now
+    private func record(_ claim: ClaimedEntry, _ answer: Result<OutboxCall.Answer, PushError>) async {
+        let now = dependencies.time.now
         let report: OperationReport
         switch answer {
         case .success(.done(let detail)):
-            state.withLock { $0.pause.noteAnswer() }
+            state.withLock { $0.pause.recordAnswer() }
             report = OperationReport(.done, detail: detail)
         case .success(.moot(let reason)):
             report = OperationReport(.done, reason: reason)
         case .failure(let error):
             let isStopped = state.withLock { $0.isStopped }
             if Task.isCancelled || isStopped && error.isPassing {
-                return await write(OutboxResult(claim, .untried))
+                return await write(OutboxResult(claim, .release))
             }
-            noteFailure(error)
+            recordFailure(error)
             report = self.report(claim, error)
         }
         let event = EventJSON.operation(claim, backend: name, report, at: now)
         let ending: OutboxResult.Ending =
-            report.pause.map { .again(at: around.time.steady.addingTimeInterval($0.inSeconds)) } ?? .over
+            report.pause.map { .retry(at: dependencies.time.steady.addingTimeInterval($0.inSeconds)) } ?? .end
         if case .failure(let error) = answer, error.code == .credentialsRefused, claim.operation.kind == .register {
-            await around.doubt(name)
+            await dependencies.markIncomplete(name)
         }
         await write(OutboxResult(claim, ending, event: event))
-        around.count(name, claim.operation.kind, report.outcome.rawValue)
+        dependencies.count(name, claim.operation.kind, report.outcome.rawValue)
         switch (report.outcome, answer) {
         case (.retry, _): break
-        case (.failed, .failure(let error)): around.outcomes.note(claim.operation.id, .failed(error))
-        default: around.outcomes.note(claim.operation.id, .done(report.detail))
+        case (.failed, .failure(let error)): dependencies.outcomes.report(claim.operation.id, .failed(error))
+        default: dependencies.outcomes.report(claim.operation.id, .done(report.detail))
         }
     }
 
@@ -238,35 +246,28 @@ final class OutboxWorker: Sendable {
         return report
     }
 
-    private func noteFailure(_ error: PushError) {
-        let now = around.time.steady
-        let (isPaused, look) = state.withLock { state in (state.pause.note(error, at: now), state.look) }
+    private func recordFailure(_ error: PushError) {
+        let now = dependencies.time.steady
+        let (isPaused, look) = state.withLock { state in (state.pause.recordFailure(error, at: now), state.look) }
         guard isPaused else { return }
         look?.cancel()
         if error.code == .credentialsRefused {
-            around.logger.warning(
+            dependencies.logger.warning(
                 "a platform refuses the gateway's credentials",
                 metadata: ["backend": "\(name)", "reason": "\(error.message)"]
             )
         }
     }
 
-    /// Writes a result, again and again until it works; after a closed store the lease lapses and the next start goes on.
+    /// Writes a result; after a closed store the lease lapses and the next start goes on.
     private func write(_ result: OutboxResult) async {
-        var pause = Duration.milliseconds(50)
-        while true {
-            do throws(StoreError) {
-                return try await around.store.settle([result])
-            } catch {
-                guard error != .closed, (try? await around.time.sleep(for: pause)) != nil else { return }
-                around.logger.error("an operation's outcome was not written", metadata: ["error": "\(error)"])
-                pause = min(pause * 2, .seconds(1))
+        await StoreRetry(time: dependencies.time, logger: dependencies.logger)
+            .run("outcome of an outbox entry") { () throws(StoreError) in try await dependencies.store.record([result])
             }
-        }
     }
 }
 
-/// How an attempt at an operation ended, as events tell it.
+/// How an attempt at an operation ended, for events.
 struct OperationReport: Sendable {
     /// What it came to.
     enum Outcome: String, Sendable {

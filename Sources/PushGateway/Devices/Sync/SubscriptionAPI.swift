@@ -5,13 +5,13 @@ internal import PushCore
 internal import PushQueue
 
 /// `/v1/devices/{id}/subscription`, `/tags` and `/operations`: how a device stands with the platforms that keep subscriptions,
-/// what they are to be told, and what still waits.
+/// what is enqueued for them, and what still waits.
 struct SubscriptionAPI: Sendable {
     private static let largestPage = 1_000
     /// The most tags of one call.
     private static let maximumTags = 100
 
-    let door: SyncEndpoint
+    let endpoint: SyncEndpoint
 
     private enum Field: Int, RequestField {
         case status, backend, options
@@ -23,7 +23,7 @@ struct SubscriptionAPI: Sendable {
         static let names = ["tags", "backend"]
     }
 
-    /// Asks a platform how a subscription stands, or tells platforms where it is to stand.
+    /// Asks a platform how a subscription stands, or enqueues where it is to stand for platforms.
     func answer(
         _ request: Request,
         _ method: HTTPRequest.Method,
@@ -40,14 +40,14 @@ struct SubscriptionAPI: Sendable {
         var hasStatus = false
         var backend: String?
         var options: JSONObject?
-        try await door.body(of: request, scope, Field.self) { (scanner, issues, field) throws(JSONSyntaxError) in
+        try await endpoint.body(of: request, scope, Field.self) { (scanner, issues, field) throws(JSONSyntaxError) in
             switch field {
             case .status:
                 hasStatus = true
-                guard let word = try scanner.word(&issues, "#/status", limit: 32) else { return }
-                status = SubscriptionStatus(rawValue: word)
+                guard let value = try scanner.identifier(&issues, "#/status", limit: 32) else { return }
+                status = SubscriptionStatus(rawValue: value)
                 if status == nil { issues.add("#/status", "unknown_status", Self.words) }
-            case .backend: backend = try scanner.word(&issues, "#/backend", limit: 64)
+            case .backend: backend = try scanner.identifier(&issues, "#/backend", limit: 64)
             case .options: options = try scanner.members(&issues, "#/options")
             }
         } check: { issues in
@@ -56,14 +56,14 @@ struct SubscriptionAPI: Sendable {
                 issues.add("#/options", "needs_backend", "Options are a platform's own: name the backend.")
             }
         }
-        let device = try await door.device(id)
-        let record = door.record(device, scope)
-        let backends = try door.backends(backend, for: record, scope, "subscriptions") { $0.subscriptions }
+        let device = try await endpoint.device(id)
+        let record = endpoint.record(device, scope)
+        let backends = try endpoint.backends(backend, for: record, scope, "subscriptions") { $0.subscriptions }
         let change = SubscriptionChange(status ?? .subscribed, options: options ?? JSONObject())
         var issues = RequestIssues()
         for (_, manager) in backends { for issue in manager.issues(in: change, of: record) { issues.add(issue) } }
         guard issues.isEmpty else { throw Problem(issues) }
-        return try await tell(backends.map(\.0), of: device, .subscription, change.stored, scope)
+        return try await enqueue(backends.map(\.0), of: device, .subscription, change.stored, scope)
     }
 
     private static let words = "Write subscribed, suspended or unsubscribed."
@@ -71,8 +71,8 @@ struct SubscriptionAPI: Sendable {
     private func show(_ id: String, _ scope: RequestScope) async throws(Problem) -> Response {
         try scope.allowParameters(["app", "backend", "query", "service"])
         let query = try query(scope)
-        let device = try await door.device(id)
-        let record = door.record(device, scope)
+        let device = try await endpoint.device(id)
+        let record = endpoint.record(device, scope)
         let able = scope.snapshot.gateway.backends(of: device.app).filter { $0.backend.subscriptions != nil }
         guard let name = scope.parameter("backend") ?? (able.count == 1 ? able.first?.name : nil) else {
             throw .badParameter("backend", "say which: \(able.map(\.name).joined(separator: ", ")).")
@@ -80,7 +80,7 @@ struct SubscriptionAPI: Sendable {
         guard let manager = able.first(where: { $0.name == name })?.backend.subscriptions else {
             throw .badParameter("backend", didYouMean(name, able.map(\.name)) ?? "keeps no subscriptions.")
         }
-        let report = try await door.ask { () throws(PushError) in try await manager.report(query, of: record) }
+        let report = try await endpoint.ask { () throws(PushError) in try await manager.report(query, of: record) }
         return Response.json { writer in
             writer.name("device")
             writer.string(device.name)
@@ -100,7 +100,7 @@ struct SubscriptionAPI: Sendable {
             guard let service else { return .latest }
             if service == "current" { return .latestOf(nil) }
             guard let known = TokenService.named(service) else {
-                throw .badParameter("service", DeviceWords.unknownService(service))
+                throw .badParameter("service", DeviceFieldRules.unknownService(service))
             }
             return .latestOf(known)
         default: throw .badParameter("query", "must be current or latest.")
@@ -115,12 +115,12 @@ struct SubscriptionAPI: Sendable {
         var backend: String?
         var tags: JSONObject?
         var hasTags = false
-        try await door.body(of: request, scope, TagField.self) { (scanner, issues, field) throws(JSONSyntaxError) in
+        try await endpoint.body(of: request, scope, TagField.self) { (scanner, issues, field) throws(JSONSyntaxError) in
             switch field {
             case .tags:
                 hasTags = true
                 tags = try scanner.members(&issues, "#/tags")
-            case .backend: backend = try scanner.word(&issues, "#/backend", limit: 64)
+            case .backend: backend = try scanner.identifier(&issues, "#/backend", limit: 64)
             }
         } check: { issues in
             if !hasTags { issues.add("#/tags", "missing", "Send an object of tags; null removes one.") }
@@ -130,9 +130,9 @@ struct SubscriptionAPI: Sendable {
             }
         }
         let changes = tags ?? JSONObject()
-        let device = try await door.device(scope.device(id))
-        let record = door.record(device, scope)
-        let backends = try door.backends(backend, for: record, scope, "tags") { $0.tags }
+        let device = try await endpoint.device(scope.device(id))
+        let record = endpoint.record(device, scope)
+        let backends = try endpoint.backends(backend, for: record, scope, "tags") { $0.tags }
         var issues = RequestIssues()
         for (_, editor) in backends {
             for issue in editor.issues(in: changes, of: record) {
@@ -140,27 +140,27 @@ struct SubscriptionAPI: Sendable {
             }
         }
         guard issues.isEmpty else { throw Problem(issues) }
-        return try await tell(backends.map(\.0), of: device, .tags, ["tags": .object(changes)], scope)
+        return try await enqueue(backends.map(\.0), of: device, .tags, ["tags": .object(changes)], scope)
     }
 
     /// Stores one operation for each backend, and answers.
-    private func tell(
+    private func enqueue(
         _ backends: [String],
         of device: Device,
         _ kind: OutboxEntry.Kind,
         _ body: JSONObject,
         _ scope: RequestScope
     ) async throws(Problem) -> Response {
-        let now = door.state.time.now
+        let now = endpoint.state.time.now
         let operations = backends.map {
             OutboxEntry(backend: $0, device: device.id, user: device.user, kind: kind, body: body, at: now)
         }
-        return try await door.answer(operations, scope)
+        return try await endpoint.answer(operations, scope)
     }
 
     // MARK: What waits
 
-    /// What platforms are still to be told about a device, the oldest first.
+    /// The outbox entries of a device, the oldest first.
     func list(_ id: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         try scope.allowParameters(["app", "limit"])
         let limit = try scope.number("limit", in: 1...Self.largestPage, default: 100)
@@ -172,7 +172,7 @@ struct SubscriptionAPI: Sendable {
         let unplanned: Int
         do throws(StoreError) {
             unplanned = try await unplannedSoon(of: device)
-            waiting = try await door.state.devices.operations(ofDevice: device, limit: limit)
+            waiting = try await endpoint.state.devices.entries(ofDevice: device, limit: limit)
         } catch {
             throw Problem(error)
         }
@@ -181,7 +181,7 @@ struct SubscriptionAPI: Sendable {
             writer.integer(unplanned)
             writer.name("items")
             writer.beginArray()
-            for one in waiting { Self.write(one, door.state.time, to: &writer) }
+            for one in waiting { Self.write(one, endpoint.state.time, to: &writer) }
             writer.endArray()
         }
     }
@@ -190,7 +190,7 @@ struct SubscriptionAPI: Sendable {
     ///
     /// So whoever asks right after a change sees its operations.
     private func unplannedSoon(of device: String) async throws(StoreError) -> Int {
-        let (store, time) = (door.state.devices, door.state.time)
+        let (store, time) = (endpoint.state.devices, endpoint.state.time)
         for _ in 0..<50 where try await store.unplannedCount(ofDevice: device) > 0 {
             try? await time.sleep(for: .milliseconds(20))
         }

@@ -4,7 +4,7 @@ internal import Hummingbird
 internal import PushCore
 internal import PushQueue
 
-/// What the calls share that tell platforms something about a device: finding the device and the backends, storing
+/// What the calls to platforms about a device share: finding the device and the backends, storing
 /// operations, waiting for their outcome.
 struct SyncEndpoint: Sendable {
     /// The largest body of such a call.
@@ -33,13 +33,13 @@ struct SyncEndpoint: Sendable {
     /// Whether something waits for a backend, which need not be configured any more.
     func waits(for backend: String) async throws(Problem) -> Bool {
         do throws(StoreError) {
-            return try await state.devices.operationDepths()[backend] != nil
+            return try await state.devices.outboxDepths()[backend] != nil
         } catch {
             throw Problem(error)
         }
     }
 
-    /// A device as a platform is told of it now.
+    /// A device as a platform gets it now.
     func record(_ device: Device, _ scope: RequestScope) -> DeviceRecord {
         let priority = scope.snapshot.gateway.configuration.tokenPriority
         return DeviceRecord(device, user: device.user, priority: priority)
@@ -74,12 +74,12 @@ struct SyncEndpoint: Sendable {
 
     /// The backends that a call means: the named one, or all with the ability that have a use for the device.
     ///
-    /// `word` names the ability in a sentence, and `ability` gives it, nil when a backend lacks it.
+    /// `ability` names the ability in a sentence, and `ability` gives it, nil when a backend lacks it.
     func backends<Ability>(
         _ name: String?,
         for record: DeviceRecord,
         _ scope: RequestScope,
-        _ word: String,
+        _ noun: String,
         _ ability: (any PushBackend) -> Ability?
     ) throws(Problem) -> [(name: String, ability: Ability)] {
         let configured = scope.snapshot.gateway.backends(of: try scope.app())
@@ -91,7 +91,7 @@ struct SyncEndpoint: Sendable {
                 throw Problem(issues)
             }
             guard let ability = ability(backend) else {
-                issues.add("#/backend", "unsupported", "This backend keeps no \(word).")
+                issues.add("#/backend", "unsupported", "This backend keeps no \(noun).")
                 throw Problem(issues)
             }
             return [(name, ability)]
@@ -100,9 +100,9 @@ struct SyncEndpoint: Sendable {
         let found = able.filter { one, _ in one.backend.devices?.accepts(record) ?? true }.map { ($0.name, $1) }
         guard found.isEmpty else { return found }
         if able.isEmpty {
-            issues.add("#", "unsupported", "No backend keeps \(word).")
+            issues.add("#", "unsupported", "No backend keeps \(noun).")
         } else {
-            issues.add("#", "not_accepted", "No backend that keeps \(word) has a use for this device.")
+            issues.add("#", "not_accepted", "No backend that keeps \(noun) has a use for this device.")
         }
         throw Problem(issues)
     }
@@ -118,7 +118,7 @@ struct SyncEndpoint: Sendable {
         let wait = try scope.number("wait", in: 0...Self.longestWait, default: 0)
         let ticket = state.outcomes.listen(for: operations.map(\.id))
         do throws(StoreError) {
-            try await state.devices.add(operations)
+            try await state.devices.enqueue(operations)
         } catch {
             state.outcomes.leave(ticket)
             throw Problem(ofDevices: error)

@@ -8,7 +8,7 @@ struct UserSwitchAPI: Sendable {
     /// The user id that stands for nobody: a log-out.
     static let nobody = "anonymous"
 
-    let door: SyncEndpoint
+    let endpoint: SyncEndpoint
 
     private enum Field: Int, RequestField {
         case device, options
@@ -40,17 +40,17 @@ struct UserSwitchAPI: Sendable {
         var name: String?
         var hasDevice = false
         var options = JSONObject()
-        try await door.body(of: request, scope, Field.self) { (scanner, issues, field) throws(JSONSyntaxError) in
+        try await endpoint.body(of: request, scope, Field.self) { (scanner, issues, field) throws(JSONSyntaxError) in
             switch field {
             case .device:
                 hasDevice = true
-                name = try scanner.word(&issues, "#/device", limit: Device.maximumIDBytes)
+                name = try scanner.identifier(&issues, "#/device", limit: Device.maximumIDBytes)
             case .options: options = try scanner.members(&issues, "#/options") ?? JSONObject()
             }
         } check: { issues in
             if !hasDevice { issues.add("#/device", "missing", "The device's id is missing.") }
         }
-        let (state, now, chosen) = (door.state, door.state.time.now, options)
+        let (state, now, chosen) = (endpoint.state, endpoint.state.time.now, options)
         var changed: Device?
         do throws(StoreError) {
             changed = try await state.devices.patch(app.key(name ?? ""), outbox: state.outbox) { device in
@@ -65,7 +65,7 @@ struct UserSwitchAPI: Sendable {
             issues.add("#/device", "unknown_device", "The registry has no such device.")
             throw Problem(issues)
         }
-        let record = door.record(device, scope)
+        let record = endpoint.record(device, scope)
         let backends = scope.snapshot.gateway.backends(of: app)
         let resumptions = await resume(record, backends)
         let managers = Dictionary(
@@ -87,7 +87,7 @@ struct UserSwitchAPI: Sendable {
             )
         }
         do throws(StoreError) {
-            try await state.devices.add(operations)
+            try await state.devices.enqueue(operations)
         } catch {
             throw Problem(ofDevices: error)
         }
@@ -128,18 +128,18 @@ struct UserSwitchAPI: Sendable {
             one.backend.subscriptions != nil && one.backend.devices?.accepts(record) ?? true
         }
         return await withTaskGroup(of: (Int, Resumption).self) { group in
-            for (place, one) in able.enumerated() {
+            for (position, one) in able.enumerated() {
                 guard let manager = one.backend.subscriptions else { continue }
-                group.addTask { [door] in
+                group.addTask { [endpoint] in
                     let result: Result<SubscriptionReport?, PushError>
                     do throws(PushError) {
                         result = .success(
-                            try await door.answer { () throws(PushError) in try await manager.resume(record) }
+                            try await endpoint.answer { () throws(PushError) in try await manager.resume(record) }
                         )
                     } catch {
                         result = .failure(error)
                     }
-                    return (place, Resumption(backend: one.name, result: result))
+                    return (position, Resumption(backend: one.name, result: result))
                 }
             }
             var found: [(Int, Resumption)] = []
@@ -170,30 +170,30 @@ struct UserSwitchAPI: Sendable {
 
     /// Cancels what waits for a backend, of one device or of all, and lets the backend forget what it keeps.
     ///
-    /// The platform is told nothing.
+    /// The platform gets no call.
     func clear(_ request: Request, _ step: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         try scope.allowParameters([])
         let name = SyncEndpoint.decoded(step)
         try scope.caller.require(backend: name)
         var device: String?
-        try await door.body(of: request, scope, ClearField.self) { (scanner, issues, _) throws(JSONSyntaxError) in
-            device = try scanner.word(&issues, "#/device", limit: Device.maximumIDBytes)
+        try await endpoint.body(of: request, scope, ClearField.self) { (scanner, issues, _) throws(JSONSyntaxError) in
+            device = try scanner.identifier(&issues, "#/device", limit: Device.maximumIDBytes)
         }
         if device == nil { try scope.caller.requireAdministrator() }
         let backend = scope.snapshot.gateway.backends.first { $0.name == name }?.backend
-        let store = door.state.devices
-        let isKnown = backend == nil ? try await door.waits(for: name) : true
+        let store = endpoint.state.devices
+        let isKnown = backend == nil ? try await endpoint.waits(for: name) : true
         guard isKnown else { throw .notFound("There is no backend \(name.prefix(64)), and nothing waits for one.") }
         let app = scope.snapshot.gateway.app(ofBackend: name) ?? .default
         let removed: Int
         do throws(StoreError) {
-            removed = try await store.removeOperations(of: name, device: device.map(app.key))
+            removed = try await store.cancelEntries(of: name, device: device.map(app.key))
         } catch {
             throw Problem(error)
         }
         if let backend {
             let forgotten = device
-            try await door.ask { () throws(PushError) in try await backend.forget(device: forgotten) }
+            try await endpoint.ask { () throws(PushError) in try await backend.forget(device: forgotten) }
         }
         return Response.json { writer in
             writer.name("backend")

@@ -71,7 +71,7 @@ extension GatewayConfiguration.APIKey.Scope {
     func includes(_ other: Self) -> Bool {
         switch self {
         case .admin: true
-        case .read: other == .metrics  // Numbers tell less than what a reader may see.
+        case .read: other == .metrics  // Numbers show less than what a reader may see.
         case .send, .devices, .metrics: false
         }
     }

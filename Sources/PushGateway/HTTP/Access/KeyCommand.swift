@@ -11,22 +11,22 @@ struct KeyCommand {
     }
 
     private static let largestOutput = 4_096
-    private let words: [String]
+    private let arguments: [String]
     private let deadline: Duration
 
-    init(_ words: [String], deadline: Duration = .seconds(10)) {
-        self.words = words
+    init(_ arguments: [String], deadline: Duration = .seconds(10)) {
+        self.arguments = arguments
         self.deadline = deadline
     }
 
     /// Runs it and gives what it printed; blocks at most for the deadline.
     func run() throws -> Secret {
-        guard let program = words.first else { throw Failed(description: "it names no program") }
+        guard let program = arguments.first else { throw Failed(description: "it names no program") }
         let end = ContinuousClock.now + deadline
         let process = Process()
         let pipe = Pipe()
         process.executableURL = URL(filePath: program)
-        process.arguments = Array(words.dropFirst())
+        process.arguments = Array(arguments.dropFirst())
         process.environment = Self.environment
         process.standardOutput = pipe
         process.standardInput = FileHandle.nullDevice
@@ -52,7 +52,7 @@ struct KeyCommand {
     }
 
     private var tooSlow: Failed {
-        Failed(description: "\(words.first ?? "") was not done within \(Int(clamping: deadline.inSeconds)) s")
+        Failed(description: "\(arguments.first ?? "") was not done within \(Int(clamping: deadline.inSeconds)) s")
     }
 
     private func output(of descriptor: Int32, until end: ContinuousClock.Instant) throws -> [UInt8] {

@@ -30,7 +30,7 @@ final class KeyUses: Sendable {
         }
 
         /// Counts a request, unless the limit of requests a second is reached; the time is steady.
-        func take(at now: Date) throws(Problem) {
+        func countRequest(at now: Date) throws(Problem) {
             let (perSecond, wait): (Int, Double) = rate.withLock { rate in
                 guard rate != nil, let (granted, retryAt) = rate?.bucket.take(1, at: now), granted == 0 else {
                     return (0, 0)
@@ -47,7 +47,7 @@ final class KeyUses: Sendable {
         }
 
         /// Notes a use.
-        func note(second now: Int) {
+        func markUsed(second now: Int) {
             // One load for each request; a store, which other cores would have to see, once a second.
             if second.load(ordering: .relaxed) < now { second.store(now, ordering: .relaxed) }
         }
@@ -67,24 +67,23 @@ final class KeyUses: Sendable {
         }
     }
 
-    private static let interval = Duration.seconds(60)
-    private let nap = AsyncSignal()
-    private let isFinished = Atomic<Bool>(false)
+    private let timer = PeriodicTimer(every: .seconds(60))
 
     /// Saves once a minute until ``finish()``, and once more then.
     func run(_ state: GatewayState, _ logger: Logger) async {
-        await trying(logger) { () throws(StoreError) in try await load(from: state.store) }
-        while !isFinished.load(ordering: .acquiring), !Task.isCancelled {
-            await nap.rest(Self.interval, state.time)
+        await logFailure(logger) { () throws(StoreError) in try await load(from: state.store) }
+        var isLast = false
+        while !isLast {
+            isLast = await !timer.next(state.time)
             if let audit = state.audit { recordSends(audit) }
-            await trying(logger) { () throws(StoreError) in
+            await logFailure(logger) { () throws(StoreError) in
                 try await save(state.snapshot.configuration.apiKeys.map(\.name), to: state.store)
             }
         }
     }
 
     /// Does something with the store that the next minute makes up for.
-    private func trying(_ logger: Logger, _ body: () async throws(StoreError) -> Void) async {
+    private func logFailure(_ logger: Logger, _ body: () async throws(StoreError) -> Void) async {
         do throws(StoreError) {
             try await body()
         } catch {
@@ -96,15 +95,12 @@ final class KeyUses: Sendable {
     func recordSends(_ audit: AuditLog) {
         for (name, use) in uses.withLock({ $0 }).sorted(by: { $0.key < $1.key }) {
             let count = use.accepted.exchange(0, ordering: .relaxed)
-            if count > 0 { audit.note(sends: count, key: name) }
+            if count > 0 { audit.record(sends: count, key: name) }
         }
     }
 
     /// Ends ``run(_:_:)``.
-    func finish() {
-        isFinished.store(true, ordering: .releasing)
-        nap.wake()
-    }
+    func finish() { timer.stop() }
 
     /// Reads what an earlier process saved.
     func load(from store: any StateStore) async throws(StoreError) {
@@ -113,7 +109,7 @@ final class KeyUses: Sendable {
         else { return }
         for (name, value) in object {
             guard let second = value.integerValue.flatMap({ Int(exactly: $0) }), second > 0 else { continue }
-            use(of: name).note(second: second)
+            use(of: name).markUsed(second: second)
         }
     }
 

@@ -48,7 +48,7 @@ struct Keyring: Sendable {
             problem.keyName = key.caller.name
             throw problem
         }
-        key.caller.use?.note(second: Int(clamping: now.timeIntervalSince1970))
+        key.caller.use?.markUsed(second: Int(clamping: now.timeIntervalSince1970))
         if case .scope(let scope) = access, !key.caller.has(scope) {
             var problem = Problem.lacks(scope)
             problem.keyName = key.caller.name
@@ -57,7 +57,7 @@ struct Keyring: Sendable {
         return key.caller
     }
 
-    /// Looks at every key, whether or not one was found: the time it takes tells nothing.
+    /// Looks at every key, whether or not one was found: its duration reveals nothing.
     private func find(_ presented: Substring) -> Key? {
         let hash = SHA256.hash(data: Array(presented.utf8))
         var found: Key?
@@ -71,7 +71,7 @@ struct Keyring: Sendable {
         guard right.count == SHA256.Digest.byteCount else { return false }
         return left.withUnsafeBytes { left in
             var difference: UInt8 = 0
-            for place in 0..<SHA256.Digest.byteCount { difference |= left[place] ^ right[place] }
+            for position in 0..<SHA256.Digest.byteCount { difference |= left[position] ^ right[position] }
             return difference == 0
         }
     }

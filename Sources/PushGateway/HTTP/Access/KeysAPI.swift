@@ -20,7 +20,7 @@ struct KeysAPI: Sendable {
                 writer.string(key.name)
                 writer.name("scopes")
                 writer.beginArray()
-                for word in key.scopes.map(\.rawValue).sorted() { writer.string(word) }
+                for name in key.scopes.map(\.rawValue).sorted() { writer.string(name) }
                 writer.endArray()
                 if let backends = key.backends {
                     writer.name("backends")

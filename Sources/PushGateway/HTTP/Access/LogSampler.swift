@@ -9,7 +9,7 @@ struct LogSampler {
     private var since = 0
 
     /// How often it happened since the last line, this time included; nil when it is too early for another line.
-    mutating func take(at now: Date) -> Int? {
+    mutating func count(at now: Date) -> Int? {
         since += 1
         if let last, now.timeIntervalSince(last) < Self.pause { return nil }
         last = now

@@ -5,9 +5,9 @@ internal import PushCore
 struct Problem: Error, Sendable {
     /// The HTTP status.
     var status: HTTPResponse.Status
-    /// The stable word for programs, which also ends the `type`.
+    /// The stable code for programs, which also ends the `type`.
     var code: String
-    /// What is wrong, in a few words.
+    /// What is wrong, in a short sentence.
     var title: String
     /// What to do about it.
     var detail: String?

@@ -48,7 +48,7 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
     }
 
     private let intake: FastIntake
-    private let desk: FastRequests
+    private let fastRequests: FastRequests
     /// Where whole answers are written, past the encoder of parts.
     private let encoder: ChannelHandlerContext
     private let limits: Limits
@@ -74,9 +74,9 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
     /// Runs from the beginning of a graceful shutdown.
     private var drainTimer: Scheduled<Void>?
 
-    init(intake: FastIntake, desk: FastRequests, encoder: ChannelHandlerContext, limits: Limits) {
+    init(intake: FastIntake, fastRequests: FastRequests, encoder: ChannelHandlerContext, limits: Limits) {
         self.intake = intake
-        self.desk = desk
+        self.fastRequests = fastRequests
         self.encoder = encoder
         self.limits = limits
     }
@@ -125,25 +125,25 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         let part = unwrapInboundIn(data)
-        if held.isEmpty, takes {
-            take(part, context)
+        if held.isEmpty, acceptsMore {
+            process(part, context)
         } else {
             held.append(.part(part))
         }
     }
 
     /// Whether a part of a request can be dealt with now.
-    private var takes: Bool {
+    private var acceptsMore: Bool {
         switch phase {
         case .idle, .collecting, .passing(isRead: false, _): true
         case .passing(isRead: true, _), .waiting, .closed: false
         }
     }
 
-    private func take(_ part: HTTPServerRequestPart, _ context: ChannelHandlerContext) {
+    private func process(_ part: HTTPServerRequestPart, _ context: ChannelHandlerContext) {
         switch (phase, part) {
         case (.idle, .head(let head)):
-            if let refusal = intake.refuseHead(head, from: address, isLocal: isLocal, date: desk.date) {
+            if let refusal = intake.refuseHead(head, from: address, isLocal: isLocal, date: fastRequests.date) {
                 isQuiescing = true
                 write(refusal, context)
             } else if let request = intake.begin(head, from: address) {
@@ -159,7 +159,7 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
         case (.collecting(let request), .body(var more)):
             if request.body.readableBytes == 0 { request.body = more } else { request.body.writeBuffer(&more) }
         case (.collecting(let request), .end):
-            judge(request, context)
+            check(request, context)
         case (.passing(false, let isAnswered), .end):
             phase = .passing(isRead: true, isAnswered: isAnswered)
             context.fireChannelRead(wrapInboundOut(part))
@@ -169,14 +169,14 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
         }
     }
 
-    private func judge(_ request: LoopRequest, _ context: ChannelHandlerContext) {
-        guard let batch = intake.judge(request) else {
+    private func check(_ request: LoopRequest, _ context: ChannelHandlerContext) {
+        guard let batch = intake.check(request) else {
             passOn(context)
-            return take(.end(nil), context)
+            return process(.end(nil), context)
         }
         request.body = ByteBuffer()
         phase = .waiting(request)
-        desk.submit(batch, for: self)
+        fastRequests.submit(batch, for: self)
     }
 
     /// Lets a request that was being read take the long way after all.
@@ -235,7 +235,7 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
     /// The store has spoken.
     func finish(_ result: Result<EnqueueResult, StoreError>) {
         guard case .waiting(let request) = phase else { return }
-        let answer = intake.answer(request, result, date: desk.date, closes: isQuiescing)
+        let answer = intake.answer(request, result, date: fastRequests.date, closes: isQuiescing)
         guard let context, context.channel.isActive else { return phase = .closed }
         write(answer, context)
         if !isQuiescing { rest(context) }
@@ -280,9 +280,9 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
         guard !held.isEmpty else { return }
         if isQuiescing { return held = [] }
         var next = 0
-        while next < held.count, takes {
+        while next < held.count, acceptsMore {
             switch held[next] {
-            case .part(let part): take(part, context)
+            case .part(let part): process(part, context)
             case .event(let event): context.fireUserInboundEventTriggered(event)
             case .error(let error): context.fireErrorCaught(error)
             }
@@ -330,7 +330,7 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
         case .collecting(let request):
             if deadline <= now {
                 isQuiescing = true
-                return write(intake.refuse(request, .bodyTimeout, date: desk.date, closes: true), context)
+                return write(intake.refuse(request, .bodyTimeout, date: fastRequests.date, closes: true), context)
             }
         case .waiting, .passing(isRead: true, _): deadline = now + limits.request
         }

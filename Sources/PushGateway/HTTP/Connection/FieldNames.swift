@@ -1,18 +1,18 @@
 extension String {
-    /// Whether the text is this word of lower-case ASCII, in any case.
-    func isField(_ word: StaticString) -> Bool { utf8.count == word.utf8CodeUnitCount && hasFieldPrefix(word) }
+    /// Whether the text is this lower-case ASCII, in any case.
+    func isField(_ name: StaticString) -> Bool { utf8.count == name.utf8CodeUnitCount && hasFieldPrefix(name) }
 
-    /// Whether the text begins with this word of lower-case ASCII, in any case.
-    func hasFieldPrefix(_ word: StaticString) -> Bool {
-        word.withUTF8Buffer { word in
-            var place = 0
+    /// Whether the text begins with this lower-case ASCII, in any case.
+    func hasFieldPrefix(_ name: StaticString) -> Bool {
+        name.withUTF8Buffer { name in
+            var index = 0
             for byte in utf8 {
-                guard place < word.count else { return true }
+                guard index < name.count else { return true }
                 let lower = byte &- UInt8(ascii: "A") < 26 ? byte | 0x20 : byte
-                guard lower == word[place] else { return false }
-                place += 1
+                guard lower == name[index] else { return false }
+                index += 1
             }
-            return place == word.count
+            return index == name.count
         }
     }
 }

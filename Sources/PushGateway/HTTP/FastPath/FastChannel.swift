@@ -31,7 +31,7 @@ struct FastChannel: ServerChildChannel {
             let codec = try pipeline.handler(type: ByteToMessageHandler<HTTPRequestDecoder>.self)
             let handler = ConnectionHandler(
                 intake: intake,
-                desk: intake.desk(of: channel.eventLoop),
+                fastRequests: intake.requests(of: channel.eventLoop),
                 encoder: try pipeline.context(handlerType: HTTPResponseEncoder.self),
                 limits: limits
             )

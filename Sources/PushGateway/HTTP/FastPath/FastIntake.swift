@@ -7,13 +7,13 @@ internal import PushCore
 internal import PushQueue
 internal import Synchronization
 
-/// The short way of requests that accept notifications: judged on the connection's event loop, without a task.
+/// The short way of requests that accept notifications: checked on the connection's event loop, without a task.
 ///
 /// It takes requests of the usual form only and, of these, only what can be accepted. Everything else (other endpoints,
 /// large bodies, whatever is wrong) goes the long way through ``GatewayResponder``, which then sees the whole request: so this
 /// one never has to explain a mistake, and both answer alike.
 struct FastIntake: Sendable {
-    /// The largest body that is judged here: about a millisecond of the loop's time.
+    /// The largest body that is checked here: about a millisecond of the loop's time.
     static let largestBody = Admission.smallBody
 
     let state: GatewayState
@@ -24,7 +24,7 @@ struct FastIntake: Sendable {
     let notifications: NotificationsAPI
     let batches: BatchAPI
     let logger: Logger
-    private let desks = LoopDesks()
+    private let byLoop = RequestsByLoop()
 
     init(
         state: GatewayState,
@@ -46,8 +46,8 @@ struct FastIntake: Sendable {
         self.logger = logger
     }
 
-    /// The desk of a loop, to be asked for on the loop.
-    func desk(of loop: any EventLoop) -> FastRequests { desks.desk(of: loop, state.store) }
+    /// The requests of a loop, to be asked for on the loop.
+    func requests(of loop: any EventLoop) -> FastRequests { byLoop.requests(of: loop, state.store) }
 
     /// Takes a request in whose head is in order and whose body is still to come; nil is the long way.
     ///
@@ -104,7 +104,7 @@ struct FastIntake: Sendable {
 
     /// The answer to a head that nobody must look at, after which the connection ends; nil for one that is in order.
     ///
-    /// Everybody who answers compares the target and fields with words, before it is known who asks, and text with many
+    /// Everybody who answers compares the target and fields with constants, before it is known who asks, and text with many
     /// combining marks takes seconds for each comparison.
     func refuseHead(
         _ head: HTTPRequestHead,
@@ -124,8 +124,8 @@ struct FastIntake: Sendable {
             status: problem.status.code,
             code: problem.code
         )
-        if problem.status == .forbidden { state.audit?.note(entry, isRefusal: true) }
-        state.access?.note(entry, AccessLog.Cost(duration: .zero, answerBytes: body.count))
+        if problem.status == .forbidden { state.audit?.record(entry, isRefusal: true) }
+        state.access?.record(entry, AccessLog.Cost(duration: .zero, answerBytes: body.count))
         metrics.request(route: "other", method: "other", status: problem.status.code, duration: .zero)
         return AnswerText.write(problem.status, fields, body, date: date, closes: true)
     }
@@ -159,29 +159,29 @@ struct FastIntake: Sendable {
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    /// Judges a request whose body is there: gives what the store is to be handed, and keeps what to answer then.
+    /// Checks a request whose body is there: gives what the store is to be handed, and keeps what to answer then.
     ///
     /// Nil is the long way.
-    func judge(_ request: LoopRequest) -> EnqueueBatch? {
+    func check(_ request: LoopRequest) -> EnqueueBatch? {
         let body = Array(request.body.readableBytesView)
         guard body.count == request.length else { return nil }
         do throws(Problem) {
-            let judged =
+            let checked =
                 switch request.endpoint {
-                case .notifications: try notifications.judgeAtOnce(body, request.key, request.scope)
-                case .batch: try batches.judgeAtOnce(body, request.key, request.scope)
+                case .notifications: try notifications.checkAtOnce(body, request.key, request.scope)
+                case .batch: try batches.checkAtOnce(body, request.key, request.scope)
                 }
-            guard let judged else { return nil }
-            request.treeBytes = judged.reserved
-            try request.scope.caller.use?.take(at: state.time.steady)
-            request.reply = judged.reply
-            return judged.batch
+            guard let checked else { return nil }
+            request.treeBytes = checked.reserved
+            try request.scope.caller.use?.countRequest(at: state.time.steady)
+            request.reply = checked.reply
+            return checked.batch
         } catch {
             return nil
         }
     }
 
-    /// The answer to a request that was judged, now that the store has spoken; counts it.
+    /// The answer to a request that was checked, now that the store has spoken; counts it.
     func answer(
         _ request: LoopRequest,
         _ result: Result<EnqueueResult, StoreError>,
@@ -230,7 +230,7 @@ struct FastIntake: Sendable {
             status: status.code,
             duration: duration
         )
-        state.access?.note(
+        state.access?.record(
             AuditLog.Entry(
                 requestID: requestID ?? Problem.newRequestID(),
                 key: request.scope.caller.name,
@@ -337,16 +337,16 @@ private struct UsualHead {
 }
 
 /// The desks of all loops, made as connections come.
-private final class LoopDesks: Sendable {
-    private let desks = Mutex<[ObjectIdentifier: NIOLoopBound<FastRequests>]>([:])
+private final class RequestsByLoop: Sendable {
+    private let byLoop = Mutex<[ObjectIdentifier: NIOLoopBound<FastRequests>]>([:])
 
-    func desk(of loop: any EventLoop, _ store: any NotificationStore) -> FastRequests {
-        let desk = desks.withLock { desks in
-            if let desk = desks[ObjectIdentifier(loop)] { return desk }
-            let desk = NIOLoopBound(FastRequests(loop, store), eventLoop: loop)
-            desks[ObjectIdentifier(loop)] = desk
-            return desk
+    func requests(of loop: any EventLoop, _ store: any NotificationStore) -> FastRequests {
+        let requests = byLoop.withLock { byLoop in
+            if let requests = byLoop[ObjectIdentifier(loop)] { return requests }
+            let requests = NIOLoopBound(FastRequests(loop, store), eventLoop: loop)
+            byLoop[ObjectIdentifier(loop)] = requests
+            return requests
         }
-        return desk.value
+        return requests.value
     }
 }

@@ -12,32 +12,32 @@ final class FastRequests {
     private var port: (any EnqueuePort)?
     /// The connections that wait for the store; a ticket is a place here.
     private var waiting: [ConnectionHandler?] = []
-    private var freePlaces: [Int] = []
+    private var freeIndices: [Int] = []
     /// What is on its way to the store.
     private var gathered: [(batch: EnqueueBatch, ticket: Int)] = []
     private var dateSecond = -1
     private var dateText = ""
 
-    /// Makes the desk of the loop that this is called on.
+    /// Makes the requests of the loop that this is called on.
     init(_ loop: any EventLoop, _ store: any NotificationStore) {
         self.loop = loop
         // Weak, since the store keeps the port: a gateway that has ended must not be held by its store.
-        let desk = NIOLoopBound(WeakDesk(desk: self), eventLoop: loop)
+        let requests = NIOLoopBound(WeakRequests(requests: self), eventLoop: loop)
         port = store.makePort { answers in
-            loop.execute { desk.value.desk?.receive(answers) }
+            loop.execute { requests.value.requests?.receive(answers) }
         }
     }
 
-    private struct WeakDesk {
-        weak var desk: FastRequests?
+    private struct WeakRequests {
+        weak var requests: FastRequests?
     }
 
-    /// Hands work to the store; the connection is told what became of it.
+    /// Hands work to the store; the connection is called with the result.
     func submit(_ batch: EnqueueBatch, for connection: ConnectionHandler) {
         let ticket: Int
-        if let place = freePlaces.popLast() {
-            waiting[place] = connection
-            ticket = place
+        if let index = freeIndices.popLast() {
+            waiting[index] = connection
+            ticket = index
         } else {
             ticket = waiting.count
             waiting.append(connection)
@@ -56,7 +56,7 @@ final class FastRequests {
         for answer in answers {
             guard let connection = waiting[answer.ticket] else { continue }
             waiting[answer.ticket] = nil
-            freePlaces.append(answer.ticket)
+            freeIndices.append(answer.ticket)
             connection.finish(answer.result)
         }
     }

@@ -1,6 +1,6 @@
 internal import PushCore
 
-/// The limits of the API, by the words for them in metrics.
+/// The limits of the API, by their labels in metrics.
 enum APILimit: String, CaseIterable, Sendable {
     /// Requests in progress, of all callers.
     case requests

@@ -3,7 +3,7 @@ internal import Synchronization
 
 /// Bounds what requests may hold at a time: their number, the memory of their bodies, and the event streams.
 ///
-/// What does not fit is refused at once with a word about when to come again; nothing waits here.
+/// What does not fit is refused at once with the time to come again; nothing waits here.
 final class Admission: Sendable {
     /// The most event streams at a time.
     static let maximumStreams = 100
@@ -52,7 +52,7 @@ final class Admission: Sendable {
 
     /// Counts a request in; ``leave(_:)`` counts it out.
     ///
-    /// One key may have half of all requests in progress: others always find room.
+    /// One key may have half of all requests in progress: others always find capacity.
     func enter(_ caller: Caller, limit: Int) throws(Problem) {
         guard requests.wrappingAdd(1, ordering: .relaxed).newValue <= limit else {
             requests.wrappingSubtract(1, ordering: .relaxed)

@@ -6,7 +6,7 @@ struct PeerAddress: Hashable, Sendable {
     private let high: UInt64
     private let low: UInt64
 
-    /// The peers of sockets of the file system, which cannot be told apart.
+    /// The peers of sockets of the file system, which cannot be distinguished.
     static let local = PeerAddress(high: 0, low: 0)
 
     private init(high: UInt64, low: UInt64) {

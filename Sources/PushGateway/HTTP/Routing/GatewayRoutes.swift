@@ -87,7 +87,7 @@ extension RouteTable {
                 try await own.subscriptions.edit(request, values[0], scope)
             },
             Route(.post, "/v1/devices/{id}/events", .scope(.devices)) { request, values, scope throws(Problem) in
-                try await own.deviceEvents.take(request, values[0], scope)
+                try await own.deviceEvents.receive(request, values[0], scope)
             },
             Route(.get, "/v1/devices/{id}/operations", .scope(.devices)) { _, values, scope throws(Problem) in
                 try await own.subscriptions.list(values[0], scope)
@@ -105,14 +105,14 @@ extension RouteTable {
             },
             // The platform's signature or secret is the credential of these two.
             Route(.post, "/v1/backends/{name}/receipts", .open) { request, values, scope throws(Problem) in
-                try await own.receipts.take(request, values[0], scope)
+                try await own.receipts.receive(request, values[0], scope)
             },
             Route(.post, "/v1/backends/{name}/webhook/{secret}", .open) { request, values, scope throws(Problem) in
                 let secret = Secret(SyncEndpoint.decoded(values[1]))
-                return try await own.receipts.take(request, values[0], secret: secret, scope)
+                return try await own.receipts.receive(request, values[0], secret: secret, scope)
             },
             Route(.post, "/v1/backends/{name}/clicks", .scope(.devices)) { request, values, scope throws(Problem) in
-                try await own.clicks.take(request, values[0], scope)
+                try await own.clicks.receive(request, values[0], scope)
             },
             // One device is cleared for the app that shows it, all of them by an operator only.
             Route(.post, "/v1/backends/{name}/clear", .scope(.devices)) { request, values, scope throws(Problem) in
@@ -122,7 +122,7 @@ extension RouteTable {
                 request,
                 values,
                 scope throws(Problem) in
-                try await own.invalidations.settle(request, values[0], scope)
+                try await own.invalidations.resolve(request, values[0], scope)
             },
             Route(.post, "/v1/backends/{name}/move", .scope(.admin)) { request, values, scope throws(Problem) in
                 try await own.goneBackends.move(request, values[0], scope)

@@ -12,7 +12,7 @@ struct Route: Sendable {
 
     /// Who may use a route.
     enum Access: Equatable {
-        /// Everybody: it tells nothing that is worth keeping, or brings a credential of its own.
+        /// Everybody: it reveals nothing that is worth keeping, or brings a credential of its own.
         case open
         /// Whoever has a key.
         case anyKey

@@ -41,18 +41,18 @@ struct RouteTable: Sendable {
     init(_ routes: [Route]) {
         self.routes = routes
         for route in routes {
-            var place = 0
-            for step in Self.steps(of: route.path[...]) { place = child(of: place, step) }
-            nodes[place].routes.append(route)
+            var index = 0
+            for step in Self.steps(of: route.path[...]) { index = child(of: index, step) }
+            nodes[index].routes.append(route)
         }
     }
 
-    private mutating func child(of place: Int, _ step: Substring) -> Int {
+    private mutating func child(of index: Int, _ step: Substring) -> Int {
         let isVariable = step.first == "{"
-        if let known = isVariable ? nodes[place].variable : nodes[place].next[String(step)] { return known }
+        if let known = isVariable ? nodes[index].variable : nodes[index].next[String(step)] { return known }
         nodes.append(Node())
         let new = nodes.count - 1
-        if isVariable { nodes[place].variable = new } else { nodes[place].next[String(step)] = new }
+        if isVariable { nodes[index].variable = new } else { nodes[index].next[String(step)] = new }
         return new
     }
 
@@ -64,15 +64,15 @@ struct RouteTable: Sendable {
     func find(_ path: Substring) -> Match? {
         guard path.utf8.first == UInt8(ascii: "/") else { return nil }
         var values: [Substring] = []
-        guard let place = find(Self.steps(of: path)[...], from: 0, &values) else { return nil }
-        return Match(path: nodes[place].routes[0].path, routes: nodes[place].routes, values: values)
+        guard let index = find(Self.steps(of: path)[...], from: 0, &values) else { return nil }
+        return Match(path: nodes[index].routes[0].path, routes: nodes[index].routes, values: values)
     }
 
-    private func find(_ steps: ArraySlice<Substring>, from place: Int, _ values: inout [Substring]) -> Int? {
-        guard let step = steps.first else { return nodes[place].routes.isEmpty ? nil : place }
+    private func find(_ steps: ArraySlice<Substring>, from index: Int, _ values: inout [Substring]) -> Int? {
+        guard let step = steps.first else { return nodes[index].routes.isEmpty ? nil : index }
         let rest = steps.dropFirst()
-        if let next = nodes[place].next[String(step)], let found = find(rest, from: next, &values) { return found }
-        guard let variable = nodes[place].variable, !step.isEmpty else { return nil }
+        if let next = nodes[index].next[String(step)], let found = find(rest, from: next, &values) { return found }
+        guard let variable = nodes[index].variable, !step.isEmpty else { return nil }
         values.append(step)
         if let found = find(rest, from: variable, &values) { return found }
         values.removeLast()

@@ -40,7 +40,7 @@ final class AccessLog: Sendable {
     }
 
     /// Notes a request, where its kind is asked for.
-    func note(_ entry: AuditLog.Entry, _ cost: Cost) {
+    func record(_ entry: AuditLog.Entry, _ cost: Cost) {
         guard requests == .all || LoopRequest.Endpoint(rawValue: entry.route) != nil else { return }
         let now = clock.reading.wall
         state.withLock { state in

@@ -44,12 +44,12 @@ final class AuditLog: Sendable {
         /// What it is about: the first variable step, where that is no secret and no user's id.
         var target: String?
         var status: Int
-        /// The word for what was wrong.
+        /// The code of what was wrong.
         var code: String?
     }
 
     /// Notes a request.
-    func note(_ entry: Entry, isRefusal: Bool) {
+    func record(_ entry: Entry, isRefusal: Bool) {
         let now = clock.reading
         state.withLock { state in
             if isRefusal {
@@ -68,7 +68,7 @@ final class AuditLog: Sendable {
     }
 
     /// Notes what was sent with a key since the last time.
-    func note(sends count: Int, key: String) {
+    func record(sends count: Int, key: String) {
         let now = clock.reading.wall
         state.withLock { state in
             write(&state, at: now) { writer in

@@ -2,7 +2,7 @@ internal import Foundation
 internal import PushCore
 internal import PushQueue
 
-/// Events about dead tokens and the doubt about them: `device.token_invalidated`, `backend.invalidations_held`,
+/// Events about dead tokens and the quarantine of refusals: `device.token_invalidated`, `backend.invalidations_held`,
 /// `backend.invalidations_released`, `backend.invalidations_discarded`.
 extension EventJSON {
     /// A platform declared a device token dead.
@@ -25,8 +25,8 @@ extension EventJSON {
         )
     }
 
-    /// A verdict that was held back is believed now.
-    static func tokenInvalidated(_ buried: BuriedToken, at time: Date) -> [UInt8] {
+    /// A quarantined refusal was released.
+    static func tokenInvalidated(_ buried: InvalidatedToken, at time: Date) -> [UInt8] {
         invalidated(
             buried.token,
             buried.kind,
@@ -111,7 +111,7 @@ extension EventJSON {
         return writer.bytes
     }
 
-    /// A backend of the plan that was passed over, as it stands in the story of a delivery.
+    /// A backend of the plan that was passed over, as it stands in the attempt log of a delivery.
     static func skipped(_ backend: String, reason: String, at time: Date, steady: Date? = nil) -> [UInt8] {
         var writer = JSONWriter(capacity: 128)
         writer.beginObject()

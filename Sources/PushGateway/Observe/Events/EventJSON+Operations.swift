@@ -2,7 +2,7 @@ internal import Foundation
 internal import PushCore
 internal import PushQueue
 
-/// Events about what platforms are told of devices, `operation.done`, `operation.retry`, `operation.failed`, and what backends
+/// Events about calls to platforms about devices, `operation.done`, `operation.retry`, `operation.failed`, and what backends
 /// announce, `backend.notice`.
 extension EventJSON {
     /// An attempt at an operation ended.

@@ -2,10 +2,10 @@ internal import Foundation
 internal import PushCore
 internal import PushQueue
 
-/// What receipts leave in stories and in the stream of events: `delivery.delivered`, `delivery.opened`, `delivery.failed`,
+/// What receipts add to attempt logs and to the stream of events: `delivery.delivered`, `delivery.opened`, `delivery.failed`,
 /// and `delivery.receipt` for news that changes no state.
 extension EventJSON {
-    /// A receipt as it stands in the story of a delivery.
+    /// A receipt as it stands in the attempt log of a delivery.
     ///
     /// It holds nothing of the moment it arrived, so that it is the same when it comes again.
     static func receipt(_ receipt: DeliveryReceipt, backend: String) -> [UInt8] {
@@ -32,7 +32,7 @@ extension EventJSON {
         _ delivery: ReceivedDelivery,
         changesState: Bool,
         backend: String,
-        story: [UInt8],
+        logEntry: [UInt8],
         at time: Date
     ) -> [UInt8] {
         var writer = JSONWriter(capacity: 384)
@@ -50,7 +50,7 @@ extension EventJSON {
         writer.name("state")
         writer.string(delivery.state.rawValue)
         writer.name("attempt")
-        writer.raw(story)
+        writer.raw(logEntry)
         writer.endObject()
         return writer.bytes
     }

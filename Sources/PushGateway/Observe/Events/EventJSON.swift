@@ -3,7 +3,7 @@ public import PushCore
 public import PushComposition
 public import PushQueue
 
-/// Writes events and attempts: the one place that knows their shape, for the store, the stream, and the story.
+/// Writes events and attempts: the one place that knows their shape, for the store, the stream, and the attempt log.
 ///
 /// An event is one JSON object with `type`, `at` and what it is about. Types: `notification.accepted`,
 /// `delivery.<state>` for every change of a delivery's state, `device.token_invalidated`, `backend.parked`,
@@ -73,7 +73,7 @@ public enum EventJSON {
         return writer.bytes
     }
 
-    /// A backend's lane stopped or went on: `backend.parked`, `backend.paused`, `backend.resumed`.
+    /// A backend's worker stopped or went on: `backend.parked`, `backend.paused`, `backend.resumed`.
     public static func backend(_ what: String, _ name: String, reason: String?, until: Date?, at time: Date) -> [UInt8]
     {
         var writer = JSONWriter(capacity: 192)
@@ -93,9 +93,9 @@ public enum EventJSON {
         return writer.bytes
     }
 
-    /// One attempt, as it stands in the story of a delivery.
+    /// One attempt, as it stands in the attempt log of a delivery.
     ///
-    /// `service` is that of the token which the lane chose for a device. `steady` is the same moment by the clock that nobody
+    /// `service` is that of the token which the worker chose for a device. `steady` is the same moment by the clock that nobody
     /// can set, for attempts after which more follows: patience counts from the first of them.
     public static func attempt(
         _ outcome: DeliveryOutcome,
@@ -138,7 +138,7 @@ public enum EventJSON {
         return writer.bytes
     }
 
-    /// An end without an attempt, as it stands in the story of a delivery: the time to live ended, the gateway restarted.
+    /// An end without an attempt, as it stands in the attempt log of a delivery: the time to live ended, the gateway restarted.
     public static func ending(_ reason: String, at time: Date) -> [UInt8] {
         var writer = JSONWriter(capacity: 96)
         writer.beginObject()

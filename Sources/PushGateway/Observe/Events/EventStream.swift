@@ -14,21 +14,21 @@ struct EventStream: Sendable {
     /// After so long without an event the client gets a sign of life.
     static let heartbeat = Duration.seconds(15)
     /// The caller is judged again so often, since a key may end; and whenever the configuration changes.
-    private static let judgement = Duration.seconds(30)
-    /// The lanes are told so often, to clients that asked.
-    private static let lanesInterval = Duration.seconds(1)
+    private static let authorizationInterval = Duration.seconds(30)
+    /// The state of the workers is sent so often, to clients that asked.
+    private static let workersInterval = Duration.seconds(1)
 
     let state: GatewayState
     let filter: EventFilter
     let caller: Caller
     /// Judges the caller again; nil when it may not listen any more.
-    let judge: @Sendable () -> Caller?
+    let authorize: @Sendable () -> Caller?
     /// Events above this number are sent.
     let after: Int64
-    /// Whether the client resumes, and is to be told of events that are gone.
+    /// Whether the client resumes, and gets an event about events that are gone.
     let isResumed: Bool
-    /// Makes the un-numbered event about the lanes that a caller may see; nil for clients that did not ask.
-    let lanes: (@Sendable (Caller) async -> [UInt8])?
+    /// Makes the un-numbered event about the workers that a caller may see; nil for clients that did not ask.
+    let workers: (@Sendable (Caller) async -> [UInt8])?
     var heartbeat = Self.heartbeat
     /// Counts the stream out when the last copy is gone.
     let slot: StreamSlot
@@ -40,28 +40,28 @@ struct EventStream: Sendable {
         var frames = SSEFrames()
         frames.retry(.seconds(2))
         var lastWrite = ContinuousClock.now
-        var nextLanes = lastWrite
+        var nextWorkers = lastWrite
         var caller = caller
-        var nextJudgement = lastWrite + Self.judgement
-        var judged = state.snapshot
+        var nextAuthorization = lastWrite + Self.authorizationInterval
+        var authorizedBy = state.snapshot
         while !state.isDraining, !Task.isCancelled, !Task.isShuttingDownGracefully {
-            if judged !== state.snapshot || ContinuousClock.now >= nextJudgement {
-                judged = state.snapshot
-                nextJudgement = .now + Self.judgement
-                guard let now = judge() else { break }
+            if authorizedBy !== state.snapshot || ContinuousClock.now >= nextAuthorization {
+                authorizedBy = state.snapshot
+                nextAuthorization = .now + Self.authorizationInterval
+                guard let now = authorize() else { break }
                 caller = now
             }
-            if let lanes, ContinuousClock.now >= nextLanes {
-                frames.event("gateway.lanes", data: await lanes(caller))
-                nextLanes = .now + Self.lanesInterval
+            if let workers, ContinuousClock.now >= nextWorkers {
+                frames.event("gateway.lanes", data: await workers(caller))
+                nextWorkers = .now + Self.workersInterval
             }
             if frames.isEmpty, ContinuousClock.now >= lastWrite + heartbeat { frames.heartbeat(position) }
             if !frames.isEmpty {
                 try await writer.write(frames.take())
                 lastWrite = .now
             }
-            let wake = min(lastWrite + heartbeat, lanes == nil ? .now + .seconds(5) : nextLanes)
-            let events = try await next(after: position, patience: max(.zero, ContinuousClock.now.duration(to: wake)))
+            let wake = min(lastWrite + heartbeat, workers == nil ? .now + .seconds(5) : nextWorkers)
+            let events = try await next(after: position, wait: max(.zero, ContinuousClock.now.duration(to: wake)))
             let view = EventView(caller)
             for event in events {
                 if isFirst, event.number > position + 1 { frames.gap(from: position, to: event.number) }
@@ -75,11 +75,11 @@ struct EventStream: Sendable {
         try await writer.finish(nil)
     }
 
-    private func next(after position: Int64, patience: Duration) async throws -> [StoredEvent] {
+    private func next(after position: Int64, wait: Duration) async throws -> [StoredEvent] {
         let store = state.store
         do {
             return try await cancelWhenGracefulShutdown {
-                try await store.events(after: position, limit: Self.batch, patience: patience)
+                try await store.events(after: position, limit: Self.batch, wait: wait)
             }
         } catch is CancellationError {
             return []  // The loop sees why.
@@ -99,11 +99,11 @@ struct EventFilter: Sendable, Equatable {
     init(_ text: String?) throws(Problem) {
         var exact: Set<String> = []
         var prefixes: [String] = []
-        for word in (text ?? "").split(separator: ",") {
-            if word.hasSuffix(".*") {
-                prefixes.append(String(word.dropLast()))
-            } else if word.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) {
-                exact.insert(String(word))
+        for pattern in (text ?? "").split(separator: ",") {
+            if pattern.hasSuffix(".*") {
+                prefixes.append(String(pattern.dropLast()))
+            } else if pattern.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) {
+                exact.insert(String(pattern))
             } else {
                 throw .badParameter(
                     "types",

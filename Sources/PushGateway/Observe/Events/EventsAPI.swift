@@ -7,7 +7,7 @@ internal import PushQueue
 struct EventsAPI: Sendable {
     let state: GatewayState
     let snapshots: APISnapshots
-    let lanes: any LaneObserver
+    let workers: any WorkerObserver
     let metrics: GatewayMetrics
     let admission: Admission
     let build: BuildInfo
@@ -31,19 +31,20 @@ struct EventsAPI: Sendable {
                 throw Problem(error)
             }
         }
-        let wantsLanes = try scope.number("lanes", in: 0...1, default: 0) == 1
-        let lanes: (@Sendable (Caller) async -> [UInt8])? = wantsLanes ? { @Sendable in await lanesEvent($0) } : nil
+        let wantsWorkers = try scope.number("lanes", in: 0...1, default: 0) == 1
+        let workers: (@Sendable (Caller) async -> [UInt8])? =
+            wantsWorkers ? { @Sendable in await workersEvent($0) } : nil
         let stream = EventStream(
             state: state,
             filter: filter,
             caller: scope.caller,
-            judge: { [snapshots, time = state.time] in
+            authorize: { [snapshots, time = state.time] in
                 let key = scope.fields[.authorization]
                 return try? snapshots.current.keyring.admit(key, .scope(.read), at: time.now)
             },
             after: after,
             isResumed: resumed != nil,
-            lanes: lanes,
+            workers: workers,
             slot: slot
         )
         return Response(
@@ -67,12 +68,12 @@ struct EventsAPI: Sendable {
         return Int64(try scope.number("after", in: 0...Int.max, default: 0))
     }
 
-    private func lanesEvent(_ caller: Caller) async -> [UInt8] {
-        var depths: [String: LaneDepth] = [:]
+    private func workersEvent(_ caller: Caller) async -> [UInt8] {
+        var depths: [String: QueueDepth] = [:]
         do throws(StoreError) {
             depths = try await state.store.depths()
         } catch {
-            // The event tells what it can; the store's trouble shows in /readyz.
+            // The event has what is known; the store's trouble shows in /readyz.
         }
         var writer = JSONWriter(capacity: 1024)
         writer.beginObject()
@@ -84,8 +85,8 @@ struct EventsAPI: Sendable {
         writer.string(build.version)
         writer.name("started_at")
         RFC3339.write(state.startedAt, to: &writer)
-        let operations = (try? await state.devices.operationDepths()) ?? [:]
-        BackendsAnswer(state, lanes, depths: depths, operations: operations, for: caller).write(to: &writer)
+        let operations = (try? await state.devices.outboxDepths()) ?? [:]
+        BackendsAnswer(state, workers, depths: depths, operations: operations, for: caller).write(to: &writer)
         let totals = metrics.ledger.totals
         writer.name("totals")
         writer.beginObject()

@@ -1,6 +1,6 @@
 public import PushCore
 
-/// What the dispatcher tells, counted.
+/// What the dispatcher reports, counted.
 extension GatewayMetrics: DispatchObserver {
     /// Attempts ended alike.
     public func attempted(
@@ -33,7 +33,7 @@ extension GatewayMetrics: DispatchObserver {
         )
     }
 
-    /// A delivery will be tried again in the same lane.
+    /// A delivery will be tried again in the same worker.
     public func retried(backend: String, reason: String) {
         count(
             "chapar_retries_total",
@@ -73,7 +73,7 @@ extension GatewayMetrics: DispatchObserver {
         )
     }
 
-    /// An attempt to tell a platform something about a device ended.
+    /// An attempt at a call about a device ended.
     func operated(backend: String, kind: String, outcome: String) {
         count(
             "chapar_operations_total",
@@ -93,7 +93,7 @@ extension GatewayMetrics: DispatchObserver {
         )
     }
 
-    /// A lane waited for its quota.
+    /// A worker waited for its quota.
     public func waitedForQuota(backend: String, _ span: Duration) {
         duration(
             "chapar_quota_wait_seconds",

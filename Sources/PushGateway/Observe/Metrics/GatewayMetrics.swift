@@ -79,12 +79,12 @@ public final class GatewayMetrics: Sendable {
 
     /// Notifications were accepted, each with its labels.
     func accepted(_ all: [AcceptanceLabels]) {
-        var place = 0
-        while place < all.count {
-            let labels = all[place]
-            let begin = place
-            while place < all.count, all[place] == labels { place += 1 }
-            acceptances(labels).increment(by: Int64(place - begin))
+        var index = 0
+        while index < all.count {
+            let labels = all[index]
+            let begin = index
+            while index < all.count, all[index] == labels { index += 1 }
+            acceptances(labels).increment(by: Int64(index - begin))
         }
     }
 

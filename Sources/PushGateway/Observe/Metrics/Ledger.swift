@@ -4,7 +4,7 @@ internal import Synchronization
 
 /// What was accepted since the start and what became of it: the two sides must be equal at any moment of rest.
 ///
-/// accepted + waiting at the start = ended (in each final state) + waiting now. The store tells of every commit.
+/// accepted + waiting at the start = ended (in each final state) + waiting now. The store reports every commit.
 final class Ledger: Sendable {
     private struct Books {
         var waitingAtStart: Int?
@@ -19,7 +19,7 @@ final class Ledger: Sendable {
     func begin(waiting: Int) { books.withLock { $0.waitingAtStart = waiting } }
 
     /// Notes what a commit changed.
-    func note(_ change: StoreChange) {
+    func apply(_ change: StoreChange) {
         books.withLock { books in
             books.accepted += change.accepted
             books.ignored += change.ignored

@@ -63,10 +63,10 @@ final class HistogramCell: TimerHandler, RecorderHandler, Sendable {
     /// Adds a value, or the same value several times.
     func observe(_ value: Double, count: Int = 1) {
         guard value.isFinite, count > 0 else { return }
-        var place = 0
-        while place < bounds.count, value > bounds[place] { place += 1 }
+        var index = 0
+        while index < bounds.count, value > bounds[index] { index += 1 }
         state.withLock {
-            $0.counts[place] += UInt64(clamping: count)
+            $0.counts[index] += UInt64(clamping: count)
             $0.sum += value * Double(count)
         }
     }

@@ -5,7 +5,7 @@ internal import Synchronization
 ///
 /// Also the backend of swift-metrics: bootstrap it with an instance and what libraries count appears in `/metrics` too.
 /// A family has at most ``maximumSeries`` series; what comes after goes into one whose labels all read `other`, so that a
-/// platform with endless words for its refusals cannot fill the memory.
+/// platform with endless reasons for its refusals cannot fill the memory.
 public final class MetricsRegistry: MetricsFactory, Sendable {
     /// The most series of one name.
     public static let maximumSeries = 1000
@@ -92,13 +92,13 @@ public final class MetricsRegistry: MetricsFactory, Sendable {
             var family = families[name] ?? Family(kind: kind, help: help)
             guard family.kind == kind else { return nil }
             if let cell = family.series[key] { return cell }
-            var place = key
+            var index = key
             if family.series.count >= Self.maximumSeries {
-                place = PrometheusText.labels(labels.map { ($0.0, "other") })
-                if let cell = family.series[place] { return cell }
+                index = PrometheusText.labels(labels.map { ($0.0, "other") })
+                if let cell = family.series[index] { return cell }
             }
             let cell = make()
-            family.series[place] = cell
+            family.series[index] = cell
             families[name] = family
             return cell
         }

@@ -1,8 +1,8 @@
 internal import Foundation
 
-/// What every Prometheus client tells of its process, under the names that dashboards expect.
+/// What every Prometheus client shows of its process, under the names that dashboards expect.
 enum ProcessMetrics {
-    /// Writes them; what the system does not tell is left out.
+    /// Writes them; what the system does not provide is left out.
     static func write(to text: inout PrometheusText, startedAt: Date) {
         text.family("process_start_time_seconds", .gauge, "When the gateway started, in seconds since 1970.")
         text.sample("process_start_time_seconds", startedAt.timeIntervalSince1970)

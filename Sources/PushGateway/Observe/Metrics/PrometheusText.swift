@@ -38,8 +38,8 @@ struct PrometheusText {
         let contents = cell.contents
         let prefix = labels.isEmpty ? "" : labels + ","
         var total: UInt64 = 0
-        for (place, bound) in cell.bounds.enumerated() {
-            total += contents.counts[place]
+        for (position, bound) in cell.bounds.enumerated() {
+            total += contents.counts[position]
             line("\(name)_bucket{\(prefix)le=\"\(Self.number(bound))\"} \(total)")
         }
         total += contents.counts[cell.bounds.count]

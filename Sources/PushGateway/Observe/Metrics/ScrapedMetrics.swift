@@ -2,14 +2,14 @@ internal import Foundation
 internal import PushCore
 internal import PushQueue
 
-/// The metrics that are looked up when somebody asks: queues, lanes, backends, the ledger, the process.
+/// The metrics that are looked up when somebody asks: queues, workers, backends, the ledger, the process.
 struct ScrapedMetrics {
     let now: TimeReading
     let startedAt: Date
     let backends: [BackendRegistry.ConfiguredBackend]
-    let lanes: [WorkerStatus]
-    /// How much waits in each lane; nil while the store fails.
-    let depths: [String: LaneDepth]?
+    let workers: [WorkerStatus]
+    /// How much waits in each worker; nil while the store fails.
+    let depths: [String: QueueDepth]?
     /// How many operations wait for each backend; nil while the store fails.
     var operations: [String: OutboxDepth]?
     /// How many changes of devices are not planned; nil while the store fails.
@@ -48,7 +48,7 @@ struct ScrapedMetrics {
         }
         text.family("chapar_store_accepts_work", .gauge, "1 while new work is taken.")
         text.sample("chapar_store_accepts_work", store.acceptsWork ? 1 : 0)
-        writeLanes(to: &text)
+        writeWorkers(to: &text)
         writeBackends(to: &text)
         text.family("chapar_http_requests_in_progress", .gauge, "Requests being answered.")
         text.sample("chapar_http_requests_in_progress", Double(load.requests))
@@ -63,12 +63,12 @@ struct ScrapedMetrics {
 
     private func label(_ backend: String) -> String { PrometheusText.labels([("backend", backend)]) }
 
-    private func writeQueues(_ depths: [String: LaneDepth], to text: inout PrometheusText) {
+    private func writeQueues(_ depths: [String: QueueDepth], to text: inout PrometheusText) {
         let names = Set(depths.keys).union(backends.map(\.name)).sorted()
         guard !names.isEmpty else { return }
         text.family("chapar_queue_depth", .gauge, "Deliveries that wait or are claimed, scheduled ones included.")
         for name in names {
-            let depth = depths[name] ?? LaneDepth()
+            let depth = depths[name] ?? QueueDepth()
             text.sample("chapar_queue_depth", label(name), Double(depth.waiting + depth.claimed))
         }
         text.family(
@@ -82,30 +82,30 @@ struct ScrapedMetrics {
         }
     }
 
-    private func writeLanes(to text: inout PrometheusText) {
-        guard !lanes.isEmpty else { return }
+    private func writeWorkers(to text: inout PrometheusText) {
+        guard !workers.isEmpty else { return }
         text.family("chapar_inflight", .gauge, "Messages with the backend now.")
-        for lane in lanes { text.sample("chapar_inflight", label(lane.backend), Double(lane.inFlight)) }
+        for worker in workers { text.sample("chapar_inflight", label(worker.backend), Double(worker.inFlight)) }
         text.family("chapar_window", .gauge, "The most messages that may be with the backend now.")
-        for lane in lanes { text.sample("chapar_window", label(lane.backend), Double(lane.window)) }
+        for worker in workers { text.sample("chapar_window", label(worker.backend), Double(worker.window)) }
         text.family("chapar_lane_paused", .gauge, "0 while messages flow, 1 during a pause, 2 parked until mended.")
-        for lane in lanes {
-            let isPaused = lane.pausedUntil.map { $0 > now.wall } ?? false
-            text.sample("chapar_lane_paused", label(lane.backend), lane.isParked ? 2 : isPaused ? 1 : 0)
+        for worker in workers {
+            let isPaused = worker.pausedUntil.map { $0 > now.wall } ?? false
+            text.sample("chapar_lane_paused", label(worker.backend), worker.isParked ? 2 : isPaused ? 1 : 0)
         }
         text.family("chapar_breaker_state", .gauge, "0 closed, 1 half open, 2 open: no messages go to the backend.")
-        for lane in lanes {
+        for worker in workers {
             let value =
-                switch lane.breaker.word {
+                switch worker.breaker.status {
                 case .closed: 0.0
                 case .halfOpen: 1.0
                 case .open: 2.0
                 }
-            text.sample("chapar_breaker_state", label(lane.backend), value)
+            text.sample("chapar_breaker_state", label(worker.backend), value)
         }
         text.family("chapar_invalidations_stopped", .gauge, "1 while held invalidations stop the lane until settled.")
-        for lane in lanes {
-            text.sample("chapar_invalidations_stopped", label(lane.backend), lane.areInvalidationsHeld ? 1 : 0)
+        for worker in workers {
+            text.sample("chapar_invalidations_stopped", label(worker.backend), worker.areInvalidationsHeld ? 1 : 0)
         }
     }
 
@@ -148,7 +148,7 @@ struct ScrapedMetrics {
         }
     }
 
-    private func writeLedger(_ depths: [String: LaneDepth], to text: inout PrometheusText) {
+    private func writeLedger(_ depths: [String: QueueDepth], to text: inout PrometheusText) {
         let totals = ledger.totals
         text.family("chapar_ledger_accepted_total", .counter, "Deliveries accepted since the start.")
         text.sample("chapar_ledger_accepted_total", Double(totals.accepted))

@@ -4,12 +4,12 @@ internal import Hummingbird
 internal import PushCore
 internal import PushQueue
 
-/// `POST /v1/backends/{name}/clicks`: an app or its server tells what a user did with a platform's notification.
+/// `POST /v1/backends/{name}/clicks`: an app or its server reports what a user did with a platform's notification.
 ///
 /// The platform's plugin reads the payload and announces what it found; the delivery that it is about moves on to
 /// `delivered` or `opened`.
 struct ClicksAPI: Sendable {
-    let door: SyncEndpoint
+    let endpoint: SyncEndpoint
 
     private enum Field: Int, RequestField {
         case userInfo, action, user, installation, device, at, context
@@ -19,10 +19,10 @@ struct ClicksAPI: Sendable {
     }
 
     /// Takes a click.
-    func take(_ request: Request, _ name: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
+    func receive(_ request: Request, _ name: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         try scope.allowParameters([])
         try scope.caller.require(backend: String(name))
-        let now = door.state.time.now
+        let now = endpoint.state.time.now
         let backends = scope.snapshot.gateway.backends
         guard let reader = backends.first(where: { $0.name == name })?.backend.clicks else {
             throw .notFound("No backend of this name reads clicks.")
@@ -57,15 +57,15 @@ struct ClicksAPI: Sendable {
     private func read(_ request: Request, _ scope: RequestScope, at now: Date) async throws(Problem) -> ReportedClick {
         var click = ReportedClick(JSONObject(), action: nil, at: now)
         var hasPayload = false
-        try await door.body(of: request, scope, Field.self) { (scanner, issues, field) throws(JSONSyntaxError) in
+        try await endpoint.body(of: request, scope, Field.self) { (scanner, issues, field) throws(JSONSyntaxError) in
             switch field {
             case .userInfo:
                 hasPayload = true
                 click.payload = try scanner.members(&issues, "#/user_info") ?? click.payload
-            case .action: click.action = try scanner.word(&issues, "#/action_identifier", limit: 256)
-            case .user: click.user = try scanner.word(&issues, "#/user_id", limit: Device.maximumNameBytes)
-            case .installation: click.installation = try scanner.word(&issues, "#/installation_id", limit: 256)
-            case .device: click.device = try scanner.word(&issues, "#/device", limit: Device.maximumIDBytes)
+            case .action: click.action = try scanner.identifier(&issues, "#/action_identifier", limit: 256)
+            case .user: click.user = try scanner.identifier(&issues, "#/user_id", limit: Device.maximumNameBytes)
+            case .installation: click.installation = try scanner.identifier(&issues, "#/installation_id", limit: 256)
+            case .device: click.device = try scanner.identifier(&issues, "#/device", limit: Device.maximumIDBytes)
             case .at: click.at = try scanner.pastTime(&issues, "#/at", now: now) ?? now
             case .context: click.context = try scanner.members(&issues, "#/context") ?? click.context
             }
@@ -81,19 +81,19 @@ struct ClicksAPI: Sendable {
         at now: Date
     ) async throws(Problem) -> [ReceivedDelivery] {
         guard let receipt, let id = receipt.platformID else { return [] }
-        let story = EventJSON.receipt(receipt, backend: backend)
+        let logEntry = EventJSON.receipt(receipt, backend: backend)
         let state = receipt.deliveryState
         let entry = ReceiptEntry(
             ReceiptAddress(backend: backend, platformID: id, token: receipt.token),
             state: state,
-            story: story
+            logEntry: logEntry
         ) { delivery in
-            EventJSON.received(delivery, changesState: state != nil, backend: backend, story: story, at: now)
+            EventJSON.received(delivery, changesState: state != nil, backend: backend, logEntry: logEntry, at: now)
         }
         do throws(StoreError) {
-            var results = try await door.state.store.receive([entry])
+            var results = try await endpoint.state.store.record([entry])
             if results == [.unknown], let other = entry.regardlessOfUser {
-                results = try await door.state.store.receive([other])
+                results = try await endpoint.state.store.record([other])
             }
             return results.compactMap(\.delivery)
         } catch {
@@ -120,7 +120,7 @@ extension ReceiptResult {
     /// The delivery that a receipt was about; nil when it is unknown.
     var delivery: ReceivedDelivery? {
         switch self {
-        case .taken(let delivery), .repeated(let delivery): delivery
+        case .recorded(let delivery), .repeated(let delivery): delivery
         case .unknown: nil
         }
     }

@@ -8,10 +8,10 @@ internal import PushQueue
 internal import Synchronization
 
 /// `POST /v1/backends/{name}/receipts`: where a platform reports what became of messages that it had accepted; and
-/// `POST /v1/backends/{name}/webhook/{secret}`, for platforms that can be told an address and nothing else.
+/// `POST /v1/backends/{name}/webhook/{secret}`, for platforms that take an address and nothing else.
 ///
 /// No API key: the platform's signature is the credential, checked by the backend's ``ReceiptReader``. Who has none learns
-/// nothing, takes nothing of the rate of the genuine, and cannot cost much: where the head tells, the body is not read; a peer
+/// nothing, takes nothing of the rate of the genuine, and cannot cost much: where the head shows it, the body is not read; a peer
 /// fails so often and no more; bodies are bounded. What a callback says is stored before it is answered, and a callback that
 /// comes again changes nothing.
 final class ReceiptsAPI: Sendable {
@@ -22,10 +22,10 @@ final class ReceiptsAPI: Sendable {
     /// A receipt younger than this may be faster than the commit of its acceptance.
     static let fresh: TimeInterval = 30
     /// How long a receipt waits for that commit.
-    static let patience = Duration.milliseconds(500)
+    static let earlyReceiptDelay = Duration.milliseconds(500)
 
     let state: GatewayState
-    let lanes: any LaneObserver
+    let workers: any WorkerObserver
     let admission: Admission
     let peers: Peers
     let logger: Logger
@@ -33,9 +33,9 @@ final class ReceiptsAPI: Sendable {
     /// What keeps the log readable, by backend and kind of mistake.
     private let samplers = Mutex<[String: LogSampler]>([:])
 
-    init(state: GatewayState, lanes: any LaneObserver, admission: Admission, peers: Peers, logger: Logger) {
+    init(state: GatewayState, workers: any WorkerObserver, admission: Admission, peers: Peers, logger: Logger) {
         self.state = state
-        self.lanes = lanes
+        self.workers = workers
         self.admission = admission
         self.peers = peers
         self.logger = logger
@@ -43,7 +43,7 @@ final class ReceiptsAPI: Sendable {
     }
 
     /// Answers a callback; `secret` is the end of the path that it came to, where that is the credential.
-    func take(
+    func receive(
         _ request: Request,
         _ name: Substring,
         secret: Secret? = nil,
@@ -71,7 +71,7 @@ final class ReceiptsAPI: Sendable {
                 try reader.receipts(in: callback)
             }
             if !isAuthentic { try pace() }
-            try await settle(receipts, backend, String(name), at: now)
+            try await record(receipts, backend, String(name), at: now)
             if secret != nil { return Response(status: .noContent, headers: [.cacheControl: "no-store"]) }
             return Response(
                 status: .ok,
@@ -99,23 +99,26 @@ final class ReceiptsAPI: Sendable {
             let now = state.time.steady
             switch error {
             case .notAuthentic(let why):
-                warn("a receipt was not believed", name, why, at: now)
+                logRefusal("not_authentic", name, why, at: now)
                 // Who guesses secrets does not learn which addresses exist.
                 throw callback.pathSecret == nil ? .notBelieved : .expectsNoReceipts
             case .malformed(let why):
-                warn("a receipt cannot be read", name, why, at: now)
+                logRefusal("malformed", name, why, at: now)
                 throw Problem(.badRequest, "receipt_malformed", "The callback cannot be read", detail: why)
             }
         }
     }
 
-    private func warn(_ message: String, _ name: Substring, _ why: String, at now: Date) {
-        let count = samplers.withLock { $0["\(name) \(message)", default: LogSampler()].take(at: now) }
+    private func logRefusal(_ code: String, _ name: Substring, _ why: String, at now: Date) {
+        let count = samplers.withLock { $0["\(name) \(code)", default: LogSampler()].count(at: now) }
         guard let count else { return }
-        logger.warning("\(message)", metadata: ["backend": "\(name)", "reason": "\(why)", "count": "\(count)"])
+        logger.warning(
+            "a receipt was refused",
+            metadata: ["backend": "\(name)", "code": "\(code)", "reason": "\(why)", "count": "\(count)"]
+        )
     }
 
-    private func settle(
+    private func record(
         _ receipts: [DeliveryReceipt],
         _ backend: any PushBackend,
         _ name: String,
@@ -126,11 +129,11 @@ final class ReceiptsAPI: Sendable {
         let early = receipts.indices.filter {
             results[$0] == .unknown && abs(now.timeIntervalSince(receipts[$0].at)) < Self.fresh
         }
-        if !early.isEmpty, (try? await state.time.sleep(for: Self.patience)) != nil {
+        if !early.isEmpty, (try? await state.time.sleep(for: Self.earlyReceiptDelay)) != nil {
             let second = try await store(early.map { receipts[$0] }, name, at: now)
-            for (place, index) in early.enumerated() { results[index] = second[place] }
+            for (position, index) in early.enumerated() { results[index] = second[position] }
         }
-        await bury(receipts, results, backend, name, at: now)
+        await invalidate(receipts, results, backend, name, at: now)
         let strangers = results.count { $0 == .unknown }
         if strangers > 0 {
             logger.debug("receipts of unknown messages", metadata: ["backend": "\(name)", "count": "\(strangers)"])
@@ -143,22 +146,22 @@ final class ReceiptsAPI: Sendable {
         at now: Date
     ) async throws(Problem) -> [ReceiptResult] {
         let entries = receipts.map { receipt in
-            let story = EventJSON.receipt(receipt, backend: name)
+            let logEntry = EventJSON.receipt(receipt, backend: name)
             let state = receipt.deliveryState
             return ReceiptEntry(
                 ReceiptAddress(backend: name, platformID: receipt.platformID ?? "", token: receipt.token),
                 state: state,
-                story: story
+                logEntry: logEntry
             ) { delivery in
-                EventJSON.received(delivery, changesState: state != nil, backend: name, story: story, at: now)
+                EventJSON.received(delivery, changesState: state != nil, backend: name, logEntry: logEntry, at: now)
             }
         }
         do throws(StoreError) {
-            var results = try await self.state.store.receive(entries)
+            var results = try await self.state.store.record(entries)
             let others = entries.indices.filter { results[$0] == .unknown && entries[$0].regardlessOfUser != nil }
             guard !others.isEmpty else { return results }
-            let second = try await self.state.store.receive(others.compactMap { entries[$0].regardlessOfUser })
-            for (place, index) in others.enumerated() { results[index] = second[place] }
+            let second = try await self.state.store.record(others.compactMap { entries[$0].regardlessOfUser })
+            for (position, index) in others.enumerated() { results[index] = second[position] }
             return results
         } catch {
             throw Problem(error)
@@ -166,14 +169,14 @@ final class ReceiptsAPI: Sendable {
     }
 
     /// Takes what receipts say about dead tokens to the guard, as answers to messages are.
-    private func bury(
+    private func invalidate(
         _ receipts: [DeliveryReceipt],
         _ results: [ReceiptResult],
         _ backend: any PushBackend,
         _ name: String,
         at now: Date
     ) async {
-        guard let desk = lanes.invalidations else { return }
+        guard let tokenInvalidation = workers.invalidations else { return }
         let app = state.snapshot.app(ofBackend: name) ?? .default
         var refusals: [TokenRefusal] = []
         var answers = 0
@@ -197,8 +200,8 @@ final class ReceiptsAPI: Sendable {
             )
         }
         guard !refusals.isEmpty else { return }
-        let watch = await desk.watch(name, state.snapshot.configuration.invalidationGuard)
-        let isBelieved = desk.take(
+        let watch = await tokenInvalidation.watch(name, state.snapshot.configuration.invalidationGuard)
+        let isBelieved = tokenInvalidation.receive(
             refusals,
             answers: answers,
             watch,
@@ -221,7 +224,7 @@ final class ReceiptsAPI: Sendable {
         _ app: AppName
     ) async -> DeviceToken? {
         guard let value = receipt.token else { return nil }
-        if case .taken(let delivery) = result, case .token(let token) = delivery.recipient { return token }
+        if case .recorded(let delivery) = result, case .token(let token) = delivery.recipient { return token }
         for service in backend.audience.services.sorted(by: { $0.rawValue < $1.rawValue }) {
             let token = DeviceToken(value, service: service)
             // A registry that does not answer is as good as one that does not know the token.

@@ -2,16 +2,16 @@ import Foundation
 import PushCore
 
 /// Sends through a gateway, and follows what becomes of a message as long as it was asked to.
-struct GatewayOutlet: Outlet {
+struct GatewaySender: MessageSender {
     let batchSize: Int
     private let client: GatewayClient
-    private let patience: Duration
+    private let maximumWait: Duration
 
-    /// Makes an outlet; `patience` is how long the end of each message is waited for, zero not to wait.
-    init(_ client: GatewayClient, patience: Duration) {
+    /// Makes a sender; `maximumWait` is how long the end of each message is waited for, zero not to wait.
+    init(_ client: GatewayClient, maximumWait: Duration) {
         self.client = client
-        self.patience = patience
-        batchSize = patience > .zero ? 100 : 1000
+        self.maximumWait = maximumWait
+        batchSize = maximumWait > .zero ? 100 : 1000
     }
 
     func close() async { await client.close() }
@@ -22,14 +22,14 @@ struct GatewayOutlet: Outlet {
         let answer = try await client.postPatiently("/v1/notifications/batch", body)
         let items = answer.json["notifications"]?.arrayValue ?? []
         guard items.count == messages.count else { return try refuse(messages, answer, report) }
-        var taken: [(line: Int, id: String)] = []
+        var accepted: [(line: Int, id: String)] = []
         for (message, item) in zip(messages, items) {
             if let id = item["id"]?.stringValue {
                 for warning in item["warnings"]?.arrayValue ?? [] {
-                    let place = warning["pointer"]?.stringValue ?? ""
-                    Shell.complain("line \(message.line): warning: \(place): \(warning["detail"]?.stringValue ?? "")")
+                    let pointer = warning["pointer"]?.stringValue ?? ""
+                    Shell.complain("line \(message.line): warning: \(pointer): \(warning["detail"]?.stringValue ?? "")")
                 }
-                taken.append((message.line, id))
+                accepted.append((message.line, id))
             } else {
                 let problem = item["problem"] ?? .null
                 let sentence = GatewayClient.Answer(status: 422, json: problem).problem
@@ -45,7 +45,7 @@ struct GatewayOutlet: Outlet {
                 ])
             }
         }
-        try await follow(taken, report)
+        try await follow(accepted, report)
     }
 
     /// The gateway took nothing: a problem of the key or of the gateway ends the command, any other is each message's own.
@@ -89,18 +89,18 @@ struct GatewayOutlet: Outlet {
 
     /// Waits for the ends of messages together, and reports what each has come to by then.
     private func follow(
-        _ taken: [(line: Int, id: String)],
+        _ accepted: [(line: Int, id: String)],
         _ report: @Sendable ([SendResult]) -> Void
     ) async throws {
-        guard patience > .zero else {
+        guard maximumWait > .zero else {
             report(
-                taken.map { SendResult(line: $0.line, recipient: "", verdict: .accepted, id: $0.id, status: 202) }
+                accepted.map { SendResult(line: $0.line, recipient: "", verdict: .accepted, id: $0.id, status: 202) }
             )
             return
         }
-        let deadline = ContinuousClock.now + patience
+        let deadline = ContinuousClock.now + maximumWait
         var pause = Duration.milliseconds(20)
-        for (line, id) in taken {
+        for (line, id) in accepted {
             while true {
                 let items = try await deliveries(of: id)
                 let isOver = items.allSatisfy {
@@ -129,7 +129,7 @@ struct GatewayOutlet: Outlet {
             }
             guard answer.status == 200 else {
                 throw CommandFailure(
-                    "the message was accepted, but its story cannot be read: \(answer.problem)",
+                    "the message was accepted, but its status cannot be read: \(answer.problem)",
                     .usage
                 )
             }

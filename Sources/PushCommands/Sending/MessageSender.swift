@@ -1,7 +1,7 @@
 import PushCore
 
 /// Where `chapar send` sends: the platforms themselves, or a gateway.
-protocol Outlet: Sendable {
+protocol MessageSender: Sendable {
     /// The most messages of one call of ``send(_:report:)``.
     var batchSize: Int { get }
 

@@ -46,7 +46,7 @@ struct DevicesSubscriptionCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await DevicesClient.use(gateway) { devices in
-            if let set { try await tell(devices, set) } else { try await ask(devices) }
+            if let set { try await enqueue(devices, set) } else { try await ask(devices) }
         }
     }
 
@@ -60,7 +60,7 @@ struct DevicesSubscriptionCommand: AsyncParsableCommand {
         Shell.print("\(name): \(answer.json["status"]?.stringValue ?? "no subscription")")
     }
 
-    private func tell(_ devices: DevicesClient, _ status: String) async throws {
+    private func enqueue(_ devices: DevicesClient, _ status: String) async throws {
         var body: JSONObject = ["status": .string(status)]
         body["backend"] = backend.map { .string($0) }
         let (path, bytes) = (DevicesClient.path(id) + "/subscription?wait=\(wait)", JSONValue.object(body).bytes)
@@ -71,9 +71,9 @@ struct DevicesSubscriptionCommand: AsyncParsableCommand {
         } else {
             for operation in operations {
                 let name = operation["backend"]?.stringValue ?? ""
-                let word = operation["status"]?.stringValue ?? ""
+                let status = operation["status"]?.stringValue ?? ""
                 let message = operation["error"]?["message"]?.stringValue.map { ": \($0)" } ?? ""
-                Shell.print("\(name): \(word)\(message)")
+                Shell.print("\(name): \(status)\(message)")
             }
         }
         let failed = operations.count { $0["status"] == "failed" }

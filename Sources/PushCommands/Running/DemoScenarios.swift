@@ -3,8 +3,8 @@ import PushCore
 import PushSandbox
 
 /// What the demonstration sends, and what must become of it.
-struct DemoStory: Sendable {
-    /// A word for it.
+struct DemoScenario: Sendable {
+    /// Its name.
     var name: String
     /// What happens, in a few words.
     var summary: String
@@ -16,20 +16,20 @@ struct DemoStory: Sendable {
     var expected: Expectation
     /// What goes wrong at the platform meanwhile.
     var faults: [FaultRule] = []
-    /// Whether its faults would reach other stories: it is told after them.
+    /// Whether its faults would reach other scenarios: it runs after them.
     var isDisruptive = false
 
-    /// A request of a story.
+    /// A request of a scenario.
     enum Step: Sendable {
         /// Send a notification.
         case send(JSONValue)
         /// Register a device, as an app's server would.
         case register(device: String, JSONValue)
-        /// Wait until platforms that keep devices of their own have been told about one.
+        /// Wait until platforms that keep devices of their own have heard of one.
         case await(device: String)
-        /// Subscribe a device at a backend; what came of it is a word of the story.
+        /// Subscribe a device at a backend; what came of it is a status of the scenario.
         case subscribe(device: String, backend: String)
-        /// Give a device to a user; how the backend stands with that user is a word of the story.
+        /// Give a device to a user; how the backend stands with that user is a status of the scenario.
         case logIn(String, device: String, backend: String)
         /// Send the last one once more under the same idempotency key.
         case repeatLast
@@ -37,32 +37,32 @@ struct DemoStory: Sendable {
         case cancelLast
         /// Wait until the platform has taken the last one, then tap it on the device: the app reports that to a backend.
         case click(backend: String, device: String)
-        /// Look at the first notification of the story from now on.
+        /// Look at the first notification of the scenario from now on.
         case lookAtFirst
     }
 
-    /// What must become of a story.
+    /// What must become of a scenario.
     enum Expectation: Sendable {
         /// Every recipient ends in this state, the last attempt with this reason, after so many attempts.
         case state(DeliveryState, reason: String? = nil, attempts: Int? = nil)
         /// Every recipient ends in this state, after attempts by these backends in order.
         case way(DeliveryState, [String])
-        /// These are the words of the story.
-        case words([String])
+        /// These are the statuses of the scenario.
+        case statuses([String])
         /// The API refuses the request because of these fields.
         case refused(fields: [String])
     }
 
-    /// Every story, also those of platforms that a program lacks; `now` is when they are told.
-    static func all(now: Date) -> [DemoStory] { apple(now: now) + otherPlatforms + altcraft }
+    /// Every scenario, also those of platforms that a program lacks; `now` is when they run.
+    static func all(now: Date) -> [DemoScenario] { apple(now: now) + otherPlatforms + altcraft }
 
     /// What goes to iPhones alone.
-    private static func apple(now: Date) -> [DemoStory] {
+    private static func apple(now: Date) -> [DemoScenario] {
         let tomorrow = RFC3339.string(now.addingTimeInterval(86400))
         let soon = RFC3339.string(now.addingTimeInterval(2))
         let many = (0..<500).map { token("\(String($0, radix: 16, uppercase: false))e", of: "ab") }
         return [
-            DemoStory(
+            DemoScenario(
                 name: "alert",
                 summary: "a title in two languages, sound, badge, data",
                 steps: [
@@ -79,7 +79,7 @@ struct DemoStory: Sendable {
                 ],
                 expected: .state(.acceptedByPlatform, attempts: 1)
             ),
-            DemoStory(
+            DemoScenario(
                 name: "silent",
                 summary: "wakes the app, shows nothing",
                 steps: [
@@ -93,19 +93,19 @@ struct DemoStory: Sendable {
                 ],
                 expected: .state(.acceptedByPlatform, attempts: 1)
             ),
-            DemoStory(
+            DemoScenario(
                 name: "many",
                 summary: "one message to 500 devices",
                 steps: [.send(request(to: many, content: ["title": "Sale", "body": "until midnight"]))],
                 expected: .state(.acceptedByPlatform, attempts: 1)
             ),
-            DemoStory(
+            DemoScenario(
                 name: "scheduled",
                 summary: "waits in the store, goes out two seconds later",
                 steps: [.send(request(to: [token("3")], content: hello, options: ["send_at": .string(soon)]))],
                 expected: .state(.acceptedByPlatform, attempts: 1)
             ),
-            DemoStory(
+            DemoScenario(
                 name: "collapsed",
                 summary: "a newer message replaces one that still waits",
                 steps: [
@@ -121,7 +121,7 @@ struct DemoStory: Sendable {
                 ],
                 expected: .state(.cancelled)
             ),
-            DemoStory(
+            DemoScenario(
                 name: "cancelled",
                 summary: "called back before it went out",
                 steps: [
@@ -136,25 +136,25 @@ struct DemoStory: Sendable {
                 ],
                 expected: .state(.cancelled)
             ),
-            DemoStory(
+            DemoScenario(
                 name: "repeated",
                 summary: "the same Idempotency-Key twice sends once",
                 steps: [.send(request(to: [token("6")], content: hello)), .repeatLast],
                 expected: .state(.acceptedByPlatform, attempts: 1)
             ),
-            DemoStory(
+            DemoScenario(
                 name: "dead token",
                 summary: "the app was removed: 410, never tried again",
                 steps: [.send(request(to: [token("7", of: "0410")], content: hello))],
                 expected: .state(.failed, reason: "Unregistered", attempts: 1)
             ),
-            DemoStory(
+            DemoScenario(
                 name: "bad token",
                 summary: "not a token of this app: 400, never tried again",
                 steps: [.send(request(to: [token("8", of: "bad0")], content: hello))],
                 expected: .state(.failed, reason: "BadDeviceToken", attempts: 1)
             ),
-            DemoStory(
+            DemoScenario(
                 name: "too many",
                 summary: "429 with Retry-After: 1 at first, then taken",
                 steps: [.send(request(to: [token("9", of: "f429")], content: hello))],
@@ -166,13 +166,13 @@ struct DemoStory: Sendable {
                     )
                 ]
             ),
-            DemoStory(
+            DemoScenario(
                 name: "outage",
                 summary: "503 at first, retried, then taken",
                 steps: [.send(request(to: [token("a", of: "0503")], content: hello))],
                 expected: .state(.acceptedByPlatform, attempts: 2)
             ),
-            DemoStory(
+            DemoScenario(
                 name: "no answer",
                 summary: "the connection breaks after Apple took it: sent again, shown once",
                 steps: [.send(request(to: [token("d", of: "fade")], content: hello))],
@@ -182,7 +182,7 @@ struct DemoStory: Sendable {
                 ],
                 isDisruptive: true
             ),
-            DemoStory(
+            DemoScenario(
                 name: "typing error",
                 summary: "an unknown field and a wrong value: 422, both named",
                 steps: [
@@ -190,7 +190,7 @@ struct DemoStory: Sendable {
                 ],
                 expected: .refused(fields: ["#/content/titel", "#/content/badge"])
             ),
-            DemoStory(
+            DemoScenario(
                 name: "too large",
                 summary: "over the platform's 4096 bytes: 422 before anything is accepted",
                 steps: [

@@ -8,13 +8,13 @@ import Synchronization
 ///
 /// The plan's rules are those of the gateway, with one attempt at each backend: what a platform wants later goes to the
 /// next backend, or is reported as such. Trying again is a gateway's work.
-struct DirectOutlet: Outlet {
+struct DirectSender: MessageSender {
     let batchSize = 1000
     private let snapshot: GatewaySnapshot
     private let kinds: [String]
     private let preview: PreviewTransport?
 
-    /// Makes an outlet; with `preview`, which the backends were built on, nothing is sent and requests are shown.
+    /// Makes a sender; with `preview`, which the backends were built on, nothing is sent and requests are shown.
     init(_ loaded: LoadedConfiguration, kinds: [String], preview: PreviewTransport? = nil) {
         snapshot = GatewaySnapshot(configuration: loaded.configuration, backends: loaded.backends)
         self.kinds = kinds

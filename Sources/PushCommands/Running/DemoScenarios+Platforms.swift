@@ -1,10 +1,10 @@
 import PushCore
 
 /// Stories that reach Android and Huawei phones, and phones that more than one platform can reach.
-extension DemoStory {
-    static var otherPlatforms: [DemoStory] {
+extension DemoScenario {
+    static var otherPlatforms: [DemoScenario] {
         [
-            DemoStory(
+            DemoScenario(
                 name: "android",
                 summary: "one message to 100 Android phones, through Firebase",
                 kinds: ["fcm"],
@@ -19,7 +19,7 @@ extension DemoStory {
                 ],
                 expected: .state(.acceptedByPlatform, attempts: 1)
             ),
-            DemoStory(
+            DemoScenario(
                 name: "huawei",
                 summary: "one message to 100 Huawei phones: one request, an answer for each",
                 kinds: ["hms"],
@@ -34,7 +34,7 @@ extension DemoStory {
                 ],
                 expected: .state(.acceptedByPlatform, attempts: 1)
             ),
-            DemoStory(
+            DemoScenario(
                 name: "fallback",
                 summary: "Google is gone from this phone: the message reaches it through Huawei",
                 kinds: ["fcm", "hms"],
@@ -52,7 +52,7 @@ extension DemoStory {
                 ],
                 expected: .way(.acceptedByPlatform, ["android", "huawei"])
             ),
-            DemoStory(
+            DemoScenario(
                 name: "user",
                 summary: "one message to a user, who has an iPhone and an Android tablet",
                 kinds: ["apns", "fcm"],
@@ -69,7 +69,7 @@ extension DemoStory {
                 ],
                 expected: .state(.acceptedByPlatform, attempts: 1)
             ),
-            DemoStory(
+            DemoScenario(
                 name: "idpush",
                 summary: "a phone that OneSignal cannot reach registers through IDPush, and gets what OneSignal sends",
                 kinds: ["idpush"],
@@ -86,7 +86,7 @@ extension DemoStory {
                 ],
                 expected: .way(.acceptedByPlatform, ["idpush"])
             ),
-            DemoStory(
+            DemoScenario(
                 name: "segment",
                 summary:
                     "everybody in a segment of OneSignal: one request, whose access token has to be refreshed first",
@@ -101,7 +101,7 @@ extension DemoStory {
                 ],
                 expected: .way(.acceptedByPlatform, ["partner"])
             ),
-            DemoStory(
+            DemoScenario(
                 name: "chabok",
                 summary: "a message to a user of Chabok, and the tap on it comes back",
                 kinds: ["chabok"],

@@ -1,8 +1,8 @@
 internal import Foundation
 internal import PushCore
 
-/// The words that members of a device may be, and the sentences about those that they may not.
-enum DeviceWords {
+/// The values that members of a device may have, and the messages about those that they may not.
+enum DeviceFieldRules {
     /// The platforms.
     static let platforms = ["ios", "android", "harmony", "web"]
     /// What an id looks like.

@@ -1,10 +1,10 @@
 import PushCore
 
 /// Stories about Altcraft, which keeps the subscriptions of devices and knows who is logged in.
-extension DemoStory {
-    static var altcraft: [DemoStory] {
+extension DemoScenario {
+    static var altcraft: [DemoScenario] {
         [
-            DemoStory(
+            DemoScenario(
                 name: "log-in",
                 summary: "a user logs in and out: the subscription goes to the user's profile and comes back",
                 kinds: ["altcraft"],
@@ -19,9 +19,9 @@ extension DemoStory {
                     .logIn("anonymous", device: "demo-login", backend: "crm"),
                     .logIn("demo-omid", device: "demo-login", backend: "crm"),
                 ],
-                expected: .words(["done", "subscribing", "subscribed", "subscribed"])
+                expected: .statuses(["done", "subscribing", "subscribed", "subscribed"])
             ),
-            DemoStory(
+            DemoScenario(
                 name: "campaign",
                 summary: "a message to a user of Altcraft, which starts a campaign and sends it itself",
                 kinds: ["altcraft"],

@@ -1,14 +1,14 @@
 import Foundation
 import PushCore
 
-/// Tells the stories of the demonstration through a gateway's API, and compares their ends with what was expected.
-struct DemoTeller: Sendable {
-    /// What became of a story.
+/// Runs the scenarios of the demonstration through a gateway's API, and compares their ends with what was expected.
+struct DemoRunner: Sendable {
+    /// What became of a scenario.
     struct Ending: Sendable {
-        var story: DemoStory
+        var scenario: DemoScenario
         /// The state of its recipients, or the status of a refused request.
         var outcome: String
-        /// The attempts that were made, in words.
+        /// The attempts that were made, as text.
         var attempts: String
         /// Whether it is the expected one; why not, when it is not.
         var complaint: String?
@@ -20,11 +20,11 @@ struct DemoTeller: Sendable {
     /// When everything must have ended.
     let deadline: ContinuousClock.Instant
 
-    /// Sends a story's requests.
-    func begin(_ story: DemoStory) async throws -> Begun {
-        var begun = Begun(story: story)
+    /// Sends a scenario's requests.
+    func begin(_ scenario: DemoScenario) async throws -> Begun {
+        var begun = Begun(scenario: scenario)
         var last: (body: [UInt8], key: String)?
-        for step in story.steps {
+        for step in scenario.steps {
             switch step {
             case .register(let device, let body):
                 let answer = try await unwrap { () async throws(HTTPFailure) in
@@ -32,29 +32,29 @@ struct DemoTeller: Sendable {
                 }
                 if answer.status >= 300 { begun.problem = answer.problem }
             case .await(let device):
-                try await waitUntilTold(device)
+                try await waitUntilSynchronized(device)
             case .subscribe(let device, let backend):
                 let body: JSONValue = ["status": "subscribed", "backend": .string(backend)]
                 let answer = try await unwrap { () async throws(HTTPFailure) in
                     try await client.put("/v1/devices/\(device)/subscription?wait=20", body.bytes)
                 }
                 let operation = answer.json["operations"]?.arrayValue?.first
-                begun.words.append(operation?["status"]?.stringValue ?? answer.problem)
+                begun.statuses.append(operation?["status"]?.stringValue ?? answer.problem)
             case .logIn(let user, let device, let backend):
                 let body: JSONValue = ["device": .string(device)]
                 let answer = try await unwrap { () async throws(HTTPFailure) in
                     try await client.post("/v1/users/\(user)/switch", body.bytes, idempotencyKey: UUID().uuidString)
                 }
                 let own = answer.json["backends"]?.arrayValue?.first { $0["backend"] == .string(backend) }
-                let word = own?["status"]?.stringValue ?? own?["error"]?["message"]?.stringValue
-                begun.words.append(word ?? (own?["subscribing"] == true ? "subscribing" : answer.problem))
+                let status = own?["status"]?.stringValue ?? own?["error"]?["message"]?.stringValue
+                begun.statuses.append(status ?? (own?["subscribing"] == true ? "subscribing" : answer.problem))
             case .send(let request):
                 let call = (body: request.bytes, key: UUID().uuidString)
-                begun.take(try await post(call.body, call.key))
+                begun.add(try await post(call.body, call.key))
                 last = call
             case .repeatLast:
                 guard let last else { continue }
-                begun.take(try await post(last.body, last.key))
+                begun.add(try await post(last.body, last.key))
             case .cancelLast:
                 guard let id = begun.ids.last else { continue }
                 _ = try await unwrap { () async throws(HTTPFailure) in
@@ -71,8 +71,8 @@ struct DemoTeller: Sendable {
         return begun
     }
 
-    /// Waits until nothing waits to be told about a device, or the time is over, which the story's end will show.
-    private func waitUntilTold(_ device: String) async throws {
+    /// Waits until nothing waits in the outbox for a device, or the time is over, which the scenario's end will show.
+    private func waitUntilSynchronized(_ device: String) async throws {
         while ContinuousClock.now < deadline {
             let answer = try await unwrap { () async throws(HTTPFailure) in
                 try await client.get("/v1/devices/\(device)/operations")
@@ -82,17 +82,22 @@ struct DemoTeller: Sendable {
         }
     }
 
-    /// Waits for a story's end.
+    /// Waits for a scenario's end.
     func end(_ begun: Begun) async throws -> Ending {
-        if case .refused(let fields) = begun.story.expected { return Self.judge(begun, fields: fields) }
-        if case .words(let words) = begun.story.expected {
-            let said = begun.words.joined(separator: ", then ")
-            let complaint = begun.words == words ? nil : "expected \(words.joined(separator: ", then "))"
-            return Ending(story: begun.story, outcome: begun.words.last ?? "-", attempts: said, complaint: complaint)
+        if case .refused(let fields) = begun.scenario.expected { return Self.ending(begun, fields: fields) }
+        if case .statuses(let statuses) = begun.scenario.expected {
+            let said = begun.statuses.joined(separator: ", then ")
+            let complaint = begun.statuses == statuses ? nil : "expected \(statuses.joined(separator: ", then "))"
+            return Ending(
+                scenario: begun.scenario,
+                outcome: begun.statuses.last ?? "-",
+                attempts: said,
+                complaint: complaint
+            )
         }
         guard let id = begun.ids.last else {
             return Ending(
-                story: begun.story,
+                scenario: begun.scenario,
                 outcome: "\(begun.status)",
                 attempts: "-",
                 complaint: "not accepted: \(begun.problem ?? "no reason given")"
@@ -100,40 +105,40 @@ struct DemoTeller: Sendable {
         }
         if Set(begun.ids).count > 1 {
             let complaint = "the repeat was accepted as a second notification"
-            return Ending(story: begun.story, outcome: "twice", attempts: "-", complaint: complaint, id: id)
+            return Ending(scenario: begun.scenario, outcome: "twice", attempts: "-", complaint: complaint, id: id)
         }
         var pause = Duration.milliseconds(20)
         while true {
             let items = try await deliveries(of: id)
             let states = items.map { DeliveryState(rawValue: $0["state"]?.stringValue ?? "") ?? .unknown }
             if states.allSatisfy(\.isFinal) || ContinuousClock.now >= deadline {
-                return Self.judge(begun.story, id, items, states)
+                return Self.ending(begun.scenario, id, items, states)
             }
             try await Task.sleep(for: pause)
             pause = min(pause * 2, .milliseconds(250))
         }
     }
 
-    /// A story whose requests were sent.
+    /// A scenario whose requests were sent.
     struct Begun: Sendable {
-        let story: DemoStory
+        let scenario: DemoScenario
         fileprivate(set) var ids: [String] = []
         fileprivate(set) var status = 0
         fileprivate(set) var fields: [String] = []
-        fileprivate(set) var words: [String] = []
+        fileprivate(set) var statuses: [String] = []
         fileprivate(set) var problem: String?
 
-        fileprivate init(story: DemoStory) { self.story = story }
+        fileprivate init(scenario: DemoScenario) { self.scenario = scenario }
 
-        fileprivate mutating func take(_ answer: GatewayClient.Answer) {
+        fileprivate mutating func add(_ answer: GatewayClient.Answer) {
             status = answer.status
             fields = (answer.json["errors"]?.arrayValue ?? []).compactMap { $0["pointer"]?.stringValue }
             if let id = answer.json["id"]?.stringValue { ids.append(id) } else { problem = answer.problem }
         }
     }
 
-    private static func judge(_ begun: Begun, fields: [String]) -> Ending {
-        var ending = Ending(story: begun.story, outcome: "refused \(begun.status)", attempts: "-")
+    private static func ending(_ begun: Begun, fields: [String]) -> Ending {
+        var ending = Ending(scenario: begun.scenario, outcome: "refused \(begun.status)", attempts: "-")
         if begun.status != 422 {
             ending.complaint = "expected 422"
         } else if let missing = fields.first(where: { !begun.fields.contains($0) }) {
@@ -142,8 +147,8 @@ struct DemoTeller: Sendable {
         return ending
     }
 
-    private static func judge(
-        _ story: DemoStory,
+    private static func ending(
+        _ scenario: DemoScenario,
         _ id: String,
         _ items: [JSONValue],
         _ states: [DeliveryState]
@@ -151,26 +156,26 @@ struct DemoTeller: Sendable {
         let counts = Dictionary(states.map { ($0.rawValue, 1) }, uniquingKeysWith: +).sorted { $0.key < $1.key }
         let outcome = counts.map { $0.value == 1 ? $0.key : "\($0.value) \($0.key)" }.joined(separator: ", ")
         let attempts = items.first?["attempts"]?.arrayValue ?? []
-        let words = attempts.map { attempt in
+        let statuses = attempts.map { attempt in
             [attempt["status"]?.integerValue.map(String.init), attempt["reason"]?.stringValue].compactMap { $0 }
                 .joined(separator: " ")
         }
         var ending = Ending(
-            story: story,
+            scenario: scenario,
             outcome: outcome,
-            attempts: words.isEmpty ? "none" : words.joined(separator: ", then "),
+            attempts: statuses.isEmpty ? "none" : statuses.joined(separator: ", then "),
             id: id
         )
-        if case .way(let state, let way) = story.expected {
+        if case .way(let state, let way) = scenario.expected {
             let taken = attempts.compactMap { $0["backend"]?.stringValue }
-            ending.attempts = zip(taken, words).map { "\($0): \($1)" }.joined(separator: ", then ")
+            ending.attempts = zip(taken, statuses).map { "\($0): \($1)" }.joined(separator: ", then ")
             if !states.allSatisfy({ $0 == state }) {
                 ending.complaint = "expected \(state.rawValue)"
             } else if taken != way {
                 ending.complaint = "expected attempts by \(way.joined(separator: ", then "))"
             }
         }
-        guard case .state(let state, let reason, let number) = story.expected else { return ending }
+        guard case .state(let state, let reason, let number) = scenario.expected else { return ending }
         if !states.allSatisfy({ $0 == state }) {
             ending.complaint = "expected \(state.rawValue)"
         } else if let reason, attempts.last?["reason"]?.stringValue != reason {

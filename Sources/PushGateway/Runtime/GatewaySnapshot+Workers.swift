@@ -2,8 +2,8 @@ internal import PushCore
 internal import PushComposition
 
 extension GatewaySnapshot {
-    /// What the lane of a backend goes by.
-    func laneSettings(of name: String) -> DeliveryWorker.Settings {
+    /// What the worker of a backend goes by.
+    func workerSettings(of name: String) -> DeliveryWorker.Settings {
         let app = app(ofBackend: name) ?? .default
         let backends = backends(of: app)
         return DeliveryWorker.Settings(
@@ -16,15 +16,15 @@ extension GatewaySnapshot {
         )
     }
 
-    /// The shortest time after which some delivery leaves the backend's lane while that stands still; nil when none does.
+    /// The shortest time after which some delivery leaves the backend's worker while that stands still; nil when none does.
     private func patience(of name: String) -> Duration? {
         var shortest = configuration.queue.patience
         for route in configuration.routes {
-            guard let place = route.plan.backends.firstIndex(of: name) else { continue }
+            guard let index = route.plan.backends.firstIndex(of: name) else { continue }
             var patience: Duration?
-            // A wait for the platform's word ends while the lane stands still, too.
+            // A wait for the platform's status ends while the worker stands still, too.
             if route.plan.onUnknown == .wait { patience = .zero }
-            if !route.isFanOut, place + 1 < route.plan.backends.count { patience = patience ?? route.plan.patience }
+            if !route.isFanOut, index + 1 < route.plan.backends.count { patience = patience ?? route.plan.patience }
             if let patience { shortest = shortest.map { min($0, patience) } ?? patience }
         }
         return shortest

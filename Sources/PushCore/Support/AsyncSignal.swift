@@ -1,0 +1,83 @@
+import Synchronization
+
+/// Wakes tasks that wait for a change which somebody else makes: the one wake-up of the package.
+///
+/// Whoever waits takes ``mark``, looks at what it waits for, and waits for a signal after the mark: a signal between the
+/// look and the wait is not lost. A signal wakes every waiter.
+package final class AsyncSignal: Sendable {
+    /// A place in the sequence of signals.
+    package struct Mark: Hashable, Sendable {
+        fileprivate var count: UInt64 = 0
+
+        /// Before the first signal.
+        package static let start = Mark()
+    }
+
+    private struct State {
+        var last = Mark.start
+        var waiters: [UInt64: CheckedContinuation<Void, Never>] = [:]
+        var nextWaiter: UInt64 = 0
+    }
+
+    private let state = Mutex(State())
+
+    package init() {}
+
+    /// The place of the last signal.
+    package var mark: Mark { state.withLock { $0.last } }
+
+    /// Wakes all who wait for a signal after a mark taken before.
+    package func signal() {
+        let waiters = state.withLock { state in
+            state.last.count += 1
+            defer { state.waiters.removeAll() }
+            return Array(state.waiters.values)
+        }
+        for waiter in waiters { waiter.resume() }
+    }
+
+    /// Waits for a signal after `mark`, or until the task is cancelled.
+    package func wait(after mark: Mark) async {
+        let id = state.withLock { state in
+            state.nextWaiter += 1
+            return state.nextWaiter
+        }
+        await withTaskCancellationHandler {
+            await suspend(id, after: mark, unlessCancelled: true)
+        } onCancel: {
+            state.withLock { $0.waiters.removeValue(forKey: id) }?.resume()
+        }
+    }
+
+    /// Waits for a signal after `mark`, whether or not the task is cancelled: for what must not be left undone.
+    package func waitThroughCancellation(after mark: Mark) async {
+        let id = state.withLock { state in
+            state.nextWaiter += 1
+            return state.nextWaiter
+        }
+        await suspend(id, after: mark, unlessCancelled: false)
+    }
+
+    private func suspend(_ id: UInt64, after mark: Mark, unlessCancelled: Bool) async {
+        await withCheckedContinuation { continuation in
+            let isWaiting = state.withLock { state in
+                // Read under the lock: a cancellation comes either before this or finds the waiter.
+                if state.last != mark || unlessCancelled && Task.isCancelled { return false }
+                state.waiters[id] = continuation
+                return true
+            }
+            if !isWaiting { continuation.resume() }
+        }
+    }
+
+    /// Waits for a signal after `mark`, but no longer than `span`; ends early when the task is cancelled.
+    package func wait(after mark: Mark, atMost span: Duration, _ time: any TimeSource) async {
+        guard self.mark == mark else { return }
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { try? await time.sleep(for: span) }  // Cancelled when the signal was first.
+            group.addTask { await self.wait(after: mark) }
+            await group.next()
+            group.cancelAll()
+        }
+    }
+}

@@ -1,0 +1,28 @@
+internal import PushCore
+internal import Synchronization
+
+/// Paces a loop that works at an interval until it is stopped.
+final class PeriodicTimer: Sendable {
+    private let interval: Duration
+    private let stopped = Atomic(false)
+    private let signal = AsyncSignal()
+
+    init(every interval: Duration) { self.interval = interval }
+
+    /// Whether ``stop()`` was called.
+    var isStopped: Bool { stopped.load(ordering: .acquiring) }
+
+    /// Waits for the next round; false when there is none, since the timer was stopped or the task is cancelled.
+    func next(_ time: any TimeSource) async -> Bool {
+        let mark = signal.mark
+        guard !isStopped else { return false }
+        await signal.wait(after: mark, atMost: interval, time)
+        return !isStopped && !Task.isCancelled
+    }
+
+    /// Ends the wait under way, and lets no round follow.
+    func stop() {
+        stopped.store(true, ordering: .releasing)
+        signal.signal()
+    }
+}

@@ -1,0 +1,49 @@
+internal import Logging
+internal import PushCore
+internal import PushQueue
+
+/// Repeats a write until the store has taken it: what was decided outside of the store must reach it.
+struct StoreRetry: Sendable {
+    private static let firstPause = Duration.milliseconds(50)
+    private static let longestPause = Duration.seconds(1)
+
+    let time: any TimeSource
+    let logger: Logger
+
+    /// Calls `body` until it succeeds, with pauses from 50 ms to 1 s between the attempts.
+    ///
+    /// A closed store ends it, since nothing can be written any more, and so does the task's cancellation during a pause.
+    ///
+    /// - Parameters:
+    ///   - work: What is written, of bounded variety, for the log.
+    ///   - count: How many rows it is about, for the log.
+    /// - Returns: What `body` returned; nil when it never succeeded.
+    @discardableResult
+    func run<Value>(_ work: String, count: Int = 1, _ body: () async throws(StoreError) -> Value) async -> Value? {
+        var pause = Self.firstPause
+        while true {
+            do throws(StoreError) {
+                return try await body()
+            } catch {
+                if error == .closed {
+                    logger.error("the store closed before a write", metadata: metadata(work, count))
+                    return nil
+                }
+                var details = metadata(work, count)
+                details["error"] = "\(error)"
+                logger.error("a write to the store failed and is tried again", metadata: details)
+            }
+            do {
+                try await time.sleep(for: pause)
+            } catch {
+                logger.error("the gateway ended before a write", metadata: metadata(work, count))
+                return nil
+            }
+            pause = min(pause * 2, Self.longestPause)
+        }
+    }
+
+    private func metadata(_ work: String, _ count: Int) -> Logger.Metadata {
+        ["work": "\(work)", "count": "\(count)"]
+    }
+}

@@ -14,7 +14,7 @@ extension World {
         guard let store = life?.store, life?.gateway != nil else { return }
         Task {
             let id = store.makeID(recipients: 1)
-            queueIndex.ignore(id.description)
+            book.ignore(id.description)
             let now = store.time.steady
             let new = NewNotification(
                 id: id,
@@ -40,9 +40,9 @@ extension World {
             guard (try? await store.record([Resolution(of: second, .end(.acceptedByPlatform))], event: silent)) != nil,
                 let found = try? await store.notification(id)
             else { return }
-            queueIndex.reach(.staleOwnerRefused)
+            book.reach(.staleOwnerRefused)
             if found.counts != [.acceptedByPlatform: 1] {
-                queueIndex.fail("an owner whose claim was over ended a delivery: \(found.counts)")
+                book.fail("an owner whose claim was over ended a delivery: \(found.counts)")
             }
         }
     }
@@ -116,7 +116,7 @@ extension World {
     /// Connections break while their clients wait for answers, and that of the auditor.
     func cutConnections() {
         for connection in connections where connection.isBusy { connection.close() }
-        queueIndex.cutStream()
+        book.cutStream()
     }
 
     /// A client that opens a stream and never reads.

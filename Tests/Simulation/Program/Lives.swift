@@ -92,8 +92,8 @@ extension World {
     func crash(_ kind: CrashKind) {
         guard let life else { return }
         trace.note("crash of life \(life.number) (\(kind))\(life.turns.isAtWork ? " while it writes" : "")")
-        queueIndex.count(kind == .power ? .powerLoss : .crash)
-        if life.turns.isAtWork { queueIndex.reach(.diedWhileWriting) }
+        book.count(kind == .power ? .powerLoss : .crash)
+        if life.turns.isAtWork { book.reach(.diedWhileWriting) }
         let before = steady
         life.turns.kill()
         scheduler.dropEverything()
@@ -101,8 +101,8 @@ extension World {
         for platform in platforms { platform.forgetUnderWay() }
         self.life = nil
         hangUp()
-        queueIndex.stopped(steady: before)
-        queueIndex.disturb(scheduler.now)
+        book.stopped(steady: before)
+        book.disturb(scheduler.now)
     }
 
     /// Every client finds its connection closed.
@@ -117,21 +117,21 @@ extension World {
         guard let life, let shutDown = life.shutDown, life.stopped == nil else { return }
         trace.note("SIGTERM")
         life.stopped = scheduler.now
-        queueIndex.disturb(scheduler.now)
+        book.disturb(scheduler.now)
         shutDown()
     }
 
     /// Puts another configuration in force.
     func reload(_ variant: Int) {
         guard let life, let gateway = life.gateway, life.stopped == nil else { return }
-        if variant == 2 { queueIndex.forgetDevices() }
+        if variant == 2 { book.forgetDevices() }
         if variant == 1 || variant == 2 { for platform in platforms { platform.forgetQuiet() } }
         self.variant = variant
         trace.note("reload of variant \(variant)")
         do {
             try gateway.reload(snapshot(life))
         } catch {
-            queueIndex.fail("a reload was refused: \(error)")
+            book.fail("a reload was refused: \(error)")
         }
     }
 

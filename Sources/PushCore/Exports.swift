@@ -1,2 +1,2 @@
-// What a backend takes and gives is JSON in many places: whoever imports PushCore has its words.
+// What a backend takes and gives is JSON in many places: who imports PushCore has its types.
 @_exported public import PushJSON

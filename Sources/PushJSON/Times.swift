@@ -14,7 +14,7 @@ extension Date {
 }
 
 extension Duration {
-    /// The span in seconds, for vendors and formulas that want a number.
+    /// The span in seconds, for platforms and formulas that take a number.
     public var inSeconds: Double {
         Double(components.seconds) + Double(components.attoseconds) / 1e18
     }

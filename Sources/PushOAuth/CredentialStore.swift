@@ -2,7 +2,7 @@ public import Foundation
 internal import Synchronization
 public import PushCore
 
-/// Keeps one OAuth credential, with a revision that changes whenever somebody writes it.
+/// Keeps one OAuth credential, with a revision that changes with each write.
 ///
 /// Compare-and-set keeps a slow writer from undoing a newer credential: an operator's, or another process's.
 public protocol CredentialStore: Sendable {
@@ -11,7 +11,7 @@ public protocol CredentialStore: Sendable {
 
     /// Writes the credential if the revision is still `expected`, nil standing for "there is none".
     ///
-    /// Returns the new revision, or nil when somebody else wrote in the meantime; then nothing was changed.
+    /// Returns the new revision, or nil when another writer wrote in the meantime; then nothing was changed.
     func save(
         _ credential: OAuthCredential,
         expecting expected: CredentialRevision?
@@ -158,7 +158,7 @@ public actor StateCredentialStore: CredentialStore {
         do throws(OAuth2Error) {
             current = try await load()?.revision
         } catch {
-            // What nobody can read is nobody's newer credential; the store keeps it aside.
+            // What cannot be read is not a newer credential; the store keeps it aside.
             guard case .credentialSealed = error else { throw error }
         }
         guard current == expected else { return nil }
@@ -227,7 +227,7 @@ public struct ChainedCredentialStore: CredentialStore {
         do throws(OAuth2Error) {
             if let stored = try await first.load() { return stored }
         } catch {
-            // A credential that nobody can read any more is replaced by one that was configured since.
+            // A credential that cannot be read any more is replaced by one that was configured since.
             guard case .credentialSealed = error else { throw error }
             unreadable = error
         }

@@ -4,7 +4,7 @@ import PushCore
 public enum OAuth2Error: Error, Sendable, Hashable {
     /// There is no credential to begin with: an operator must put one into the store.
     case missingCredential
-    /// The server refused the refresh token: somebody must log in again. The server's error code and its sentence.
+    /// The server refused the refresh token: the user must log in again. The server's error code and its sentence.
     case reauthorizationRequired(error: String?, description: String?)
     /// The token endpoint could not be used for now; the credential is kept.
     case refreshFailed(cause: String, retryAfter: Duration?)
@@ -79,7 +79,7 @@ extension OAuth2Error: CustomStringConvertible {
         }
     }
 
-    /// The error as a strategy tells it.
+    /// The error as a strategy throws it.
     var pushError: PushError {
         switch self {
         case .refreshFailed(_, let after): PushError(.unavailable, description, reason: code, retryAfter: after)

@@ -21,10 +21,10 @@ public struct OAuth2TokenRequest: Sendable {
     }
 }
 
-/// What an app may change about the refresh of tokens, and what it is told: IDMoya's delegate.
+/// What an app may change about the refresh of tokens, and what it is notified of: IDMoya's delegate.
 ///
 /// Every member has a default, so that an empty conformance is a whole one. Notices arrive in order, after the state they
-/// speak of is in force; nobody waits for them, so a hook may send requests through the same strategy.
+/// speak of is in force; they are not awaited, so a hook may send requests through the same strategy.
 ///
 /// | the original's `idMoyaOAuth…` | here |
 /// | --- | --- |
@@ -49,7 +49,7 @@ public protocol OAuth2Hooks: Sendable {
     func didRefresh(_ credential: OAuthCredential) async
     /// A refresh failed; the token endpoint's answer, when there was one.
     func didFailToRefresh(_ error: OAuth2Error, answer: HTTPAnswer?) async
-    /// The credential was refused and is gone: whoever it belongs to is logged out.
+    /// The credential was refused and is gone: its user is logged out.
     func shouldDropCredential(_ error: OAuth2Error) async
 }
 
@@ -114,11 +114,11 @@ public struct DefaultOAuth2Hooks: OAuth2Hooks {
     public init() {}
 }
 
-/// What a strategy tells an observer, for logs and metrics.
+/// What a strategy reports to an observer, for logs and metrics.
 public enum OAuth2Event: Sendable, Hashable {
     /// A new token is in force.
     case refreshed(generation: UInt64, lifetime: Int?, waiters: Int, isEarly: Bool)
-    /// A credential that somebody else stored was taken up, without any request.
+    /// A credential that another writer stored was loaded, without any request.
     case adopted(generation: UInt64)
     /// A refresh failed.
     case refreshFailed(OAuth2Error)

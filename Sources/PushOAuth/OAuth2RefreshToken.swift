@@ -1,7 +1,7 @@
 internal import Foundation
 public import PushCore
 
-/// Bearer tokens that are refreshed with a refresh token, for any backend that speaks HTTP.
+/// Bearer tokens that are refreshed with a refresh token, for any backend that uses HTTP.
 ///
 /// The server's form of IDMoya's OAuth handler. A refused request causes one refresh, however many were refused with it; a
 /// refusal of a token that has been replaced in the meantime causes none. A new credential is stored before anybody gets it.
@@ -31,7 +31,7 @@ public actor OAuth2RefreshToken: AuthStrategy {
         /// The store's writing it came from or went into; nil when the store has none.
         var revision: CredentialRevision?
         var generation: UInt64
-        /// When the access token ends; nil when nobody knows.
+        /// When the access token ends; nil when unknown.
         var expires: ContinuousClock.Instant?
         /// Set when the store does not have it yet.
         var isUnsaved = false
@@ -77,7 +77,7 @@ public actor OAuth2RefreshToken: AuthStrategy {
     /// - Parameters:
     ///   - settings: How tokens are refreshed, and where they are used.
     ///   - store: Where the credential is kept; it must hold one to begin with.
-    ///   - hooks: What the app changes and wants to know.
+    ///   - hooks: The app's hooks.
     ///   - http: What token requests go through, on a pool of their own that adds no credential.
     ///   - time: The wall clock, for stored credentials.
     ///   - now: The clock of lifetimes, a parameter for tests.
@@ -276,7 +276,7 @@ public actor OAuth2RefreshToken: AuthStrategy {
             if isNew {
                 expires = (askedAt ?? now()) + .seconds(clamping: seconds)
             } else if credential.createdAt.timeIntervalSince(time.now) <= 60 {
-                // Made in the future by our clock: nobody knows how long it lives.
+                // Made in the future by our clock: its lifetime is unknown.
                 expires = now() + .seconds(clamping: expiresAt.timeIntervalSince(time.now))
             }
         }
@@ -483,7 +483,7 @@ public actor OAuth2RefreshToken: AuthStrategy {
 
     /// Stores a new credential.
     ///
-    /// One that somebody else wrote meanwhile wins.
+    /// One that another writer stored meanwhile wins.
     private func keep(_ credential: OAuthCredential, _ revision: CredentialRevision?) async -> Outcome {
         do throws(OAuth2Error) {
             if let new = try await store.save(credential, expecting: revision) {
@@ -497,7 +497,7 @@ public actor OAuth2RefreshToken: AuthStrategy {
         }
     }
 
-    /// Removes a refused credential, unless somebody else has stored another one meanwhile.
+    /// Removes a refused credential, unless another writer has stored another one meanwhile.
     private func drop(_ error: OAuth2Error, _ answer: HTTPAnswer, _ revision: CredentialRevision?) async -> Outcome {
         if let stored = try? await store.load(), stored.revision != revision { return .adopted(stored) }
         do throws(OAuth2Error) {
@@ -522,7 +522,7 @@ public actor OAuth2RefreshToken: AuthStrategy {
 
     /// Runs a hook after those before it.
     ///
-    /// Unstructured, so that nobody who needs a token waits for a hook; ``shutdown()`` awaits the last.
+    /// Unstructured, so that no caller waits for a hook; ``shutdown()`` awaits the last.
     private func notify(_ body: @escaping @Sendable (any OAuth2Hooks) async -> Void) {
         notices = Task { [notices, hooks] in
             await notices?.value

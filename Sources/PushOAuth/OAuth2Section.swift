@@ -125,7 +125,7 @@ extension ConfigSection {
 }
 
 extension OAuth2Event {
-    /// What a gateway tells about it on its event stream; nil for what is everyday business.
+    /// What a gateway publishes about it on its event stream; nil for routine events.
     public var notice: BackendNotice? {
         switch self {
         case .refreshFailed(let error):

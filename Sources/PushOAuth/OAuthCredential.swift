@@ -9,13 +9,13 @@ public struct OAuthCredential: Sendable, Hashable {
     public var accessToken: Secret
     /// What the next access token is asked for with; nil when none will be.
     public var refreshToken: Secret?
-    /// How many seconds the access token is good for, from ``createdAt``; nil when nobody said.
+    /// How many seconds the access token is good for, from ``createdAt``; nil when not given.
     ///
     /// At most 0 is expired already.
     public var expiresIn: Int?
     /// When the credential was asked for, by the local clock.
     public var createdAt: Date
-    /// The scope that was granted, when the server told it.
+    /// The scope that was granted, when the server gave it.
     public var scope: String?
 
     /// Makes a credential of its parts.
@@ -33,7 +33,7 @@ public struct OAuthCredential: Sendable, Hashable {
         self.scope = scope
     }
 
-    /// When the access token ends; nil when nobody said.
+    /// When the access token ends; nil when not given.
     public var expiresAt: Date? { expiresIn.map { createdAt.addingTimeInterval(Double($0)) } }
 
     /// Whether both carry the same tokens, whenever they were made.

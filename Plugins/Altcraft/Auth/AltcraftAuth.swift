@@ -82,7 +82,7 @@ public final class AltcraftAuth: Sendable {
         return fresh.credential.headers != credential.headers
     }
 
-    /// The strategy of one identity, for any backend that speaks HTTP; requests to no other than `address` carry it.
+    /// The strategy of one identity, for any backend that uses HTTP; requests to no other than `address` carry it.
     public func strategy(for identity: AltcraftIdentity, at address: HTTPEndpoint) -> AltcraftIdentityAuth {
         AltcraftIdentityAuth(auth: self, identity: identity, address: address)
     }

@@ -53,7 +53,7 @@ public actor AccessTokenCache {
     ///   - renewAhead: With less than this left, a token is replaced without anybody waiting. At most half of a life; zero
     ///     for never.
     ///   - pauseAfterFailure: For so long after a failed fetch the failure is the answer; a failed renewal pauses ten times
-    ///     as long, since nobody waits for it.
+    ///     as long, since no caller waits for it.
     ///   - now: The clock, a parameter for tests.
     ///   - fetch: Asks the platform for a token. It must have a deadline of its own.
     public init(

@@ -1,6 +1,6 @@
 /// Adds credentials to outgoing requests and decides what happens after a refusal.
 ///
-/// Interchangeable: any strategy works with any backend that speaks HTTP. Refresh is single-flight: a thousand refused
+/// Interchangeable: any strategy works with any backend that uses HTTP. Refresh is single-flight: a thousand refused
 /// requests cause one refresh. Checked by the conformance kit of `PushTesting`.
 public protocol AuthStrategy: Sendable {
     /// The credential to use now for a request to `destination`, fetched or made first when there is none.
@@ -37,7 +37,7 @@ extension AuthStrategy {
 public struct AuthCredential: Sendable, Hashable {
     /// The header fields that carry it.
     public let headers: [Header]
-    /// Rises with each new credential of a strategy, so that an old refusal is told from a new one.
+    /// Rises with each new credential of a strategy, so that an old refusal is distinguished from a new one.
     public let generation: UInt64
 
     /// A header field whose value is a secret.
@@ -70,6 +70,6 @@ public enum AuthDecision: Sendable, Hashable {
     case retry
     /// No other credential will help; an operator must act. The sentence says how.
     case giveUp(String)
-    /// Nothing is wrong with the credential, but the platform wants a pause before the next.
+    /// Nothing is wrong with the credential, but the platform asks for a pause before the next.
     case wait(Duration)
 }

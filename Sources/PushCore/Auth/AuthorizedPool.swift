@@ -75,7 +75,7 @@ public struct AuthorizedPool: HTTPPool {
         }
     }
 
-    /// The credential, or nil after everybody was told that there is none.
+    /// The credential, or nil after all callers failed because there is none.
     private func credential(_ places: [Int], _ report: ([HTTPReply]) -> Void) async -> AuthCredential? {
         do throws(PushError) {
             return try await strategy.credential(for: endpoint)

@@ -19,7 +19,7 @@ public struct ClosureAuthStrategy: AuthStrategy {
     ///   - deadline: How long `fetch` may take.
     ///   - pause: How long after a refused token was replaced the next refusal is final.
     ///   - now: The clock, a parameter for tests.
-    ///   - fetch: Gives a token with its lifetime. A ``PushError`` that it throws reaches whoever sends; of any other error
+    ///   - fetch: Gives a token with its lifetime. A ``PushError`` that it throws reaches the sender; of any other error
     ///     nothing is shown, since it might hold the token.
     public init(
         for address: HTTPEndpoint,

@@ -24,7 +24,7 @@ public struct BackendFactory: Sendable {
     }
 }
 
-/// What a backend gets from whoever makes it: everything that is not its own business.
+/// What a backend gets from its maker: everything that it does not own.
 public struct BackendContext: Sendable {
     /// The name the configuration gives it, such as `ios`; used in logs and metrics.
     public let name: String
@@ -38,9 +38,9 @@ public struct BackendContext: Sendable {
     public let credentials: (any StateStore)?
     /// Its logger, which carries the name already.
     public let logger: Logger
-    /// Takes notices to whoever listens; must not be waited for.
+    /// Passes notices on to listeners; returns at once.
     ///
-    /// Drops them when nobody does.
+    /// Drops them when there are none.
     public let announce: @Sendable (BackendNotice) -> Void
 
     /// Makes a context; without `credentials` they are kept with the other values, as they are.

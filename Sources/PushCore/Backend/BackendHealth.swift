@@ -1,6 +1,6 @@
 public import Foundation
 
-/// What a backend knows of its own state, for `GET /v1/backends`, metrics and the dashboard.
+/// A backend's own state, for `GET /v1/backends`, metrics and the dashboard.
 public struct BackendHealth: Sendable, Hashable {
     /// How it is.
     public enum Status: String, Sendable {

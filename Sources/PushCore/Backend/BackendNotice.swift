@@ -1,4 +1,4 @@
-/// Something that a backend wants people and programs to know, beside outcomes: it goes on the gateway's event stream.
+/// Something that a backend reports beside outcomes: it is published on the gateway's event stream.
 public struct BackendNotice: Sendable, Hashable {
     /// How bad it is.
     public enum Level: String, Sendable {

@@ -1,4 +1,4 @@
-/// The kinds of backends a program knows, by name: what lets a configuration file choose them.
+/// The kinds of backends of a program, by name: what lets a configuration file choose them.
 ///
 /// Nothing registers itself; the list in the executable is all there is.
 public struct BackendRegistry: Sendable {
@@ -36,7 +36,7 @@ public struct BackendRegistry: Sendable {
         public let pacing: Pacing?
         /// When it is left alone after failures; nil is never.
         public let breaker: BreakerSettings?
-        /// `register_devices`: whether a platform that keeps its own list of devices is told about those of the registry.
+        /// `register_devices`: whether devices of the registry are registered at a platform that keeps its own list.
         public let registersDevices: Bool
         /// Stays the same over a reload as long as the platform is: its kind, address and credentials.
         public let identity: String

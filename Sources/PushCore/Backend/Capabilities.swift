@@ -1,4 +1,4 @@
-/// A device as platforms are told about it.
+/// A device as it is registered at platforms.
 public struct DeviceRecord: Sendable, Hashable {
     /// The gateway's id of the device.
     public var id: String
@@ -10,12 +10,12 @@ public struct DeviceRecord: Sendable, Hashable {
     public var language: String?
     /// Its tags.
     public var tags: [String]
-    /// What else is known, as the app told: `app_version`, `time_zone`, `os_version`, `model`, and whatever a platform has a
+    /// What else is known, as the app gave it: `app_version`, `time_zone`, `os_version`, `model`, and whatever a platform has a
     /// use for.
     public var attributes: JSONObject
-    /// Whether it has gone over to somebody else since ``user`` was told of.
+    /// Whether it has another user since ``user`` was registered.
     ///
-    /// An operation goes out as the user it was asked for, also when it is late. A platform that knows who is logged in must
+    /// An operation goes out as the user it was asked for, also when it is late. A platform that keeps the logged-in user must
     /// not let a late subscription undo the log-out that came after it.
     public var hasNewUser = false
 
@@ -69,7 +69,7 @@ public protocol DeviceRegistrar: Sendable {
     /// When it differs from the one that a gateway kept, every device is registered again.
     var stamp: String { get }
 
-    /// Whether the platform is to be told when the app registers the device again, although nothing has changed.
+    /// Whether the device is registered at the platform again when the app does so, although nothing has changed.
     ///
     /// So for one that turned messages off at the platform, and may have turned them on. Asked at each registration, within
     /// the store's commit: it must not wait.
@@ -100,14 +100,14 @@ public protocol MessageCanceller: Sendable {
 
 /// Asks a user's devices to take away messages that they have got.
 ///
-/// A wish: whether an app fulfils it, nobody learns.
+/// Best effort: whether an app fulfils it is not reported.
 public protocol MessageRecaller: Sendable {
     /// Asks the devices of a user to take messages away.
     ///
     /// - Parameters:
     ///   - ids: The platform's ids of the messages; nil for all that the devices show.
-    ///   - user: The user, by the name that the platform knows.
-    /// - Returns: False when the platform knows no device of the user.
+    ///   - user: The user, by the platform's name of it.
+    /// - Returns: False when the platform has no device of the user.
     /// - Throws: Why the platform did not take the wish.
     func recall(_ ids: [String]?, from user: String) async throws(PushError) -> Bool
 }

@@ -1,6 +1,6 @@
 public import Foundation
 
-/// A notification as an app received it, with what its user did, as the app or its server tells it.
+/// A notification as an app received it, with what its user did, as the app or its server reports it.
 public struct ReportedClick: Sendable, Hashable {
     /// The payload, as the app received it.
     public var payload: JSONObject
@@ -14,7 +14,7 @@ public struct ReportedClick: Sendable, Hashable {
     public var device: String?
     /// When it happened.
     public var at: Date
-    /// What else the app tells, in the platform's words: through which door the notification came, on which system.
+    /// What else the app reports, in the platform's form: the channel of the notification, the system.
     public var context: JSONObject
 
     /// Makes a report.
@@ -43,7 +43,7 @@ public struct TakenClick: Sendable {
     public var receipt: DeliveryReceipt?
     /// The notification, read: kind, data, what to open, in the platform's words.
     public var notification: JSONObject
-    /// Whether the platform was told; nil when it does not want to know.
+    /// Whether it was reported to the platform; nil when the platform takes no such report.
     public var forwarding: Result<Void, PushError>?
 
     /// Makes a finding.
@@ -62,8 +62,8 @@ public struct TakenClick: Sendable {
 ///
 /// The gateway hands it what arrives at `POST /v1/backends/{name}/clicks`, and settles the delivery by the receipt.
 public protocol ClickReader: Sendable {
-    /// Reads a click, announces it, and tells the platform where that is wanted.
+    /// Reads a click, announces it, and reports it to platforms that take such reports.
     ///
-    /// - Throws: When the report itself is wrong; that the platform could not be told is part of the finding.
+    /// - Throws: When the report itself is wrong; a failed report to the platform is part of the finding.
     func take(_ click: ReportedClick) async throws(PushError) -> TakenClick
 }

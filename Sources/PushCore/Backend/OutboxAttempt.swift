@@ -4,12 +4,12 @@ public import Foundation
 public struct OutboxAttempt: Sendable, Hashable {
     /// The id of the operation, the same with every try; it may go to the platform as a request id.
     public var id: UUID
-    /// When the caller asked for it, or when what it tells about happened; not when it is sent.
+    /// When the caller asked for it, or when what it reports happened; not when it is sent.
     public var at: Date
     /// 1 for the first try.
     public var number: Int
 
-    /// Makes a first try, of an operation that nobody has seen before unless an id is given.
+    /// Makes a first try, of a new operation unless an id is given.
     public init(id: UUID = UUID(), at: Date, number: Int = 1) {
         self.id = id
         self.at = at
@@ -58,7 +58,7 @@ public struct RetrySchedule: Sendable, Hashable {
     ///
     /// - Parameters:
     ///   - attempt: The number of the try that failed, 1 for the first.
-    ///   - wish: How long the platform wants to be left alone.
+    ///   - wish: The pause that the platform asks for.
     ///   - chance: Between 0 and 1, for the jitter.
     /// - Returns: The pause.
     public func pause(after attempt: Int, wish: Duration?, chance: Double) -> Duration? {

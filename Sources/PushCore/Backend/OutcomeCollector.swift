@@ -13,7 +13,7 @@ final class OutcomeCollector: Sendable {
     func take(_ reports: [DeliveryReport]) {
         rows.withLock { rows in
             for report in reports {
-                // A report for nobody is a plugin's mistake, and must not end the program.
+                // A report for an unknown recipient is a plugin's mistake, and must not end the program.
                 guard rows.indices.contains(report.request), rows[report.request].indices.contains(report.recipient)
                 else { continue }
                 rows[report.request][report.recipient] = report.outcome

@@ -51,7 +51,7 @@ public protocol PushBackend: Sendable {
     /// Asked before a notification is accepted and before it is sent, so it must be cheap.
     func tokenUse(of notification: PushNotification) -> TokenUse?
 
-    /// Brings a device token to the form the platform wants, or says what is wrong with it; called before it is registered.
+    /// Brings a device token to the form the platform requires, or throws what is wrong with it; called before it is registered.
     ///
     /// Only for tokens of a service in ``audience``.
     func checked(_ token: DeviceToken) throws(InvalidToken) -> DeviceToken
@@ -59,12 +59,12 @@ public protocol PushBackend: Sendable {
     /// How many messages may usefully be under way now; it follows the peer's stream limit. Nil when there is no such limit.
     var window: Int? { get }
 
-    /// How fast the platform's quota lets it be used, for whoever paces it; nil when no quota is known.
+    /// How fast the platform's quota lets it be used, for the one that paces it; nil when no quota is known.
     ///
     /// A default: an operator's own limit goes before it.
     var pacing: Pacing? { get }
 
-    /// What the backend knows of its own state, without asking the platform.
+    /// The backend's own state, without a request to the platform.
     var health: BackendHealth { get }
 
     /// Looks for what keeps the backend from working: key, certificate dates, clock, topic, reachability.
@@ -218,11 +218,11 @@ public struct Addressee: Sendable, Hashable {
     /// The delivery's id, the same with every attempt.
     public var messageID: MessageID
     /// Whether an earlier attempt may have been delivered: then the platform gets what makes a second copy harmless, where
-    /// it knows such a thing (APNs: a collapse id).
+    /// it has such an id (APNs: a collapse id).
     public var isReplay: Bool
     /// The device's language tag, for localized texts.
     public var language: String?
-    /// When the app was known to hold its token last; nil when nobody told.
+    /// When the app was known to hold its token last; nil when unknown.
     ///
     /// See ``Device/lastSeen(with:)``.
     public var lastSeen: Date?

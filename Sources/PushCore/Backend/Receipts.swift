@@ -8,7 +8,7 @@ public struct ReceiptCallback: Sendable {
     public var body: [UInt8]
     /// When it arrived.
     public var receivedAt: Date
-    /// The secret at the end of the path that it came to, for platforms that can be told an address and nothing else.
+    /// The secret at the end of the path that it came to, for platforms that take an address and nothing else.
     public var pathSecret: Secret?
 
     /// Makes a callback.
@@ -100,7 +100,7 @@ public protocol ReceiptReader: Sendable {
     /// The receipts of a callback, or why it is not believed. It must not wait for anything.
     func receipts(in callback: ReceiptCallback) throws(ReceiptRefusal) -> [DeliveryReceipt]
 
-    /// The body that the platform wants to read in the answer, as JSON.
+    /// The body that the platform requires in the answer, as JSON.
     var acknowledgement: [UInt8] { get }
 }
 

@@ -2,13 +2,13 @@
 public enum SubscriptionStatus: String, Sendable, CaseIterable {
     /// Gets messages.
     case subscribed
-    /// Gets none for now, for instance while nobody is logged in.
+    /// Gets none for now, for instance while no user is logged in.
     case suspended
     /// Gets none, by the user's wish.
     case unsubscribed
 }
 
-/// A change of a device's subscription, with what a platform may want to know besides.
+/// A change of a device's subscription, with what a platform may need besides.
 public struct SubscriptionChange: Sendable, Hashable {
     /// Where it is to stand.
     public var status: SubscriptionStatus
@@ -34,9 +34,9 @@ public enum SubscriptionQuery: Sendable, Hashable {
 
 /// What a platform says about a subscription.
 public struct SubscriptionReport: Sendable, Hashable {
-    /// Where it stands; nil when the platform knows none.
+    /// Where it stands; nil when the platform has none.
     public var status: SubscriptionStatus?
-    /// The platform's answer in its own words.
+    /// The platform's answer as it was given.
     public var detail: JSONObject
 
     /// Makes a report.
@@ -50,12 +50,12 @@ public struct SubscriptionReport: Sendable, Hashable {
 public protocol SubscriptionManager: Sendable {
     /// Brings the device's subscription to `status`.
     func setStatus(_ status: SubscriptionStatus, of device: DeviceRecord) async throws(PushError)
-    /// Asks how the device's subscription stands; nil when the platform knows none.
+    /// Asks how the device's subscription stands; nil when the platform has none.
     func status(of device: DeviceRecord) async throws(PushError) -> SubscriptionStatus?
 
     /// What is wrong with a change, before it is accepted: pointers lead into the change (`#/options/cats/0`).
     func issues(in change: SubscriptionChange, of device: DeviceRecord) -> [Finding]
-    /// Brings the device's subscription where `change` says; returns the platform's answer in its own words.
+    /// Brings the device's subscription where `change` says; returns the platform's answer as it was given.
     ///
     /// The same attempt may come again with the same id when its answer was lost.
     func change(_ change: SubscriptionChange, of device: DeviceRecord, as attempt: OutboxAttempt)
@@ -66,7 +66,7 @@ public protocol SubscriptionManager: Sendable {
     /// resumes what this user has.
     ///
     /// Asked once, never repeated by itself. A report without a status says that the user has no subscription yet: the
-    /// caller subscribes. Nil when the platform knows no such thing, and an ordinary registration says it all.
+    /// caller subscribes. Nil when the platform has no such call, and an ordinary registration says it all.
     func resume(_ device: DeviceRecord) async throws(PushError) -> SubscriptionReport?
 }
 

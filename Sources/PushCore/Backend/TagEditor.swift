@@ -5,7 +5,7 @@ public protocol TagEditor: Sendable {
 
     /// What is wrong with tags, before they are accepted: pointers lead into them (`#/plan`).
     func issues(in tags: JSONObject, of device: DeviceRecord) -> [Finding]
-    /// Sets tags; returns the platform's answer in its own words.
+    /// Sets tags; returns the platform's answer as it was given.
     func edit(_ tags: JSONObject, of device: DeviceRecord, as attempt: OutboxAttempt) async throws(PushError)
         -> JSONObject
 }

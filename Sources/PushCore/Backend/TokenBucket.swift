@@ -67,11 +67,11 @@ public struct TokenBucket: Sendable {
 
     private mutating func fill(at now: Date) {
         let elapsed = max(0, now.timeIntervalSince(filledAt))
-        filledAt = now  // Also after the clock was set back: time that is told twice fills once.
+        filledAt = now  // Also after the clock was set back: the same time twice fills once.
         let filling = min(elapsed, max(0, capacity - tokens) / rate)
         tokens += filling * rate
         guard pacing.rampUp > .zero else { return }
-        // Filling is making up for use; what is left of the time the bucket stood full, so nobody needed the rate.
+        // Filling is making up for use; what is left of the time the bucket stood full, so the rate was not needed.
         level = min(1, max(0, level + (filling - (elapsed - filling)) / pacing.rampUp.inSeconds))
         tokens = min(tokens, capacity)
     }

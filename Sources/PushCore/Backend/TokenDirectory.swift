@@ -1,4 +1,4 @@
-/// What a platform knows of a device token.
+/// A platform's record of a device token.
 public struct TokenDetails: Sendable, Hashable {
     /// The app: package name or bundle id.
     public var application: String
@@ -31,15 +31,15 @@ public struct TokenDetails: Sendable, Hashable {
 public enum TokenImport: Sendable {
     /// The token that now stands for it.
     case imported(DeviceToken)
-    /// The platform does not take it: its word.
+    /// The platform does not take it: its reason.
     case refused(String)
     /// No usable answer, after further attempts; doing it again does no harm.
     case failed(PushError)
 }
 
-/// Tells what a platform knows of its tokens, and makes tokens of its own from those of another platform.
+/// Reads a platform's records of its tokens, and makes tokens of its own from those of another platform.
 public protocol TokenDirectory: Sendable {
-    /// The services whose tokens can be looked up; the first stands for a token whose service nobody told.
+    /// The services whose tokens can be looked up; the first stands for a token whose service was not given.
     var services: [TokenService] { get }
     /// The service whose tokens can be imported.
     var importedService: TokenService { get }
@@ -52,7 +52,7 @@ public protocol TokenDirectory: Sendable {
     /// - Parameters:
     ///   - tokens: The tokens.
     ///   - application: The app's bundle id.
-    ///   - environment: Which installations of the app the tokens are of; only `development` is told apart.
+    ///   - environment: Which installations of the app the tokens are of; only `development` is distinguished.
     /// - Returns: An outcome for each token, in order.
     func importTokens(
         _ tokens: [DeviceToken],

@@ -4,7 +4,7 @@ public enum TokenOutcome: Sendable {
     case done
     /// The token is dead or malformed: the platform's word.
     case dead(String)
-    /// The platform will not do it for this token: its word, such as `TOO_MANY_TOPICS`.
+    /// The platform refuses it for this token: its reason, such as `TOO_MANY_TOPICS`.
     case refused(String)
     /// No usable answer, after further attempts; doing it again does no harm.
     case failed(PushError)
@@ -28,7 +28,7 @@ public struct TopicMembership: Sendable, Hashable {
 ///
 /// A topic exists as long as a token is in it; sending to one is an ordinary send to ``Recipient/topic(_:)``.
 public protocol TopicManager: Sendable {
-    /// The services whose tokens can join; the first stands for a token whose service nobody told.
+    /// The services whose tokens can join; the first stands for a token whose service was not given.
     var services: [TokenService] { get }
 
     /// Joins tokens to a topic: any number, an outcome for each, in order.

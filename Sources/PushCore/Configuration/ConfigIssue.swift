@@ -40,7 +40,7 @@ public struct ConfigurationError: Error, Sendable, CustomStringConvertible {
     public var description: String { issues.map(\.description).joined(separator: "\n") }
 }
 
-/// Finds what somebody probably meant.
+/// Finds the likely meaning of a misspelt word.
 public enum Suggestion {
     /// The candidate nearest to `word`, when it is near enough to be what was meant.
     public static func nearest(to word: String, among candidates: some Sequence<String>) -> String? {

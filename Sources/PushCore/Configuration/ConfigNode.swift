@@ -64,7 +64,7 @@ public struct ConfigOrigin: Sendable, Hashable, CustomStringConvertible {
         self.via = via
     }
 
-    /// A value that nobody wrote.
+    /// A value that was not written.
     public static let builtIn = ConfigOrigin(file: "")
 
     /// `chapar.yaml:12:3`, with what it came through; `default` for a default.

@@ -1,6 +1,6 @@
 /// A map of a configuration file while it is read: gives typed values and collects every mistake on the way.
 ///
-/// A reader asks for each key it knows, then calls ``finish()``, which makes errors of the keys nobody asked for and
+/// A reader reads each of its keys, then calls ``finish()``, which makes errors of the keys that were not read and
 /// suggests the nearest that exists. Reading never stops at a mistake: a value that cannot be used comes back as nil or as
 /// the default, and the issue is in the report. Used on one thread, while a file is loaded.
 public final class ConfigSection {
@@ -219,7 +219,7 @@ public final class ConfigSection {
         }
     }
 
-    /// The file that the key names, for whoever reads it again later; nil when the key is absent.
+    /// The file that the key names, for reading it again later; nil when the key is absent.
     ///
     /// Whether it can be read shows when it is read.
     public func fileHandle(_ key: String) -> ConfigFile? {
@@ -228,7 +228,7 @@ public final class ConfigSection {
 
     /// A number that is the same for the same keys and values, with the contents of files that keys ending in `file` name.
     ///
-    /// It tells nothing of the values but whether they are the same.
+    /// It shows of the values only whether they are the same.
     func fingerprint(leavingOut keys: Set<String>) -> UInt64 {
         var hash = StableHash()
         func mix(_ bytes: some Sequence<UInt8>) {
@@ -292,7 +292,7 @@ public final class ConfigSection {
     /// Counts a key as known without reading it.
     public func allow(_ key: String) { known.insert(key) }
 
-    /// Makes errors of the keys that nobody asked for.
+    /// Makes errors of the keys that were not read.
     public func finish() {
         for entry in entries where !known.contains(entry.key) {
             let nearest = Suggestion.nearest(to: entry.key, among: known.sorted())

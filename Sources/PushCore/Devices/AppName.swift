@@ -51,7 +51,7 @@ public struct AppName: RawRepresentable, Hashable, Sendable, Comparable, CustomS
         }
     }
 
-    /// The recipient as a backend knows it: the opposite of ``keyed(_:)``.
+    /// The recipient as a backend sees it: the opposite of ``keyed(_:)``.
     public func named(_ recipient: Recipient) -> Recipient {
         switch recipient {
         case .device(let id): .device(name(id))

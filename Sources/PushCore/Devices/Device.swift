@@ -43,7 +43,7 @@ public struct Device: Sendable, Hashable {
     public var createdAt: Date
     /// When its record changed last.
     public var updatedAt: Date
-    /// When the app was seen last, as far as the caller told.
+    /// When the app was seen last, as far as the caller said.
     public var lastSeen: Date?
 
     /// Makes a device; tokens and tags are put in order, of a repeated one the last counts.
@@ -93,7 +93,7 @@ public struct Device: Sendable, Hashable {
     /// The platform it runs: what the caller said, else what all its tokens agree on.
     public var effectivePlatform: String? {
         if let platform { return platform }
-        // Where the devices of a service without a name of its own run, nobody knows.
+        // Where the devices of a service without a name of its own run is unknown.
         let platforms = Set(tokens.map(\.token.service).filter { TokenService.known.contains($0) }.map(\.platform))
         return platforms.count == 1 ? platforms.first : nil
     }
@@ -129,7 +129,7 @@ public struct Device: Sendable, Hashable {
 
     /// When the app was known to hold a token last: when it was seen, or registered the token after that.
     ///
-    /// Nil when nobody told when the app was seen: a registration alone may be old without the app being gone.
+    /// Nil when it is unknown when the app was seen: a registration alone may be old without the app being gone.
     public func lastSeen(with token: DeviceToken) -> Date? {
         lastSeen.map { seen in max(seen, tokens.first { $0.token == token }?.registeredAt ?? seen) }
     }
@@ -171,7 +171,7 @@ public enum TokenEnvironment: String, Sendable, CaseIterable {
     case production
     /// Installed by Xcode: Apple's sandbox host.
     case development
-    /// Not said; or the platform knows no such difference.
+    /// Not said; or the platform has no such difference.
     case unknown
 
     /// Whether a token of one of the two is known to be refused by a backend of the other.
@@ -209,7 +209,7 @@ public struct RegisteredToken: Sendable, Hashable {
     public var token: DeviceToken
     /// What it is for.
     public var kind: TokenKind
-    /// The environment that the app told; `unknown` when it told none, then it is found out.
+    /// The environment that the app gave; `unknown` when it gave none, then it is learnt from answers.
     public var environment: TokenEnvironment
     /// When the device registered it, to the millisecond.
     ///
@@ -261,7 +261,7 @@ public struct Tombstone: Sendable, Hashable {
     public var asOf: Date
     /// When the gateway learned of it.
     public var at: Date
-    /// The backend that was told, by its name in the configuration.
+    /// The backend that was updated, by its name in the configuration.
     public var backend: String
     /// The platform's word for it, such as `Unregistered`.
     public var reason: String

@@ -4,7 +4,7 @@ extension HTTPAnswer {
     /// The time of the answer by the peer's clock, from its `date` field; nil when it has none that can be read.
     public var date: Date? { header("date").flatMap(HTTPDate.parse) }
 
-    /// How long the peer wants us to wait, from its `retry-after` field: seconds or a time.
+    /// How long the peer asks us to wait, from its `retry-after` field: seconds or a time.
     ///
     /// Nil when there is none that can be read; never negative, and at most a day, since a peer's mistake must not stop a
     /// lane for a year.

@@ -2,7 +2,7 @@
 ///
 /// Built from the `base_url` of a configuration section or by a plugin from its platform's documented hosts.
 public struct HTTPEndpoint: Hashable, Sendable, CustomStringConvertible {
-    /// The two schemes Chapar speaks.
+    /// The two schemes that Chapar supports.
     public enum Scheme: String, Sendable {
         /// Cleartext; for simulators and proxies on the same machine only.
         case http

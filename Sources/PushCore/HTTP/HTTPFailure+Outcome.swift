@@ -1,12 +1,12 @@
 extension HTTPFailure {
     /// What a message comes to whose call has no answer, by the one rule of every plugin.
     ///
-    /// Unknown when the platform can have acted on it. Otherwise a refusal that nobody but time mends, unless the cause stays
-    /// until somebody acts: an alert about a certificate, a credential that cannot be made, a call that HTTP forbids.
+    /// Unknown when the platform can have acted on it. Otherwise a temporary refusal, unless the cause stays
+    /// until an operator acts: an alert about a certificate, a credential that cannot be made, a call that HTTP forbids.
     ///
     /// - Parameters:
     ///   - isRepeatHarmful: Whether a second copy does harm.
-    ///   - remark: What an unknown outcome is told besides.
+    ///   - remark: What an unknown outcome says besides.
     /// - Returns: The outcome of every message of the call.
     public func outcome(isRepeatHarmful: Bool = false, remark: String? = nil) -> DeliveryOutcome {
         guard stage == .notProcessed else {
@@ -17,7 +17,7 @@ extension HTTPFailure {
         }
         let (kind, advice): (Refusal.Kind, Refusal.Advice) =
             switch cause {
-            // An alert about a certificate stays until somebody acts; a handshake that broke off does not.
+            // An alert about a certificate stays until an operator acts; a handshake that broke off does not.
             case .tls where isAboutCertificate: (.account, .parkBackend)
             case .protocolNotNegotiated, .credentials: (.account, .parkBackend)
             case .invalidCall: (.message, .never)

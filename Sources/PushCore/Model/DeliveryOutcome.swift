@@ -53,7 +53,7 @@ public struct Acceptance: Sendable, Hashable {
 public struct Refusal: Sendable, Hashable {
     /// Whose fault a refusal is.
     ///
-    /// Decides who must act: the device's owner, the caller, the operator, or nobody.
+    /// Decides who must act: the device's owner, the caller, the operator, or none.
     public enum Kind: String, Sendable, CaseIterable {
         /// The device token: it is dead, malformed or of another app, or the device gets too much.
         case token
@@ -98,7 +98,7 @@ public struct Refusal: Sendable, Hashable {
         }
     }
 
-    /// How long a platform wants to be tried again after a refusal, where that is less than usual.
+    /// How long a platform is tried again after a refusal, where that is less than usual.
     public struct RetryLimit: Sendable, Hashable {
         /// The most attempts of the delivery, those before and at other backends included.
         public var attempts: Int
@@ -114,7 +114,7 @@ public struct Refusal: Sendable, Hashable {
 
     /// Whose fault it is.
     public var kind: Kind
-    /// The platform's own word (`Unregistered`), or Chapar's when the platform did not speak (`connect_failed`).
+    /// The platform's reason code (`Unregistered`), or Chapar's when the platform gave none (`connect_failed`).
     ///
     /// Of bounded variety, fit for a metric label; never holds a token.
     public var reason: String
@@ -161,7 +161,7 @@ public struct UnknownOutcome: Sendable, Hashable {
     public var detail: String?
     /// Whether a repeat can do harm (a call that rings twice): then the rule is to stop unless the route says otherwise.
     public var isRepeatHarmful: Bool
-    /// The id by which the platform knows the message if it took it, where the sender chose that id; nil otherwise.
+    /// The platform's id of the message if it accepted it, where the sender chose that id; nil otherwise.
     ///
     /// What ``PushBackend/tracking`` is asked by.
     public var platformID: String?
@@ -176,7 +176,7 @@ public struct UnknownOutcome: Sendable, Hashable {
 }
 
 extension Refusal {
-    /// The reason of a platform that keeps its own devices and has never been told of this one.
+    /// The reason of a platform that keeps its own devices and has no registration of this one.
     ///
     /// A gateway that is about to tell it sends the message later instead.
     public static let notRegistered = "not_registered"

@@ -1,4 +1,4 @@
-/// A finding about one field of a request, told to the caller before sending.
+/// A finding about one field of a request, returned to the caller before sending.
 ///
 /// A wrong field, or one that a platform would drop or change silently.
 public struct Finding: Sendable, Hashable {

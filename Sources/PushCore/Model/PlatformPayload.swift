@@ -7,12 +7,12 @@ public protocol PlatformPayload: Sendable {
     /// The kind of backend whose overrides it becomes.
     static var kind: BackendKind { get }
 
-    /// The value in the platform's own words: what stands under `overrides` and the kind's name in a request of the API.
+    /// The value in the platform's form: what stands under `overrides` and the kind's name in a request of the API.
     var overrides: JSONObject { get }
 
     /// What the platform would refuse of a notification after the value was laid over it.
     ///
-    /// Only what can be told without a backend; the backend looks again, with its configuration, before it sends.
+    /// Only what can be checked without a backend; the backend checks again, with its configuration, before it sends.
     static func faults(in notification: PushNotification) -> [Finding]
 }
 

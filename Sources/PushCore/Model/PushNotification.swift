@@ -144,7 +144,7 @@ public struct PushNotification: Sendable, Hashable {
 
     /// A button below the text.
     public struct Action: Sendable, Hashable {
-        /// What the app is told when it is tapped.
+        /// What the app receives when it is tapped.
         public var id: String
         /// The label.
         public var title: String
@@ -243,7 +243,7 @@ public struct PushNotification: Sendable, Hashable {
     ///
     /// A message is handed on many times between its acceptance and its answer, and each time costs one reference count.
     /// Sendable without the compiler's proof, and without a check of each access: the parts are changed only through
-    /// `own()`, when nobody else refers to them.
+    /// `own()`, when there is no other reference to them.
     private final class Storage: @unchecked Sendable {
         @exclusivity(unchecked) var parts: Parts
 

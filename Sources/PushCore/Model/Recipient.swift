@@ -51,7 +51,7 @@ public struct TokenService: RawRepresentable, Hashable, Sendable, CustomStringCo
 
 /// The opaque address of one installation of an app, kept byte for byte as the device registered it.
 ///
-/// Whoever has it can address the phone, so printing one, or a ``Recipient`` that holds one, tells which is meant and does not
+/// Whoever has it can address the phone, so printing one, or a ``Recipient`` that holds one, shows which is meant and does not
 /// show it.
 public struct DeviceToken: Hashable, Sendable, CustomStringConvertible, CustomReflectable {
     /// The token.
@@ -59,7 +59,7 @@ public struct DeviceToken: Hashable, Sendable, CustomStringConvertible, CustomRe
     /// The service that gave it.
     public let service: TokenService
 
-    /// Makes a token; nothing is checked here, since only the service's provider knows its form.
+    /// Makes a token; nothing is checked here, since its form is checked by the service's provider.
     public init(_ value: String, service: TokenService) {
         self.value = value
         self.service = service

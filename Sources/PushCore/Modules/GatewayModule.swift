@@ -1,7 +1,7 @@
 /// A part of a gateway's HTTP API that a plugin brings, beside the platforms: release notes are one.
 ///
 /// The gateway asks it about every path under its prefix, checks the caller, reads the body, and sends what it answers.
-/// A module knows nothing of servers; whatever it wants of the gateway goes through a ``ModuleGate``.
+/// A module has no access to servers; what it needs of the gateway goes through a ``ModuleGate``.
 public protocol GatewayModule: Sendable {
     /// How its paths begin, such as `/v1/apps/`.
     var prefix: String { get }
@@ -27,7 +27,7 @@ public struct ModuleEndpoint: Sendable, Equatable {
 
     /// The path with its variable parts as names, for metrics: `/v1/apps/{app}/versions.json`.
     public var pattern: String
-    /// The methods, such as `GET`, with who may use each; whoever may GET may HEAD.
+    /// The methods, such as `GET`, with the scope that each needs; the scope of GET holds for HEAD.
     public var methods: [String: Access]
 
     /// Makes an endpoint.

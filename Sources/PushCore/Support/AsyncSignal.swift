@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Wakes tasks that wait for a change which somebody else makes: the one wake-up of the package.
+/// Wakes tasks that wait for a change made by another task: the one wake-up of the package.
 ///
 /// Whoever waits takes ``mark``, looks at what it waits for, and waits for a signal after the mark: a signal between the
 /// look and the wait is not lost. A signal wakes every waiter.

@@ -18,7 +18,7 @@ public struct PushError: Error, Sendable, CustomStringConvertible {
         public static let invalidRequest = Code(rawValue: "invalid-request")
         /// The platform cannot do this.
         public static let unsupported = Code(rawValue: "unsupported")
-        /// The platform answered something that nobody can read.
+        /// The platform's answer could not be parsed.
         public static let badAnswer = Code(rawValue: "bad-answer")
         /// Sent, at least in part, and no answer came; a repeat could do it twice, so it is not repeated by itself.
         public static let unknownOutcome = Code(rawValue: "unknown-outcome")
@@ -30,7 +30,7 @@ public struct PushError: Error, Sendable, CustomStringConvertible {
     ///
     /// Never a token, key or payload.
     public let message: String
-    /// The platform's own word, when it gave one.
+    /// The platform's reason code, when it gave one.
     public let reason: String?
     /// The platform's own wish how long to wait.
     public let retryAfter: Duration?

@@ -1,16 +1,16 @@
 public import Foundation
 
-/// The wall clock, a clock that nobody can set, and the ability to wait, as a parameter, so that tests own the time.
+/// The wall clock, a monotonic clock, and the ability to wait, as a parameter, so that tests own the time.
 ///
-/// `now` is for times of day: what a platform or a person is told, and when a message was asked to go out. `steady` is
+/// `now` is for times of day: what is shown to a platform or a person, and when a message was asked to go out. `steady` is
 /// for spans: time to live, leases, pauses, retries. Waits go through `sleep(for:)`.
 public protocol TimeSource: Sendable {
     /// The time of day.
     ///
-    /// It jumps when somebody sets the machine's clock.
+    /// It jumps when the machine's clock is set.
     var now: Date { get }
 
-    /// A time that passes evenly, whatever happens to the machine's clock: what ``now`` would be had nobody set it.
+    /// A time that passes evenly, whatever happens to the machine's clock: what ``now`` would be had the clock not been set.
     ///
     /// Compare it with nothing but itself; ``wall(_:)`` and ``steady(_:)`` translate. As long as the process runs it
     /// never goes back. By default it is ``now``, which is right for a clock that is never set.

@@ -52,7 +52,7 @@ public struct ClosureTokenProvider: TokenProvider {
     /// Takes any visible text of one word, without the blanks around it.
     public func validate(_ text: String) throws(InvalidToken) -> DeviceToken { try Self.validate(text, service) }
 
-    /// What can be said about a token of a service that nobody knows more about.
+    /// What can be said about a token of a service without rules of its own.
     static func validate(_ text: String, _ service: TokenService) throws(InvalidToken) -> DeviceToken {
         let start = text.unicodeScalars.drop { $0.properties.isWhitespace }
         var word = Substring(start)

@@ -1,8 +1,8 @@
-/// Keeps the token that a chain saw last, so that a new one is told from it after a restart.
+/// Keeps the token that a chain saw last, so that a new one is recognised after a restart.
 public protocol TokenMemory: Sendable {
     /// The token seen last; nil when none was.
     func lastToken() async -> DeviceToken?
-    /// Keeps a token in the place of the last one; nil forgets it.
+    /// Keeps a token in the place of the last one; nil removes it.
     func remember(_ token: DeviceToken?) async
 }
 

@@ -1,4 +1,4 @@
-/// A source of device tokens of one service: gives the current token and knows which texts can be one.
+/// A source of device tokens of one service: gives the current token and checks which texts can be one.
 ///
 /// Deleting is a further ability: ``TokenDeleting``. Apple's tokens cannot be deleted, so `ios-apns` does not have it.
 public protocol TokenProvider: Sendable {
@@ -8,7 +8,7 @@ public protocol TokenProvider: Sendable {
     /// The current token; nil when there is none for now. It must have a deadline of its own.
     func token() async throws(PushError) -> DeviceToken?
 
-    /// Brings a text to the form the platform wants, or says what is wrong with it.
+    /// Brings a text to the form the platform requires, or throws what is wrong with it.
     func validate(_ text: String) throws(InvalidToken) -> DeviceToken
 }
 

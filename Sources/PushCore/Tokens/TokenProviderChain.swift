@@ -54,11 +54,11 @@ public actor TokenProviderChain {
     ///   - providers: At most one of each service; of several the last counts.
     ///   - order: The services, the preferred one first.
     ///   - deadline: How long one provider may take, all its tries together.
-    ///   - tries: How often a provider that says "none" or fails is asked; 1 where its word is final.
+    ///   - tries: How often a provider that says "none" or fails is called; 1 where its answer is final.
     ///   - pause: The wait between two tries.
     ///   - memory: Keeps the last token over a restart; nil keeps it in memory only.
     ///   - time: The clock.
-    ///   - announce: Is told of each token that differs from the last one; must not block.
+    ///   - announce: Is called with each token that differs from the last one; must not block.
     public init(
         _ providers: [any TokenProvider],
         order: [TokenService] = TokenProviderChain.defaultOrder,
@@ -222,7 +222,7 @@ public actor TokenProviderChain {
         }
         answer.previous = await lastToken()
         if resolution?.number == number { resolution = nil }
-        // A search that was overtaken by a change tells its callers, but leaves what was seen last to the newer one.
+        // A search that was overtaken by a change answers its callers, but does not replace the newer token.
         guard number == lastResolution, answer.isUpdate else { return answer }
         last = .some(answer.token)
         await memory?.remember(answer.token)

@@ -114,7 +114,7 @@ final class HTTP2Connection: ChannelInboundHandler {
         flush()
     }
 
-    /// Writes what the codec wants to write.
+    /// Writes the codec's pending output.
     func flush() {
         if phase != .closed, session.wantsWrite { frame() }
         collect()  // Framing a RST_STREAM ends a stream, too.
@@ -222,7 +222,7 @@ final class HTTP2Connection: ChannelInboundHandler {
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        // A close without TLS's goodbye is nothing but a close; the peer's own words come first.
+        // A close without TLS's close_notify is an ordinary close; the peer's error comes first.
         if reason == nil, error as? NIOSSLError != .uncleanShutdown {
             reason =
                 phase == .connecting || phase == .greeting

@@ -134,7 +134,7 @@ final class HTTP2Engine: @unchecked Sendable {
         replies.note(call, result, connection: connection)
     }
 
-    /// What a call is told whose deadline passed while it waited: why there was no connection, when that is the reason.
+    /// The error of a call whose deadline passed while it waited: why there was no connection, when that is the reason.
     var lateFailure: HTTPFailure {
         guard let lastConnectFailure, connections.isEmpty else {
             return HTTPFailure(.notProcessed, .deadline, "the deadline passed while the call waited for a stream")

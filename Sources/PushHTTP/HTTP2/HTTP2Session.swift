@@ -289,7 +289,7 @@ extension HTTP2Session {
 
     /// The peer ended its side.
     ///
-    /// When ours is not written yet, nobody wants the rest (RFC 9113, section 8.1).
+    /// When ours is not written yet, the rest is not needed (RFC 9113, section 8.1).
     private func complete(_ slot: Int) {
         let stream = streams.at(slot)
         guard let batch = stream.pointee.batch else { return }

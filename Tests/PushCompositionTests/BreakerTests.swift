@@ -87,7 +87,7 @@ struct BreakerTests {
         breaker.record(.pause(.seconds(7), reason: "Quota"), at: Self.start)
         #expect(breaker.state == .open(until: Self.at(7), reason: "Quota"))
         var parked = Breaker()
-        parked.note(.park(reason: "BadKey", detail: nil), at: Self.start)
+        parked.record(.park(reason: "BadKey", detail: nil), at: Self.start)
         #expect(parked.state == .open(until: Self.at(30), reason: "BadKey"))
         parked.trip(until: Self.at(900), reason: "mass_invalidation")
         #expect(parked.admit(at: Self.at(100)) == .refuse(until: Self.at(900), reason: "mass_invalidation"))

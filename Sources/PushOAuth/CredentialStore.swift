@@ -283,15 +283,11 @@ public struct ChainedCredentialStore: CredentialStore {
 extension OAuthCredential {
     fileprivate func hasRefreshToken(of other: OAuthCredential?) -> Bool { refreshToken == other?.refreshToken }
 
-    /// Tells one configured credential from the next (FNV-1a, 64 bits, of what it is refreshed with).
+    /// Tells one configured credential from the next (a hash of what it is refreshed with).
     ///
     /// Kept in the clear, only of a token that has been replaced or refused.
     fileprivate var seedFingerprint: String {
-        var hash: UInt64 = 0xCBF2_9CE4_8422_2325
-        for byte in (refreshToken ?? accessToken).reveal().utf8 {
-            hash = (hash ^ UInt64(truncatingIfNeeded: byte)) &* 0x100_0000_01B3
-        }
-        return String(hash, radix: 16)
+        String(StableHash.of((refreshToken ?? accessToken).reveal()), radix: 16)
     }
 }
 

@@ -3,6 +3,9 @@ import GRDB
 import PushCore
 
 /// What a store finds on disk when it opens: enough to fill a ``QueueIndex``, small however much waits.
+///
+/// ``SQLiteStore`` makes it once, before the commit loop begins. It brings the schema up to date, gives rows to what was
+/// staged, and marks what was claimed when the last process ended as possibly sent.
 struct OpenedStore: Sendable {
     /// A flow with what waits in it.
     struct FoundFlow: Sendable {
@@ -20,7 +23,7 @@ struct OpenedStore: Sendable {
     var flows: [FoundFlow] = []
     var moves: [String: String] = [:]
     /// Whether pages that are free can be given back to the disk.
-    var givesRoomBack = true
+    var givesPagesBack = true
     /// The bytes of a page.
     var pageBytes: Int64 = 0
     /// How far the store's steady time is ahead of the process's, in milliseconds.
@@ -64,12 +67,12 @@ struct OpenedStore: Sendable {
                 if let pages = options.maximumPages { try db.execute(sql: "PRAGMA max_page_count = \(pages)") }
                 var opened = OpenedStore()
                 opened.pageBytes = try Int64.fetchOne(db, sql: "PRAGMA page_size") ?? 0
-                opened.givesRoomBack = try Self.letGiveRoomBack(db)
+                opened.givesPagesBack = try Self.letGivePagesBack(db)
                 // What is removed is overwritten in pages that are written anyway. Pages that become free keep it until an
                 // erasure gives them back; where they cannot be given back, they are overwritten as well.
-                try db.execute(sql: "PRAGMA secure_delete = \(opened.givesRoomBack ? "FAST" : "ON")")
+                try db.execute(sql: "PRAGMA secure_delete = \(opened.givesPagesBack ? "FAST" : "ON")")
                 try db.inTransaction(.immediate) {
-                    try Self.writeOutArrivals(db)
+                    try Self.writeOutStagedRows(db)
                     try Schema.note(version: options.version, db)
                     try opened.count(db)
                     try opened.setClock(db, time)
@@ -90,7 +93,7 @@ struct OpenedStore: Sendable {
     /// Makes sure that a commit survives what it is to survive, or that the store does not open.
     private static func makeDurable(_ db: Database, _ options: SQLiteStoreOptions) throws {
         // GRDB takes the answer to `PRAGMA journal_mode = WAL` before SQLite commits the change, and does not see it fail. With
-        // a rollback journal a power failure could undo the last commit, since the folder is not synced after each.
+        // a rollback pending a power failure could undo the last commit, since the folder is not synced after each.
         guard try String.fetchOne(db, sql: "PRAGMA journal_mode") == "wal" else {
             throw StoreError.failed("cannot open the store \(options.path): the disk let it make no write-ahead log")
         }
@@ -117,7 +120,7 @@ struct OpenedStore: Sendable {
             }
         }
         try db.execute(sql: "DELETE FROM leases")
-        // Whoever had these operations is dead: this process has the file alone.
+        // The owners of these entries are gone: this process has the file alone.
         try db.execute(
             sql: "UPDATE operations INDEXED BY operations_leased SET due = min(due, ?), leased = 0 WHERE leased = 1",
             arguments: [now]
@@ -133,7 +136,7 @@ struct OpenedStore: Sendable {
     }
 
     /// Gives rows to the deliveries that had none yet, unless they got them before the crash.
-    static func writeOutArrivals(_ db: Database) throws {
+    static func writeOutStagedRows(_ db: Database) throws {
         let insert = try db.makeStatement(
             sql: """
                 INSERT OR IGNORE INTO deliveries (id, state, lane, due, expires, step, attempts, replay, mark, changed,
@@ -143,7 +146,7 @@ struct OpenedStore: Sendable {
         )
         for row in try Row.fetchAll(db, sql: "SELECT number, packed FROM arrivals ORDER BY number") {
             let packed: Data = row["packed"]
-            guard let deliveries = ArrivalPacking.unpack(Array(packed)) else {
+            guard let deliveries = StagedRowPacking.unpack(Array(packed)) else {
                 throw StoreError.failed("the deliveries that arrived last cannot be read: the file is damaged")
             }
             let archived = try Self.archived(deliveries.map(\.id), db)
@@ -176,7 +179,7 @@ struct OpenedStore: Sendable {
     }
 
     /// Lets a file from before give pages back to the disk; false when it is too large to be rewritten at a start.
-    private static func letGiveRoomBack(_ db: Database) throws -> Bool {
+    private static func letGivePagesBack(_ db: Database) throws -> Bool {
         if try Int.fetchOne(db, sql: "PRAGMA auto_vacuum") == 2 { return true }
         let pages = try Int.fetchOne(db, sql: "PRAGMA page_count") ?? 0
         let bytes = try Int.fetchOne(db, sql: "PRAGMA page_size") ?? 0
@@ -238,12 +241,12 @@ struct OpenedStore: Sendable {
         )
     }
 
-    /// The book to start with.
-    func makeBook(_ options: SQLiteStoreOptions) -> QueueIndex {
-        let room = Flow.Room(deliveries: options.windowCapacity, bytes: options.windowBytes)
-        let book = QueueIndex(room: room, lastLease: lastLease, moves: moves)
+    /// The queueIndex to start with.
+    func makeQueueIndex(_ options: SQLiteStoreOptions) -> QueueIndex {
+        let budget = Flow.Budget(deliveries: options.windowCapacity, bytes: options.windowBytes)
+        let queueIndex = QueueIndex(budget: budget, lastLease: lastLease, moves: moves)
         for flow in flows {
-            book.load(
+            queueIndex.load(
                 number: flow.number,
                 backend: flow.backend,
                 isUrgent: flow.isUrgent,
@@ -252,6 +255,6 @@ struct OpenedStore: Sendable {
                 frontier: flow.firstDue.map { DueKey(due: $0, id: .min) }
             )
         }
-        return book
+        return queueIndex
     }
 }

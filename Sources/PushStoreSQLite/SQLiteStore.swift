@@ -6,9 +6,9 @@ public import PushQueue
 
 /// The embedded store: one SQLite file, owned by one process, that keeps up with a gateway on the same machine.
 ///
-/// Calls hand typed operations to one writer thread, which commits everything that waits in one transaction and then
-/// answers all of them, so many calls share one wait for the disk. Leases are kept in memory; what was claimed when
-/// the process died is known from the file. Reads go to the file through connections of their own.
+/// Calls hand commands to one thread that writes (``CommitLoop``, which says how a commit works) and wait for their answers,
+/// so that many calls share one wait for the disk. Leases are kept in memory; what was claimed when the process died is
+/// known from the file. Reads go to the file through connections of their own. It asks no plugin and sends nothing.
 public final class SQLiteStore: NotificationStore {
     let core: StoreCore
     private let end = ThreadEnd()
@@ -32,7 +32,7 @@ public final class SQLiteStore: NotificationStore {
         let core = StoreCore(options, time: time, logger: logger, opened: opened)
         self.pool = pool
         self.core = core
-        if !opened.givesRoomBack {
+        if !opened.givesPagesBack {
             logger.notice(
                 "the store's file is from an older version and never shrinks; to let it, stop the gateway and run VACUUM",
                 metadata: ["store.fix": "sqlite3 FILE 'PRAGMA auto_vacuum = INCREMENTAL; VACUUM'"]
@@ -54,12 +54,12 @@ public final class SQLiteStore: NotificationStore {
         pool.writeWithoutTransaction { db in
             do throws(StoreError) {
                 guard let connection = db.sqliteConnection else { throw .closed }
-                let book = opened.makeBook(core.options)
-                try CommitLoop(core: core, connection: connection, book: book, opened: opened).run()
+                let queueIndex = opened.makeQueueIndex(core.options)
+                try CommitLoop(core: core, connection: connection, queueIndex: queueIndex, opened: opened).run()
             } catch {
-                core.status.note(error, now: core.time.steady.millisecondsSince1970)
+                core.status.record(error, now: core.time.steady.millisecondsSince1970)
                 core.inbox.close()
-                while let operations = core.inbox.take(isHurried: false) {
+                while let operations = core.inbox.drain(isHurried: false) {
                     for operation in operations { operation.fail(error) }
                 }
                 core.handOver()
@@ -70,7 +70,7 @@ public final class SQLiteStore: NotificationStore {
     /// The clock, whose steady time goes on over restarts.
     public var time: any TimeSource { core.time }
 
-    /// Adds somebody who is told of each commit, on the writer's thread.
+    /// Adds an observer, which is called after each commit, on the writer's thread.
     public func observe(_ observer: @escaping @Sendable (StoreChange) -> Void) { core.observers.add(observer) }
 
     // MARK: Work
@@ -161,8 +161,8 @@ public final class SQLiteStore: NotificationStore {
     /// What waits in each backend's queue, from memory.
     public func depths() async throws(StoreError) -> [String: QueueDepth] {
         let now = core.time.steady.millisecondsSince1970
-        return try await look { book in
-            Dictionary(book.queues.map { ($0.name, $0.depth(now: now)) }, uniquingKeysWith: { first, _ in first })
+        return try await look { queueIndex in
+            Dictionary(queueIndex.queues.map { ($0.name, $0.depth(now: now)) }, uniquingKeysWith: { first, _ in first })
         }
     }
 
@@ -185,10 +185,10 @@ public final class SQLiteStore: NotificationStore {
         core.inbox.close()
         await end.wait()
         core.feed.close()
-        core.bell.close()
+        core.outboxSignal.close()
         core.ports.removeAll()
         core.observers.removeAll()
-        await core.alarm.close()
+        await core.timer.close()
         try? pool.close()
         ownership.release()
     }
@@ -197,7 +197,7 @@ public final class SQLiteStore: NotificationStore {
 
     typealias Continuation<Value: Sendable> = CheckedContinuation<Result<Value, StoreError>, Never>
 
-    /// Hands an operation to the writer and waits for its answer.
+    /// Hands a command to the commit loop and waits for its answer.
     private func ask<Value: Sendable>(_ make: (Reply<Value>) -> StoreCommand) async throws(StoreError) -> Value {
         let result = await withCheckedContinuation { (continuation: Continuation<Value>) in
             let operation = make(Reply(continuation: continuation))
@@ -274,8 +274,8 @@ public final class SQLiteStore: NotificationStore {
     }
 
     var feed: EventFeed { core.feed }
-    var bell: OutboxSignal { core.bell }
-    func setAlarm(_ moment: Int64) { core.alarm.set(moment) }
+    var outboxSignal: OutboxSignal { core.outboxSignal }
+    func setTimer(_ moment: Int64) { core.timer.set(moment) }
     var isClosed: Bool { core.inbox.isClosed }
     var rowsPerScan: Int { core.options.rowsPerScan }
     var callsInInbox: Int { core.inbox.count }

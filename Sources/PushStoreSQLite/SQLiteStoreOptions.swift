@@ -30,31 +30,31 @@ public struct SQLiteStoreOptions: Sendable {
     ///
     /// Bounds memory when the disk is slow. What comes while fewer wait is taken whole, so that a large batch finds its
     /// way in beside many small ones; the bound is exceeded by one batch at most.
-    public var maximumQueuedRows = 50_000
+    package var maximumQueuedRows = 50_000
     /// So many bytes of messages may wait for the writer; above it no new work is taken.
-    public var maximumQueuedBytes = 48 << 20
-    /// So many changes of devices may wait for the planner of operations; above it devices cannot be changed.
-    public var maximumUnplannedChanges = 10_000
+    package var maximumQueuedBytes = 48 << 20
+    /// So many changes of devices may wait for the outbox planner; above it devices cannot be changed.
+    package var maximumUnplannedChanges = 10_000
     /// About so many rows go into one commit, which bounds how long a call waits behind others.
-    public var rowsPerCommit = 1_000
+    package var rowsPerCommit = 1_000
     /// So long a commit waits at most for more rows to share it, while commits are small and follow each other closely.
     ///
     /// Zero for never. A store with little to do commits at once; see `GroupCommit`.
-    public var longestGathering = Duration.microseconds(1_500)
+    package var longestGathering = Duration.microseconds(1_500)
     /// So many deliveries of each backend, caller and priority are kept in memory, ready to be claimed; the others wait on
     /// disk.
-    public var windowCapacity = 4_096
+    package var windowCapacity = 4_096
     /// So many bytes the deliveries that wait in memory may take together, but for a small part that each backend, caller
     /// and priority may always have.
-    public var windowBytes = 64 << 20
+    package var windowBytes = 64 << 20
     /// So many deliveries are read from disk at once when a window runs low.
-    public var pageSize = 512
-    /// So long the answer to new work waits at most while its lane is handed more than it takes.
+    package var pageSize = 512
+    /// So long the answer to new work waits at most while its flow is handed more than is claimed.
     ///
     /// Zero for no pauses. Callers who post as fast as they are answered are kept from driving deliveries out of memory.
-    public var longestPause = Duration.milliseconds(200)
+    package var longestPause = Duration.milliseconds(200)
     /// So many events are kept in memory for live readers.
-    public var eventsInMemory = 4_096
+    package var eventsInMemory = 4_096
     /// The page cache of the writer, in bytes.
     public var cacheBytes = 16 << 20
     /// The size of a page when the file is made, in bytes: a power of two from 512 to 65,536.
@@ -65,14 +65,14 @@ public struct SQLiteStoreOptions: Sendable {
     /// After so many pages of write-ahead log they are moved into the database file.
     public var checkpointPages = 4_000
     /// So many bytes the write-ahead log keeps once it was moved.
-    public var logBytes = 40 << 20
+    package var logBytes = 40 << 20
     /// With so many bytes of write-ahead log, which somebody who reads for long keeps from being moved, no new work is
     /// taken.
-    public var largestLogBytes: Int64 = 512 << 20
+    package var largestLogBytes: Int64 = 512 << 20
     /// So many waiting deliveries are looked at by one search for expired ones.
-    public var expiryScan = 20_000
+    package var expiryScan = 20_000
     /// Tells the free bytes of the file system that holds a path; nil when it cannot.
-    public var freeBytes: @Sendable (_ path: String) -> Int64? = DiskGuard.freeBytes
+    package var freeBytes: @Sendable (_ path: String) -> Int64? = DiskGuard.freeBytes
 
     /// So many rows one read transaction of a search looks at.
     ///

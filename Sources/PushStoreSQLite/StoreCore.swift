@@ -5,7 +5,9 @@ import PushCore
 import PushQueue
 import Synchronization
 
-/// What the callers of a store and its writer share.
+/// What the callers of a store and its commit loop share: inbox, ports, observers, events, timer, state of the disk.
+///
+/// Each part guards itself; none keeps a delivery. ``SQLiteStore`` makes it and closes its parts.
 final class StoreCore: Sendable {
     let options: SQLiteStoreOptions
     /// The clock whose steady time goes on over restarts.
@@ -14,9 +16,9 @@ final class StoreCore: Sendable {
     let inbox: Inbox
     let ports = StorePorts()
     let feed: EventFeed
-    let bell = OutboxSignal()
+    let outboxSignal = OutboxSignal()
     let disk: DiskGuard
-    let alarm: WakeTimer
+    let timer: WakeTimer
     let status: StoreStatus
     private let ids: Mutex<(allocator: NotificationIDAllocator, highest: Int64)>
 
@@ -32,7 +34,7 @@ final class StoreCore: Sendable {
         self.inbox = inbox
         feed = EventFeed(last: opened.lastEvent, capacity: options.eventsInMemory)
         disk = DiskGuard(options)
-        alarm = WakeTimer(time: time) { inbox.poke() }
+        timer = WakeTimer(time: time) { inbox.poke() }
         status = StoreStatus(logger: logger)
         ids = Mutex((NotificationIDAllocator(above: opened.highestID), opened.highestID))
     }
@@ -64,19 +66,19 @@ struct StoreTime: TimeSource {
     func sleep(for duration: Duration) async throws { try await base.sleep(for: duration) }
 }
 
-/// Those who are told of every commit.
+/// The observers, which are called after every commit.
 final class StoreObservers: Sendable {
     private let observers = Mutex<[@Sendable (StoreChange) -> Void]>([])
 
     func add(_ observer: @escaping @Sendable (StoreChange) -> Void) { observers.withLock { $0.append(observer) } }
 
-    func tell(_ change: StoreChange) { for observer in observers.withLock({ $0 }) { observer(change) } }
+    func notify(_ change: StoreChange) { for observer in observers.withLock({ $0 }) { observer(change) } }
 
     /// Lets go of all of them when the store is closed.
     func removeAll() { observers.withLock { $0 = [] } }
 }
 
-/// Remembers whether the last commit worked.
+/// Remembers whether the last commit worked, for `health`, and logs failures of the store, no more often than is useful.
 final class StoreStatus: Sendable {
     private struct Failure {
         var sentence: String
@@ -85,16 +87,16 @@ final class StoreStatus: Sendable {
 
     /// So long a failure counts when no commit follows it.
     ///
-    /// It must end: a gateway that is told to take no work would never
+    /// It must end: a gateway that takes no work would never
     /// commit again.
     private static let memory: Int64 = 10_000
 
-    /// Failures are told at most this often, in milliseconds.
+    /// Failures are logged at most this often, in milliseconds.
     private static let pause: Int64 = 10_000
 
     private let failure = Mutex<Failure?>(nil)
-    /// When failures were told last, and how many there were since.
-    private let told = Mutex<(at: Int64?, since: Int)>((nil, 0))
+    /// When failures were logged last, and how many there were since.
+    private let logged = Mutex<(at: Int64?, since: Int)>((nil, 0))
     /// The deliveries whose rows could not be read.
     private let unreadable = Mutex<Set<Int64>>([])
     private let logger: Logger
@@ -108,13 +110,13 @@ final class StoreStatus: Sendable {
         }
     }
 
-    func note(_ error: StoreError, now: Int64) {
+    func record(_ error: StoreError, now: Int64) {
         failure.withLock { $0 = Failure(sentence: error.description, at: now) }
-        let count: Int? = told.withLock { told in
-            told.since += 1
-            if let last = told.at, now >= last, now - last < Self.pause { return nil }
-            defer { told = (now, 0) }
-            return told.since
+        let count: Int? = logged.withLock { logged in
+            logged.since += 1
+            if let last = logged.at, now >= last, now - last < Self.pause { return nil }
+            defer { logged = (now, 0) }
+            return logged.since
         }
         guard let count else { return }
         logger.warning(
@@ -124,7 +126,7 @@ final class StoreStatus: Sendable {
     }
 
     /// Tells of a waiting delivery whose row is damaged: once for each of the first thousand.
-    func noteUnreadable(_ delivery: Int64) {
+    func logUnreadable(_ delivery: Int64) {
         guard unreadable.withLock({ $0.count < 1_000 && $0.insert(delivery).inserted }) else { return }
         logger.error(
             "a waiting delivery cannot be read and is passed over: the store's file is damaged or from a newer version",
@@ -133,11 +135,11 @@ final class StoreStatus: Sendable {
     }
 
     /// Tells that the wall clock was set.
-    func noteJump(milliseconds: Int64) {
+    func logJump(milliseconds: Int64) {
         logger.notice("the wall clock was set", metadata: ["clock.jump_seconds": "\(Double(milliseconds) / 1000)"])
     }
 
-    func noteSuccess() { failure.withLock { if $0 != nil { $0 = nil } } }
+    func recordSuccess() { failure.withLock { if $0 != nil { $0 = nil } } }
 }
 
 /// Lets tasks wait for the end of the writer's thread.

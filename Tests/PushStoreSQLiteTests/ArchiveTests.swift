@@ -66,7 +66,7 @@ struct ArchiveTests {
         var form: [UInt8] = []
         recipient.appendStoredForm(to: &form)
         for (scheduled, story) in [(nil, nil), (7, []), (Int64.max, [1, 2])] as [(Int64?, [UInt8]?)] {
-            let row = Arrival.Row(expires: 7, accepted: -5, scheduled: scheduled, caller: "é", content: [9])
+            let row = StagedRow.Row(expires: 7, accepted: -5, scheduled: scheduled, caller: "é", content: [9])
             let record = ArchivedDelivery.pack(
                 id: 12,
                 flow: flow.number,

@@ -65,7 +65,7 @@ struct PacerTests {
 
     @Test("A lane that was left alone and takes much again is waited for again")
     func again() throws {
-        let pacer = BackPressure(windowCapacity: 8, longestPause: .milliseconds(20))
+        let backPressure = BackPressure(windowCapacity: 8, longestPause: .milliseconds(20))
         let queue = BackendQueue(name: "apns")
         defer { withExtendedLifetime(queue) {} }
         let flow = Flow.sample(in: queue, deliveries: 8)
@@ -73,7 +73,7 @@ struct PacerTests {
         let port = StorePort(Inbox(maximumRows: 1)) { answers.count.add($0.count, ordering: .relaxed) }
         func accept() -> Bool {
             let before = answers.count.load(ordering: .relaxed)
-            pacer.accept(1, in: flow, .port(port, StorePort.Call(ticket: 0, deliveries: 1)))
+            backPressure.accept(1, in: flow, .port(port, StorePort.Call(ticket: 0, deliveries: 1)))
             port.flush()
             return answers.count.load(ordering: .relaxed) > before
         }
@@ -82,7 +82,7 @@ struct PacerTests {
         queue.claimed = 1
         for id in 0..<5 { flow.add(.sample(Int64(id), flow), now: 0) }
         #expect(!accept())
-        while flow.leftAlone == nil, clock.now < end { pacer.release() }
+        while flow.leftAlone == nil, clock.now < end { backPressure.release() }
         #expect(accept())
         for _ in 0..<2 { #expect(flow.takeNext(now: 0) != nil) }
         for id in 5..<7 { flow.add(.sample(Int64(id), flow), now: 0) }

@@ -12,10 +12,10 @@ struct GroupCommitTests {
     func little(last: Int) {
         let inbox = Inbox(maximumRows: 100)
         inbox.poke()
-        var gathering = GroupCommit(longest: .milliseconds(10))
-        gathering.lastRows = last
+        var groupCommit = GroupCommit(longest: .milliseconds(10))
+        groupCommit.lastRows = last
         var operations: [PushStoreSQLite.StoreCommand] = [.look]
-        gathering.gather(&operations, from: inbox)
+        groupCommit.gather(&operations, from: inbox)
         #expect(operations.count == 1)
     }
 
@@ -23,10 +23,10 @@ struct GroupCommitTests {
     func more() {
         let inbox = Inbox(maximumRows: 100)
         for _ in 0..<5 { inbox.poke() }
-        var gathering = GroupCommit(longest: .seconds(1))
-        gathering.lastRows = 6
+        var groupCommit = GroupCommit(longest: .seconds(1))
+        groupCommit.lastRows = 6
         var operations: [PushStoreSQLite.StoreCommand] = [.look]
-        gathering.gather(&operations, from: inbox)
+        groupCommit.gather(&operations, from: inbox)
         #expect(operations.count == 6)
     }
 
@@ -34,8 +34,8 @@ struct GroupCommitTests {
     func enough(recipients: Int, milliseconds: Int) {
         let inbox = Inbox(maximumRows: 1_000)
         inbox.poke()
-        var gathering = GroupCommit(longest: .milliseconds(milliseconds))
-        gathering.lastRows = 100
+        var groupCommit = GroupCommit(longest: .milliseconds(milliseconds))
+        groupCommit.lastRows = 100
         let new = NewNotification(
             id: NotificationID(rawValue: 1),
             notification: PushNotification(),
@@ -51,7 +51,7 @@ struct GroupCommitTests {
         var operations = [
             PushStoreSQLite.StoreCommand.enqueue(EnqueueBatch([new]), .port(StorePort(inbox) { _ in }, call))
         ]
-        gathering.gather(&operations, from: inbox)
+        groupCommit.gather(&operations, from: inbox)
         #expect(operations.count == 1)
     }
 }

@@ -123,7 +123,7 @@ private final class Found: Sendable {
     }
 }
 
-/// How many deliveries a store told to have ended.
+/// How many deliveries a store logged to have ended.
 private final class Changes: Sendable {
     private let count = Mutex(0)
     var ended: Int { count.withLock { $0 } }

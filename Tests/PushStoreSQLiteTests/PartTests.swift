@@ -74,8 +74,8 @@ struct PartTests {
         for (recipients, isAdmitted) in [(60, true), (5_000, true), (1, false)] {
             #expect((rows.admit(batch(recipients), key: nil) == .admitted) == isAdmitted, "\(recipients) recipients")
         }
-        let taken = rows.take(isHurried: true) ?? []
-        rows.settle(taken.reduce(into: CommandSize()) { $0 += $1.size })
+        let taken = rows.drain(isHurried: true) ?? []
+        rows.finish(taken.reduce(into: CommandSize()) { $0 += $1.size })
         #expect(rows.admit(batch(1), key: nil) == .admitted, "room comes back")
         let bytes = Inbox(maximumRows: 100, maximumBytes: 1 << 20)
         #expect(bytes.admit(batch(1, content: 600_000), key: nil) == .admitted)

@@ -91,7 +91,7 @@ struct SQLiteCrashTests {
     }
 }
 
-/// What callers were told so far.
+/// What callers were logged so far.
 private final class Log: Sendable {
     struct Lines {
         var acknowledged: [NotificationID] = []

@@ -9,8 +9,8 @@ import Testing
 
 @Suite("Operations on devices", .timeLimit(.minutes(1)))
 struct SQLiteOperationTests {
-    @Test("The embedded store keeps the contract", arguments: OperationStoreConformance.cases)
-    func contract(_ check: OperationStoreConformanceCase) async throws {
+    @Test("The embedded store keeps the contract", arguments: OutboxStoreConformance.cases)
+    func contract(_ check: OutboxStoreConformanceCase) async throws {
         try await TemporaryFolder.use { folder in
             try await check.run { time in
                 try SQLiteStore(SQLiteStoreOptions(path: folder + "/store.db"), time: time)
@@ -20,8 +20,8 @@ struct SQLiteOperationTests {
         }
     }
 
-    @Test("The registry in memory keeps it too", arguments: OperationStoreConformance.cases.filter { !$0.needsDisk })
-    func contractInMemory(_ check: OperationStoreConformanceCase) async throws {
+    @Test("The registry in memory keeps it too", arguments: OutboxStoreConformance.cases.filter { !$0.needsDisk })
+    func contractInMemory(_ check: OutboxStoreConformanceCase) async throws {
         try await check.run { MemoryDeviceStore(time: $0) }
     }
 
@@ -41,7 +41,7 @@ struct SQLiteOperationTests {
     func removal() async throws {
         try await TemporaryFolder.use { folder in
             let store = try SQLiteStore(SQLiteStoreOptions(path: folder + "/store.db"))
-            let count = OperationTables.largestRemoval + 500
+            let count = OutboxEntryTable.largestRemoval + 500
             func make(_ kind: OutboxEntry.Kind) -> OutboxEntry {
                 OutboxEntry(backend: "crm", device: "a", kind: kind, at: .now)
             }

@@ -13,7 +13,7 @@ struct StatusTests {
         let log = RecordedLog()
         let status = StoreStatus(logger: log.logger)
         for now: Int64 in [1_000, 1_001, 10_999, 11_000, 11_001, 25_000, 5] {
-            status.note(.failed("the disk is on fire"), now: now)
+            status.record(.failed("the disk is on fire"), now: now)
         }
         #expect(log.lines.allSatisfy { $0.hasPrefix("warning ") && $0.contains("the disk is on fire") })
         #expect(log.lines.count == 4, "\(log.lines)")

@@ -184,21 +184,18 @@ enum AcceptedLanguages {
     }
 }
 
-/// A hash that is the same in every run: FNV-1a, twice with different beginnings.
-///
-/// Not for secrets.
-enum StableHash {
+extension StableHash {
+    /// The hash twice, with different beginnings, as 32 hexadecimal digits.
     static func text(_ bytes: some Sequence<UInt8>) -> String {
-        var first: UInt64 = 0xCBF2_9CE4_8422_2325
-        var second: UInt64 = 0x9AE1_6A3B_2F90_404F
+        var (first, second) = (StableHash(), StableHash(start: 0x9AE1_6A3B_2F90_404F))
         for byte in bytes {
-            first = (first ^ UInt64(truncatingIfNeeded: byte)) &* 0x100_0000_01B3
-            second = (second ^ UInt64(truncatingIfNeeded: byte)) &* 0x100_0000_01B3
+            first.add(byte)
+            second.add(byte)
         }
         func hex(_ number: UInt64) -> String {
             let digits = String(number, radix: 16)
             return String(repeating: "0", count: 16 - digits.count) + digits
         }
-        return hex(first) + hex(second)
+        return hex(first.value) + hex(second.value)
     }
 }

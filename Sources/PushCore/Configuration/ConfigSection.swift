@@ -230,10 +230,10 @@ public final class ConfigSection {
     ///
     /// It tells nothing of the values but whether they are the same.
     func fingerprint(leavingOut keys: Set<String>) -> UInt64 {
-        var hash: UInt64 = 0xCBF2_9CE4_8422_2325  // FNV-1a
+        var hash = StableHash()
         func mix(_ bytes: some Sequence<UInt8>) {
-            for byte in bytes { hash = (hash ^ UInt64(truncatingIfNeeded: byte)) &* 0x0000_0100_0000_01B3 }
-            hash = (hash ^ 0xFF) &* 0x0000_0100_0000_01B3  // No byte of UTF-8: the end of a text.
+            hash.add(bytes)
+            hash.addEnd()
         }
         func mix(_ key: String, _ value: ConfigNode.Value) {
             mix(key.utf8)
@@ -250,7 +250,7 @@ public final class ConfigSection {
         for entry in entries.sorted(by: { $0.key < $1.key }) where !keys.contains(entry.key) {
             mix(entry.key, entry.node.value)
         }
-        return hash
+        return hash.value
     }
 
     /// A list of texts; a single text counts as a list of one.

@@ -8,7 +8,7 @@ public import PushCore
 /// * Within an app (``PushCore/AppName``, which a device's key tells) a token belongs to one device: registering it for another device
 ///   takes it from the first, unless the first registered it at a later time. A device has at most one token of a slot
 ///   (``PushCore/TokenSlot``: a service and a kind).
-/// * A refusal buries a token only where it was registered at or before the time the platform gave, so a device that
+/// * A refusal invalidates a token only where it was registered at or before the time the platform gave, so a device that
 ///   registered again meanwhile stays valid. Registering a token at a later time than its tombstone's ends the tombstone.
 /// * Nothing but ``delete(_:outbox:)`` removes a device: a dead token is marked, never dropped.
 /// * Memory does not grow with the number of devices.
@@ -45,7 +45,7 @@ public protocol DeviceStore: Sendable {
 
     /// The devices with these ids, by id, in one read; those that do not exist are missing.
     ///
-    /// For lanes: one call for each claimed batch.
+    /// For delivery workers: one call for each claimed batch.
     func devices(_ ids: [String]) async throws(StoreError) -> [String: Device]
 
     /// The devices of these users in one read, at most `limit`: user by user in the order given, the oldest first.
@@ -66,10 +66,10 @@ public protocol DeviceStore: Sendable {
 
     // MARK: Refused tokens
 
-    /// Notes refusals that may hold for their backends only (``PushCore/RegisteredToken/refusals``).
+    /// Records refusals that may hold for their backends only (``PushCore/RegisteredToken/refusals``).
     ///
     /// Returns those of tokens that all alternatives have refused before, and the last ones (``TokenRefusal/isLast``) of tokens
-    /// that nobody registered; nothing is noted of these.
+    /// that nobody registered; nothing is recorded of these.
     func record(_ refusals: [TokenRefusal]) async throws(StoreError) -> [TokenRefusal]
 
     /// Forgets what single backends refused, of up to `limit` tokens.
@@ -88,38 +88,38 @@ public protocol DeviceStore: Sendable {
 
     /// Puts a tombstone on each of these tokens, where it is registered and not younger than the refusal.
     ///
-    /// Returns the tokens that were alive before; one that is dead already is not told of again. A tombstone that was
+    /// Returns the tokens that were alive before; one that is dead already is not returned again. A tombstone that was
     /// held back becomes a real one.
     func invalidate(_ refusals: [TokenRefusal], outbox: Date?) async throws(StoreError) -> [InvalidatedToken]
 
-    /// As ``invalidate(_:outbox:)``, but the tombstones are held back: the tokens count as alive.
+    /// As ``invalidate(_:outbox:)``, but the tombstones are quarantined: the tokens count as alive.
     ///
     /// A token that is dead already stays dead.
     /// - Returns: How many tombstones are new.
     func quarantine(_ refusals: [TokenRefusal]) async throws(StoreError) -> Int
 
-    /// Turns the tombstones that a backend caused since a moment (``PushCore/Tombstone/at``) into held ones: the tokens count as
+    /// Turns the tombstones that a backend caused since a moment (``PushCore/Tombstone/at``) into quarantined ones: the tokens count as
     /// alive again.
     ///
     /// - Returns: How many there were.
     func quarantine(tombstonesOf backend: String, since moment: Date) async throws(StoreError) -> Int
 
-    /// What is held back, one entry for each backend that has something, in the order of their names.
+    /// What is quarantined, one entry for each backend that has something, in the order of their names.
     func quarantined() async throws(StoreError) -> [QuarantinedTokens]
 
-    /// Tokens whose tombstones are held back for a backend, those of the devices after a cursor.
+    /// Tokens whose tombstones are quarantined for a backend, those of the devices after a cursor.
     ///
     /// About `limit`: a device's tokens are never on two pages.
     func quarantined(of backend: String, after cursor: DeviceCursor?, limit: Int) async throws(StoreError)
         -> (tokens: [InvalidatedToken], next: DeviceCursor?)
 
-    /// Makes up to `limit` held tombstones of a backend real ones.
+    /// Makes up to `limit` quarantined tombstones of a backend real ones.
     ///
     /// - Returns: The tokens that are dead now; call again until there are none.
     func invalidate(quarantinedOf backend: String, limit: Int, outbox: Date?) async throws(StoreError)
         -> [InvalidatedToken]
 
-    /// Forgets up to `limit` held tombstones of a backend: the tokens were alive and stay so, and no backend counts as
+    /// Forgets up to `limit` quarantined tombstones of a backend: the tokens were alive and stay so, and no backend counts as
     /// having refused them.
     ///
     /// - Returns: How many it forgot; call again until there are none.
@@ -127,13 +127,13 @@ public protocol DeviceStore: Sendable {
 }
 
 extension DeviceStore {
-    /// Creates or replaces devices without telling anybody.
+    /// Creates or replaces devices, and leaves the outbox alone.
     @discardableResult
     public func put(_ devices: [Device]) async throws(StoreError) -> [DevicePut] {
         try await put(devices, outbox: nil)
     }
 
-    /// Changes a device without telling anybody.
+    /// Changes a device, and leaves the outbox alone.
     public func patch(
         _ id: String,
         _ change: @escaping @Sendable (inout Device) -> Void
@@ -141,15 +141,15 @@ extension DeviceStore {
         try await patch(id, outbox: nil, change)
     }
 
-    /// Removes a device without telling anybody.
+    /// Removes a device, and leaves the outbox alone.
     public func delete(_ id: String) async throws(StoreError) -> Bool { try await delete(id, outbox: nil) }
 
-    /// Puts tombstones without telling anybody.
+    /// Puts tombstones, and leaves the outbox alone.
     public func invalidate(_ refusals: [TokenRefusal]) async throws(StoreError) -> [InvalidatedToken] {
         try await invalidate(refusals, outbox: nil)
     }
 
-    /// Makes held tombstones real without telling anybody.
+    /// Makes quarantined tombstones real, and leaves the outbox alone.
     public func invalidate(quarantinedOf backend: String, limit: Int) async throws(StoreError) -> [InvalidatedToken] {
         try await invalidate(quarantinedOf: backend, limit: limit, outbox: nil)
     }

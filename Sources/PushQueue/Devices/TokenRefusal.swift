@@ -1,23 +1,23 @@
 public import Foundation
 public import PushCore
 
-/// A platform's word that a token is dead, at least for one backend, on its way to the registry.
+/// A platform's refusal of a token, at least for one backend, on its way to the registry.
 public struct TokenRefusal: Sendable, Hashable {
     /// The token that was refused.
     public var token: DeviceToken
     /// What it is for, as the gateway knew it when it was used.
     public var kind: TokenKind
-    /// The app of the backend that was told: a device of another one is not meant.
+    /// The app of the backend that was refused: a device of another one is not meant.
     public var app: AppName
     /// Since when it is dead (``PushCore/Refusal/Invalidation/asOf``): a registration after it stays valid.
     public var asOf: Date
     /// When the gateway learned of it.
     public var at: Date
-    /// The backend that was told.
+    /// The backend that was refused.
     public var backend: String
-    /// The platform's word for it.
+    /// The platform's reason.
     public var reason: String
-    /// Whether the platform's word suffices (``PushCore/Refusal/Invalidation/isCertain``).
+    /// Whether the platform's answer is proof (``PushCore/Refusal/Invalidation/isCertain``).
     public var isCertain: Bool
     /// Other backends that may take the token all the same; empty when the refusal holds everywhere.
     public var alternatives: [String]
@@ -81,7 +81,7 @@ public struct InvalidatedToken: Sendable, Hashable {
     }
 }
 
-/// The tombstones of a backend that are held back.
+/// The tombstones of a backend that are quarantined.
 public struct QuarantinedTokens: Sendable, Hashable {
     /// The backend.
     public var backend: String

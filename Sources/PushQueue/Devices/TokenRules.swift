@@ -7,7 +7,7 @@ extension RegisteredToken {
     ///
     /// A tombstone stays unless the registration is younger than it; one that comes with the registration, as from an
     /// export, goes before the old one. A refusal of a single backend likewise: whoever was configured wrongly gets another try
-    /// when the app has started again. An environment stays unless another one is told.
+    /// when the app has started again. An environment stays unless another one is given.
     public func registered(over old: RegisteredToken?) -> RegisteredToken {
         var new = self
         new.registeredAt = registeredAt.toMillisecond
@@ -44,7 +44,7 @@ extension RegisteredToken {
         return .refused(new)
     }
 
-    /// The registration after a held tombstone was discarded: whatever led to it was wrong.
+    /// The registration after a quarantined tombstone was discarded: whatever led to it was wrong.
     public var discarded: RegisteredToken {
         var alive = self
         alive.tombstone = nil
@@ -53,7 +53,7 @@ extension RegisteredToken {
     }
 
     /// Whether another device that has this token keeps it when `other` registers it.
-    public func isYounger(than other: RegisteredToken) -> Bool {
+    package func isYounger(than other: RegisteredToken) -> Bool {
         registeredAt.millisecondsSince1970 > other.registeredAt.millisecondsSince1970
     }
 
@@ -118,7 +118,7 @@ extension Device {
     }
 
     /// The device with all times as stores keep them.
-    public var roundedToMilliseconds: Device {
+    package var roundedToMilliseconds: Device {
         var rounded = self
         rounded.createdAt = createdAt.toMillisecond
         rounded.updatedAt = updatedAt.toMillisecond

@@ -30,9 +30,9 @@ public struct EnqueueAnswer: Sendable {
 
 extension EnqueueBatch {
     /// How many deliveries it has: the recipients of all its notifications.
-    public var deliveries: Int {
+    package var deliveries: Int {
         var sum = 0
-        // By place: going over the notifications themselves would copy each, and it is asked for several times.
+        // By index: going over the notifications themselves would copy each, and it is asked for several times.
         for place in notifications.indices { sum += notifications[place].recipients.count }
         return sum
     }

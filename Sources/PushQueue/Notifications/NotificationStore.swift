@@ -2,6 +2,9 @@ public import PushCore
 
 /// Where accepted notifications live until they have ended, and for a while after: the gateway's one source of truth.
 ///
+/// The API enqueues, delivery workers claim and record, upkeep expires and purges. A store sends nothing and asks no
+/// plugin. What may become of a delivery is a table (`docs/States.md`), which the conformance suite goes through.
+///
 /// What every implementation promises, checked by the conformance suite of `PushTesting`:
 /// * `enqueue` returns after the commit, and what it accepted survives any crash. Many calls share one commit.
 /// * A delivery is claimed by one owner at a time. A claim is a lease of the process, with a number that only grows: it
@@ -19,7 +22,7 @@ public protocol NotificationStore: StateStore {
     /// Its steady time goes on where it was when the store was closed, by the wall clock, and never goes back.
     var time: any TimeSource { get }
 
-    /// Adds somebody who is told of each commit, on any thread; must be quick.
+    /// Adds an observer, which is called after each commit, on any thread, and must be quick.
     func observe(_ observer: @escaping @Sendable (StoreChange) -> Void)
 
     /// Takes the numbers for a notification with so many recipients. Cheap; a number that is never used is no harm.
@@ -51,7 +54,7 @@ public protocol NotificationStore: StateStore {
     ///
     /// A resolution of a delivery that has become final in the meantime changes nothing. One that was cancelled, or comes to
     /// a backend's queue in which a newer one with its collapse id waits, does not wait again: it ends as cancelled, or as
-    /// unknown when an attempt may have been sent, and `event` makes the event that tells of it.
+    /// unknown when an attempt may have been sent, and `event` makes its event.
     func record(
         _ resolutions: [Resolution],
         event: @escaping @Sendable (ClaimedDelivery, DeliveryState, EndReason) -> [UInt8]
@@ -72,7 +75,7 @@ public protocol NotificationStore: StateStore {
 
     /// Hands everything that waits for a backend to another one, now and whenever a plan comes to the first one's name.
     ///
-    /// That ends when somebody claims from the first one's queue again. Returns how many deliveries wait that were moved;
+    /// That ends with the next claim from the first one's queue again. Returns how many deliveries wait that were moved;
     /// nil, and nothing is done, while some of them are claimed.
     func move(backend: String, to other: String) async throws(StoreError) -> Int?
 

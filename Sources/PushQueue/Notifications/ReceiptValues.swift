@@ -26,7 +26,7 @@ public struct ReceiptAddress: Sendable, Hashable {
     }
 }
 
-/// What a receipt says about a delivery, as a store is told.
+/// What a receipt says about a delivery, as a store records it.
 public struct ReceiptEntry: Sendable {
     /// Which delivery it is about.
     public var address: ReceiptAddress
@@ -36,7 +36,7 @@ public struct ReceiptEntry: Sendable {
     public var logEntry: [UInt8]
     /// Whether it may be about a delivery to this recipient; the store asks within its own work, so that it must not wait.
     public var isFor: @Sendable (Recipient) -> Bool
-    /// Makes the event that tells of it.
+    /// Makes its event.
     public var event: @Sendable (ReceivedDelivery) -> [UInt8]
 
     /// Makes an entry.

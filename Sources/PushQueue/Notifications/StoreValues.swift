@@ -46,9 +46,9 @@ public struct NewNotification: Sendable {
     public var expiresAt: Date
     /// Waiting deliveries to the same recipient at the same backend with the same id are cancelled in favour of this one.
     public var collapseID: String?
-    /// The event that tells of the acceptance, as JSON.
+    /// The event of the acceptance, as JSON.
     public var event: [UInt8]
-    /// Makes the event that tells that a waiting delivery ended in a state since this notification replaced it.
+    /// Makes the event of a waiting delivery that ended in a state since this notification replaced it.
     public var replacementEvent: (@Sendable (ClaimedDelivery, DeliveryState) -> [UInt8])?
 
     /// Makes a notification.
@@ -81,7 +81,7 @@ public struct NewNotification: Sendable {
     }
 
     /// The plan of the recipient at a place in ``recipients``.
-    public func plan(ofRecipient place: Int) -> DeliveryPlan {
+    package func plan(ofRecipient place: Int) -> DeliveryPlan {
         guard !planOf.isEmpty, planOf[place] > 0 else { return plan }
         return otherPlans[Int(planOf[place]) - 1]
     }
@@ -268,7 +268,7 @@ public struct Resolution: Sendable {
     public var attempt: [UInt8]?
     /// Whether this attempt may have been delivered.
     public var mayHaveBeenSent: Bool
-    /// The event that tells of it, as JSON; nil for none.
+    /// Its event, as JSON; nil for none.
     public var event: [UInt8]?
     /// By what the platform's later receipt will find the delivery; nil when none is expected.
     public var receipt: ReceiptAddress?
@@ -348,7 +348,7 @@ public struct Retention: Sendable, Hashable {
     }
 }
 
-/// What a commit changed, for those who keep the books.
+/// What a commit changed, for counters.
 public struct StoreChange: Sendable, Hashable {
     /// Deliveries that were accepted.
     public var accepted = 0

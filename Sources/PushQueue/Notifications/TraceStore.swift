@@ -44,7 +44,7 @@ public struct ErasedDeliveries: Sendable, Hashable {
     public init() {}
 
     /// Adds another part.
-    public static func += (sum: inout ErasedDeliveries, part: ErasedDeliveries) {
+    package static func += (sum: inout ErasedDeliveries, part: ErasedDeliveries) {
         sum.cancelled += part.cancelled
         sum.inFlight += part.inFlight
         sum.removed += part.removed
@@ -80,5 +80,5 @@ public protocol TraceStore: Sendable {
 
 extension Recipient {
     /// What stands in the place of a recipient that was erased; no service has that name.
-    public static let erasedForm = "erased:"
+    package static let erasedForm = "erased:"
 }

@@ -4,18 +4,18 @@ public import PushCore
 /// What happened to a device and is not planned yet: the raw form in which it waits in the outbox.
 ///
 /// A store keeps it in the commit that changed the device, without asking a plugin. The planner of the gateway turns it
-/// into operations afterwards (``OutboxPlan``), outside of every transaction.
+/// into entries afterwards (``OutboxPlan``), outside of every transaction.
 public struct OutboxChange: Sendable, Hashable {
     /// What happened.
     public enum Content: Sendable, Hashable {
         /// A device came, changed or went: how it was and how it is now, nil where there is none.
         case device(old: Device?, new: Device?)
-        /// One backend is to hear of a device as if it were new.
+        /// A backfill: one backend gets the device as if it were new.
         case introduction(Device, backend: String)
-        /// An operation that was asked for while an older change of its device was not planned.
+        /// An entry that was asked for while an older change of its device was not planned.
         case operation(OutboxEntry)
 
-        /// A change that platforms may have to hear of; nil when nothing differs but the record's own times, and tokens of
+        /// A change that platforms may have to be told of; nil when nothing differs but the record's own times, and tokens of
         /// other kinds than the app's own.
         public init?(from old: Device?, to new: Device?) {
             if var same = old, let new {
@@ -55,7 +55,7 @@ public struct OutboxChange: Sendable, Hashable {
     }
 }
 
-/// What became of a change: the operations that platforms are to carry out because of it, in order; none is common.
+/// What became of a change: the entries that platforms are to carry out because of it, in order; none is common.
 public struct OutboxPlan: Sendable, Hashable {
     /// The number of the change.
     public var change: Int64

@@ -3,7 +3,7 @@ public import PushCore
 
 /// Something that a platform is to be told about a device: kept by the store until the platform has taken or refused it.
 ///
-/// Operations of one device at one backend are carried out one at a time, in the order they were accepted.
+/// Entries of one device at one backend are carried out one at a time, in the order they were accepted.
 public struct OutboxEntry: Sendable, Hashable {
     /// What it is about.
     public enum Kind: String, Sendable, CaseIterable {
@@ -34,7 +34,7 @@ public struct OutboxEntry: Sendable, Hashable {
     /// When it was asked for.
     public var at: Date
 
-    /// Makes an operation.
+    /// Makes an entry.
     public init(
         id: UUID = UUID(),
         backend: String,

@@ -1,37 +1,37 @@
 public import Foundation
 public import PushCore
 
-/// Where operations on devices wait until their platform has taken or refused them.
+/// Where entries on devices wait until their platform has taken or refused them.
 ///
 /// What every implementation promises, checked by the conformance suite of `PushTesting`:
-/// * What `add` accepted survives any crash, until it is settled or removed.
-/// * Of one device's operations at one backend only the oldest can be claimed; the next one only after that is settled.
+/// * What `add` accepted survives any crash, until it is over or removed.
+/// * Of one device's entries at one backend only the oldest can be claimed; the next one only after that is over.
 ///   Other devices do not wait for it.
-/// * A claim is a lease: an operation whose owner died can be claimed again, with the same id and the next number.
+/// * A claim is a lease: an entry whose owner died can be claimed again, with the same id and the next number.
 /// * A registration adds nothing when the last of its line is one of the same user that nobody has claimed: the device is
 ///   looked at when it is carried out, so it says the same.
 /// * Memory and the cost of a claim do not grow with the number of waiting operations.
-/// * A change of a device is in the outbox until it is planned, and survives any crash there. Its operations come after those
+/// * A change of a device is in the outbox until it is planned, and survives any crash there. Its entries come after those
 ///   of all older changes of the device, and before whatever is added later.
 public protocol OutboxStore: Sendable {
-    /// Keeps operations, all of them or none, in the order given, after those that wait.
+    /// Keeps entries, all of them or none, in the order given, after those that wait.
     ///
     /// Those of a device with a change that is not planned wait behind it in the outbox.
     func enqueue(_ entries: [OutboxEntry]) async throws(StoreError)
 
-    /// Takes up to `limit` operations of a backend that are due, the longest due first, under a lease.
+    /// Takes up to `limit` entries of a backend that are due, the longest due first, under a lease.
     ///
     /// Waits for one up to `wait`; returns nothing then or when the task is cancelled.
     func claimEntries(of backend: String, limit: Int, lease: Duration, wait: Duration) async throws(StoreError)
         -> [ClaimedEntry]
 
-    /// Writes what became of claimed operations and the events that tell of it, all in one commit.
+    /// Writes what became of claimed entries and the events that tell of it, all in one commit.
     ///
-    /// An operation that was removed meanwhile changes nothing, its event is kept. When a lease has lapsed and another owner
-    /// has the operation, only ``OutboxResult/Ending/end`` counts.
+    /// An entry that was removed meanwhile changes nothing, its event is kept. When a lease has lapsed and another owner
+    /// has the entry, only ``OutboxResult/Ending/end`` counts.
     func record(_ results: [OutboxResult]) async throws(StoreError)
 
-    /// The operations that wait for a device, in order, the oldest first.
+    /// The entries that wait for a device, in order, the oldest first.
     func entries(ofDevice device: String, limit: Int) async throws(StoreError) -> [WaitingEntry]
 
     /// Removes what waits for a backend, of one device or of all; returns how many there were.
@@ -49,7 +49,7 @@ public protocol OutboxStore: Sendable {
     /// Waits for one up to `wait`; returns nothing then or when the task is cancelled.
     func unplannedChanges(limit: Int, wait: Duration) async throws(StoreError) -> [OutboxChange]
 
-    /// Puts the operations of plans in the place of their changes, all in one commit.
+    /// Puts the entries of plans in the place of their changes, all in one commit.
     ///
     /// A plan whose change is not there any more adds nothing: it was planned already.
     func record(_ plans: [OutboxPlan]) async throws(StoreError)
@@ -58,7 +58,7 @@ public protocol OutboxStore: Sendable {
     func unplannedCount(ofDevice device: String?) async throws(StoreError) -> Int
 }
 
-/// An operation under a lease.
+/// An entry under a lease.
 public struct ClaimedEntry: Sendable, Hashable {
     /// Its place in the store, which grows with the order of acceptance.
     public var number: Int64
@@ -93,7 +93,7 @@ public struct OutboxResult: Sendable {
     public var claim: ClaimedEntry
     /// What happens to it.
     public var ending: Ending
-    /// The event that tells of it, as JSON.
+    /// Its event, as JSON.
     public var event: [UInt8]?
 
     /// Makes a result.
@@ -104,7 +104,7 @@ public struct OutboxResult: Sendable {
     }
 }
 
-/// An operation that waits.
+/// An entry that waits.
 public struct WaitingEntry: Sendable, Hashable {
     /// Its place in the store.
     public var number: Int64

@@ -8,13 +8,13 @@ import PushCore
 final class StagedFile {
     /// The temporary name.
     let path: String
-    private let place: String
+    private let destination: String
     private var descriptor: Int32
 
-    /// Makes an empty file beside `place`, with a name that no file has.
-    init(for place: String) throws(StoreFileError) {
-        self.place = place
-        path = "\(place).\(MessageID.random()).part"
+    /// Makes an empty file beside `destination`, with a name that no file has.
+    init(for destination: String) throws(StoreFileError) {
+        self.destination = destination
+        path = "\(destination).\(MessageID.random()).part"
         descriptor = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { throw .failure("cannot make \(path)") }
         // A umask only takes away: without this the owner might not read it.
@@ -69,15 +69,15 @@ final class StagedFile {
             own.st_dev == named.st_dev
         else { throw .failed("\(path) was replaced by somebody else: nothing was put in place") }
         if replacing {
-            guard rename(path, place) == 0 else { throw .failure("cannot put \(place) in place") }
+            guard rename(path, destination) == 0 else { throw .failure("cannot put \(destination) in place") }
         } else {
-            guard link(path, place) == 0 else {
-                if errno == EEXIST { throw .exists(place) }
-                throw .failure("cannot put \(place) in place")
+            guard link(path, destination) == 0 else {
+                if errno == EEXIST { throw .exists(destination) }
+                throw .failure("cannot put \(destination) in place")
             }
             unlink(path)
         }
-        Self.synchronizeFolder(of: place)
+        Self.synchronizeFolder(of: destination)
         close(descriptor)
         descriptor = -1
     }
@@ -108,7 +108,7 @@ final class StagedFile {
 }
 
 /// Why a copy of a store could not be made, verified or put in place.
-public enum StoreFileError: Error, Sendable, Hashable, CustomStringConvertible {
+package enum StoreFileError: Error, Sendable, Hashable, CustomStringConvertible {
     /// There is a file of that name, which is not overwritten.
     case exists(String)
     /// It was to end before it was done; nothing was put in place.
@@ -122,7 +122,7 @@ public enum StoreFileError: Error, Sendable, Hashable, CustomStringConvertible {
     }
 
     /// A sentence for people.
-    public var description: String {
+    package var description: String {
         switch self {
         case .exists(let path): "\(path) is there already and was not overwritten"
         case .cancelled: "ended before it was done; nothing was put in place"

@@ -7,25 +7,25 @@ import PushCore
 /// The copy is one moment of the store, taken by SQLite's online backup under a reading transaction: it blocks no commit, and
 /// what is committed meanwhile does not make it begin again. Memory is bounded by SQLite's page cache. The copy is checked
 /// before it gets its name.
-public struct StoreBackup: Sendable {
+package struct StoreBackup: Sendable {
     /// The store's database.
-    public var source: String
+    package var source: String
     /// The file to write; its folder must exist.
-    public var target: String
+    package var target: String
     /// Whether a file that has the target's name is replaced.
-    public var replaces = false
+    package var replaces = false
     /// So many bytes must stay free where the target is.
-    public var minimumFreeBytes: Int64 = 0
+    package var minimumFreeBytes: Int64 = 0
     /// The copy is given up when the store's write-ahead log has so many bytes.
     ///
     /// What is committed while the copy is made stays in the log, and the gateway takes no new work above
     /// ``SQLiteStoreOptions/largestLogBytes``.
-    public var largestLogBytes: Int64 = 384 << 20
+    package var largestLogBytes: Int64 = 384 << 20
     /// So many pages are copied between two looks at the log and at whether to end.
     var pagesPerStep: CInt = 1_024
 
     /// Makes a backup of `source` in `target`; nothing happens before ``write(progress:isCancelled:)``.
-    public init(of source: String, to target: String) {
+    package init(of source: String, to target: String) {
         self.source = source
         self.target = target
     }
@@ -37,7 +37,7 @@ public struct StoreBackup: Sendable {
     ///   - isCancelled: Asked now and then; with true nothing is left.
     /// - Returns: What the copy holds.
     /// - Throws: Why there is no copy; then nothing has the target's name that had not before.
-    public func write(
+    package func write(
         progress: @escaping (Double) -> Void = { _ in },
         isCancelled: @escaping () -> Bool = { false }
     ) throws(StoreFileError) -> StoreSummary {
@@ -60,9 +60,9 @@ public struct StoreBackup: Sendable {
     /// Refuses targets that are something else than a file of their own.
     private func checkPlaces() throws(StoreFileError) {
         guard access(source, F_OK) == 0 else { throw .failure("cannot read the store \(source)") }
-        let place = StoreFiles.canonical(target)
+        let destination = StoreFiles.canonical(target)
         let store = StoreFiles.canonical(source)
-        if StoreFiles.suffixes.contains(where: { place == store + $0 }) {
+        if StoreFiles.suffixes.contains(where: { destination == store + $0 }) {
             throw .failed("\(target) is the store's own file: name another one")
         }
         var found = stat()
@@ -93,7 +93,7 @@ public struct StoreBackup: Sendable {
             // The first look fixes the moment that is copied.
             let pages = try Int64.fetchOne(source, sql: "PRAGMA page_count") ?? 0
             let pageBytes = try Int64.fetchOne(source, sql: "PRAGMA page_size") ?? 0
-            try checkRoom(for: pages * pageBytes)
+            try checkFreeBytes(for: pages * pageBytes)
             try to.writeWithoutTransaction { target in
                 try source.backup(to: target, pagesPerStep: pagesPerStep) { step in
                     if isCancelled() { throw StoreFileError.cancelled }
@@ -116,7 +116,7 @@ public struct StoreBackup: Sendable {
     }
 
     /// Keeps a copy on the gateway's own disk from taking the room that the gateway needs.
-    private func checkRoom(for bytes: Int64) throws(StoreFileError) {
+    private func checkFreeBytes(for bytes: Int64) throws(StoreFileError) {
         guard let free = DiskGuard.freeBytes(at: StagedFile.folder(of: target)) else { return }
         guard free - bytes >= minimumFreeBytes else {
             throw .failed(

@@ -3,9 +3,10 @@ import GRDB
 public import PushCore
 
 /// A look into a store that another process may have: nothing is changed.
-public enum StoreLook {
+package enum StoreLook {
     /// The small values whose names begin with a text.
-    public static func values(in path: String, beginningWith prefix: String) throws(StoreFileError) -> [String: [UInt8]]
+    package static func values(in path: String, beginningWith prefix: String) throws(StoreFileError) -> [String:
+        [UInt8]]
     {
         do {
             var configuration = Configuration()

@@ -1,4 +1,4 @@
-public import Foundation
+package import Foundation
 import GRDB
 import PushCore
 
@@ -6,24 +6,24 @@ import PushCore
 ///
 /// The backup is copied beside the store and checked there; only a good copy takes the place, in one step. What was there
 /// before is kept under another name.
-public struct StoreRestore: Sendable {
+package struct StoreRestore: Sendable {
     /// What came of it.
-    public struct Result: Sendable {
+    package struct Result: Sendable {
         /// What the store holds now.
-        public var summary: StoreSummary
+        package var summary: StoreSummary
         /// The name of the database that was there before; nil when there was none.
-        public var previous: String?
+        package var previous: String?
     }
 
     /// The backup.
-    public var backup: String
+    package var backup: String
     /// The store's database.
-    public var target: String
+    package var target: String
     /// Whether deliveries that wait in the backup are to end as expired, so that none is sent a second time.
-    public var expiresWaiting = false
+    package var expiresWaiting = false
 
     /// Makes a restoration of `backup` to `target`; nothing happens before ``run(now:isCancelled:)``.
-    public init(of backup: String, to target: String) {
+    package init(of backup: String, to target: String) {
         self.backup = backup
         self.target = target
     }
@@ -35,7 +35,7 @@ public struct StoreRestore: Sendable {
     ///   - isCancelled: Asked until the old database is touched; with true nothing is changed.
     /// - Returns: What the store holds now, and where the old one is.
     /// - Throws: `StoreError.failed` when a process has the store, else why nothing was restored.
-    public func run(now: Date, isCancelled: () -> Bool = { false }) throws -> Result {
+    package func run(now: Date, isCancelled: () -> Bool = { false }) throws -> Result {
         let ownership = try FileOwnership(of: target)
         defer { ownership.release() }
         let source = try openBackup()
@@ -107,7 +107,7 @@ public struct StoreRestore: Sendable {
         try file.write { db in
             try db.execute(sql: "DELETE FROM state WHERE name = ?", arguments: [StoreSummary.takenName])
             guard expiresWaiting else { return }
-            try OpenedStore.writeOutArrivals(db)
+            try OpenedStore.writeOutStagedRows(db)
             // The gateway ends them itself, with their events. Deliveries of one notification go by the row of its number.
             try db.execute(
                 sql: """

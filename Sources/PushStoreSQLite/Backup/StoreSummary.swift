@@ -1,23 +1,23 @@
-public import Foundation
+package import Foundation
 import GRDB
 import PushCore
 
 /// What a copy of a store holds, found by a look at all of it.
-public struct StoreSummary: Sendable, Hashable {
+package struct StoreSummary: Sendable, Hashable {
     /// The last step of the tables, such as `9 outbox`.
-    public var schema: String
+    package var schema: String
     /// The version of the program that had the store last.
-    public var version: String?
+    package var version: String?
     /// When the copy was made, if `chapar backup` made it.
-    public var takenAt: Date?
+    package var takenAt: Date?
     /// The bytes of the file.
-    public var bytes: Int64
+    package var bytes: Int64
     /// The devices of the registry.
-    public var devices: Int
+    package var devices: Int
     /// The deliveries that wait to be sent, those that were being sent included.
-    public var waiting: Int
+    package var waiting: Int
     /// What platforms are still to be told about devices.
-    public var operations: Int
+    package var operations: Int
 
     /// The name in the table of small values under which a copy says when it was made.
     static let takenName = "backup.taken"
@@ -78,14 +78,14 @@ public struct StoreSummary: Sendable, Hashable {
         // What arrived last has no rows yet, or has them already.
         for row in try Row.fetchAll(db, sql: "SELECT packed FROM arrivals ORDER BY number") {
             let packed: Data = row["packed"]
-            guard let arrivals = ArrivalPacking.unpack(Array(packed)) else {
+            guard let staged = StagedRowPacking.unpack(Array(packed)) else {
                 throw StoreFileError.failed("the copy is damaged: the deliveries that arrived last cannot be read")
             }
             let archived =
-                steps.contains("8 archive") ? try OpenedStore.archived(arrivals.map(\.id), db) : []
-            for arrival in arrivals where !archived.contains(arrival.id) {
+                steps.contains("8 archive") ? try OpenedStore.archived(staged.map(\.id), db) : []
+            for stagedRow in staged where !archived.contains(stagedRow.id) {
                 let sql = "SELECT 1 FROM deliveries WHERE id = ?"
-                if try Int.fetchOne(db, sql: sql, arguments: [arrival.id]) == nil { waiting += 1 }
+                if try Int.fetchOne(db, sql: sql, arguments: [stagedRow.id]) == nil { waiting += 1 }
             }
         }
     }

@@ -2,11 +2,11 @@ import Dispatch
 import PushCore
 import PushQueue
 
-/// Holds back the answers to new work, for a moment, while a lane is handed more than its consumers take.
+/// Holds back the answers to new work, for a moment, while a flow is handed more than is claimed from it.
 ///
 /// A caller that posts again as soon as it is answered would otherwise drive every delivery out of memory and make the
 /// store read it back from disk, which costs both of them throughput. What is held back is committed already; only the
-/// answer waits: until the lane has caught up, and never longer than the options say. A lane that takes little in that
+/// answer waits: until the flow has caught up, and never longer than the options say. A flow that takes little in that
 /// time is left alone until it has caught up or takes more, so a slow or stopped consumer costs its callers one pause.
 /// Used by the writer's thread only, with the real clock: a pause is a matter of throughput, not of the store's time.
 final class BackPressure {
@@ -23,7 +23,7 @@ final class BackPressure {
     private let longestPause: Duration
     private var held: [Held] = []
 
-    /// Makes a pacer for flows that keep `windowCapacity` deliveries in memory: a quarter of them is plenty for its
+    /// Makes a backPressure for flows that keep `windowCapacity` deliveries in memory: a quarter of them is plenty for its
     /// consumers, and leaves room for what is under way.
     init(windowCapacity: Int, longestPause: Duration) {
         threshold = windowCapacity / 4
@@ -40,7 +40,7 @@ final class BackPressure {
         held.append(Held(flow: flow, rows: rows, until: pauseEnd(.now()), taken: flow.taken, reply: reply))
     }
 
-    /// Does not leave a lane alone any longer that has taken so much lately that a pause makes sense again.
+    /// Does not leave a flow alone any longer that has taken so much lately that a pause makes sense again.
     private func reconsider(_ flow: Flow) {
         guard let last = flow.leftAlone else { return }
         let now = DispatchTime.now()
@@ -52,7 +52,7 @@ final class BackPressure {
         now + .milliseconds(Int(longestPause.boundedMilliseconds))
     }
 
-    /// Answers those whose lane has caught up, so many as it has room for, and those who have waited long enough.
+    /// Answers those whose flow has caught up, so many as it has room for, and those who have waited long enough.
     func release() {
         guard !held.isEmpty else { return }
         let now = DispatchTime.now()

@@ -6,7 +6,7 @@ extension CommitLoop {
     /// A smaller step of the wall clock is left alone until more have come together, in milliseconds.
     private static let smallestJump: Int64 = 1_000
     /// So often the clocks are noted on disk while something is written anyway, in milliseconds.
-    private static let noteInterval: Int64 = 10_000
+    private static let saveInterval: Int64 = 10_000
 
     /// How far the wall clock is ahead of the steady one, in milliseconds.
     var wallOffset: Int64 {
@@ -17,20 +17,20 @@ extension CommitLoop {
     /// Notes the clocks now and then, for the next process.
     func writeClock() throws(StoreError) {
         // After a jump the difference before it would be noted, and the jump be taken for another one.
-        guard !journal.isClockNoted, clock.notedAt == .min || now - clock.notedAt >= Self.noteInterval else { return }
-        try noteClock(clock.offset)
+        guard !pending.areClocksSaved, clock.savedAt == .min || now - clock.savedAt >= Self.saveInterval else { return }
+        try saveClocks(clock.offset)
     }
 
-    private func noteClock(_ offset: Int64) throws(StoreError) {
+    private func saveClocks(_ offset: Int64) throws(StoreError) {
         for (name, value) in [("steady", now), ("wall", now + offset)] {
             sql.saveMark.bind(1, name)
             sql.saveMark.bind(2, value)
             try sql.saveMark.run()
         }
-        journal.isClockNoted = true
-        journal.answers.append {
+        pending.areClocksSaved = true
+        pending.answers.append {
             self.clock.offset = offset
-            self.clock.notedAt = self.now
+            self.clock.savedAt = self.now
         }
     }
 
@@ -42,16 +42,16 @@ extension CommitLoop {
         try begin()
         // What is read again has to be there, and what comes in this transaction too.
         try writeOutAll()
-        journal.readsAgain = true
+        pending.readsAgain = true
         sql.shiftScheduled.bind(1, jump)
         sql.shiftScheduled.bind(2, now)
         try sql.shiftScheduled.run()
-        try noteClock(offset)
-        journal.answers.append { [book, core] in
-            for flow in book.flows { flow.readAgain() }
-            book.expiryFloor = .min
+        try saveClocks(offset)
+        pending.answers.append { [queueIndex, core] in
+            for flow in queueIndex.flows { flow.readAgain() }
+            queueIndex.expiryFloor = .min
             self.expiryRound = ExpiryRound()
-            core.status.noteJump(milliseconds: jump)
+            core.status.logJump(milliseconds: jump)
         }
     }
 }
@@ -61,5 +61,5 @@ struct WriterClock {
     /// How far the wall clock was ahead of the steady one at the last look, in milliseconds.
     var offset: Int64
     /// When the clocks were noted on disk, in steady time.
-    var notedAt = Int64.min
+    var savedAt = Int64.min
 }

@@ -9,22 +9,23 @@ extension CommitLoop {
     ///
     /// One that replaces others is not asked about: it is looked for among the rows.
     func staysInMemory(_ flow: Flow, due: Int64, bytes: Int) -> Bool {
-        due <= now && !journal.readsAgain && flow.hasRoom(for: journal.effects.count + 1, bytes: journal.bytes + bytes)
+        due <= now && !pending.readsAgain
+            && flow.hasCapacity(for: pending.effects.count + 1, bytes: pending.bytes + bytes)
     }
 
     /// Keeps a new delivery without a row; ``recipientText`` has its recipient.
-    func keep(_ entry: Entry, _ row: Arrival.Row) {
-        let arrivals: StagedRows
-        if let begun = journal.arrivals {
-            arrivals = begun
+    func keep(_ entry: Entry, _ row: StagedRow.Row) {
+        let staged: StagedRows
+        if let begun = pending.staged {
+            staged = begun
         } else {
-            arrivals = book.makeArrivals(at: now)
-            journal.arrivals = arrivals
-            arrivalBytes.removeAll(keepingCapacity: true)
+            staged = queueIndex.makeStagedRows(at: now)
+            pending.staged = staged
+            stagedBytes.removeAll(keepingCapacity: true)
         }
-        arrivals.add(entry, row)
+        staged.add(entry, row)
         let plan = packed(entry.head.plan)
-        ArrivalPacking.append(entry, row, recipient: recipientText, plan: plan, to: &arrivalBytes)
+        StagedRowPacking.append(entry, row, recipient: recipientText, plan: plan, to: &stagedBytes)
     }
 
     /// A plan as it is stored, which for most deliveries is that of the one before.
@@ -34,56 +35,56 @@ extension CommitLoop {
     }
 
     /// Writes what this transaction keeps without rows, and removes what has only rows now.
-    func writeArrivals() throws(StoreError) {
-        if let new = journal.arrivals {
+    func writeStagedRows() throws(StoreError) {
+        if let new = pending.staged {
             try begin()
-            sql.insertArrivals.bind(1, new.number)
-            try arrivalBytes.withUnsafeBufferPointer { (bytes) throws(StoreError) in
-                sql.insertArrivals.bindBlob(2, borrowing: bytes)
-                _ = try sql.insertArrivals.run()
+            sql.insertStagedRows.bind(1, new.number)
+            try stagedBytes.withUnsafeBufferPointer { (bytes) throws(StoreError) in
+                sql.insertStagedRows.bindBlob(2, borrowing: bytes)
+                _ = try sql.insertStagedRows.run()
             }
         }
-        for arrivals in journal.emptied where arrivals.open == 0 {
-            sql.deleteArrivals.bind(1, arrivals.number)
-            try sql.deleteArrivals.run()
+        for staged in pending.emptied where staged.open == 0 {
+            sql.deleteStagedRows.bind(1, staged.number)
+            try sql.deleteStagedRows.run()
         }
     }
 
     /// Gives rows to the deliveries that have been without for the most commits.
     func writeOutOldest() throws(StoreError) {
-        guard book.arrivals.count > StagedRows.most, let oldest = book.arrivals.first else { return }
+        guard queueIndex.staged.count > StagedRows.most, let oldest = queueIndex.staged.first else { return }
         try writeOut(oldest)
     }
 
     /// Gives rows to what may have expired, so that the search for it finds it.
     func writeOutForSearch() throws(StoreError) {
-        for arrivals in book.arrivals where arrivals.at + StagedRows.oldest <= now || arrivals.earliestExpiry <= now {
-            try writeOut(arrivals)
+        for staged in queueIndex.staged where staged.at + StagedRows.oldest <= now || staged.earliestExpiry <= now {
+            try writeOut(staged)
         }
     }
 
     /// Gives rows to everything that has none.
     func writeOutAll() throws(StoreError) {
-        for arrivals in book.arrivals { try writeOut(arrivals) }
+        for staged in queueIndex.staged { try writeOut(staged) }
     }
 
-    private func writeOut(_ arrivals: StagedRows) throws(StoreError) {
-        for case let entry? in arrivals.entries { try writeOut(entry) }
+    private func writeOut(_ staged: StagedRows) throws(StoreError) {
+        for case let entry? in staged.entries { try writeOut(entry) }
     }
 
     /// Gives a row to a delivery that waits or is claimed, when it has none.
     func writeOut(_ entry: Entry) throws(StoreError) {
-        guard let arrival = entry.arrival else { return }
+        guard let stagedRow = entry.stagedRow else { return }
         try begin()
         recipientText.removeAll(keepingCapacity: true)
         entry.recipient.appendStoredForm(to: &recipientText)
         bindShared(
             SharedColumns(
                 count: 1,
-                accepted: arrival.row.accepted,
-                scheduled: arrival.row.scheduled,
+                accepted: stagedRow.row.accepted,
+                scheduled: stagedRow.row.scheduled,
                 plan: entry.head.plan,
-                caller: arrival.row.caller,
+                caller: stagedRow.row.caller,
                 collapseID: nil
             )
         )
@@ -93,31 +94,31 @@ extension CommitLoop {
             entry.id,
             entry.flow,
             due: entry.due,
-            expires: arrival.row.expires,
+            expires: stagedRow.row.expires,
             mark: isClaimed ? Schema.handedOut : 0,
             collapse: entry.collapse
         )
-        try runHead(sql.insertHead, arrival.row.content)
-        if !isClaimed { journal.newExpiry = min(journal.newExpiry, arrival.row.expires) }
-        hasRow(entry, arrival)
+        try runHead(sql.insertHead, stagedRow.row.content)
+        if !isClaimed { pending.newExpiry = min(pending.newExpiry, stagedRow.row.expires) }
+        hasRow(entry, stagedRow)
     }
 
     /// Puts a delivery that had no row into the archive, in the final state that its first attempt or the lack of one led
     /// to; false when it has a row already.
     func archiveEnded(_ entry: Entry, as state: DeliveryState, _ attempt: [UInt8]?) throws(StoreError) -> Bool {
-        guard entry.arrival != nil else { return false }
+        guard entry.stagedRow != nil else { return false }
         try begin()
-        guard let arrival = entry.takeArrival() else { return false }
-        archive.add(entry, arrival.row, as: state, attempt: attempt, plan: packed(entry.head.plan))
-        journal.end(state)
-        hasRow(entry, arrival)
+        guard let stagedRow = entry.takeStagedRow() else { return false }
+        archive.add(entry, stagedRow.row, as: state, attempt: attempt, plan: packed(entry.head.plan))
+        pending.end(state)
+        hasRow(entry, stagedRow)
         return true
     }
 
-    private func hasRow(_ entry: Entry, _ arrival: Arrival) {
-        entry.arrival = nil
-        arrival.arrivals.leave(arrival.place)
-        journal.written.append((entry, arrival))
-        if arrival.arrivals.open == 0 { journal.emptied.append(arrival.arrivals) }
+    private func hasRow(_ entry: Entry, _ stagedRow: StagedRow) {
+        entry.stagedRow = nil
+        stagedRow.staged.leave(stagedRow.index)
+        pending.written.append((entry, stagedRow))
+        if stagedRow.staged.open == 0 { pending.emptied.append(stagedRow.staged) }
     }
 }

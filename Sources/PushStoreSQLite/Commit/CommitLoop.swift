@@ -3,25 +3,43 @@ import Foundation
 import PushCore
 import PushComposition
 
-/// The one writer of a store: a thread that takes everything that waits into one transaction, commits, answers, and
+/// The one writer of a store: a thread that takes every command that waits into one transaction, commits, answers, and
 /// starts over.
 ///
-/// While a commit waits for the disk, the next batch collects; under load a small one waits a moment for more
-/// (``GroupCommit``). Memory changes after the commit, never before, but for claims, which ``PendingChanges`` takes back when the
-/// commit fails. Then each call is tried by itself, so that a call that cannot be stored fails alone.
+/// It owns the connection that writes and the ``QueueIndex``; nothing else touches either. ``SQLiteStore`` hands commands in
+/// by the ``Inbox``. It never calls a plugin, and never answers before what it answers is durable.
+///
+/// ## How a commit works
+/// 1. ``Inbox/drain(isHurried:remains:until:)`` gives what waits. Under load a small batch waits a moment for more
+///    (``GroupCommit``); a large one is cut at `rowsPerCommit`, and the rest begins the next.
+/// 2. Calls of `claim` join their ``BackendQueue``. Where a queue that is asked for work runs low in memory, its next page is
+///    read (`loadWindows`).
+/// 3. The transaction begins with the first write, and runs in this order: the search for expired deliveries; what waits in
+///    memory is claimed (`handOut`); outcomes, cancellations, devices and the like; the oldest ``StagedRows`` get their rows;
+///    new notifications, which a call that waits for work gets at once.
+/// 4. What belongs to all of it is written last: finished deliveries as an ``Archive`` block, new staged rows, leases, events
+///    in one row, new flows, the clocks.
+/// 5. `COMMIT`. From here on the work, its events and its claims survive a crash of the process, and with
+///    `durability: full` a loss of power. Nothing of it was shown before.
+/// 6. `apply`: memory follows (``PendingChanges``), observers and ``EventFeed`` get it, claims and callers are answered;
+///    answers to new work may wait for their queue to catch up (``BackPressure``).
+///
+/// When a step fails the transaction is rolled back, and with it the claims, which are the one thing that memory shows
+/// before the commit (`rollBack`). Then each command is tried in a transaction of its own, so that one that cannot be stored
+/// fails alone.
 final class CommitLoop {
     let core: StoreCore
     let connection: OpaquePointer
     let sql: Statements
     let archive: Archive
-    let book: QueueIndex
-    let pacer: BackPressure
+    let queueIndex: QueueIndex
+    let backPressure: BackPressure
     /// What the transaction at hand does; not checked for exclusive access, since one thread uses it, and often.
-    @exclusivity(unchecked) var journal = PendingChanges()
+    @exclusivity(unchecked) var pending = PendingChanges()
     /// The moment of the transaction, in milliseconds since 1970.
     var now: Int64 = 0
     /// Whether free pages can be given back to the disk.
-    let givesRoomBack: Bool
+    let givesPagesBack: Bool
     /// The bytes of a page.
     let pageBytes: Int64
     /// The number of the newest committed event.
@@ -41,27 +59,30 @@ final class CommitLoop {
     var boundCaller: String?
     var boundCollapse: String?
     /// The new deliveries of the transaction that have no rows, as they are written.
-    @exclusivity(unchecked) var arrivalBytes: [UInt8] = []
+    @exclusivity(unchecked) var stagedBytes: [UInt8] = []
     /// The plan that was last written so, in that form.
     var packedPlan: (plan: DeliveryPlan, bytes: [UInt8]) = (DeliveryPlan([]), [])
     /// The tables of the device registry, once they were used.
     var devices: DeviceTables?
     /// The table of awaited receipts, once it was needed.
     var receipts: ReceiptTables?
-    /// The table of operations on devices, once it was needed.
-    var operations: OperationTables?
+    /// The table of outbox entries, once it was needed.
+    var operations: OutboxEntryTable?
     /// The table of changes that are not planned, once it was needed.
-    var outbox: OutboxTables?
+    var outbox: OutboxChangeTable?
 
-    init(core: StoreCore, connection: OpaquePointer, book: QueueIndex, opened: OpenedStore) throws(StoreError) {
+    init(core: StoreCore, connection: OpaquePointer, queueIndex: QueueIndex, opened: OpenedStore) throws(StoreError) {
         self.core = core
         clock = WriterClock(offset: opened.wallOffset)
         self.connection = connection
-        self.book = book
+        self.queueIndex = queueIndex
         lastEvent = opened.lastEvent
-        pacer = BackPressure(windowCapacity: core.options.windowCapacity, longestPause: core.options.longestPause)
+        backPressure = BackPressure(
+            windowCapacity: core.options.windowCapacity,
+            longestPause: core.options.longestPause
+        )
         sql = try Statements(connection)
-        givesRoomBack = opened.givesRoomBack
+        givesPagesBack = opened.givesPagesBack
         pageBytes = opened.pageBytes
         archive = try Archive(connection)
     }
@@ -70,41 +91,42 @@ final class CommitLoop {
     func run() {
         var waiting = Deque<StoreCommand>()
         var isHurried = false
-        var gathering = GroupCommit(longest: core.options.longestGathering)
+        var groupCommit = GroupCommit(longest: core.options.longestGathering)
         while true {
             let isBusy = isHurried || !waiting.isEmpty
             let remains = !waiting.isEmpty
-            guard let arrived = core.inbox.take(isHurried: isBusy, remains: remains, until: pacer.deadline) else {
+            guard let arrived = core.inbox.drain(isHurried: isBusy, remains: remains, until: backPressure.deadline)
+            else {
                 break
             }
             if waiting.isEmpty {
                 var gathered = arrived
-                gathering.gather(&gathered, from: core.inbox)
+                groupCommit.gather(&gathered, from: core.inbox)
                 waiting.append(contentsOf: gathered)
             } else {
                 waiting.append(contentsOf: arrived)
             }
             var batch: [StoreCommand] = []
             var size = CommandSize()
-            // What is taken is let go of: under load the queue is never empty, and an operation holds its messages.
+            // What is taken is released at once: under load the queue is never empty, and a command holds its messages.
             while size.rows < core.options.rowsPerCommit, let operation = waiting.popFirst() {
                 size += operation.size
                 batch.append(operation)
             }
-            gathering.lastRows = size.rows
+            groupCommit.lastRows = size.rows
             cycle(batch)
-            core.inbox.settle(size)
+            core.inbox.finish(size)
             if !continuations.isEmpty {
                 waiting.prepend(contentsOf: continuations)
-                core.inbox.take(continuations.reduce(into: CommandSize()) { $0 += $1.size })
+                core.inbox.reserve(continuations.reduce(into: CommandSize()) { $0 += $1.size })
                 continuations.removeAll()
             }
-            isHurried = setAlarm()
+            isHurried = setTimer()
         }
-        book.forgetArrivals()
-        pacer.releaseAll()
+        queueIndex.forgetStagedRows()
+        backPressure.releaseAll()
         core.handOver()
-        for queue in book.queues {
+        for queue in queueIndex.queues {
             for ticket in queue.tickets { ticket.answer(.success([])) }
             queue.tickets.removeAll()
         }
@@ -117,24 +139,24 @@ final class CommitLoop {
         for operation in batch {
             switch operation {
             case .claim(let ticket):
-                book.queue(named: ticket.backend).tickets.append(ticket)
-                if book.moves[ticket.backend] != nil { writes.append(.endMove(ticket.backend)) }
+                queueIndex.queue(named: ticket.backend).tickets.append(ticket)
+                if queueIndex.moves[ticket.backend] != nil { writes.append(.endMove(ticket.backend)) }
             case .inspect, .look: break
             default: writes.append(operation)
             }
         }
-        for queue in book.queues where !queue.tickets.isEmpty { loadWindows(of: queue) }
+        for queue in queueIndex.queues where !queue.tickets.isEmpty { loadWindows(of: queue) }
         measureFile()
         if let failure = attempt(writes) { attemptSeparately(writes, after: failure) }
-        sendAwayImpatient()
-        pacer.release()
+        answerTimedOutClaims()
+        backPressure.release()
         core.handOver()
-        for case .inspect(let look) in batch { look(.success(book)) }
+        for case .inspect(let look) in batch { look(.success(queueIndex)) }
     }
 
     /// Everything again, each call in a transaction of its own.
     private func attemptSeparately(_ writes: [StoreCommand], after failure: StoreError) {
-        core.status.note(failure, now: now)
+        core.status.record(failure, now: now)
         if writes.count == 1, !hasTickets {
             writes[0].fail(failure)
             return
@@ -143,7 +165,7 @@ final class CommitLoop {
             if let failure = attempt([operation], handsOut: false) { operation.fail(failure) }
         }
         if let failure = attempt([]) {
-            for queue in book.queues {
+            for queue in queueIndex.queues {
                 for ticket in queue.tickets { ticket.answer(.failure(failure)) }
                 queue.tickets.removeAll()
             }
@@ -152,7 +174,7 @@ final class CommitLoop {
 
     /// Runs the calls in one transaction; nil when it was committed, and memory shows it.
     private func attempt(_ writes: [StoreCommand], handsOut: Bool = true) -> StoreError? {
-        journal.reset()
+        pending.reset()
         archive.reset()
         do throws(StoreError) {
             if handsOut { try followWallClock() }
@@ -163,20 +185,20 @@ final class CommitLoop {
             if handsOut { try writeOutOldest() }
             for operation in writes { if operation.isNewWork { try execute(operation) } }
             try archive.flush(now: now)
-            try writeArrivals()
+            try writeStagedRows()
             try writeLeases()
             try writeEvents()
             try writeFlows()
-            if journal.isOpen {
+            if pending.isOpen {
                 try writeClock()
                 try sql.commit.run()
             }
         } catch {
-            if journal.isOpen { _ = try? sql.rollback.run() }
-            takeBack()
+            if pending.isOpen { _ = try? sql.rollback.run() }
+            rollBack()
             return error
         }
-        if journal.isOpen { core.status.noteSuccess() }
+        if pending.isOpen { core.status.recordSuccess() }
         apply()
         return nil
     }
@@ -194,28 +216,28 @@ final class CommitLoop {
         case .move(let name, let other, let reply): try move(name, to: other, reply)
         case .endMove(let name): try endMove(of: name)
         case .publish(let events, let reply):
-            journal.events.append(contentsOf: events)
-            journal.answers.append { reply.succeed(()) }
+            pending.events.append(contentsOf: events)
+            pending.answers.append { reply.succeed(()) }
         case .saveState(let name, let value, let reply): try saveState(name, value, reply)
         case .purge(let retention, let reply): try purge(retention, reply)
         case .work(let work):
             try begin()
-            journal.answers.append(try work.run(self))
+            pending.answers.append(try work.run(self))
         case .claim, .inspect, .look: break
         }
     }
 
     /// Opens the transaction, once something is to be written.
     func begin() throws(StoreError) {
-        guard !journal.isOpen else { return }
+        guard !pending.isOpen else { return }
         try sql.begin.run()
-        journal.isOpen = true
+        pending.isOpen = true
     }
 
     /// Writes the flows that came up in this transaction.
     func writeFlows() throws(StoreError) {
-        guard journal.isOpen else { return }
-        for flow in book.unsavedFlows {
+        guard pending.isOpen else { return }
+        for flow in queueIndex.unsavedFlows {
             sql.insertFlow.bind(1, flow.number)
             sql.insertFlow.bind(2, flow.queue.name)
             sql.insertFlow.bind(3, flow.isUrgent ? 1 : 0)
@@ -225,12 +247,12 @@ final class CommitLoop {
     }
 
     private func writeEvents() throws(StoreError) {
-        guard !journal.events.isEmpty else { return }
+        guard !pending.events.isEmpty else { return }
         try begin()
-        let packed = EventPacking.pack(journal.events)
+        let packed = EventPacking.pack(pending.events)
         let statement = sql.insertEvents
         statement.bind(1, lastEvent + 1)
-        statement.bind(2, journal.events.count)
+        statement.bind(2, pending.events.count)
         statement.bind(3, now)
         try packed.withUnsafeBufferPointer { (bytes) throws(StoreError) in
             statement.bindBlob(4, borrowing: bytes)
@@ -244,10 +266,10 @@ final class CommitLoop {
         statement.bind(1, name)
         if let value { statement.bind(2, blob: value) }
         try statement.run()
-        journal.answers.append { reply.succeed(()) }
+        pending.answers.append { reply.succeed(()) }
     }
 
-    private var hasTickets: Bool { book.queues.contains { !$0.tickets.isEmpty } }
+    private var hasTickets: Bool { queueIndex.queues.contains { !$0.tickets.isEmpty } }
 }
 
 extension StoreCommand {

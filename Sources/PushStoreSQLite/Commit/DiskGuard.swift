@@ -2,7 +2,9 @@ import Foundation
 import PushCore
 import Synchronization
 
-/// Watches the room that the store's files have and take: it looks at most once a second.
+/// Watches the space that the store's files have and take: it looks at most once a second.
+///
+/// The commit loop asks it before it stores new work, and `health` for its figures. It refuses nothing that ends work.
 final class DiskGuard: Sendable {
     /// What the writer found in the database file.
     struct Usage: Sendable {

@@ -27,7 +27,7 @@ struct GroupCommit {
         var rows = operations.reduce(0) { $0 + $1.rows }
         for _ in 0..<looks where rows < Self.enough {
             inbox.pause(Self.pause)
-            guard let more = inbox.take(isHurried: true), !more.isEmpty else { return }
+            guard let more = inbox.drain(isHurried: true), !more.isEmpty else { return }
             rows += more.reduce(0) { $0 + $1.rows }
             operations.append(contentsOf: more)
         }

@@ -2,7 +2,10 @@ import Dispatch
 import PushCore
 import Synchronization
 
-/// The calls on their way to the writer, in order, bounded by the rows and the bytes of new work.
+/// The commands on their way to the commit loop, in order, bounded by the rows and the bytes of new work.
+///
+/// ``SQLiteStore`` and ``StorePort`` add to it, from any thread, and never wait; ``CommitLoop`` drains it. It owns the
+/// idempotency keys that are in use. Only new work is ever refused for its size: what ends work must always get in.
 final class Inbox: Sendable {
     /// Whose idempotency key, and which.
     struct KeyName: Hashable {
@@ -90,7 +93,7 @@ final class Inbox: Sendable {
     ///
     /// Sleeps until there is something or the deadline comes, unless `isHurried`; nil when the inbox is closed and empty
     /// and nothing that was taken earlier `remains` to be done.
-    func take(isHurried: Bool, remains: Bool = false, until deadline: DispatchTime? = nil) -> [StoreCommand]? {
+    func drain(isHurried: Bool, remains: Bool = false, until deadline: DispatchTime? = nil) -> [StoreCommand]? {
         while true {
             let (operations, isOver) = contents.withLock { contents -> ([StoreCommand], Bool) in
                 var taken: [StoreCommand] = []
@@ -113,11 +116,11 @@ final class Inbox: Sendable {
     /// Whether calls are refused.
     var isClosed: Bool { contents.withLock { $0.isClosed } }
 
-    /// Makes room after operations were carried out or refused.
-    func settle(_ size: CommandSize) { contents.withLock { $0.size -= size } }
+    /// Frees capacity after commands were carried out or refused.
+    func finish(_ size: CommandSize) { contents.withLock { $0.size -= size } }
 
-    /// Takes up room again for operations that go on.
-    func take(_ size: CommandSize) { contents.withLock { $0.size += size } }
+    /// Reserves capacity again for commands that go on.
+    func reserve(_ size: CommandSize) { contents.withLock { $0.size += size } }
 
     /// Returns whether the writer has to be woken.
     private static func append(_ operation: StoreCommand, to contents: inout Contents) -> Bool {

@@ -1,6 +1,9 @@
 import PushCore
 
 /// What a transaction will have done once it is committed, and how to take back what memory already shows of it.
+///
+/// ``CommitLoop`` fills it while it executes commands, and either applies it after the commit or rolls it back. It is reset
+/// and used again for each transaction, and touches neither the file nor the ``QueueIndex`` by itself.
 struct PendingChanges {
     /// A change of memory that follows the commit, in the order of the rows.
     enum Effect {
@@ -58,13 +61,13 @@ struct PendingChanges {
     /// Leases to be listed on disk, with their deliveries.
     var listings: [(lease: Lease, deliveries: [Int64])] = []
     /// New deliveries that are kept without rows.
-    var arrivals: StagedRows?
+    var staged: StagedRows?
     /// Deliveries that got their rows, with where they were before.
-    var written: [(entry: Entry, arrival: Arrival)] = []
+    var written: [(entry: Entry, stagedRow: StagedRow)] = []
     /// Those of which all deliveries have rows now.
     var emptied: [StagedRows] = []
     /// How many deliveries of each lease came back.
-    var settled: [Int64: Int] = [:]
+    var endedClaims: [Int64: Int] = [:]
     /// New deliveries so far, which count against the bound.
     var added = 0
     /// How many deliveries ended in each final state, by its code.
@@ -74,7 +77,7 @@ struct PendingChanges {
     /// New work to be answered after the commit: how many rows, in which flow.
     var accepted: [(rows: Int, flow: Flow, reply: EnqueueReply)] = []
     /// Whether the clocks are noted in it, as they stand.
-    var isClockNoted = false
+    var areClocksSaved = false
     /// What to do after the commit: answers to callers.
     var answers: [() -> Void] = []
     /// The earliest expiry of what waits from now on.
@@ -103,15 +106,15 @@ struct PendingChanges {
         assignments.removeAll(keepingCapacity: true)
         filling.removeAll(keepingCapacity: true)
         listings.removeAll(keepingCapacity: true)
-        arrivals = nil
+        staged = nil
         written.removeAll(keepingCapacity: true)
         emptied.removeAll(keepingCapacity: true)
-        settled.removeAll(keepingCapacity: true)
+        endedClaims.removeAll(keepingCapacity: true)
         added = 0
         for code in ends.indices { ends[code] = 0 }
         ignored = 0
         accepted.removeAll(keepingCapacity: true)
-        isClockNoted = false
+        areClocksSaved = false
         answers.removeAll(keepingCapacity: true)
         newExpiry = .max
         readsAgain = false

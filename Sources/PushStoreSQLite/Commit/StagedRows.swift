@@ -6,7 +6,7 @@ import PushQueue
 /// its own.
 ///
 /// Most deliveries are claimed from memory and answered a moment after they came. They get their row then, once and in
-/// its final form, which costs half of what two writes do. A delivery whose attemptLog is longer gets its row before
+/// its final form, which costs half of what two writes do. A delivery with more than one attempt gets its row before
 /// anything else is done with it, so that every other part of the store knows rows only. What is still here when the
 /// process dies becomes rows when the store opens. Used by the writer's thread only.
 final class StagedRows {
@@ -36,8 +36,8 @@ final class StagedRows {
     }
 
     /// Takes in a delivery that has no row.
-    func add(_ entry: Entry, _ row: Arrival.Row) {
-        entry.arrival = Arrival(arrivals: self, place: entries.count, row: row)
+    func add(_ entry: Entry, _ row: StagedRow.Row) {
+        entry.stagedRow = StagedRow(staged: self, index: entries.count, row: row)
         if let last = numbers.last, entry.id < last { isSorted = false }
         numbers.append(entry.id)
         entries.append(entry)
@@ -58,28 +58,28 @@ final class StagedRows {
     }
 
     /// Notes that a delivery has a row now.
-    func leave(_ place: Int) {
-        entries[place] = nil
+    func leave(_ index: Int) {
+        entries[index] = nil
         open -= 1
     }
 
     /// Undoes ``leave(_:)``.
-    func restore(_ entry: Entry, _ arrival: Arrival) {
-        entry.arrival = arrival
-        entries[arrival.place] = entry
+    func restore(_ entry: Entry, _ stagedRow: StagedRow) {
+        entry.stagedRow = stagedRow
+        entries[stagedRow.index] = entry
         open += 1
     }
 
     /// Lets go of its deliveries: they refer to it, and it to them.
     func forget() {
-        for entry in entries { entry?.arrival = nil }
+        for entry in entries { entry?.stagedRow = nil }
         entries = []
         numbers = []
     }
 }
 
 /// Where a delivery without a row is on disk, and what its row will need besides what memory knows of it.
-struct Arrival {
+struct StagedRow {
     /// The columns that are in no ``Entry``.
     struct Row {
         var expires: Int64
@@ -89,22 +89,22 @@ struct Arrival {
         var content: [UInt8]
     }
 
-    let arrivals: StagedRows
-    let place: Int
+    let staged: StagedRows
+    let index: Int
     let row: Row
 }
 
 extension Entry {
     /// The notification of a delivery without a row, as it stands in the store; nil with a row.
     var notification: StoredNotification? {
-        arrival.map { arrival in
+        stagedRow.map { stagedRow in
             StoredNotification(
                 id: head.id,
-                content: arrival.row.content,
-                caller: arrival.row.caller,
-                acceptedAt: Date(millisecondsSince1970: arrival.row.accepted),
-                dueAt: arrival.row.scheduled.map { Date(millisecondsSince1970: $0) },
-                expiresAt: Date(millisecondsSince1970: arrival.row.expires),
+                content: stagedRow.row.content,
+                caller: stagedRow.row.caller,
+                acceptedAt: Date(millisecondsSince1970: stagedRow.row.accepted),
+                dueAt: stagedRow.row.scheduled.map { Date(millisecondsSince1970: $0) },
+                expiresAt: Date(millisecondsSince1970: stagedRow.row.expires),
                 counts: [state: 1]
             )
         }
@@ -130,7 +130,7 @@ extension Entry {
 ///
 /// Each has its numbers in eight bytes, the lowest byte first, then its texts, each with its length before it in the same
 /// form.
-enum ArrivalPacking {
+enum StagedRowPacking {
     /// A delivery as it is read back.
     struct Delivery: Equatable {
         var id: Int64
@@ -150,7 +150,7 @@ enum ArrivalPacking {
 
     static func append(
         _ entry: Entry,
-        _ row: Arrival.Row,
+        _ row: StagedRow.Row,
         recipient: [UInt8],
         plan: [UInt8],
         to bytes: inout [UInt8]

@@ -131,7 +131,7 @@ enum StoreCommand: Sendable {
     }
 }
 
-/// How much an operation brings.
+/// How much a command brings.
 struct CommandSize {
     /// About how many rows it writes.
     var rows = 0
@@ -153,8 +153,8 @@ extension EnqueueBatch {
     /// About how much memory it takes: contents twice, since they are there as stored and decoded.
     var bytes: Int {
         var sum = 0
-        for place in notifications.indices {
-            sum += 1_024 + 2 * notifications[place].content.count + 192 * notifications[place].recipients.count
+        for index in notifications.indices {
+            sum += 1_024 + 2 * notifications[index].content.count + 192 * notifications[index].recipients.count
         }
         return sum
     }

@@ -3,10 +3,10 @@ import PushCore
 import Synchronization
 
 /// Calls the writer at the next moment that something is to be done: work that comes due,
-/// patience that ends.
+/// waits that end.
 ///
 /// One task at a time sleeps on the store's time source; an earlier moment replaces it, a later one waits for its
-/// turn, since the writer sets the alarm anew each time it is called.
+/// turn, since the writer sets the timer anew each time it is called.
 final class WakeTimer: Sendable {
     private struct State {
         var moment: Int64?
@@ -18,12 +18,12 @@ final class WakeTimer: Sendable {
     private static let longestSleep: Int64 = 30_000
 
     private let time: any TimeSource
-    private let ring: @Sendable () -> Void
+    private let wake: @Sendable () -> Void
     private let state = Mutex(State())
 
-    init(time: any TimeSource, ring: @escaping @Sendable () -> Void) {
+    init(time: any TimeSource, wake: @escaping @Sendable () -> Void) {
         self.time = time
-        self.ring = ring
+        self.wake = wake
     }
 
     /// Sees to it that the writer is called at `moment`, or earlier.
@@ -32,19 +32,19 @@ final class WakeTimer: Sendable {
             guard !state.isClosed, state.moment.map({ moment < $0 }) ?? true else { return }
             state.moment = moment
             // Unstructured, since the writer is a thread. Each task awaits the one before it, and `close` the last.
-            state.sleeper = Task { [previous = state.sleeper, time, ring] in
+            state.sleeper = Task { [previous = state.sleeper, time, wake] in
                 previous?.cancel()
                 await previous?.value
                 let wait = min(moment - time.steady.millisecondsSince1970, Self.longestSleep)
                 if wait > 0 { try? await time.sleep(for: .milliseconds(wait)) }
                 guard !Task.isCancelled else { return }
                 self.state.withLock { if $0.moment == moment { $0.moment = nil } }
-                ring()
+                wake()
             }
         }
     }
 
-    /// Ends the alarm for good.
+    /// Ends the timer for good.
     func close() async {
         let last = state.withLock { state in
             state.isClosed = true

@@ -107,7 +107,7 @@ extension SQLStatement {
     func optionalText(_ column: Int32) -> String? { isNull(column) ? nil : text(column) }
 
     /// Binds a copy of a text, or null.
-    func bind(_ place: Int32, _ text: String?) {
-        if let text { bind(place, text) } else { bindNull(place) }
+    func bind(_ index: Int32, _ text: String?) {
+        if let text { bind(index, text) } else { bindNull(index) }
     }
 }

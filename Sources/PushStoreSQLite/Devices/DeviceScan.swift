@@ -53,18 +53,18 @@ struct DeviceScan: Sendable {
     func step(
         _ connection: OpaquePointer,
         _ reader: DeviceReader,
-        after place: Int64,
+        after position: Int64,
         wanted: Int
     ) throws(StoreError) -> Step {
         let rows = try SQLStatement(connection, sql)
-        rows.bind(1, place)
+        rows.bind(1, position)
         rows.bind(2, rowsPerStep)
         if let tag = query.tag { rows.bind(3, tag) }
         if let user = query.user { rows.bind(4, user) }
         if let platform = query.platform { rows.bind(5, platform) }
         if let service = query.service { rows.bind(6, service.rawValue) }
         if let app = query.app, app != .default { rows.bind(7, app.key("")) }
-        var step = Step(last: place)
+        var step = Step(last: position)
         var looked = 0
         while step.found.count < wanted {
             guard try rows.next() else {

@@ -2,7 +2,10 @@ import Foundation
 import PushCore
 import PushQueue
 
-/// Changes the tables of the device registry; used by the writer's thread only, within its transaction.
+/// The tables of the device registry, as the commit loop changes them; used by its thread only, within its transaction.
+///
+/// The rules of registration and refusal are `PushQueue`'s (`RegisteredToken`, `Device`); this keeps what they lead to. Reads
+/// that change nothing go past it, by ``DeviceReader``.
 final class DeviceTables {
     let reader: DeviceReader
     /// What has changed so far in the call at hand; nil when nobody wants to know.
@@ -107,7 +110,7 @@ final class DeviceTables {
         if let old { note(old, try reader.device(old.id)?.device) }
     }
 
-    /// Devices as one backend hears of them for the first time.
+    /// Devices for the backfill of one backend.
     func introductions(of ids: [String], to backend: String) throws(StoreError) -> [OutboxChange.Content] {
         var found: [OutboxChange.Content] = []
         for id in ids {
@@ -132,9 +135,9 @@ final class DeviceTables {
             results.append(try put(device))
         }
         guard isShared else { return results }
-        for place in results.indices {
-            guard let now = try reader.device(results[place].device.id) else { continue }
-            results[place].device = now.device
+        for index in results.indices {
+            guard let now = try reader.device(results[index].device.id) else { continue }
+            results[index].device = now.device
         }
         return results
     }
@@ -291,7 +294,7 @@ final class DeviceTables {
             user = row.optionalText(rest + 2)
         }
 
-        func buried(_ tombstone: Tombstone) -> InvalidatedToken {
+        func invalidated(_ tombstone: Tombstone) -> InvalidatedToken {
             InvalidatedToken(device: id, user: user, token: token.token, kind: token.kind, tombstone: tombstone)
         }
     }
@@ -341,7 +344,7 @@ final class DeviceTables {
 
     /// Puts tombstones on tokens, held back or not; returns those that are new.
     func refuse(_ refusals: [TokenRefusal], isHeld: Bool) throws(StoreError) -> [InvalidatedToken] {
-        var buried: [InvalidatedToken] = []
+        var invalidated: [InvalidatedToken] = []
         for refusal in refusals {
             guard let owner = try self.owner(of: refusal.token, in: refusal.app),
                 let dead = owner.token.refused(refusal, isHeld: isHeld), let tombstone = dead.tombstone
@@ -349,9 +352,9 @@ final class DeviceTables {
             let old = isHeld ? nil : try before(owner.id)
             try save(dead, of: owner.number)
             try note(changeOf: old)
-            buried.append(owner.buried(tombstone))
+            invalidated.append(owner.invalidated(tombstone))
         }
-        return buried
+        return invalidated
     }
 
     /// Holds back the tombstones that a backend caused since a moment.
@@ -372,7 +375,7 @@ final class DeviceTables {
             try setHeld.run()
             try note(changeOf: old)
             tombstone.isHeld = false
-            released.append(owner.buried(tombstone))
+            released.append(owner.invalidated(tombstone))
         }
         return released
     }

@@ -162,10 +162,10 @@ extension SQLiteStore: DeviceStore {
     ) async throws(StoreError) -> DevicePage {
         let search = DeviceScan(query, rowsPerStep: rowsPerScan)
         var page = DevicePage([])
-        var place = cursor?.rawValue ?? 0
+        var position = cursor?.rawValue ?? 0
         var last: Int64 = 0
         while true {
-            let (start, wanted) = (place, limit + 1 - page.devices.count)
+            let (start, wanted) = (position, limit + 1 - page.devices.count)
             let step = try await scanDevices { (connection, reader) throws(StoreError) in
                 try search.step(connection, reader, after: start, wanted: wanted)
             }
@@ -177,10 +177,10 @@ extension SQLiteStore: DeviceStore {
                 page.devices.append(device)
                 last = number
             }
-            place = step.last
+            position = step.last
             if step.isOver { return page }
             if Task.isCancelled {
-                page.next = DeviceCursor(rawValue: place)
+                page.next = DeviceCursor(rawValue: position)
                 return page
             }
         }
@@ -216,21 +216,27 @@ extension SQLiteStore: DeviceStore {
         var name = ""
         while let backend = try await backend(withTombstonesAfter: name) {
             name = backend
-            var place: Int64? = 0
-            while let start = place {
+            var position: Int64? = 0
+            while let start = position {
                 let step = try await heldStep(of: backend, after: start)
-                place = step.next
-                for (reason, buried) in step.tombstones {
+                position = step.next
+                for (reason, invalidated) in step.tombstones {
                     if found.last?.backend != backend {
                         found.append(
-                            QuarantinedTokens(backend: backend, count: 0, reasons: [:], oldest: buried, newest: buried)
+                            QuarantinedTokens(
+                                backend: backend,
+                                count: 0,
+                                reasons: [:],
+                                oldest: invalidated,
+                                newest: invalidated
+                            )
                         )
                     }
                     let last = found.count - 1
                     found[last].count += 1
                     found[last].reasons[reason, default: 0] += 1
-                    found[last].oldest = min(found[last].oldest, buried)
-                    found[last].newest = max(found[last].newest, buried)
+                    found[last].oldest = min(found[last].oldest, invalidated)
+                    found[last].newest = max(found[last].newest, invalidated)
                 }
             }
         }
@@ -253,8 +259,8 @@ extension SQLiteStore: DeviceStore {
     /// Some held tombstones of the devices after a place, and the place to go on at; a device's are in one step.
     private func heldStep(
         of backend: String,
-        after place: Int64
-    ) async throws(StoreError) -> (tombstones: [(reason: String, buried: Date)], next: Int64?) {
+        after position: Int64
+    ) async throws(StoreError) -> (tombstones: [(reason: String, invalidated: Date)], next: Int64?) {
         let limit = rowsPerScan
         return try await scanDevices { (connection, _) throws(StoreError) in
             let rows = try SQLStatement(
@@ -265,9 +271,9 @@ extension SQLiteStore: DeviceStore {
                 """
             )
             rows.bind(1, backend)
-            rows.bind(2, place)
+            rows.bind(2, position)
             var found: [(String, Date)] = []
-            var last = place
+            var last = position
             while try rows.next() {
                 let device = rows.integer(0)
                 if found.count >= limit, device != last {

@@ -2,7 +2,7 @@ import Synchronization
 
 /// Lets only so many searches through the file read at a time; the others queue up.
 ///
-/// Searches and the look-ups of lanes share the connections for reading. With fewer searches at a time than there are
+/// Searches and the look-ups of delivery workers share the connections for reading. With fewer searches at a time than there are
 /// connections a look-up finds a free one.
 final class ScanGate: Sendable {
     private struct State {
@@ -15,7 +15,7 @@ final class ScanGate: Sendable {
 
     init(atOnce count: Int) { state = Mutex(State(free: count)) }
 
-    /// How often somebody was let in.
+    /// How many searches were admitted.
     var entered: Int { state.withLock { $0.entered } }
 
     /// Waits for a turn; ``leave()`` follows.
@@ -34,7 +34,7 @@ final class ScanGate: Sendable {
         }
     }
 
-    /// Gives the turn to whoever has waited longest.
+    /// Admits the search that has waited longest.
     func leave() {
         let next = state.withLock { state -> CheckedContinuation<Void, Never>? in
             guard state.waiting.isEmpty else { return state.waiting.removeFirst() }

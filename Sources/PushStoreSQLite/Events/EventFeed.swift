@@ -82,7 +82,7 @@ final class EventFeed: Sendable {
                 contents.events[contents.start + Int(number - contents.first)] = event
             }
             // Those that memory has let go of are still in the array until it is cleared.
-            for place in 0..<contents.start { contents.events[place] = [] }
+            for index in 0..<contents.start { contents.events[index] = [] }
         }
     }
 
@@ -109,7 +109,7 @@ final class EventFeed: Sendable {
         }
     }
 
-    /// Sends away those whose patience has ended.
+    /// Answers those whose wait has ended.
     ///
     /// Returns when that of the next one ends.
     func expire(now: Int64) -> Int64? {

@@ -20,18 +20,18 @@ enum EventPacking {
             var output = Output(buffer)
             marker.withUnsafeBufferPointer { output.append($0[...]) }
             var newest = [Int](repeating: -1, count: 256)
-            for place in events.indices {
-                let length = events[place].count
+            for index in events.indices {
+                let length = events[index].count
                 let other = newest[length & 255]
-                newest[length & 255] = place
+                newest[length & 255] = index
                 output.append(number: length)
-                events[place].withUnsafeBufferPointer { event in
+                events[index].withUnsafeBufferPointer { event in
                     guard other >= 0, events[other].count == length else {
                         output.append(number: 0)
                         output.append(event[...])
                         return
                     }
-                    output.append(number: place - other)
+                    output.append(number: index - other)
                     events[other].withUnsafeBufferPointer { appendDifference(of: event, from: $0, to: &output) }
                 }
             }
@@ -44,16 +44,16 @@ enum EventPacking {
         from other: UnsafeBufferPointer<UInt8>,
         to output: inout Output
     ) {
-        var place = 0
-        while place < event.count {
-            let same = equalBytes(event, other, from: place)
+        var index = 0
+        while index < event.count {
+            let same = equalBytes(event, other, from: index)
             output.append(number: same)
-            place += same
-            guard place < event.count else { return }
-            let start = place
-            repeat { place += 1 } while place < event.count && !matches(event, other, at: place)
-            output.append(number: place - start)
-            output.append(event[start..<place])
+            index += same
+            guard index < event.count else { return }
+            let start = index
+            repeat { index += 1 } while index < event.count && !matches(event, other, at: index)
+            output.append(number: index - start)
+            output.append(event[start..<index])
         }
     }
 
@@ -63,25 +63,25 @@ enum EventPacking {
         _ other: UnsafeBufferPointer<UInt8>,
         from start: Int
     ) -> Int {
-        var place = start
+        var index = start
         let (left, right) = (UnsafeRawBufferPointer(event), UnsafeRawBufferPointer(other))
-        while place + 8 <= event.count,
-            left.loadUnaligned(fromByteOffset: place, as: UInt64.self)
-                == right.loadUnaligned(fromByteOffset: place, as: UInt64.self)
-        { place += 8 }
-        while place < event.count, event[place] == other[place] { place += 1 }
-        return place - start
+        while index + 8 <= event.count,
+            left.loadUnaligned(fromByteOffset: index, as: UInt64.self)
+                == right.loadUnaligned(fromByteOffset: index, as: UInt64.self)
+        { index += 8 }
+        while index < event.count, event[index] == other[index] { index += 1 }
+        return index - start
     }
 
     /// Whether enough bytes are equal at a place to end a run of different ones.
     private static func matches(
         _ event: UnsafeBufferPointer<UInt8>,
         _ other: UnsafeBufferPointer<UInt8>,
-        at place: Int
+        at index: Int
     ) -> Bool {
-        guard event[place] == other[place], place + shortestMatch <= event.count else { return false }
-        return UnsafeRawBufferPointer(event).loadUnaligned(fromByteOffset: place, as: UInt32.self)
-            == UnsafeRawBufferPointer(other).loadUnaligned(fromByteOffset: place, as: UInt32.self)
+        guard event[index] == other[index], index + shortestMatch <= event.count else { return false }
+        return UnsafeRawBufferPointer(event).loadUnaligned(fromByteOffset: index, as: UInt32.self)
+            == UnsafeRawBufferPointer(other).loadUnaligned(fromByteOffset: index, as: UInt32.self)
     }
 
     static func unpack(_ bytes: [UInt8]) -> [[UInt8]] {
@@ -105,17 +105,17 @@ enum EventPacking {
         }
         guard other.count == length else { return nil }
         var event = other
-        var place = 0
-        while place < length {
-            guard let same = number(&input), same <= length - place else { return nil }
-            place += same
-            guard place < length else { break }
-            guard let different = number(&input), different > 0, different <= min(length - place, input.count) else {
+        var index = 0
+        while index < length {
+            guard let same = number(&input), same <= length - index else { return nil }
+            index += same
+            guard index < length else { break }
+            guard let different = number(&input), different > 0, different <= min(length - index, input.count) else {
                 return nil
             }
-            event.replaceSubrange(place..<place + different, with: input.prefix(different))
+            event.replaceSubrange(index..<index + different, with: input.prefix(different))
             input = input.dropFirst(different)
-            place += different
+            index += different
         }
         return event
     }
@@ -133,13 +133,13 @@ enum EventPacking {
 
     private static func unpackFirstForm(_ bytes: [UInt8]) -> [[UInt8]] {
         var events: [[UInt8]] = []
-        var place = 0
-        while place + 4 <= bytes.count {
-            let length = (0..<4).reduce(0) { $0 | Int(bytes[place + $1]) << (8 * $1) }
-            place += 4
-            guard length <= bytes.count - place else { break }
-            events.append(Array(bytes[place..<place + length]))
-            place += length
+        var index = 0
+        while index + 4 <= bytes.count {
+            let length = (0..<4).reduce(0) { $0 | Int(bytes[index + $1]) << (8 * $1) }
+            index += 4
+            guard length <= bytes.count - index else { break }
+            events.append(Array(bytes[index..<index + length]))
+            index += length
         }
         return events
     }

@@ -2,7 +2,7 @@ import Foundation
 import PushCore
 import PushQueue
 
-/// Devices and operations as the outbox keeps them: JSON, with times as milliseconds since 1970.
+/// Devices and entries as the outbox keeps them: JSON, with times as milliseconds since 1970.
 extension Device {
     var outboxForm: JSONValue {
         var object: JSONObject = [

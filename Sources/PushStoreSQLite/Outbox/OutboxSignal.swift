@@ -1,10 +1,10 @@
 import PushCore
 import Synchronization
 
-/// Wakes those who wait for operations of a backend.
+/// Wakes those who wait for entries of a backend.
 ///
-/// The writer rings after each commit that made some claimable. Who looked in vain waits with the mark that it took before
-/// the look, so that no ring between the two is missed.
+/// The commit loop signals after each commit that made some claimable. A caller that found none waits with the mark that it took before
+/// the look, so that no signal between the two is missed.
 final class OutboxSignal: Sendable {
     private struct Waiter {
         var backend: String
@@ -21,11 +21,11 @@ final class OutboxSignal: Sendable {
 
     private let contents = Mutex(Contents())
 
-    /// How often the bell of a backend rang.
+    /// How many signals a backend has had.
     func mark(_ backend: String) -> UInt64 { contents.withLock { $0.marks[backend] ?? 0 } }
 
     /// Something of these backends may be claimable.
-    func ring(_ backends: Set<String>) {
+    func notify(_ backends: Set<String>) {
         let woken = contents.withLock { contents in
             for backend in backends { contents.marks[backend, default: 0] += 1 }
             return Self.take(&contents) { backends.contains($0.backend) }
@@ -33,7 +33,7 @@ final class OutboxSignal: Sendable {
         for waiter in woken { waiter.continuation.resume() }
     }
 
-    /// Waits for a ring after a mark, a moment, cancellation or the end.
+    /// Waits for a signal after a mark, a moment, cancellation or the end.
     ///
     /// `arm` sees to it that ``expire(now:)`` is called at the moment.
     func wait(_ backend: String, since mark: UInt64, until: Int64, arm: (Int64) -> Void) async {

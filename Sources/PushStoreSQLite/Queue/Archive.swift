@@ -36,7 +36,7 @@ final class Archive {
     func reset() { gathered.removeAll(keepingCapacity: true) }
 
     /// Takes in a delivery that ended, after one attempt or none.
-    func add(_ entry: Entry, _ row: Arrival.Row, as state: DeliveryState, attempt: [UInt8]?, plan: [UInt8]) {
+    func add(_ entry: Entry, _ row: StagedRow.Row, as state: DeliveryState, attempt: [UInt8]?, plan: [UInt8]) {
         recipient.removeAll(keepingCapacity: true)
         entry.recipient.appendStoredForm(to: &recipient)
         let record = ArchivedDelivery.pack(
@@ -112,7 +112,7 @@ struct ArchivedDelivery: Equatable {
     var plan: [UInt8]
     var caller: [UInt8]
     var content: [UInt8]
-    /// Its one attempt, or how it ended without one; nil when nothing is told.
+    /// Its one attempt, or how it ended without one; nil when there was neither.
     var attemptLog: [UInt8]?
 
     /// Stands for no time, and for no text.
@@ -126,7 +126,7 @@ struct ArchivedDelivery: Equatable {
         id: Int64,
         flow: Int64,
         state: DeliveryState,
-        _ row: Arrival.Row,
+        _ row: StagedRow.Row,
         recipient: [UInt8],
         plan: [UInt8],
         attemptLog: [UInt8]?
@@ -210,10 +210,10 @@ enum HexDigits {
     }
 
     static func pack(_ digits: ArraySlice<UInt8>, to bytes: inout [UInt8]) {
-        var place = digits.startIndex
-        while place + 1 < digits.endIndex {
-            bytes.append((value(digits[place]) ?? 0) << 4 | (value(digits[place + 1]) ?? 0))
-            place += 2
+        var index = digits.startIndex
+        while index + 1 < digits.endIndex {
+            bytes.append((value(digits[index]) ?? 0) << 4 | (value(digits[index + 1]) ?? 0))
+            index += 2
         }
     }
 

@@ -15,20 +15,20 @@ final class BackendQueue {
     /// Flows of one priority, and whose turn it is.
     private struct Round {
         var flows: [Flow] = []
-        var place = 0
+        var index = 0
         var given = 0
 
         mutating func takeNext(now: Int64) -> Entry? {
             for _ in flows.indices {
-                if given < BackendQueue.turn, let entry = flows[place].takeNext(now: now) {
+                if given < BackendQueue.turn, let entry = flows[index].takeNext(now: now) {
                     given += 1
                     return entry
                 }
-                place = place + 1 < flows.count ? place + 1 : 0
+                index = index + 1 < flows.count ? index + 1 : 0
                 given = 0
             }
             // All others had nothing: the one whose turn just ended goes on.
-            guard !flows.isEmpty, let entry = flows[place].takeNext(now: now) else { return nil }
+            guard !flows.isEmpty, let entry = flows[index].takeNext(now: now) else { return nil }
             given = 1
             return entry
         }

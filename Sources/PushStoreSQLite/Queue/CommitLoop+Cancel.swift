@@ -5,11 +5,11 @@ import PushQueue
 extension CommitLoop {
     /// Cancels the next part of a notification's deliveries, and answers after the last.
     func cancel(_ step: CancelStep, _ reply: Reply<Cancellation?>) throws(StoreError) {
-        if let entry = book.withoutRow(step.id) { try writeOut(entry) }
+        if let entry = queueIndex.withoutRow(step.id) { try writeOut(entry) }
         sql.countOf.bind(1, step.id.rawValue)
         guard try sql.countOf.next() else {
             let isArchived = try archive.delivery(step.id.rawValue) != nil
-            journal.answers.append { reply.succeed(isArchived ? Cancellation(cancelled: 0, tooLate: 1) : nil) }
+            pending.answers.append { reply.succeed(isArchived ? Cancellation(cancelled: 0, tooLate: 1) : nil) }
             return
         }
         let count = Int(sql.countOf.integer(0))
@@ -25,10 +25,10 @@ extension CommitLoop {
         var reader = RowReader(self)
         for number in numbers {
             next.after = number
-            if let claimed = book.claims[number] {
+            if let claimed = queueIndex.claims[number] {
                 try begin()
-                sql.noteCancel.bind(1, number)
-                try sql.noteCancel.run()
+                sql.markCancelled.bind(1, number)
+                try sql.markCancelled.run()
                 claimed.cancellation = step.event  // At once: what it comes to may stand in the same transaction.
                 next.inFlight += 1
                 continue
@@ -37,7 +37,7 @@ extension CommitLoop {
             try withdraw(entry, step.event)
             next.cancelled += 1
         }
-        journal.answers.append { [next] in
+        pending.answers.append { [next] in
             if numbers.count == limit {
                 self.continuations.append(.cancel(next, reply))
             } else {
@@ -52,15 +52,15 @@ extension CommitLoop {
     {
         let state = entry.withdrawnState
         try end(entry.id, as: state, attempt: nil)
-        journal.append(.removed(entry.flow, entry.key, entry.collapseKey))
-        if let event { journal.events.append(event(entry.delivery, state)) }
+        pending.append(.removed(entry.flow, entry.key, entry.collapseKey))
+        if let event { pending.events.append(event(entry.delivery, state)) }
     }
 
     /// Hands what waits for a backend to another one; a change of names alone, however much waits.
     func move(_ name: String, to other: String, _ reply: Reply<Int?>) throws(StoreError) {
-        let queue = book.queue(named: name)
+        let queue = queueIndex.queue(named: name)
         guard name != other, queue.claimed == 0 else {
-            journal.answers.append { reply.succeed(name == other ? 0 : nil) }
+            pending.answers.append { reply.succeed(name == other ? 0 : nil) }
             return
         }
         try begin()
@@ -70,36 +70,36 @@ extension CommitLoop {
             statement.bind(2, other)
             try statement.run()
         }
-        journal.answers.append { [book] in
+        pending.answers.append { [queueIndex] in
             let waiting = queue.waiting
-            book.move(queue, to: other)
+            queueIndex.move(queue, to: other)
             reply.succeed(waiting)
         }
     }
 
     /// Ends a move, since the backend is there again.
     func endMove(of name: String) throws(StoreError) {
-        guard book.moves[name] != nil else { return }
+        guard queueIndex.moves[name] != nil else { return }
         try begin()
         sql.deleteMove.bind(1, name)
         try sql.deleteMove.run()
-        journal.answers.append { [book] in book.endMove(of: name) }
+        pending.answers.append { [queueIndex] in queueIndex.endMove(of: name) }
     }
 
     /// Claims deliveries whose time to live has ended: looks at so many waiting ones as the options allow, in turn.
     func claimExpired(limit: Int, _ reply: Reply<[ClaimedDelivery]>) throws(StoreError) {
         try writeOutForSearch()
-        let lease = book.makeLease()
+        let lease = queueIndex.makeLease()
         var claimed: [Entry] = []
         for number in try expired(limit: limit) {
             guard let entry = try pull(number) else { continue }
-            _ = book.claim(entry, under: lease)
-            journal.given.append((entry, true))
+            _ = queueIndex.claim(entry, under: lease)
+            pending.given.append((entry, true))
             list(entry, lease)
             claimed.append(entry)
         }
-        journal.answers.append { [book] in
-            if !claimed.isEmpty { book.start(lease) }
+        pending.answers.append { [queueIndex] in
+            if !claimed.isEmpty { queueIndex.start(lease) }
             reply.succeed(claimed.map(\.delivery))
         }
     }
@@ -107,8 +107,8 @@ extension CommitLoop {
     /// Takes a waiting delivery out of its turn; nil when it must wait for another with its collapse id.
     private func pull(_ number: Int64) throws(StoreError) -> Entry? {
         var reader = RowReader(self)
-        guard book.claims[number] == nil, let stored = try reader.entry(number),
-            !book.isInFlight(stored.collapseKey)
+        guard queueIndex.claims[number] == nil, let stored = try reader.entry(number),
+            !queueIndex.isInFlight(stored.collapseKey)
         else { return nil }
         let entry = stored.flow.take(stored.key) ?? stored
         entry.flow.leave()
@@ -117,7 +117,7 @@ extension CommitLoop {
 
     /// Numbers of deliveries that seem to have expired, from where the last search ended.
     private func expired(limit: Int) throws(StoreError) -> [Int64] {
-        guard now >= book.expiryFloor, limit > 0 else { return [] }
+        guard now >= queueIndex.expiryFloor, limit > 0 else { return [] }
         var found: [Int64] = []
         var budget = core.options.expiryScan
         let isPartRound = expiryRound.cursor != nil
@@ -131,21 +131,21 @@ extension CommitLoop {
 
     private func searchRound(_ found: inout [Int64], limit: Int, _ budget: inout Int) throws(StoreError) {
         let rows = sql.expiring
-        let start = expiryRound.cursor ?? ExpiryRound.Place(lane: .min, due: .min, id: .min)
-        rows.bind(1, start.lane)
+        let start = expiryRound.cursor ?? ExpiryRound.Position(flow: .min, due: .min, id: .min)
+        rows.bind(1, start.flow)
         rows.bind(2, start.due)
         rows.bind(3, start.id)
         rows.bind(4, budget)
         while found.count < limit, budget > 0 {
             guard try rows.next() else {
-                book.expiryFloor = expiryRound.lowest
+                queueIndex.expiryFloor = expiryRound.lowest
                 expiryRound = ExpiryRound()
                 return
             }
             budget -= 1
-            expiryRound.cursor = ExpiryRound.Place(lane: rows.integer(0), due: rows.integer(1), id: rows.integer(2))
+            expiryRound.cursor = ExpiryRound.Position(flow: rows.integer(0), due: rows.integer(1), id: rows.integer(2))
             expiryRound.lowest = min(expiryRound.lowest, rows.integer(3))
-            if rows.integer(3) <= now, book.claims[rows.integer(2)] == nil { found.append(rows.integer(2)) }
+            if rows.integer(3) <= now, queueIndex.claims[rows.integer(2)] == nil { found.append(rows.integer(2)) }
         }
         rows.reset()
     }
@@ -154,14 +154,14 @@ extension CommitLoop {
 /// A round over all waiting deliveries in search of expired ones.
 struct ExpiryRound {
     /// A place in the index of waiting deliveries.
-    struct Place {
-        var lane: Int64
+    struct Position {
+        var flow: Int64
         var due: Int64
         var id: Int64
     }
 
     /// The last place that was looked at; nil at the start of a round.
-    var cursor: Place?
+    var cursor: Position?
     /// The earliest expiry that the round has met, of old deliveries and of those that came meanwhile.
     var lowest = Int64.max
 }

@@ -15,7 +15,7 @@ extension CommitLoop {
                 try loadWindow(of: flow, wanted: max(core.options.pageSize, asked))
             }
         } catch {
-            core.status.note(error, now: now)
+            core.status.record(error, now: now)
             for ticket in queue.tickets { ticket.answer(.failure(error)) }
             queue.tickets.removeAll()
         }
@@ -38,15 +38,15 @@ extension CommitLoop {
                 page.reset()
                 break
             }
-            if book.claims[key.id] == nil { keys.append(key) }
+            if queueIndex.claims[key.id] == nil { keys.append(key) }
         }
         var reader = RowReader(self)
         for key in keys {
-            guard flow.hasRoom(bytes: 0) || flow.windowCount == 0 else {
+            guard flow.hasCapacity(bytes: 0) || flow.windowCount == 0 else {
                 next = key
                 break
             }
-            guard let entry = try reader.entry(key.id), !book.isHeld(key.id, entry.collapseKey) else { continue }
+            guard let entry = try reader.entry(key.id), !queueIndex.isHeld(key.id, entry.collapseKey) else { continue }
             flow.load(entry, now: now)
         }
         flow.advanceFrontier(to: next)
@@ -54,7 +54,7 @@ extension CommitLoop {
 
     /// Gives what is in memory and due to those who wait for it.
     func handOut() {
-        for queue in book.queues where !queue.tickets.isEmpty {
+        for queue in queueIndex.queues where !queue.tickets.isEmpty {
             while let assignment = assignment(for: queue),
                 let entry = queue.takeNext(now: now, normal: assignment.normal > 0)
             {
@@ -65,16 +65,16 @@ extension CommitLoop {
 
     /// The call that the next delivery of a queue goes to; nil when nobody waits.
     func assignment(for queue: BackendQueue) -> PendingChanges.Assignment? {
-        if let filling = journal.filling[ObjectIdentifier(queue)], !filling.isFull { return filling }
+        if let filling = pending.filling[ObjectIdentifier(queue)], !filling.isFull { return filling }
         while !queue.tickets.isEmpty {
             let ticket = queue.tickets.removeFirst()
             if ticket.isCancelled || ticket.limit <= 0 {
                 ticket.answer(.success([]))
                 continue
             }
-            let assignment = PendingChanges.Assignment(ticket, book.makeLease())
-            journal.assignments.append(assignment)
-            journal.filling[ObjectIdentifier(queue)] = assignment
+            let assignment = PendingChanges.Assignment(ticket, queueIndex.makeLease())
+            pending.assignments.append(assignment)
+            pending.filling[ObjectIdentifier(queue)] = assignment
             return assignment
         }
         return nil
@@ -82,33 +82,33 @@ extension CommitLoop {
 
     /// Claims a delivery; false when it was held back.
     func give(_ entry: Entry, to assignment: PendingChanges.Assignment, waited: Bool) -> Bool {
-        guard book.claim(entry, under: assignment.lease) else { return false }
+        guard queueIndex.claim(entry, under: assignment.lease) else { return false }
         assignment.take(entry)
-        journal.given.append((entry, waited))
+        pending.given.append((entry, waited))
         return true
     }
 
     /// Notes that a claim has to be on disk before it is given out: after a crash it must be known.
     func list(_ entry: Entry, _ lease: Lease) {
-        // A transaction that accepts work for several lanes goes back and forth between their leases.
-        if let place = journal.listings.lastIndex(where: { $0.lease === lease }) {
-            journal.listings[place].deliveries.append(entry.id)
+        // A transaction that accepts work for several queues goes back and forth between their leases.
+        if let index = pending.listings.lastIndex(where: { $0.lease === lease }) {
+            pending.listings[index].deliveries.append(entry.id)
         } else {
-            journal.listings.append((lease, [entry.id]))
+            pending.listings.append((lease, [entry.id]))
         }
     }
 
     /// Writes which deliveries were given out, and forgets the lists of those that are all back.
     func writeLeases() throws(StoreError) {
-        for (lease, deliveries) in journal.listings {
+        for (lease, deliveries) in pending.listings {
             try begin()
             lease.isListed = true
             sql.insertLease.bind(1, lease.number)
             sql.insertLease.bind(2, blob: LeaseList.pack(deliveries))
             try sql.insertLease.run()
         }
-        for (number, count) in journal.settled {
-            guard let lease = book.leases[number], lease.isListed, lease.remaining == count else { continue }
+        for (number, count) in pending.endedClaims {
+            guard let lease = queueIndex.leases[number], lease.isListed, lease.remaining == count else { continue }
             try begin()
             sql.deleteLease.bind(1, number)
             try sql.deleteLease.run()
@@ -116,15 +116,15 @@ extension CommitLoop {
     }
 
     /// Takes a delivery from its owner, as part of this transaction.
-    func settle(_ entry: Entry) {
-        _ = book.take(entry.id)
-        journal.taken.append(entry)
-        if let lease = entry.lease { journal.settled[lease.number, default: 0] += 1 }
+    func endClaim(_ entry: Entry) {
+        _ = queueIndex.removeClaim(entry.id)
+        pending.taken.append(entry)
+        if let lease = entry.lease { pending.endedClaims[lease.number, default: 0] += 1 }
     }
 
-    /// Answers the calls whose patience has ended.
-    func sendAwayImpatient() {
-        for queue in book.queues where !queue.tickets.isEmpty {
+    /// Answers the calls whose wait has ended.
+    func answerTimedOutClaims() {
+        for queue in queueIndex.queues where !queue.tickets.isEmpty {
             queue.tickets.removeAll { ticket in
                 guard ticket.isCancelled || ticket.until <= now else { return false }
                 ticket.answer(.success([]))
@@ -133,20 +133,20 @@ extension CommitLoop {
         }
     }
 
-    /// Sets the alarm for the next moment that something is to be done.
+    /// Sets the timer for the next moment that something is to be done.
     ///
     /// True when that moment is now.
-    func setAlarm() -> Bool {
+    func setTimer() -> Bool {
         var next = Int64.max
-        for queue in book.queues where !queue.tickets.isEmpty {
+        for queue in queueIndex.queues where !queue.tickets.isEmpty {
             for ticket in queue.tickets { next = min(next, ticket.until) }
             if let due = queue.nextDue { next = min(next, due) }
         }
         let now = core.time.steady.millisecondsSince1970
         if let patience = core.feed.expire(now: now) { next = min(next, patience) }
-        if let look = core.bell.expire(now: now) { next = min(next, look) }
+        if let look = core.outboxSignal.expire(now: now) { next = min(next, look) }
         if next <= self.now { return true }
-        if next < .max { core.alarm.set(next) }
+        if next < .max { core.timer.set(next) }
         return false
     }
 }

@@ -8,11 +8,11 @@ extension CommitLoop {
     /// Stores a batch, unless its idempotency key, the disk or the number of waiting deliveries says no.
     func enqueue(_ batch: EnqueueBatch, _ reply: EnqueueReply) throws(StoreError) {
         if let entry = batch.idempotency, let known = try answer(to: entry) {
-            journal.answers.append { reply.succeed(known) }
+            pending.answers.append { reply.succeed(known) }
             return
         }
         if let refusal = refusal(of: batch) {
-            journal.answers.append { reply.fail(refusal) }
+            pending.answers.append { reply.fail(refusal) }
             return
         }
         try begin()
@@ -20,16 +20,16 @@ extension CommitLoop {
         var firstFlow: Flow?
         try batch.notifications.withUnsafeBufferPointer { (all) throws(StoreError) in
             guard let first = all.baseAddress else { return }
-            for place in all.indices {  // Without copies.
-                let flow = try insert(first + place)
-                if place == 0 { firstFlow = flow }
+            for index in all.indices {  // Without copies.
+                let flow = try insert(first + index)
+                if index == 0 { firstFlow = flow }
             }
         }
         if let entry = batch.idempotency { try remember(entry) }
         if let firstFlow {
-            journal.accepted.append((rows, firstFlow, reply))
+            pending.accepted.append((rows, firstFlow, reply))
         } else {
-            journal.answers.append { reply.succeed(.accepted) }
+            pending.answers.append { reply.succeed(.accepted) }
         }
     }
 
@@ -57,9 +57,10 @@ extension CommitLoop {
     private func refusal(of batch: EnqueueBatch) -> StoreError? {
         if let reason = core.disk.refusal(now: now) { return .full(reason: reason, retryAfter: .seconds(30)) }
         let rows = batch.deliveries
-        guard book.waiting + journal.added + rows > core.options.maximumWaiting else { return nil }
+        guard queueIndex.waiting + pending.added + rows > core.options.maximumWaiting else { return nil }
         return .full(
-            reason: "\(book.waiting) deliveries wait already, and maximum_waiting is \(core.options.maximumWaiting)",
+            reason:
+                "\(queueIndex.waiting) deliveries wait already, and maximum_waiting is \(core.options.maximumWaiting)",
             retryAfter: .seconds(10)
         )
     }
@@ -86,15 +87,15 @@ extension CommitLoop {
         if !stays {
             bindShared(of: new, accepted: accepted, scheduled: scheduled)
         }
-        for (place, recipient) in new.pointee.recipients.enumerated() {
-            let id = new.pointee.id.rawValue + Int64(place)
+        for (index, recipient) in new.pointee.recipients.enumerated() {
+            let id = new.pointee.id.rawValue + Int64(index)
             var way = first
-            if !others.isEmpty, new.pointee.planOf[place] != new.pointee.planOf[0] {
-                let number = Int(new.pointee.planOf[place])
+            if !others.isEmpty, new.pointee.planOf[index] != new.pointee.planOf[0] {
+                let number = Int(new.pointee.planOf[index])
                 if let known = others[number] {
                     way = known
                 } else {
-                    way = (head(of: new, place), try self.flow(of: new, place))
+                    way = (head(of: new, index), try self.flow(of: new, index))
                 }
                 others[number] = way
             }
@@ -113,12 +114,12 @@ extension CommitLoop {
                 due: due,
                 collapse: collapse,
                 // Twice: decoded, and for one without a row as it will be stored. All recipients share it.
-                contentBytes: place == 0 ? 2 * contentBytes : 0
+                contentBytes: index == 0 ? 2 * contentBytes : 0
             )
             let isGiven = giveAtOnce(entry)
             let mark = isGiven ? Schema.handedOut : 0
             if stays {
-                let row = Arrival.Row(
+                let row = StagedRow.Row(
                     expires: expires,
                     accepted: accepted,
                     scheduled: scheduled,
@@ -126,7 +127,7 @@ extension CommitLoop {
                     content: new.pointee.content
                 )
                 keep(entry, row)
-            } else if place == 0 {
+            } else if index == 0 {
                 bindDelivery(sql.insertHead, id, flow, due: due, expires: expires, mark: mark, collapse: collapse)
                 try runHead(sql.insertHead, new.pointee.content)
             } else {
@@ -137,7 +138,7 @@ extension CommitLoop {
                 if !others.isEmpty { statement.bind(11, head === first.head ? nil : head.plan.storedForm) }
                 try runWithRecipient(statement)
             }
-            if !isGiven { journal.append(.added(entry)) }
+            if !isGiven { pending.append(.added(entry)) }
         }
         note(new, expires: expires)
         return first.flow
@@ -156,38 +157,38 @@ extension CommitLoop {
         recipientText.removeAll(keepingCapacity: true)
         new.pointee.recipients[0].appendStoredForm(to: &recipientText)
         try runHead(sql.insertHead, new.pointee.content)
-        journal.append(.stored(flow, key))
+        pending.append(.stored(flow, key))
         note(new, expires: expires)
         return true
     }
 
     /// Notes what a new notification means for others.
     private func note(_ new: UnsafePointer<NewNotification>, expires: Int64) {
-        journal.added += new.pointee.recipients.count
-        journal.newExpiry = min(journal.newExpiry, expires)
-        journal.events.append(new.pointee.event)
+        pending.added += new.pointee.recipients.count
+        pending.newExpiry = min(pending.newExpiry, expires)
+        pending.events.append(new.pointee.event)
     }
 
     /// What a delivery shares with those that have the same plan, and the flow it begins in.
     private typealias Way = (head: DeliveryHead, flow: Flow)
 
-    private func head(of new: UnsafePointer<NewNotification>, _ place: Int) -> DeliveryHead {
+    private func head(of new: UnsafePointer<NewNotification>, _ index: Int) -> DeliveryHead {
         DeliveryHead(
             id: new.pointee.id,
             content: .decoded(new.pointee.notification),
-            plan: new.pointee.planOf.isEmpty ? new.pointee.plan : new.pointee.plan(ofRecipient: place),
+            plan: new.pointee.planOf.isEmpty ? new.pointee.plan : new.pointee.plan(ofRecipient: index),
             acceptedAt: new.pointee.acceptedAt,
             expiresAt: new.pointee.expiresAt
         )
     }
 
-    private func flow(of new: UnsafePointer<NewNotification>, _ place: Int) throws(StoreError) -> Flow {
-        let plan = new.pointee.planOf.isEmpty ? new.pointee.plan : new.pointee.plan(ofRecipient: place)
+    private func flow(of new: UnsafePointer<NewNotification>, _ index: Int) throws(StoreError) -> Flow {
+        let plan = new.pointee.planOf.isEmpty ? new.pointee.plan : new.pointee.plan(ofRecipient: index)
         guard let backend = plan.backends.first else {
             throw .failed("the notification \(new.pointee.id) has no backend")
         }
         let isUrgent = new.pointee.notification.priority == .high
-        return book.flow(of: backend, isUrgent: isUrgent, caller: new.pointee.caller)
+        return queueIndex.flow(of: backend, isUrgent: isUrgent, caller: new.pointee.caller)
     }
 
     /// What the row of a notification's number has for all of its deliveries, but for the content.
@@ -268,7 +269,7 @@ extension CommitLoop {
     /// Gives a new delivery to a call that waits for it, when nothing comes before it.
     private func giveAtOnce(_ entry: Entry) -> Bool {
         let queue = entry.flow.queue
-        guard entry.due <= now, queue.isNext(entry, now: now), !book.isInFlight(entry.collapseKey),
+        guard entry.due <= now, queue.isNext(entry, now: now), !queueIndex.isInFlight(entry.collapseKey),
             let assignment = assignment(for: queue), entry.flow.isUrgent || assignment.normal > 0
         else { return false }
         guard give(entry, to: assignment, waited: false) else { return false }
@@ -286,8 +287,8 @@ extension CommitLoop {
         _ replacementEvent: (@Sendable (ClaimedDelivery, DeliveryState) -> [UInt8])?
     ) throws(StoreError) {
         // One that is claimed ends when its owner would have it wait again.
-        for older in try rivals(collapse, collapseID, queue, recipientText, besides: id) where book.claims[older] == nil
-        {
+        for older in try rivals(collapse, collapseID, queue, recipientText, besides: id)
+        where queueIndex.claims[older] == nil {
             var reader = RowReader(self)
             guard let entry = try reader.entry(older) else { continue }
             try withdraw(entry, replacementEvent)
@@ -311,7 +312,7 @@ extension CommitLoop {
             statement.bindText(2, borrowing: bytes)
             var found: [Int64] = []
             while try statement.next() {
-                guard book.flow(number: statement.integer(1))?.queue === queue else { continue }
+                guard queueIndex.flow(number: statement.integer(1))?.queue === queue else { continue }
                 found.append(statement.integer(0))
             }
             return found
@@ -321,13 +322,12 @@ extension CommitLoop {
 
 /// The hash by which deliveries with the same recipient and collapse id are found; equal hashes are compared in full.
 enum CollapseHash {
-    /// FNV-1a of 64 bits: it is stored, so it must be the same in every process.
     static func of(_ recipient: [UInt8], _ collapseID: String) -> Int64 {
-        var hash: UInt64 = 0xCBF2_9CE4_8422_2325
-        for byte in recipient { hash = (hash ^ UInt64(truncatingIfNeeded: byte)) &* 0x100_0000_01B3 }
-        hash = (hash ^ 0xFF) &* 0x100_0000_01B3  // No byte of UTF-8, so it keeps the two apart.
-        for byte in collapseID.utf8 { hash = (hash ^ UInt64(truncatingIfNeeded: byte)) &* 0x100_0000_01B3 }
-        return Int64(bitPattern: hash)
+        var hash = StableHash()
+        hash.add(recipient)
+        hash.addEnd()
+        hash.add(collapseID.utf8)
+        return Int64(bitPattern: hash.value)
     }
 }
 

@@ -14,16 +14,16 @@ extension CommitLoop {
     /// The most blocks of the archive that one step removes.
     private static let blocks = 100
 
-    /// Removes what one short commit can; tells whether there may be more.
+    /// Removes what one short commit can; returns whether there may be more.
     func purge(_ retention: Retention, _ reply: Reply<Bool>) throws(StoreError) {
         try begin()
         let hasMoreDeliveries = try purgeDeliveries(before: retention.notifications.millisecondsSince1970)
         let hasMoreBlocks = try purgeArchive(before: retention.notifications.millisecondsSince1970)
         let hasMoreEvents = try purgeEvents(before: retention.events.millisecondsSince1970)
         let hasMoreKeys = try purgeKeys()
-        let hasMoreRoom = try giveRoomBack()
-        let hasMore = hasMoreDeliveries || hasMoreBlocks || hasMoreEvents || hasMoreKeys || hasMoreRoom
-        journal.answers.append { reply.succeed(hasMore) }
+        let hasMorePages = try givePagesBack()
+        let hasMore = hasMoreDeliveries || hasMoreBlocks || hasMoreEvents || hasMoreKeys || hasMorePages
+        pending.answers.append { reply.succeed(hasMore) }
     }
 
     /// Removes blocks of the archive, which are in the order of the ends.
@@ -48,18 +48,18 @@ extension CommitLoop {
     }
 
     /// Gives free pages at the end of the file back to the disk, when many are free.
-    private func giveRoomBack() throws(StoreError) -> Bool {
+    private func givePagesBack() throws(StoreError) -> Bool {
         let (pages, free) = (try number(sql.pageCount), try number(sql.freePages))
-        guard free > max(pages / Self.spareShare, Self.sparePages), givesRoomBack else { return false }
+        guard free > max(pages / Self.spareShare, Self.sparePages), givesPagesBack else { return false }
         while try sql.vacuum.next() {}
         return free - Self.vacuumedPages > max(pages / Self.spareShare, Self.sparePages)
     }
 
-    /// Gives free pages back until none is left, a part at a time; tells whether there are more.
+    /// Gives free pages back until none is left, a part at a time; returns whether there are more.
     ///
     /// Free pages hold what was removed. In a file that cannot give them back they were overwritten when they became free.
     func clearFreePages() throws(StoreError) -> Bool {
-        guard givesRoomBack else { return false }
+        guard givesPagesBack else { return false }
         // At least an eighth of them, so that this ends although others make pages free meanwhile.
         for _ in 0...(try number(sql.freePages) / 8 / Self.vacuumedPages) { while try sql.vacuum.next() {} }
         return try number(sql.freePages) > 0
@@ -73,7 +73,7 @@ extension CommitLoop {
             let size = Int64(pageBytes)
             core.disk.note(DiskGuard.Usage(used: (pages - free) * size, free: free * size), now: now)
         } catch {
-            core.status.note(error, now: now)
+            core.status.record(error, now: now)
         }
     }
 
@@ -120,7 +120,7 @@ extension CommitLoop {
             try receiptTables().forget(from: id, to: end)
         }
         if !heads.isEmpty { try saveHighest() }
-        journal.answers.append { [last] in self.purged = last }
+        pending.answers.append { [last] in self.purged = last }
         return looked == Self.stepSize
     }
 

@@ -8,26 +8,26 @@ extension CommitLoop {
     func record(_ resolutions: [Resolution], _ event: EndEvent, _ reply: Reply<Void>) throws(StoreError) {
         try resolutions.withUnsafeBufferPointer { (all) throws(StoreError) in
             guard let first = all.baseAddress else { return }
-            for place in all.indices { try record(first + place, event) }  // Without copies.
+            for index in all.indices { try record(first + index, event) }  // Without copies.
         }
-        journal.answers.append { reply.succeed(()) }
+        pending.answers.append { reply.succeed(()) }
     }
 
-    private func record(_ place: UnsafePointer<Resolution>, _ event: EndEvent) throws(StoreError) {
-        if let entry = book.claims[place.pointee.delivery],
-            place.pointee.lease.map({ $0 == entry.lease?.number }) ?? true
+    private func record(_ pointer: UnsafePointer<Resolution>, _ event: EndEvent) throws(StoreError) {
+        if let entry = queueIndex.claims[pointer.pointee.delivery],
+            pointer.pointee.lease.map({ $0 == entry.lease?.number }) ?? true
         {
             // The usual way, in which nothing of the resolution is copied but what is kept.
-            if place.pointee.receipt == nil, case .end(let state) = place.pointee.transition, state.canBeRecorded,
-                try archiveEnded(entry, as: state, place.pointee.attempt)
+            if pointer.pointee.receipt == nil, case .end(let state) = pointer.pointee.transition, state.canBeRecorded,
+                try archiveEnded(entry, as: state, pointer.pointee.attempt)
             {
                 finish(entry, true)
-                if let event = place.pointee.event { journal.events.append(event) }
+                if let event = pointer.pointee.event { pending.events.append(event) }
                 return
             }
-            try record(place.pointee, of: entry, isClaimed: true, event)
+            try record(pointer.pointee, of: entry, isClaimed: true, event)
         } else {
-            try recordStale(place.pointee, event)
+            try recordStale(pointer.pointee, event)
         }
     }
 
@@ -35,16 +35,16 @@ extension CommitLoop {
     /// so.
     private func recordStale(_ resolution: Resolution, _ event: EndEvent) throws(StoreError) {
         guard case .end(let state) = resolution.transition, state.canBeRecordedLate else {
-            journal.ignored += 1
+            pending.ignored += 1
             return
         }
-        if let entry = book.claims[resolution.delivery] {
+        if let entry = queueIndex.claims[resolution.delivery] {
             try record(resolution, of: entry, isClaimed: true, event)
             return
         }
         var reader = RowReader(self)
         guard let entry = try reader.entry(resolution.delivery) else {
-            journal.ignored += 1  // It is final already.
+            pending.ignored += 1  // It is final already.
             return
         }
         try record(resolution, of: entry, isClaimed: false, event)
@@ -69,14 +69,14 @@ extension CommitLoop {
                     try end(entry.id, as: state, attempt: resolution.attempt)
                 }
             finish(entry, isClaimed)
-            if isNews, let event = resolution.event { journal.events.append(event) }
+            if isNews, let event = resolution.event { pending.events.append(event) }
             if isNews, let receipt = resolution.receipt { try receiptTables().expect(entry.id, receipt) }
         case .retry(let moment, let step):
             guard entry.head.plan.backends.indices.contains(step) else {
                 throw .failed("the plan of delivery \(entry.id) has no step \(step)")
             }
             if try endCancelled(entry, resolution, event) { return }
-            let flow = book.flow(
+            let flow = queueIndex.flow(
                 of: entry.head.plan.backends[step],
                 isUrgent: entry.flow.isUrgent,
                 caller: entry.flow.caller
@@ -108,7 +108,7 @@ extension CommitLoop {
                     contentBytes: entry.contentBytes
                 )
             )
-            if let event = resolution.event { journal.events.append(event) }
+            if let event = resolution.event { pending.events.append(event) }
         }
     }
 
@@ -155,7 +155,7 @@ extension CommitLoop {
                 contentBytes: entry.contentBytes
             )
         )
-        if let event = resolution.event { journal.events.append(event) }
+        if let event = resolution.event { pending.events.append(event) }
     }
 
     /// Ends a delivery that would wait again although a newer one with its collapse id waits: the newer one must not be
@@ -178,7 +178,7 @@ extension CommitLoop {
         let state = entry.state(after: resolution)
         try end(entry.id, as: state, attempt: resolution.attempt)
         finish(entry, isClaimed)
-        journal.events.append(event(entry.delivery, state, .replaced))
+        pending.events.append(event(entry.delivery, state, .replaced))
         return true
     }
 
@@ -195,7 +195,7 @@ extension CommitLoop {
         try end(entry.id, as: state, attempt: resolution.attempt)
         finish(entry, true)
         // Whoever cancelled says why; after a restart it is not known any more.
-        journal.events.append(entry.cancellation?(entry.delivery, state) ?? event(entry.delivery, state, .cancelled))
+        pending.events.append(entry.cancellation?(entry.delivery, state) ?? event(entry.delivery, state, .cancelled))
         return true
     }
 
@@ -212,8 +212,8 @@ extension CommitLoop {
         statement.bind(1, id)
         statement.bind(2, state.code)
         statement.bind(3, now)
-        if let room = RowRoom.left(beside: attempt.count) {
-            statement.bind(5, emptyBytes: room)
+        if let padding = RowPadding.left(beside: attempt.count) {
+            statement.bind(5, emptyBytes: padding)
         } else {
             statement.bindNull(5)
         }
@@ -222,7 +222,7 @@ extension CommitLoop {
                 statement.bindText(4, borrowing: bytes)
                 return try statement.run()
             } == 1
-        if isNews { journal.end(state) }
+        if isNews { pending.end(state) }
         return isNews
     }
 
@@ -238,7 +238,7 @@ extension CommitLoop {
         statement.bind(4, attempt == nil ? 0 : 1)
         statement.bind(5, 0)
         let isNews = try run(statement, attempt: attempt) == 1
-        if isNews { journal.end(state) }
+        if isNews { pending.end(state) }
         return isNews
     }
 
@@ -255,22 +255,22 @@ extension CommitLoop {
 
     private func finish(_ entry: Entry, _ isClaimed: Bool) {
         if isClaimed {
-            settle(entry)
-            journal.append(.ended(entry))
+            endClaim(entry)
+            pending.append(.ended(entry))
         } else {
-            journal.append(.removed(entry.flow, entry.key, entry.collapseKey))
+            pending.append(.removed(entry.flow, entry.key, entry.collapseKey))
         }
     }
 
     private func comeBack(_ entry: Entry, _ isClaimed: Bool, as new: Entry) {
         // A search for expired ones that ran meanwhile did not see it.
-        journal.newExpiry = min(journal.newExpiry, new.head.expiresAt.millisecondsSince1970)
+        pending.newExpiry = min(pending.newExpiry, new.head.expiresAt.millisecondsSince1970)
         if isClaimed {
-            settle(entry)
-            journal.append(.returned(entry, as: new))
+            endClaim(entry)
+            pending.append(.returned(entry, as: new))
         } else {
-            journal.append(.removed(entry.flow, entry.key, entry.collapseKey))
-            journal.append(.added(new))
+            pending.append(.removed(entry.flow, entry.key, entry.collapseKey))
+            pending.append(.added(new))
         }
     }
 }

@@ -10,7 +10,7 @@ extension DeliveryHead {
     }
 }
 
-/// The order in which deliveries of a lane are claimed: by due time, then by number.
+/// The order in which deliveries of a flow are claimed: by due time, then by number.
 struct DueKey: Comparable {
     var due: Int64
     var id: Int64
@@ -30,7 +30,8 @@ struct CollapseKey: Hashable {
 
 /// A delivery that is in memory: in a flow's window, held back, or claimed.
 ///
-/// Used by the writer's thread only.
+/// It is a view of a row or of a staged one, and is replaced, not changed, when the delivery waits again. Owners get
+/// ``delivery``. Used by the writer's thread only.
 final class Entry {
     let id: Int64
     let head: DeliveryHead
@@ -46,13 +47,13 @@ final class Entry {
     let contentBytes: Int
     /// Whether an attempt may have been delivered.
     var isReplay: Bool
-    /// Whether its last owner let it go without a word.
+    /// Whether its last owner let it go without a record.
     var isRecovered: Bool
     /// The claim it is under, nil while it waits.
     var lease: Lease?
     /// Where it is on disk while it has no row of its own.
-    var arrival: Arrival?
-    /// How to tell of its end, when it was cancelled while it was claimed.
+    var stagedRow: StagedRow?
+    /// Makes the event of its end, when it was cancelled while it was claimed.
     var cancellation: (@Sendable (ClaimedDelivery, DeliveryState) -> [UInt8])?
     /// Whether it was cancelled while an owner had it whose process died.
     let isCancelled: Bool
@@ -89,9 +90,9 @@ final class Entry {
     }
 
     /// Takes away where it is, moved and not copied: this happens to every delivery.
-    func takeArrival() -> Arrival? {
-        var taken: Arrival?
-        swap(&taken, &arrival)
+    func takeStagedRow() -> StagedRow? {
+        var taken: StagedRow?
+        swap(&taken, &stagedRow)
         return taken
     }
 
@@ -126,9 +127,10 @@ final class Entry {
     }
 }
 
-/// What one call claimed.
+/// A claim on the deliveries that one call got.
 ///
-/// It holds until its deliveries are back, and no longer than the process lives.
+/// It holds until what became of each is recorded, and no longer than the process lives; what is recorded under a lease that
+/// is not in force changes nothing.
 final class Lease {
     /// Its number, larger than that of every lease before it, also before a restart.
     let number: Int64

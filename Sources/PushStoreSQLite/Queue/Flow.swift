@@ -9,7 +9,7 @@ import PushCore
 /// by the writer's thread only, so what it does for each delivery goes unchecked for exclusive access.
 final class Flow {
     /// How much the windows of all flows may hold.
-    final class Room {
+    final class Budget {
         /// Each flow may hold so many bytes, whatever the others hold.
         static let assured = 512 << 10
 
@@ -30,7 +30,7 @@ final class Flow {
     let caller: String
     /// The queue that it belongs to, which keeps it alive.
     unowned(unsafe) var queue: BackendQueue
-    private let room: Room
+    private let budget: Budget
     /// The waiting deliveries that are due.
     @exclusivity(unchecked) private var ready = SortedQueue()
     /// The waiting deliveries that are not due yet.
@@ -55,7 +55,7 @@ final class Flow {
         in queue: BackendQueue,
         isUrgent: Bool,
         caller: String,
-        room: Room,
+        budget: Budget,
         waiting: Int = 0,
         frontier: DueKey? = nil
     ) {
@@ -63,7 +63,7 @@ final class Flow {
         self.queue = queue
         self.isUrgent = isUrgent
         self.caller = caller
-        self.room = room
+        self.budget = budget
         self.waiting = waiting
         self.frontier = frontier
     }
@@ -110,22 +110,22 @@ final class Flow {
     func load(_ entry: Entry, now: Int64) { put(entry, now: now) }
 
     /// Whether so many new deliveries of so many bytes surely stay in memory until they are claimed.
-    func hasRoom(for new: Int, bytes more: Int) -> Bool {
-        frontier == nil && windowCount + held + new <= room.deliveries && hasRoom(bytes: more)
+    func hasCapacity(for new: Int, bytes more: Int) -> Bool {
+        frontier == nil && windowCount + held + new <= budget.deliveries && hasCapacity(bytes: more)
     }
 
     /// Whether the window may hold so many bytes more.
-    func hasRoom(bytes more: Int) -> Bool {
-        bytes + more <= Room.assured || room.used + more <= room.bytes
+    func hasCapacity(bytes more: Int) -> Bool {
+        bytes + more <= Budget.assured || budget.used + more <= budget.bytes
     }
 
     private func keep(_ entry: Entry, now: Int64) {
         if comesAfterDisk(entry.key) { return }
         put(entry, now: now)
-        guard windowCount > room.deliveries || !hasRoom(bytes: 0) else { return }
+        guard windowCount > budget.deliveries || !hasCapacity(bytes: 0) else { return }
         moveDue(now)  // So that what goes back to disk comes after everything that stays.
         // What has no row stays: the window can be larger by what was claimed and came back, no more.
-        while windowCount > room.deliveries || !hasRoom(bytes: 0) && windowCount > 1,
+        while windowCount > budget.deliveries || !hasCapacity(bytes: 0) && windowCount > 1,
             !later.isEmpty || !ready.endsWithoutRow, let last = later.popLast() ?? ready.popLast()
         {
             count(-last.bytes)
@@ -140,7 +140,7 @@ final class Flow {
 
     private func count(_ more: Int) {
         bytes += more
-        room.used += more
+        budget.used += more
     }
 
     /// Notes what a reading of the disk found: everything before `next` is in memory now.
@@ -175,7 +175,7 @@ final class Flow {
     /// still or could soon be.
     func isOutrun(above limit: Int) -> Bool {
         if leftAlone != nil, waiting <= limit / 2 { leftAlone = nil }
-        return ready.count > limit && onDisk <= 4 * room.deliveries && queue.claimed > 0 && leftAlone == nil
+        return ready.count > limit && onDisk <= 4 * budget.deliveries && queue.claimed > 0 && leftAlone == nil
     }
 
     /// Holds a delivery back, one that ``takeNext(now:)`` gave.
@@ -184,7 +184,7 @@ final class Flow {
         held += 1
     }
 
-    /// Lets go of a delivery that was held back; whoever calls puts it somewhere else.
+    /// Lets go of a delivery that was held back; the caller puts it somewhere else.
     func unhold() {
         waiting -= 1
         held -= 1

@@ -1,10 +1,11 @@
 import PushCore
 
-/// Everything the store knows in memory about waiting and claimed deliveries.
+/// Everything the store knows in memory about waiting and claimed deliveries: queues, flows, leases, staged rows.
 ///
+/// ``CommitLoop`` owns it and changes it after each commit; ``OpenedStore`` fills it from the file. It writes nothing itself.
 /// Used by the writer's thread only, so what it does for each delivery goes unchecked for exclusive access.
 final class QueueIndex {
-    private let room: Flow.Room
+    private let budget: Flow.Budget
     private var flowsByNumber: [Int64: Flow] = [:]
     private var queuesByName: [String: BackendQueue] = [:]
     private var highestFlow: Int64 = 0
@@ -22,14 +23,14 @@ final class QueueIndex {
     private var flying: [CollapseKey: [Entry]] = [:]
     private var lastLease: Int64
     /// Deliveries without rows, the oldest first.
-    private(set) var arrivals: [StagedRows] = []
-    private var lastArrivals: Int64 = 0
+    private(set) var staged: [StagedRows] = []
+    private var lastStagedRows: Int64 = 0
     /// No waiting delivery expires before this moment, as far as is known.
     var expiryFloor = Int64.min
 
-    /// Makes an empty book, whose lease numbers are above one.
-    init(room: Flow.Room, lastLease: Int64, moves: [String: String] = [:]) {
-        self.room = room
+    /// Makes an empty queueIndex, whose lease numbers are above one.
+    init(budget: Flow.Budget, lastLease: Int64, moves: [String: String] = [:]) {
+        self.budget = budget
         self.lastLease = lastLease
         self.moves = moves
     }
@@ -40,7 +41,7 @@ final class QueueIndex {
     /// The deliveries that are in memory without being claimed.
     var inMemory: Int { flowsByNumber.values.reduce(0) { $0 + $1.windowCount + $1.held } }
     /// The bytes of the windows.
-    var bytesInMemory: Int { room.used }
+    var bytesInMemory: Int { budget.used }
 
     // MARK: Queues
 
@@ -59,7 +60,7 @@ final class QueueIndex {
             in: queue,
             isUrgent: isUrgent,
             caller: caller,
-            room: room,
+            budget: budget,
             waiting: waiting,
             frontier: frontier
         )
@@ -91,7 +92,7 @@ final class QueueIndex {
 
     private func makeFlow(in queue: BackendQueue, _ isUrgent: Bool, _ caller: String) -> Flow {
         highestFlow += 1
-        let flow = Flow(number: highestFlow, in: queue, isUrgent: isUrgent, caller: caller, room: room)
+        let flow = Flow(number: highestFlow, in: queue, isUrgent: isUrgent, caller: caller, budget: budget)
         queue.add(flow)
         flowsByNumber[flow.number] = flow
         unsavedFlows.append(flow)
@@ -117,26 +118,26 @@ final class QueueIndex {
     // MARK: Deliveries without rows
 
     /// Begins a row of new deliveries; ``keep(_:)`` follows when it was committed.
-    func makeArrivals(at moment: Int64) -> StagedRows {
-        lastArrivals += 1
-        return StagedRows(number: lastArrivals, at: moment)
+    func makeStagedRows(at moment: Int64) -> StagedRows {
+        lastStagedRows += 1
+        return StagedRows(number: lastStagedRows, at: moment)
     }
 
-    func keep(_ new: StagedRows) { arrivals.append(new) }
+    func keep(_ new: StagedRows) { staged.append(new) }
 
     /// The delivery of a notification that has no row.
     func withoutRow(_ id: NotificationID) -> Entry? {
-        for arrivals in arrivals { if let entry = arrivals.entry(id.rawValue) { return entry } }
+        for staged in staged { if let entry = staged.entry(id.rawValue) { return entry } }
         return nil
     }
 
     /// Forgets those whose deliveries all have rows.
-    func dropEmptyArrivals() { arrivals.removeAll { $0.open == 0 } }
+    func dropEmptyStagedRows() { staged.removeAll { $0.open == 0 } }
 
     /// Lets go of all of them when the store closes: they are on disk.
-    func forgetArrivals() {
-        for arrivals in arrivals { arrivals.forget() }
-        arrivals = []
+    func forgetStagedRows() {
+        for staged in staged { staged.forget() }
+        staged = []
     }
 
     // MARK: Claims
@@ -170,20 +171,20 @@ final class QueueIndex {
     /// Notes a lease that was given out.
     func start(_ lease: Lease) { leases[lease.number] = lease }
 
-    /// Takes a delivery from its owner, for now: ``settle(_:now:)`` or ``restore(_:)`` follows.
-    func take(_ id: Int64) -> Entry? { claims.removeValue(forKey: id) }
+    /// Takes a delivery from its owner, for now: ``endClaim(_:now:)`` or ``restoreClaim(_:)`` follows.
+    func removeClaim(_ id: Int64) -> Entry? { claims.removeValue(forKey: id) }
 
-    /// Undoes ``take(_:)``.
-    func restore(_ entry: Entry) { claims[entry.id] = entry }
+    /// Undoes ``removeClaim(_:)``.
+    func restoreClaim(_ entry: Entry) { claims[entry.id] = entry }
 
     /// Undoes ``claim(_:under:)``.
-    func takeBack(_ entry: Entry, now: Int64) {
+    func undoClaim(_ entry: Entry, now: Int64) {
         claims[entry.id] = nil
-        settle(entry, now: now)
+        endClaim(entry, now: now)
     }
 
     /// Ends for good a claim whose delivery was taken from its owner; what was held back behind it waits again.
-    func settle(_ entry: Entry, now: Int64) {
+    func endClaim(_ entry: Entry, now: Int64) {
         entry.flow.queue.claimed -= 1
         if let lease = entry.lease {
             lease.remaining -= 1
@@ -200,8 +201,8 @@ final class QueueIndex {
 
     /// Forgets a waiting delivery, wherever it is.
     func remove(_ key: DueKey, collapse: CollapseKey?, from flow: Flow) {
-        if let place = heldPlace(key.id, collapse), let collapse {
-            flying[collapse]?.remove(at: place)
+        if let index = heldIndex(key.id, collapse), let collapse {
+            flying[collapse]?.remove(at: index)
             flow.unhold()
         } else {
             flow.remove(key)
@@ -209,9 +210,9 @@ final class QueueIndex {
     }
 
     /// Whether a waiting delivery is held back.
-    func isHeld(_ id: Int64, _ collapse: CollapseKey?) -> Bool { heldPlace(id, collapse) != nil }
+    func isHeld(_ id: Int64, _ collapse: CollapseKey?) -> Bool { heldIndex(id, collapse) != nil }
 
-    private func heldPlace(_ id: Int64, _ collapse: CollapseKey?) -> Int? {
+    private func heldIndex(_ id: Int64, _ collapse: CollapseKey?) -> Int? {
         collapse.flatMap { flying[$0]?.firstIndex { $0.id == id } }
     }
 }

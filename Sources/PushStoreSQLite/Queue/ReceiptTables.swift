@@ -95,7 +95,7 @@ final class ReceiptTables {
         try remove.run()
     }
 
-    /// Takes a receipt; the event that tells of it goes to `publish`.
+    /// Records a receipt; its event goes to `publish`.
     func receive(
         _ entry: ReceiptEntry,
         now: Int64,
@@ -163,12 +163,7 @@ final class ReceiptTables {
 
     private static func token(_ token: String?) -> Int64 { token.map(hash) ?? 0 }
 
-    /// FNV-1a: the same in every process, unlike Swift's own hashes.
-    private static func hash(_ text: String) -> Int64 {
-        var hash: UInt64 = 0xCBF2_9CE4_8422_2325
-        for byte in text.utf8 { hash = (hash ^ UInt64(truncatingIfNeeded: byte)) &* 0x100_0000_01B3 }
-        return Int64(bitPattern: hash)
-    }
+    private static func hash(_ text: String) -> Int64 { Int64(bitPattern: StableHash.of(text)) }
 }
 
 extension SQLiteStore {
@@ -180,7 +175,7 @@ extension SQLiteStore {
             var results: [ReceiptResult] = []
             for receipt in receipts {
                 let result = try writer.receiptTables().receive(receipt, now: writer.now) { event in
-                    writer.journal.events.append(event)
+                    writer.pending.events.append(event)
                 }
                 results.append(result)
             }

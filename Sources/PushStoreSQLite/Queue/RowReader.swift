@@ -9,13 +9,13 @@ import PushQueue
 /// is and is passed over: one such row must not stop its backend.
 struct RowReader {
     private let statements: Statements
-    private let book: QueueIndex
+    private let queueIndex: QueueIndex
     private let status: StoreStatus
     private var heads: [Int64: DeliveryHead] = [:]
 
     init(_ writer: CommitLoop) {
         statements = writer.sql
-        book = writer.book
+        queueIndex = writer.queueIndex
         status = writer.core.status
     }
 
@@ -25,17 +25,17 @@ struct RowReader {
         row.bind(1, id)
         guard try row.next() else { return nil }
         defer { row.reset() }
-        guard let flow = book.flow(number: row.integer(0)),
+        guard let flow = queueIndex.flow(number: row.integer(0)),
             let recipient = Recipient(storedForm: row.text(9))
         else {
-            status.noteUnreadable(id)
+            status.logUnreadable(id)
             return nil
         }
         let head: DeliveryHead
         var contentBytes = 0
         if let number = row.optional(7) {
             guard let shared = try self.head(number, &contentBytes) else {
-                status.noteUnreadable(id)
+                status.logUnreadable(id)
                 return nil
             }
             head = row.isNull(12) ? shared : shared.with(DeliveryPlan(storedForm: row.text(12)))

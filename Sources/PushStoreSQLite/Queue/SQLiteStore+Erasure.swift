@@ -14,12 +14,12 @@ extension SQLiteStore: TraceStore {
         event: @escaping @Sendable (ClaimedDelivery, DeliveryState) -> [UInt8],
         progress: (ErasedDeliveries) async throws(StoreError) -> Void
     ) async throws(StoreError) {
-        try await writeOutArrivals()
+        try await writeOutStagedRows()
         let recipients = traces.recipients
         let (rows, blocks) = (rowsPerScan, Self.blocksPerRead)
-        var place = Int64.min
+        var position = Int64.min
         while true {
-            let start = place
+            let start = position
             let step = try await searchRows(after: start, limit: rows, recipients)
             if !step.found.isEmpty {
                 let part = try await work(rows: step.found.count, isNew: false) { (writer) throws(StoreError) in
@@ -28,11 +28,11 @@ extension SQLiteStore: TraceStore {
                 try await progress(part)
             }
             guard let last = step.last else { break }
-            place = last
+            position = last
         }
-        place = Int64.min
+        position = Int64.min
         while true {
-            let start = place
+            let start = position
             let step = try await searchArchive(after: start, limit: blocks, recipients)
             for number in step.found {
                 let part = try await work(rows: 1, isNew: false) { (writer) throws(StoreError) in
@@ -41,16 +41,16 @@ extension SQLiteStore: TraceStore {
                 try await progress(part)
             }
             guard let last = step.last else { return }
-            place = last
+            position = last
         }
     }
 
     /// Redacts stored events, then those in memory.
     public func redactEvents(_ redact: @escaping @Sendable ([UInt8]) -> [UInt8]?) async throws(StoreError) -> Int {
         var count = 0
-        var place = Int64.min
+        var position = Int64.min
         while true {
-            let start = place
+            let start = position
             let step = try await scan { db in
                 let rows = try Row.fetchAll(
                     db,
@@ -72,7 +72,7 @@ extension SQLiteStore: TraceStore {
                 }
             }
             guard let last = step.1 else { break }
-            place = last
+            position = last
         }
         feed.redact(redact)
         return count
@@ -88,8 +88,8 @@ extension SQLiteStore: TraceStore {
     }
 
     /// Gives rows to everything that has none now, so that the search for rows finds it; one commit's worth at a time.
-    private func writeOutArrivals() async throws(StoreError) {
-        guard let newest = try await look({ $0.arrivals.last?.number }) else { return }
+    private func writeOutStagedRows() async throws(StoreError) {
+        guard let newest = try await look({ $0.staged.last?.number }) else { return }
         while try await work(
             rows: rowsPerScan,
             isNew: false,
@@ -154,7 +154,7 @@ extension ArchivedDelivery {
 extension CommitLoop {
     /// Gives rows to the oldest deliveries without one, up to a number; false when there are none.
     func writeOutFirst(upTo newest: Int64) throws(StoreError) -> Bool {
-        guard let first = book.arrivals.first, first.number <= newest else { return false }
+        guard let first = queueIndex.staged.first, first.number <= newest else { return false }
         for case let entry? in first.entries { try writeOut(entry) }
         return true
     }
@@ -182,9 +182,9 @@ extension CommitLoop {
             row.reset()
             guard isMeant else { continue }
             if isWaiting {
-                if let claimed = book.claims[number] {
-                    sql.noteCancel.bind(1, number)
-                    try sql.noteCancel.run()
+                if let claimed = queueIndex.claims[number] {
+                    sql.markCancelled.bind(1, number)
+                    try sql.markCancelled.run()
                     claimed.cancellation = event
                     result.inFlight += 1
                     continue
@@ -270,9 +270,9 @@ extension CommitLoop {
         var events = EventPacking.unpack(find.bytes(0))
         find.reset()
         var count = 0
-        for place in events.indices {
-            guard let other = redact(events[place]) else { continue }
-            events[place] = other
+        for index in events.indices {
+            guard let other = redact(events[index]) else { continue }
+            events[index] = other
             count += 1
         }
         let change = try SQLStatement(connection, "UPDATE events SET packed = ?2 WHERE first = ?1")

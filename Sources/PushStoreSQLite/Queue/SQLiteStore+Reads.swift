@@ -133,8 +133,8 @@ extension SQLiteStore {
         }
         let claimed = try await claimed(among: deliveries.filter { !$0.state.isFinal }.map(\.id))
         guard !claimed.isEmpty else { return deliveries }
-        for place in deliveries.indices where claimed.contains(deliveries[place].id) {
-            deliveries[place].state = .sending
+        for index in deliveries.indices where claimed.contains(deliveries[index].id) {
+            deliveries[index].state = .sending
         }
         return deliveries
     }
@@ -180,7 +180,7 @@ extension SQLiteStore {
                 return try await storedEvents(after: after, limit: limit)
             }
             guard recent.isEmpty, !Task.isCancelled, time.steady.millisecondsSince1970 < until else { return recent }
-            await feed.wait(after: after, until: until) { setAlarm($0) }
+            await feed.wait(after: after, until: until) { setTimer($0) }
         }
     }
 
@@ -210,9 +210,9 @@ extension SQLiteStore {
             var events: [StoredEvent] = []
             while events.count < limit, let row = try rows.next() {
                 let first: Int64 = row["first"]
-                for (place, json) in EventPacking.unpack(row.bytes("packed")).enumerated()
-                where first + Int64(place) > after && events.count < limit {
-                    events.append(StoredEvent(number: first + Int64(place), json: json))
+                for (index, json) in EventPacking.unpack(row.bytes("packed")).enumerated()
+                where first + Int64(index) > after && events.count < limit {
+                    events.append(StoredEvent(number: first + Int64(index), json: json))
                 }
             }
             return events
@@ -222,7 +222,7 @@ extension SQLiteStore {
     /// Which of these waiting deliveries are claimed: only memory knows.
     private func claimed(among numbers: [Int64]) async throws(StoreError) -> Set<Int64> {
         guard !numbers.isEmpty else { return [] }
-        return try await look { book in Set(numbers.filter { book.claims[$0] != nil }) }
+        return try await look { queueIndex in Set(numbers.filter { queueIndex.claims[$0] != nil }) }
     }
 
     private static func state(_ code: Int64, attempts: Int64, due: Int64, now: Int64) -> DeliveryState {

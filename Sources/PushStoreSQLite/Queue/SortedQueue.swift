@@ -1,4 +1,6 @@
-/// Entries in order of their due time, taken from the front; nearly all of them arrive at the back.
+/// Entries in order of their due time, claimed from the front; nearly all of them arrive at the back.
+///
+/// A ``Flow`` has two: what is due, and what is not yet. It is a value and knows nothing of disks or claims.
 struct SortedQueue {
     private struct Slot {
         var key: DueKey
@@ -12,13 +14,13 @@ struct SortedQueue {
     var isEmpty: Bool { start == slots.count }
     var first: DueKey? { isEmpty ? nil : slots[start].key }
     /// Whether the last one is on disk in no row of its own.
-    var endsWithoutRow: Bool { isEmpty ? false : slots[slots.count - 1].entry?.arrival != nil }
+    var endsWithoutRow: Bool { isEmpty ? false : slots[slots.count - 1].entry?.stagedRow != nil }
     var last: DueKey? { isEmpty ? nil : slots[slots.count - 1].key }
 
     mutating func insert(_ entry: Entry) {
         let slot = Slot(key: entry.key, entry: entry)
         if let last, slot.key < last {
-            slots.insert(slot, at: place(of: slot.key))
+            slots.insert(slot, at: index(of: slot.key))
         } else {
             slots.append(slot)
         }
@@ -52,13 +54,13 @@ struct SortedQueue {
 
     /// Takes one out of the middle; nil when it is not there.
     mutating func remove(_ key: DueKey) -> Entry? {
-        let place = place(of: key)
-        guard place < slots.count, slots[place].key == key else { return nil }
-        return slots.remove(at: place).entry
+        let index = index(of: key)
+        guard index < slots.count, slots[index].key == key else { return nil }
+        return slots.remove(at: index).entry
     }
 
     /// The first place whose key is not below `key`.
-    private func place(of key: DueKey) -> Int {
+    private func index(of key: DueKey) -> Int {
         var low = start
         var high = slots.count
         while low < high {

@@ -19,42 +19,42 @@ final class SQLStatement {
 
     deinit { sqlite3_finalize(handle) }
 
-    func bind(_ place: Int32, _ value: Int64) { sqlite3_bind_int64(handle, place, value) }
-    func bind(_ place: Int32, _ value: Int) { sqlite3_bind_int64(handle, place, Int64(value)) }
-    func bind(_ place: Int32, _ value: Int64?) {
-        if let value { sqlite3_bind_int64(handle, place, value) } else { sqlite3_bind_null(handle, place) }
+    func bind(_ index: Int32, _ value: Int64) { sqlite3_bind_int64(handle, index, value) }
+    func bind(_ index: Int32, _ value: Int) { sqlite3_bind_int64(handle, index, Int64(value)) }
+    func bind(_ index: Int32, _ value: Int64?) {
+        if let value { sqlite3_bind_int64(handle, index, value) } else { sqlite3_bind_null(handle, index) }
     }
-    func bindNull(_ place: Int32) { sqlite3_bind_null(handle, place) }
+    func bindNull(_ index: Int32) { sqlite3_bind_null(handle, index) }
 
     /// Binds a copy of a text.
-    func bind(_ place: Int32, _ text: String) {
-        sqlite3_bind_text(handle, place, text, Int32(clamping: text.utf8.count), Self.transient)
+    func bind(_ index: Int32, _ text: String) {
+        sqlite3_bind_text(handle, index, text, Int32(clamping: text.utf8.count), Self.transient)
     }
 
     /// Binds bytes as text without a copy: they must stay where they are until the statement has run.
-    func bindText(_ place: Int32, borrowing bytes: UnsafeBufferPointer<UInt8>) {
-        guard let start = bytes.baseAddress else { return bind(place, "") }
+    func bindText(_ index: Int32, borrowing bytes: UnsafeBufferPointer<UInt8>) {
+        guard let start = bytes.baseAddress else { return bind(index, "") }
         let text = UnsafeRawPointer(start).assumingMemoryBound(to: CChar.self)
-        sqlite3_bind_text(handle, place, text, Int32(clamping: bytes.count), nil)
+        sqlite3_bind_text(handle, index, text, Int32(clamping: bytes.count), nil)
     }
 
     /// Binds a copy of bytes as a blob.
-    func bind(_ place: Int32, blob bytes: [UInt8]) {
-        guard !bytes.isEmpty else { return bindEmptyBlob(place) }
-        sqlite3_bind_blob(handle, place, bytes, Int32(clamping: bytes.count), Self.transient)
+    func bind(_ index: Int32, blob bytes: [UInt8]) {
+        guard !bytes.isEmpty else { return bindEmptyBlob(index) }
+        sqlite3_bind_blob(handle, index, bytes, Int32(clamping: bytes.count), Self.transient)
     }
 
     /// Binds bytes as a blob without a copy: they must stay where they are until the statement has run.
-    func bindBlob(_ place: Int32, borrowing bytes: UnsafeBufferPointer<UInt8>) {
-        guard let start = bytes.baseAddress, !bytes.isEmpty else { return bindEmptyBlob(place) }
-        sqlite3_bind_blob(handle, place, start, Int32(clamping: bytes.count), nil)
+    func bindBlob(_ index: Int32, borrowing bytes: UnsafeBufferPointer<UInt8>) {
+        guard let start = bytes.baseAddress, !bytes.isEmpty else { return bindEmptyBlob(index) }
+        sqlite3_bind_blob(handle, index, start, Int32(clamping: bytes.count), nil)
     }
 
     /// An empty blob, which is not NULL.
-    private func bindEmptyBlob(_ place: Int32) { bind(place, emptyBytes: 0) }
+    private func bindEmptyBlob(_ index: Int32) { bind(index, emptyBytes: 0) }
 
     /// Binds a blob of zeros.
-    func bind(_ place: Int32, emptyBytes count: Int) { sqlite3_bind_zeroblob(handle, place, Int32(clamping: count)) }
+    func bind(_ index: Int32, emptyBytes count: Int) { sqlite3_bind_zeroblob(handle, index, Int32(clamping: count)) }
 
     /// Runs a statement that gives no rows.
     ///

@@ -4,7 +4,7 @@ extension Schema {
     /// * `operations.number`: the order of acceptance.
     /// * `operations.due`: when it can be claimed, under a lease when that ends; null while an older one of its line waits.
     ///   A line is what waits for one device at one backend.
-    /// * `operations.leased`: whether somebody has it, or had it when the process died.
+    /// * `operations.leased`: whether a worker has it, or had it when the process died.
     /// * `devices.attributes`: a JSON object, null without any.
     ///
     /// Times are milliseconds since 1970.

@@ -72,7 +72,7 @@ enum Schema {
     ///
     /// * `state`: 0 while it waits or is claimed, else the final state (``DeliveryState/code``).
     /// * `replay`: bits, ``replay`` and ``cancelled``.
-    /// * `mark`: 0 when it was never claimed, 1 when it is claimed or its owner left it without a word,
+    /// * `mark`: 0 when it was never claimed, 1 when it is claimed or its owner left it without a record,
     ///   ``handedOut`` when it was claimed as it was inserted, else the number of the lease under which it came back.
     /// * `head`: the notification's number, null in the row of that number.
     /// * `plan`: in the row of the notification's number, which all share; in another row, only where it differs.
@@ -116,7 +116,7 @@ enum Schema {
     /// Keeps out of the index of what waits what never waited, and gives each row room to grow.
     ///
     /// * `room`: bytes of no meaning, which the first attempt takes over, so that the row need not be moved
-    ///   (``RowRoom``). Null in rows from before.
+    ///   (``RowPadding``). Null in rows from before.
     private static let deliveriesInHand = """
         DROP INDEX waiting;
         CREATE INDEX waiting ON deliveries (lane, due, id, expires) WHERE state = 0 AND mark <> 2;

@@ -1,6 +1,9 @@
 import PushCore
 
-/// The statements that the writer runs for single rows, prepared once.
+/// The statements that the commit loop runs for single rows, prepared once; what is bound stays bound.
+///
+/// Tables that are used more rarely prepare their own: ``DeviceTables``, ``OutboxEntryTable``, ``OutboxChangeTable``,
+/// ``ReceiptTables``, ``Archive``.
 struct Statements {
     let insertHead: SQLStatement
     let insertChild: SQLStatement
@@ -8,10 +11,10 @@ struct Statements {
     let endAtOnce: SQLStatement
     let retry: SQLStatement
     let release: SQLStatement
-    let noteCancel: SQLStatement
+    let markCancelled: SQLStatement
     let insertEvents: SQLStatement
-    let insertArrivals: SQLStatement
-    let deleteArrivals: SQLStatement
+    let insertStagedRows: SQLStatement
+    let deleteStagedRows: SQLStatement
     let insertLease: SQLStatement
     let deleteLease: SQLStatement
     let insertFlow: SQLStatement
@@ -79,12 +82,12 @@ struct Statements {
         release = try statement(
             "UPDATE deliveries SET mark = ?2, replay = replay | ?3 WHERE id = ?1 AND state = 0"
         )
-        noteCancel = try statement(
+        markCancelled = try statement(
             "UPDATE deliveries SET replay = replay | \(Schema.cancelled) WHERE id = ?1 AND state = 0"
         )
         insertEvents = try statement("INSERT INTO events (first, count, at, packed) VALUES (?1, ?2, ?3, ?4)")
-        insertArrivals = try statement("INSERT INTO arrivals (number, packed) VALUES (?1, ?2)")
-        deleteArrivals = try statement("DELETE FROM arrivals WHERE number = ?1")
+        insertStagedRows = try statement("INSERT INTO arrivals (number, packed) VALUES (?1, ?2)")
+        deleteStagedRows = try statement("DELETE FROM arrivals WHERE number = ?1")
         insertLease = try statement("INSERT INTO leases (number, deliveries) VALUES (?1, ?2)")
         deleteLease = try statement("DELETE FROM leases WHERE number = ?1")
         insertFlow = try statement(
@@ -161,8 +164,8 @@ struct Statements {
         freePages = try statement("PRAGMA freelist_count")
         vacuum = try statement("PRAGMA incremental_vacuum(256)")
         saveMark = try statement("INSERT OR REPLACE INTO marks (name, value) VALUES (?1, ?2)")
-        insertHead.bind(15, emptyBytes: RowRoom.initial)
-        insertChild.bind(10, emptyBytes: RowRoom.initial)
+        insertHead.bind(15, emptyBytes: RowPadding.initial)
+        insertChild.bind(10, emptyBytes: RowPadding.initial)
         begin = try statement("BEGIN IMMEDIATE")
         commit = try statement("COMMIT")
         rollback = try statement("ROLLBACK")

@@ -1,12 +1,12 @@
-public import Foundation
-public import PushCore
-public import PushQueue
+package import Foundation
+package import PushCore
+package import PushQueue
 import Synchronization
 
 /// A device registry in memory, for tests: it keeps the whole contract but survives nothing.
 ///
 /// The conformance suite runs over it too, and real stores are compared with it.
-public final class MemoryDeviceStore: DeviceStore {
+package final class MemoryDeviceStore: DeviceStore {
     /// A token of an app.
     struct Ownership: Hashable {
         var app: AppName
@@ -21,26 +21,26 @@ public final class MemoryDeviceStore: DeviceStore {
         var last = 0
         var failure: StoreError?
         /// What platforms are to be told.
-        var operations = MemoryOperations()
+        var operations = MemoryOutbox()
     }
 
     let contents = Mutex(Contents())
     let time: any TimeSource
 
     /// Makes an empty registry, which keeps operations by a clock.
-    public init(time: any TimeSource = SystemTime()) { self.time = time }
+    package init(time: any TimeSource = SystemTime()) { self.time = time }
 
     /// Makes a registry with devices in it.
-    public init(_ devices: [Device], time: any TimeSource = SystemTime()) {
+    package init(_ devices: [Device], time: any TimeSource = SystemTime()) {
         self.time = time
         contents.withLock { contents in for device in devices { _ = Self.put(device, &contents) } }
     }
 
     /// Lets every call fail from now on; nil ends it.
-    public func fail(_ error: StoreError?) { contents.withLock { $0.failure = error } }
+    package func fail(_ error: StoreError?) { contents.withLock { $0.failure = error } }
 
     /// Creates or replaces devices.
-    public func put(_ devices: [Device], outbox: Date?) async throws(StoreError) -> [DevicePut] {
+    package func put(_ devices: [Device], outbox: Date?) async throws(StoreError) -> [DevicePut] {
         try use(outbox) { contents in
             let results = devices.map { device in
                 Self.put(contents.device(device.id).map(device.replacing) ?? device, &contents)
@@ -51,7 +51,7 @@ public final class MemoryDeviceStore: DeviceStore {
     }
 
     /// Changes a device.
-    public func patch(
+    package func patch(
         _ id: String,
         outbox: Date?,
         _ change: @escaping @Sendable (inout Device) -> Void
@@ -66,7 +66,7 @@ public final class MemoryDeviceStore: DeviceStore {
     }
 
     /// Removes a device.
-    public func delete(_ id: String, outbox: Date?) async throws(StoreError) -> Bool {
+    package func delete(_ id: String, outbox: Date?) async throws(StoreError) -> Bool {
         try use(outbox) { contents in
             guard let place = contents.places.removeValue(forKey: id) else { return false }
             for token in contents.devices.removeValue(forKey: place)?.tokens ?? [] {
@@ -77,7 +77,7 @@ public final class MemoryDeviceStore: DeviceStore {
     }
 
     /// Puts devices into the outbox as if they were new.
-    public func backfill(_ ids: [String], to backend: String, at moment: Date) async throws(StoreError) -> Int {
+    package func backfill(_ ids: [String], to backend: String, at moment: Date) async throws(StoreError) -> Int {
         let devices = try use { contents in
             let devices = ids.compactMap { contents.device($0) }
             for device in devices { contents.operations.keep(.introduction(device, backend: backend), at: moment) }
@@ -88,14 +88,14 @@ public final class MemoryDeviceStore: DeviceStore {
     }
 
     /// The devices with these ids.
-    public func devices(_ ids: [String]) async throws(StoreError) -> [String: Device] {
+    package func devices(_ ids: [String]) async throws(StoreError) -> [String: Device] {
         try use { contents in
             ids.reduce(into: [:]) { found, id in found[id] = contents.device(id) }
         }
     }
 
     /// The devices of these users.
-    public func devices(ofUsers users: [String], limit: Int) async throws(StoreError) -> [Device] {
+    package func devices(ofUsers users: [String], limit: Int) async throws(StoreError) -> [Device] {
         try use { contents in
             let ordered = contents.ordered
             return Array(
@@ -105,7 +105,7 @@ public final class MemoryDeviceStore: DeviceStore {
     }
 
     /// The devices of an app that have a token of a kind.
-    public func devices(
+    package func devices(
         withTokenOf kind: TokenKind,
         in app: AppName,
         limit: Int
@@ -119,7 +119,7 @@ public final class MemoryDeviceStore: DeviceStore {
     }
 
     /// A page of devices.
-    public func list(
+    package func list(
         _ query: DeviceQuery,
         after cursor: DeviceCursor?,
         limit: Int
@@ -136,14 +136,14 @@ public final class MemoryDeviceStore: DeviceStore {
     }
 
     /// Who of an app has a token.
-    public func device(having token: DeviceToken, in app: AppName) async throws(StoreError) -> Device? {
+    package func device(having token: DeviceToken, in app: AppName) async throws(StoreError) -> Device? {
         try use { contents in
             contents.owners[Ownership(app: app, token: token)].flatMap { contents.devices[$0] }
         }
     }
 
     /// Notes refusals of single backends.
-    public func record(_ refusals: [TokenRefusal]) async throws(StoreError) -> [TokenRefusal] {
+    package func record(_ refusals: [TokenRefusal]) async throws(StoreError) -> [TokenRefusal] {
         try use { contents in
             refusals.filter { refusal in
                 guard let owner = contents.owners[Ownership(app: refusal.app, token: refusal.token)],
@@ -161,7 +161,7 @@ public final class MemoryDeviceStore: DeviceStore {
     }
 
     /// Forgets refusals of single backends.
-    public func forgetRefusals(limit: Int) async throws(StoreError) -> Int {
+    package func forgetRefusals(limit: Int) async throws(StoreError) -> Int {
         try use { contents in
             var count = 0
             for place in contents.devices.keys.sorted() {
@@ -177,7 +177,7 @@ public final class MemoryDeviceStore: DeviceStore {
     }
 
     /// Takes tokens away from their devices.
-    public func remove(_ tokens: [DeviceToken], in app: AppName) async throws(StoreError) {
+    package func remove(_ tokens: [DeviceToken], in app: AppName) async throws(StoreError) {
         try use { contents in
             for token in tokens {
                 guard let owner = contents.owners.removeValue(forKey: Ownership(app: app, token: token)) else {
@@ -189,17 +189,17 @@ public final class MemoryDeviceStore: DeviceStore {
     }
 
     /// Puts tombstones.
-    public func invalidate(_ refusals: [TokenRefusal], outbox: Date?) async throws(StoreError) -> [InvalidatedToken] {
+    package func invalidate(_ refusals: [TokenRefusal], outbox: Date?) async throws(StoreError) -> [InvalidatedToken] {
         try use(outbox) { Self.refuse(refusals, isHeld: false, &$0) }
     }
 
     /// Puts held tombstones.
-    public func quarantine(_ refusals: [TokenRefusal]) async throws(StoreError) -> Int {
+    package func quarantine(_ refusals: [TokenRefusal]) async throws(StoreError) -> Int {
         try use { Self.refuse(refusals, isHeld: true, &$0).count }
     }
 
     /// Holds tombstones that are there.
-    public func quarantine(tombstonesOf backend: String, since moment: Date) async throws(StoreError) -> Int {
+    package func quarantine(tombstonesOf backend: String, since moment: Date) async throws(StoreError) -> Int {
         try use { contents in
             contents.change(Int.max) { token in
                 guard let tombstone = token.tombstone, tombstone.backend == backend, !tombstone.isHeld,
@@ -212,7 +212,7 @@ public final class MemoryDeviceStore: DeviceStore {
     }
 
     /// What is held.
-    public func quarantined() async throws(StoreError) -> [QuarantinedTokens] {
+    package func quarantined() async throws(StoreError) -> [QuarantinedTokens] {
         try use { contents in
             var found: [String: QuarantinedTokens] = [:]
             for (_, device) in contents.ordered {
@@ -238,7 +238,7 @@ public final class MemoryDeviceStore: DeviceStore {
     }
 
     /// The tokens that are held.
-    public func quarantined(
+    package func quarantined(
         of backend: String,
         after cursor: DeviceCursor?,
         limit: Int
@@ -263,7 +263,7 @@ public final class MemoryDeviceStore: DeviceStore {
     }
 
     /// Makes held tombstones real.
-    public func invalidate(
+    package func invalidate(
         quarantinedOf backend: String,
         limit: Int,
         outbox: Date?
@@ -278,7 +278,7 @@ public final class MemoryDeviceStore: DeviceStore {
     }
 
     /// Forgets held tombstones.
-    public func discard(quarantinedOf backend: String, limit: Int) async throws(StoreError) -> Int {
+    package func discard(quarantinedOf backend: String, limit: Int) async throws(StoreError) -> Int {
         try use { contents in
             contents.change(limit) { token in
                 guard token.tombstone?.backend == backend, token.tombstone?.isHeld == true else { return false }

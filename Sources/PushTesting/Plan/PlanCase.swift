@@ -1,9 +1,9 @@
 internal import Foundation
-public import PushCore
-public import PushComposition
+package import PushCore
+package import PushComposition
 
 /// An answer of a backend, as a word: what cases and test names are written with.
-public enum PlanAnswer: String, Sendable, CaseIterable {
+package enum PlanAnswer: String, Sendable, CaseIterable {
     /// Takes the message.
     case accepted
     /// Declares the token dead.
@@ -26,7 +26,7 @@ public enum PlanAnswer: String, Sendable, CaseIterable {
     case harmfulSilence
 
     /// The outcome that the word stands for.
-    public var outcome: DeliveryOutcome {
+    package var outcome: DeliveryOutcome {
         switch self {
         case .accepted: .accepted(Acceptance(platformID: "taken", status: 200))
         case .dead:
@@ -60,9 +60,9 @@ public enum PlanAnswer: String, Sendable, CaseIterable {
 
 /// A delivery on its way through a plan, with what its backends answer and what must come of it: data for both
 /// interpreters of plans, the one in memory and the gateway's.
-public struct PlanCase: Sendable, CustomStringConvertible {
+package struct PlanCase: Sendable, CustomStringConvertible {
     /// Which interpreter a case is for.
-    public enum Interpreter: Sendable, CaseIterable {
+    package enum Interpreter: Sendable, CaseIterable {
         /// `FallbackBackend`.
         case memory
         /// The gateway's dispatcher.
@@ -70,35 +70,35 @@ public struct PlanCase: Sendable, CustomStringConvertible {
     }
 
     /// The backends' names and the services whose tokens they take, in the order of the longest plan.
-    public static let backends: [(name: String, service: TokenService)] = [
+    package static let backends: [(name: String, service: TokenService)] = [
         ("one", .iOSAPNs), ("two", .iOSFirebase), ("three", .iOSHuawei),
     ]
     /// How often is tried, waits included: 1 s doubled up to 8 s, three attempts.
-    public static let retry = RetryPolicy(firstWait: .seconds(1), longestWait: .seconds(8), maximumAttempts: 3)
+    package static let retry = RetryPolicy(firstWait: .seconds(1), longestWait: .seconds(8), maximumAttempts: 3)
 
     /// What it is about, as a claim.
-    public var name: String
+    package var name: String
     /// The plan; its patience is always set.
-    public var plan: DeliveryPlan
+    package var plan: DeliveryPlan
     /// The services of the live tokens that the device has.
-    public var tokens: Set<TokenService> = Set(Self.backends.map(\.service))
+    package var tokens: Set<TokenService> = Set(Self.backends.map(\.service))
     /// Whether the recipient is the first of its tokens itself instead of the device.
-    public var isRawToken = false
+    package var isRawToken = false
     /// What each backend answers, attempt by attempt; the last answer again and again.
-    public var answers: [String: [PlanAnswer]]
+    package var answers: [String: [PlanAnswer]]
     /// What the backends' trackers know of a message that got no answer; nil for nothing.
-    public var word: DeliveryState?
+    package var word: DeliveryState?
     /// How long it is tried.
-    public var timeToLive = Duration.seconds(3600)
+    package var timeToLive = Duration.seconds(3600)
     /// The backends that must be asked, in order.
-    public var expectedAttempts: [String]
+    package var expectedAttempts: [String]
     /// The state that must be its last.
-    public var expectedEnd: DeliveryState
+    package var expectedEnd: DeliveryState
     /// The interpreters that it is for.
-    public var interpreters = Set(Interpreter.allCases)
+    package var interpreters = Set(Interpreter.allCases)
 
     /// Makes a case.
-    public init(
+    package init(
         _ name: String,
         _ plan: DeliveryPlan,
         answers: [String: [PlanAnswer]],
@@ -113,28 +113,28 @@ public struct PlanCase: Sendable, CustomStringConvertible {
     }
 
     /// The claim.
-    public var description: String { name }
+    package var description: String { name }
 
     /// The device's tokens.
-    public var deviceTokens: [DeviceToken] {
+    package var deviceTokens: [DeviceToken] {
         Self.backends.filter { tokens.contains($0.service) }.map {
             DeviceToken("token-\($0.name)", service: $0.service)
         }
     }
 
     /// Whom it goes to.
-    public var recipient: Recipient {
+    package var recipient: Recipient {
         if isRawToken, let token = deviceTokens.first { .token(token) } else { .device("device-1") }
     }
 
     /// The answer of a backend to the attempt of a number, from 0.
-    public func answer(of backend: String, attempt: Int) -> PlanAnswer {
+    package func answer(of backend: String, attempt: Int) -> PlanAnswer {
         let answers = answers[backend] ?? []
         return attempt < answers.count ? answers[attempt] : answers.last ?? .accepted
     }
 
     /// The plan's backends, which answer by the script, with their trackers.
-    public func makeBackends() -> [(name: String, backend: ScriptedBackend)] {
+    package func makeBackends() -> [(name: String, backend: ScriptedBackend)] {
         plan.backends.compactMap { name -> (name: String, backend: ScriptedBackend)? in
             guard let service = Self.backends.first(where: { $0.name == name })?.service else { return nil }
             let backend = ScriptedBackend(
@@ -160,7 +160,7 @@ public struct PlanCase: Sendable, CustomStringConvertible {
     ///   - attempts: The backends that were asked, in order.
     ///   - end: The last state.
     /// - Throws: ``ConformanceFailure`` with the difference.
-    public func check(attempts: [String], end: DeliveryState) throws(ConformanceFailure) {
+    package func check(attempts: [String], end: DeliveryState) throws(ConformanceFailure) {
         try expect(
             attempts == expectedAttempts,
             "\(name): asked \(attempts) instead of \(expectedAttempts)"

@@ -3,12 +3,12 @@ internal import PushComposition
 
 /// The suite that every interpreter of `DeliveryPlan` must pass: each kind of outcome under each
 /// rule at each step, and what happens between steps.
-public enum PlanCases {
+package enum PlanCases {
     /// All of it.
-    public static let all = matrix + waits + skips + times + mixtures
+    package static let all = matrix + waits + skips + times + mixtures
 
     /// All that one interpreter must pass.
-    public static func cases(for interpreter: PlanCase.Interpreter) -> [PlanCase] {
+    package static func cases(for interpreter: PlanCase.Interpreter) -> [PlanCase] {
         all.filter { $0.interpreters.contains(interpreter) }
     }
 

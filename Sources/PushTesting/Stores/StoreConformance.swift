@@ -24,7 +24,8 @@ public struct StoreConformance {
         (collapsing, "NewNotification.collapseID"), (cancelling, "NotificationStore.cancel(_:event:)"),
         (expiry, "NotificationStore.claimExpired(limit:)"),
         (events, "NotificationStore.events(after:limit:wait:)"), (keeping, "NotificationStore, StateStore"),
-        (transitions, "DeliveryState.transitions"), (plans, "DeliveryPlan"), (walks, "NotificationStore"), (receipts, "NotificationStore.record(_:)"),
+        (transitions, "DeliveryState.transitions"), (plans, "DeliveryPlan"), (walks, "NotificationStore"),
+        (receipts, "NotificationStore.record(_:)"),
     ].flatMap { cases, source in cases.map { $0.told(by: source) } }
 }
 

@@ -1,7 +1,7 @@
-public import PushCore
+package import PushCore
 
 /// Runs a call to a platform and gives its error; nil after a success.
-public func failure(_ body: () async throws(PushError) -> Void) async -> PushError? {
+package func failure(_ body: () async throws(PushError) -> Void) async -> PushError? {
     do throws(PushError) {
         try await body()
         return nil
@@ -11,7 +11,7 @@ public func failure(_ body: () async throws(PushError) -> Void) async -> PushErr
 }
 
 /// Runs `body`, and `end` after it whatever happens: what a test's harness is made of.
-public func finally<Value>(
+package func finally<Value>(
     _ body: () async throws -> Value,
     isolation: isolated (any Actor)? = #isolation,
     _ end: () async -> Void
@@ -28,16 +28,16 @@ public func finally<Value>(
 
 extension DeliveryOutcome {
     /// The acceptance, when it is one.
-    public var acceptance: Acceptance? { if case .accepted(let acceptance) = self { acceptance } else { nil } }
+    package var acceptance: Acceptance? { if case .accepted(let acceptance) = self { acceptance } else { nil } }
 
     /// The refusal, when it is one.
-    public var refusal: Refusal? { if case .refused(let refusal) = self { refusal } else { nil } }
+    package var refusal: Refusal? { if case .refused(let refusal) = self { refusal } else { nil } }
 
     /// What is known of an unknown outcome, when it is one.
-    public var unknown: UnknownOutcome? { if case .unknown(let unknown) = self { unknown } else { nil } }
+    package var unknown: UnknownOutcome? { if case .unknown(let unknown) = self { unknown } else { nil } }
 
     /// Its few words for tables: `accepted`, `token unregistered`, `unknown deadline`.
-    public var word: String {
+    package var word: String {
         switch self {
         case .accepted: "accepted"
         case .refused(let refusal): "\(refusal.kind.rawValue) \(refusal.reason)"

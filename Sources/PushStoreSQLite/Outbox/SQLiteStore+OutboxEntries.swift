@@ -3,20 +3,20 @@ import GRDB
 public import PushCore
 public import PushQueue
 
-/// Operations on devices: every change goes through the writer's thread, in one commit with whatever else waits.
+/// Entries on devices: every change goes through the writer's thread, in one commit with whatever else waits.
 extension SQLiteStore: OutboxStore {
-    /// Keeps operations; refused when the disk is nearly full or more is being stored than it can follow.
+    /// Keeps entries; refused when the disk is nearly full or more is being stored than it can follow.
     public func enqueue(_ entries: [OutboxEntry]) async throws(StoreError) {
         guard !entries.isEmpty else { return }
         let refusal: Refusal = { (writer) throws(StoreError) in
-            let outbox = try writer.outboxTables()
+            let outbox = try writer.changeTable()
             for entry in entries where try outbox.holds(entry.device) {
                 return try Self.outboxRefusal(writer)
             }
             return nil
         }
         try await work(rows: entries.count, isNew: true, refusal: refusal) { (writer) throws(StoreError) in
-            let outbox = try writer.outboxTables()
+            let outbox = try writer.changeTable()
             for entry in entries {
                 if try outbox.holds(entry.device) {
                     try writer.keep([.operation(entry)], at: entry.at)
@@ -37,9 +37,9 @@ extension SQLiteStore: OutboxStore {
         guard limit > 0 else { return [] }
         let until = time.steady.millisecondsSince1970 + wait.boundedMilliseconds
         while !Task.isCancelled {
-            let mark = bell.mark(backend)
+            let mark = outboxSignal.mark(backend)
             let found = try await work(rows: limit, isNew: false) { (writer) throws(StoreError) in
-                try writer.operationTables().claim(
+                try writer.entryTable().claim(
                     of: backend,
                     limit: limit,
                     until: writer.now + lease.boundedMilliseconds,
@@ -47,7 +47,7 @@ extension SQLiteStore: OutboxStore {
                 )
             }
             guard found.claims.isEmpty, time.steady.millisecondsSince1970 < until else { return found.claims }
-            await bell.wait(backend, since: mark, until: min(until, found.next ?? until)) { setAlarm($0) }
+            await outboxSignal.wait(backend, since: mark, until: min(until, found.next ?? until)) { setTimer($0) }
         }
         return []
     }
@@ -56,12 +56,12 @@ extension SQLiteStore: OutboxStore {
     public func record(_ results: [OutboxResult]) async throws(StoreError) {
         guard !results.isEmpty else { return }
         try await work(rows: results.count, isNew: false) { (writer) throws(StoreError) in
-            let tables = try writer.operationTables()
+            let tables = try writer.entryTable()
             for result in results {
                 try tables.record(result, now: writer.now)
-                if let event = result.event { writer.journal.events.append(event) }
+                if let event = result.event { writer.pending.events.append(event) }
             }
-            writer.ring(Set(results.map(\.claim.operation.backend)))
+            writer.notify(Set(results.map(\.claim.operation.backend)))
         }
     }
 
@@ -71,7 +71,7 @@ extension SQLiteStore: OutboxStore {
             let rows = try SQLStatement(
                 connection,
                 """
-                SELECT \(OperationRow.columns) FROM operations INDEXED BY operations_of
+                SELECT \(OutboxEntryRow.columns) FROM operations INDEXED BY operations_of
                 WHERE device = ?1 ORDER BY number LIMIT ?2
                 """
             )
@@ -79,7 +79,7 @@ extension SQLiteStore: OutboxStore {
             rows.bind(2, max(0, limit))
             var found: [WaitingEntry] = []
             while try rows.next() {
-                let row = OperationRow(rows)
+                let row = OutboxEntryRow(rows)
                 found.append(
                     WaitingEntry(
                         number: row.number,
@@ -96,19 +96,19 @@ extension SQLiteStore: OutboxStore {
     /// Removes what waits for a backend now, in steps, between which other calls get their turn.
     public func cancelEntries(of backend: String, device: String?) async throws(StoreError) -> Int {
         let last = try await work(rows: 0, isNew: false) { (writer) throws(StoreError) in
-            try writer.outboxTables().skip(backend, device: device)
-            return try writer.operationTables().newestNumber()
+            try writer.changeTable().skip(backend, device: device)
+            return try writer.entryTable().newestNumber()
         }
         var total = 0
         var removed = 0
         repeat {
-            removed = try await work(rows: OperationTables.largestRemoval, isNew: false) {
+            removed = try await work(rows: OutboxEntryTable.largestRemoval, isNew: false) {
                 (writer) throws(StoreError) in
-                defer { writer.ring([backend]) }
-                return try writer.operationTables().remove(of: backend, device: device, upTo: last, now: writer.now)
+                defer { writer.notify([backend]) }
+                return try writer.entryTable().remove(of: backend, device: device, upTo: last, now: writer.now)
             }
             total += removed
-        } while removed == OperationTables.largestRemoval
+        } while removed == OutboxEntryTable.largestRemoval
         return total
     }
 
@@ -143,24 +143,24 @@ extension SQLiteStore: OutboxStore {
 }
 
 extension CommitLoop {
-    /// The table of operations, whose statements are prepared when they are needed first.
-    func operationTables() throws(StoreError) -> OperationTables {
+    /// The table of entries, whose statements are prepared when they are needed first.
+    func entryTable() throws(StoreError) -> OutboxEntryTable {
         if let operations { return operations }
-        let tables = try OperationTables(connection)
+        let tables = try OutboxEntryTable(connection)
         operations = tables
         return tables
     }
 
-    /// Keeps operations as a part of this transaction.
+    /// Keeps entries as a part of this transaction.
     func keep(_ operations: [OutboxEntry]) throws(StoreError) {
         guard !operations.isEmpty else { return }
-        let tables = try operationTables()
+        let tables = try entryTable()
         for operation in operations { try tables.add(operation, now: now) }
-        ring(Set(operations.map(\.backend)))
+        notify(Set(operations.map(\.backend)))
     }
 
-    /// Wakes who waits for operations of these backends, once this transaction is committed.
-    func ring(_ backends: Set<String>) {
-        journal.answers.append { [core] in core.bell.ring(backends) }
+    /// Wakes who waits for entries of these backends, once this transaction is committed.
+    func notify(_ backends: Set<String>) {
+        pending.answers.append { [core] in core.outboxSignal.notify(backends) }
     }
 }

@@ -2,10 +2,13 @@ import Foundation
 import PushCore
 import PushQueue
 
-/// Changes the table of changes that are not planned yet; used by the writer's thread only, within its transaction.
-final class OutboxTables {
+/// Changes of devices that are not planned yet, as rows of the table `outbox_changes`.
+///
+/// ``DeviceTables`` adds to it in the transaction that changes the device; plans remove changes from it. It asks no plugin.
+/// Used by the writer's thread only, within its transaction.
+final class OutboxChangeTable {
     /// The name under which the planner waits for changes; no backend's.
-    static let bell = ""
+    static let signal = ""
 
     private let insert: SQLStatement
     private let span: SQLStatement
@@ -42,7 +45,7 @@ final class OutboxTables {
     func add(_ content: OutboxChange.Content, at moment: Int64) throws(StoreError) {
         insert.bind(1, content.device)
         insert.bind(2, moment)
-        for place in Int32(3)...6 { insert.bindNull(place) }
+        for index in Int32(3)...6 { insert.bindNull(index) }
         switch content {
         case .device(let old, let new):
             insert.bind(4, old?.outboxForm.text)

@@ -2,10 +2,10 @@ import Foundation
 import PushCore
 import PushQueue
 
-extension OperationStoreConformance {
+extension OutboxStoreConformance {
     /// A change of a device is in the outbox from its own commit on, until the commit of its operations.
-    static let outbox: [OperationStoreConformanceCase] = [
-        OperationStoreConformanceCase("A change is kept with its device, before and after it are as they were") {
+    static let outbox: [OutboxStoreConformanceCase] = [
+        OutboxStoreConformanceCase("A change is kept with its device, before and after it are as they were") {
             fixture in
             let store = fixture.store
             var device = Device.sample("a")
@@ -23,7 +23,7 @@ extension OperationStoreConformance {
             let whole = OutboxChange.Content.device(old: nil, new: device.roundedToMilliseconds)
             try expect(changes.first?.content, is: whole, "the device as it was put")
         },
-        OperationStoreConformanceCase("A change is kept whole") { fixture in
+        OutboxStoreConformanceCase("A change is kept whole") { fixture in
             var device = Device.sample(
                 "a",
                 user: "u",
@@ -46,7 +46,7 @@ extension OperationStoreConformance {
             )
             try expect(dead?.tokens.filter(\.isAlive).count, is: 1, "live tokens")
         },
-        OperationStoreConformanceCase("A device that loses a token to another one is in the outbox too") { fixture in
+        OutboxStoreConformanceCase("A device that loses a token to another one is in the outbox too") { fixture in
             let store = fixture.store
             _ = try await store.put([.sample("a", tokens: [.sample("t"), .sample("u", .iOSFirebase)])])
             _ = try await store.put([.sample("b", tokens: [.sample("t", at: 1)])], outbox: .second(1))
@@ -56,7 +56,7 @@ extension OperationStoreConformance {
             }
             try expect(Set(tokens), is: ["a 2>1", "b 0>1"], "who lost and who took")
         },
-        OperationStoreConformanceCase("What no platform can hear of, and what nobody wants to hear of, is not kept") {
+        OutboxStoreConformanceCase("What no platform can hear of, and what nobody wants to hear of, is not kept") {
             fixture in
             _ = try await fixture.store.put([.sample("a")])
             _ = try await fixture.store.patch("a", outbox: .second(1)) {
@@ -66,7 +66,7 @@ extension OperationStoreConformance {
             try expect(try await fixture.changes().count, is: 0, "changes")
             try expect(try await fixture.store.unplannedCount(ofDevice: nil), is: 0, "how many")
         },
-        OperationStoreConformanceCase("Operations take the place of their changes, once") { fixture in
+        OutboxStoreConformanceCase("Operations take the place of their changes, once") { fixture in
             let store = fixture.store
             _ = try await store.put([.sample("a"), .sample("b")], outbox: .second(1))
             let changes = try await fixture.changes()
@@ -83,7 +83,7 @@ extension OperationStoreConformance {
             try await store.record(plans)
             try expect(try await fixture.due(), is: ["b"], "what is due when it is all planned again")
         },
-        OperationStoreConformanceCase("An operation waits behind the changes of its device, and no other's") {
+        OutboxStoreConformanceCase("An operation waits behind the changes of its device, and no other's") {
             fixture in
             let store = fixture.store
             _ = try await store.put([.sample("a")], outbox: .second(1))
@@ -102,7 +102,7 @@ extension OperationStoreConformance {
             let waiting = try await store.entries(ofDevice: "a", limit: 9)
             try expect(waiting.map(\.operation.kind), is: [.register, .tags, .event], "in the order of acceptance")
         },
-        OperationStoreConformanceCase("A backend hears of nothing that was in the outbox when it was cleared") {
+        OutboxStoreConformanceCase("A backend hears of nothing that was in the outbox when it was cleared") {
             fixture in
             let store = fixture.store
             _ = try await store.put([.sample("a"), .sample("b")], outbox: .second(1))
@@ -118,7 +118,7 @@ extension OperationStoreConformance {
             try expect(waiting.filter { $0 == "other" }.count, is: 2, "what another backend hears")
             try expect(try await fixture.due(), is: ["b", "a"], "what the backend hears")
         },
-        OperationStoreConformanceCase("A look for changes that waits gets what is changed meanwhile") { fixture in
+        OutboxStoreConformanceCase("A look for changes that waits gets what is changed meanwhile") { fixture in
             let look = Task { try await fixture.store.unplannedChanges(limit: 5, wait: .seconds(60)) }
             _ = try await fixture.store.put([.sample("a")], outbox: .second(1))
             try expect(try await look.value.map(\.content.device), is: ["a"], "what it gets")
@@ -130,7 +130,7 @@ extension OperationStoreConformance {
             }
             try expect(try await fixture.time.advance(until: patient).count, is: 0, "at the end of its patience")
         },
-        OperationStoreConformanceCase("Changes survive the end of their owner, in order", needsDisk: true) { fixture in
+        OutboxStoreConformanceCase("Changes survive the end of their owner, in order", needsDisk: true) { fixture in
             _ = try await fixture.store.put([.sample("a")], outbox: .second(1))
             _ = try await fixture.store.delete("a", outbox: .second(2))
             let later = fixture.operation("a", .event)
@@ -148,7 +148,7 @@ extension OperationStoreConformance {
     ]
 }
 
-extension OperationFixture {
+extension OutboxFixture {
     /// What is not planned.
     fileprivate func changes() async throws -> [OutboxChange] {
         try await store.unplannedChanges(limit: 100, wait: .zero)

@@ -9,9 +9,9 @@ import Testing
 @testable import PushStoreSQLite
 
 @Suite("Deliveries without rows", .timeLimit(.minutes(1)))
-struct ArrivalTests {
+struct StagedRowTests {
     /// How many rows the tables have, and how many deliveries are in the archive.
-    private static func rows(_ store: SQLiteStore) async throws -> (arrivals: Int, deliveries: Int, archived: Int) {
+    private static func rows(_ store: SQLiteStore) async throws -> (staged: Int, deliveries: Int, archived: Int) {
         try await store.read { db in
             let blocks = try Data.fetchAll(db, sql: "SELECT packed FROM archive")
             return (
@@ -306,8 +306,8 @@ struct ArrivalTests {
         try await Self.with { store, _, time in
             for _ in 0..<(StagedRows.most + 10) { try await store.accept(time) }
             let rows = try await Self.rows(store)
-            #expect(rows.arrivals <= StagedRows.most + 1)
-            #expect(rows.arrivals + rows.deliveries == StagedRows.most + 10)
+            #expect(rows.staged <= StagedRows.most + 1)
+            #expect(rows.staged + rows.deliveries == StagedRows.most + 10)
             #expect(try await store.claimNow().count == StagedRows.most + 10)
         }
     }
@@ -326,12 +326,12 @@ struct ArrivalTests {
         )
         let entry = Entry(id: 9, head: head, recipient: .device("d"), flow: flow, due: 6)
         var bytes: [UInt8] = []
-        var wanted: [ArrivalPacking.Delivery] = []
+        var wanted: [StagedRowPacking.Delivery] = []
         for scheduled in [nil, -1, Int64.max] as [Int64?] {
-            let row = Arrival.Row(expires: 7, accepted: 5, scheduled: scheduled, caller: "é", content: [1, 2])
-            ArrivalPacking.append(entry, row, recipient: [8], plan: Array("apns>fcm".utf8), to: &bytes)
+            let row = StagedRow.Row(expires: 7, accepted: 5, scheduled: scheduled, caller: "é", content: [1, 2])
+            StagedRowPacking.append(entry, row, recipient: [8], plan: Array("apns>fcm".utf8), to: &bytes)
             wanted.append(
-                ArrivalPacking.Delivery(
+                StagedRowPacking.Delivery(
                     id: 9,
                     lane: 3,
                     due: 6,
@@ -345,9 +345,9 @@ struct ArrivalTests {
                 )
             )
         }
-        #expect(ArrivalPacking.unpack(bytes) == wanted)
-        #expect(ArrivalPacking.unpack([]) == [])
-        #expect(ArrivalPacking.unpack(bytes.dropLast()) == nil)
-        #expect(ArrivalPacking.unpack(Array(repeating: 0xFF, count: 56)) == nil)
+        #expect(StagedRowPacking.unpack(bytes) == wanted)
+        #expect(StagedRowPacking.unpack([]) == [])
+        #expect(StagedRowPacking.unpack(bytes.dropLast()) == nil)
+        #expect(StagedRowPacking.unpack(Array(repeating: 0xFF, count: 56)) == nil)
     }
 }

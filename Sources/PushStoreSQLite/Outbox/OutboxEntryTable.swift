@@ -2,10 +2,11 @@ import Foundation
 import PushCore
 import PushQueue
 
-/// Changes the table of operations on devices; used by the writer's thread only, within its transaction.
+/// The entries of the outbox, as rows of the table `operations`.
 ///
-/// Everything walks an index, so that no step costs more the more operations wait.
-final class OperationTables {
+/// ``SQLiteStore/claimEntries(of:limit:lease:wait:)`` and its siblings call it; it wakes nobody and asks no plugin. Used by the
+/// writer's thread only, within its transaction. Everything walks an index, so that no step costs more the more entries wait.
+final class OutboxEntryTable {
     /// So many rows are removed in one step.
     static let largestRemoval = 1_000
 
@@ -38,7 +39,7 @@ final class OperationTables {
         )
         due = try statement(
             """
-            SELECT \(OperationRow.columns) FROM operations INDEXED BY operations_due
+            SELECT \(OutboxEntryRow.columns) FROM operations INDEXED BY operations_due
             WHERE backend = ?1 AND due IS NOT NULL AND due <= ?2 ORDER BY due, number LIMIT ?3
             """
         )
@@ -82,7 +83,7 @@ final class OperationTables {
         )
     }
 
-    /// Keeps an operation behind those of its line; nothing when the last of them says the same.
+    /// Keeps an entry behind those of its line; nothing when the last of them says the same.
     func add(_ operation: OutboxEntry, now: Int64) throws(StoreError) {
         last.bind(1, operation.backend)
         last.bind(2, operation.device)
@@ -115,7 +116,7 @@ final class OperationTables {
         due.bind(2, now)
         due.bind(3, limit)
         while try due.next() {
-            let row = OperationRow(due)
+            let row = OutboxEntryRow(due)
             claims.append(ClaimedEntry(number: row.number, operation: row.operation, attempt: row.attempts + 1))
         }
         for claim in claims {
@@ -129,7 +130,7 @@ final class OperationTables {
         return (claims, nextDue.integer(0))
     }
 
-    /// Writes what became of an operation; false when it is not there any more, or somebody else's.
+    /// Writes what became of an entry; false when it is not there any more, or somebody else's.
     ///
     /// The conditions of the statements are those of `OutboxEntryState.transitions`: a retry or a release changes nothing
     /// unless the claim's lease is in force (`attempts` and `leased`), an end always counts.
@@ -190,7 +191,7 @@ final class OperationTables {
 }
 
 /// A row of the table of operations.
-struct OperationRow {
+struct OutboxEntryRow {
     /// What ``init(_:)`` reads, in order.
     static let columns = "number, id, backend, device, user, kind, body, at, attempts, due"
 

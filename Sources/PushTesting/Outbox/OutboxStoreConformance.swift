@@ -4,27 +4,27 @@ public import PushQueue
 
 /// What every `OutboxStore` must do, as checks that any test framework can run.
 ///
-/// Stores keep operations together with the devices they are about, and both are checked here.
-public struct OperationStoreConformance {
+/// Stores keep entries together with the devices they are about, and both are checked here.
+public struct OutboxStoreConformance {
     /// What a check works with.
     public typealias Store = any OutboxStore & DeviceStore
 
     /// Every check; they are independent of each other.
-    public static let cases: [OperationStoreConformanceCase] = lines + keeping + outbox
+    public static let cases: [OutboxStoreConformanceCase] = lines + keeping + outbox
 }
 
 /// One promise of the contract.
-public struct OperationStoreConformanceCase: Sendable, CustomStringConvertible {
+public struct OutboxStoreConformanceCase: Sendable, CustomStringConvertible {
     /// What is promised, as a sentence.
     public let name: String
     /// Whether the check opens the store a second time, which one in memory cannot keep.
     public let needsDisk: Bool
-    private let check: @Sendable (OperationFixture) async throws -> Void
+    private let check: @Sendable (OutboxFixture) async throws -> Void
 
     init(
         _ name: String,
         needsDisk: Bool = false,
-        _ check: @escaping @Sendable (OperationFixture) async throws -> Void
+        _ check: @escaping @Sendable (OutboxFixture) async throws -> Void
     ) {
         self.name = name
         self.needsDisk = needsDisk
@@ -38,11 +38,11 @@ public struct OperationStoreConformanceCase: Sendable, CustomStringConvertible {
     ///   - close: Closes it.
     /// - Throws: ``ConformanceFailure`` with the promise, what was seen and the source; else what the store threw.
     public func run(
-        open: @escaping @Sendable (ManualTime) async throws -> OperationStoreConformance.Store,
-        close: @escaping @Sendable (OperationStoreConformance.Store) async -> Void = { _ in }
+        open: @escaping @Sendable (ManualTime) async throws -> OutboxStoreConformance.Store,
+        close: @escaping @Sendable (OutboxStoreConformance.Store) async -> Void = { _ in }
     ) async throws {
         let time = ManualTime()
-        let fixture = OperationFixture(
+        let fixture = OutboxFixture(
             time: time,
             store: try await open(time),
             open: { try await open(time) },
@@ -57,16 +57,16 @@ public struct OperationStoreConformanceCase: Sendable, CustomStringConvertible {
 }
 
 /// A store with the clock it goes by.
-struct OperationFixture: Sendable {
+struct OutboxFixture: Sendable {
     let time: ManualTime
-    let store: OperationStoreConformance.Store
-    let open: @Sendable () async throws -> OperationStoreConformance.Store
-    let close: @Sendable (OperationStoreConformance.Store) async -> Void
+    let store: OutboxStoreConformance.Store
+    let open: @Sendable () async throws -> OutboxStoreConformance.Store
+    let close: @Sendable (OutboxStoreConformance.Store) async -> Void
 
     /// Closes the store and opens it again; the fixture's own is closed twice, which must do no harm.
-    func reopened() async throws -> OperationFixture {
+    func reopened() async throws -> OutboxFixture {
         await close(store)
-        return OperationFixture(time: time, store: try await open(), open: open, close: close)
+        return OutboxFixture(time: time, store: try await open(), open: open, close: close)
     }
 
     func operation(

@@ -1,10 +1,10 @@
 import Foundation
-public import PushCore
-public import PushQueue
+package import PushCore
+package import PushQueue
 import Synchronization
 
-/// Operations in memory, in the order of acceptance: the plainest thing that keeps the contract.
-struct MemoryOperations {
+/// Entries in memory, in the order of acceptance: the plainest thing that keeps the contract.
+struct MemoryOutbox {
     struct Entry {
         var number: Int64
         var operation: OutboxEntry
@@ -37,7 +37,7 @@ struct MemoryOperations {
         unplanned.append((OutboxChange(number: lastChange, at: moment, content: content), []))
     }
 
-    /// Keeps operations, those behind a change of their device in the outbox.
+    /// Keeps entries, those behind a change of their device in the outbox.
     mutating func enqueue(_ operations: [OutboxEntry], now: Date) {
         for operation in operations {
             if unplanned.contains(where: { $0.change.content.device == operation.device }) {
@@ -124,25 +124,25 @@ struct MemoryOperations {
     }
 }
 
-extension MemoryOperations.Entry {
+extension MemoryOutbox.Entry {
     fileprivate func isInLine(of other: OutboxEntry) -> Bool {
         operation.backend == other.backend && operation.device == other.device
     }
 }
 
 extension MemoryDeviceStore: OutboxStore {
-    /// The events of operations that were settled, in order.
-    public var operationEvents: [[UInt8]] { contents.withLock { $0.operations.events } }
+    /// The events of entries that were settled, in order.
+    package var operationEvents: [[UInt8]] { contents.withLock { $0.operations.events } }
 
     /// Keeps operations.
-    public func enqueue(_ entries: [OutboxEntry]) async throws(StoreError) {
+    package func enqueue(_ entries: [OutboxEntry]) async throws(StoreError) {
         let now = time.steady
         try use { $0.operations.enqueue(entries, now: now) }
         wake()
     }
 
     /// Takes what is due, and waits for some when there is none.
-    public func claimEntries(
+    package func claimEntries(
         of backend: String,
         limit: Int,
         lease: Duration,
@@ -167,14 +167,14 @@ extension MemoryDeviceStore: OutboxStore {
     }
 
     /// Writes what became of operations.
-    public func record(_ results: [OutboxResult]) async throws(StoreError) {
+    package func record(_ results: [OutboxResult]) async throws(StoreError) {
         let now = time.steady
         try use { contents in for result in results { contents.operations.record(result, now: now) } }
         wake()
     }
 
     /// What waits for a device.
-    public func entries(ofDevice device: String, limit: Int) async throws(StoreError) -> [WaitingEntry] {
+    package func entries(ofDevice device: String, limit: Int) async throws(StoreError) -> [WaitingEntry] {
         try use { contents in
             contents.operations.entries.filter { $0.operation.device == device }.prefix(limit).map { entry in
                 WaitingEntry(
@@ -188,7 +188,7 @@ extension MemoryDeviceStore: OutboxStore {
     }
 
     /// Removes what waits for a backend.
-    public func cancelEntries(of backend: String, device: String?) async throws(StoreError) -> Int {
+    package func cancelEntries(of backend: String, device: String?) async throws(StoreError) -> Int {
         try use { contents in
             for place in contents.operations.unplanned.indices
             where device ?? contents.operations.unplanned[place].change.content.device
@@ -205,7 +205,7 @@ extension MemoryDeviceStore: OutboxStore {
     }
 
     /// How much waits at each backend.
-    public func outboxDepths() async throws(StoreError) -> [String: OutboxDepth] {
+    package func outboxDepths() async throws(StoreError) -> [String: OutboxDepth] {
         try use { contents in
             contents.operations.entries.reduce(into: [:]) { depths, entry in
                 depths[entry.operation.backend, default: OutboxDepth(waiting: 0, oldest: entry.operation.at)]
@@ -215,7 +215,7 @@ extension MemoryDeviceStore: OutboxStore {
     }
 
     /// The oldest changes that are not planned.
-    public func unplannedChanges(limit: Int, wait: Duration) async throws(StoreError) -> [OutboxChange] {
+    package func unplannedChanges(limit: Int, wait: Duration) async throws(StoreError) -> [OutboxChange] {
         let until = time.steady.addingTimeInterval(wait.inSeconds)
         while !Task.isCancelled {
             let now = time.steady
@@ -230,15 +230,15 @@ extension MemoryDeviceStore: OutboxStore {
         return []
     }
 
-    /// Puts operations in the place of changes.
-    public func record(_ plans: [OutboxPlan]) async throws(StoreError) {
+    /// Puts entries in the place of changes.
+    package func record(_ plans: [OutboxPlan]) async throws(StoreError) {
         let now = time.steady
         try use { contents in for plan in plans { contents.operations.record(plan, now: now) } }
         wake()
     }
 
     /// How many changes are not planned.
-    public func unplannedCount(ofDevice device: String?) async throws(StoreError) -> Int {
+    package func unplannedCount(ofDevice device: String?) async throws(StoreError) -> Int {
         try use { contents in
             contents.operations.unplanned.count { device ?? $0.change.content.device == $0.change.content.device }
         }

@@ -10,12 +10,12 @@ extension SQLiteStore {
         guard limit > 0 else { return [] }
         let until = time.steady.millisecondsSince1970 + wait.boundedMilliseconds
         while !Task.isCancelled {
-            let mark = bell.mark(OutboxTables.bell)
+            let mark = outboxSignal.mark(OutboxChangeTable.signal)
             let found = try await readConnection { (connection) throws(StoreError) in
                 try OutboxReader.changes(connection, limit: limit)
             }
             guard found.isEmpty, time.steady.millisecondsSince1970 < until else { return found }
-            await bell.wait(OutboxTables.bell, since: mark, until: until) { setAlarm($0) }
+            await outboxSignal.wait(OutboxChangeTable.signal, since: mark, until: until) { setTimer($0) }
         }
         return []
     }
@@ -25,7 +25,7 @@ extension SQLiteStore {
         try await readConnection { (connection) throws(StoreError) in
             let rows = try SQLStatement(
                 connection,
-                device == nil ? OutboxTables.span : "SELECT count(*) FROM outbox_changes WHERE device = ?1"
+                device == nil ? OutboxChangeTable.span : "SELECT count(*) FROM outbox_changes WHERE device = ?1"
             )
             if let device { rows.bind(1, device) }
             guard try rows.next() else { return 0 }
@@ -34,12 +34,12 @@ extension SQLiteStore {
         }
     }
 
-    /// Puts the operations of plans in the place of their changes.
+    /// Puts the entries of plans in the place of their changes.
     public func record(_ plans: [OutboxPlan]) async throws(StoreError) {
         guard !plans.isEmpty else { return }
         let rows = plans.reduce(0) { $0 + 1 + $1.operations.count }
         try await work(rows: rows, isNew: false) { (writer) throws(StoreError) in
-            let outbox = try writer.outboxTables()
+            let outbox = try writer.changeTable()
             for plan in plans {
                 guard let skipped = try outbox.take(plan.change) else { continue }
                 try writer.keep(plan.operations.filter { !skipped.contains($0.backend) })
@@ -50,16 +50,16 @@ extension SQLiteStore {
     /// Why nothing may be added to the outbox; nil when it has room.
     @Sendable
     static func outboxRefusal(_ writer: CommitLoop) throws(StoreError) -> StoreError? {
-        guard try writer.outboxTables().backlog() >= writer.core.options.maximumUnplannedChanges else { return nil }
+        guard try writer.changeTable().backlog() >= writer.core.options.maximumUnplannedChanges else { return nil }
         return .full(reason: "devices change faster than platforms can be told of it", retryAfter: .seconds(5))
     }
 }
 
 extension CommitLoop {
     /// The table of changes, whose statements are prepared when they are needed first.
-    func outboxTables() throws(StoreError) -> OutboxTables {
+    func changeTable() throws(StoreError) -> OutboxChangeTable {
         if let outbox { return outbox }
-        let tables = try OutboxTables(connection)
+        let tables = try OutboxChangeTable(connection)
         outbox = tables
         return tables
     }
@@ -67,8 +67,8 @@ extension CommitLoop {
     /// Keeps changes as a part of this transaction.
     func keep(_ changes: [OutboxChange.Content], at moment: Date) throws(StoreError) {
         guard !changes.isEmpty else { return }
-        let outbox = try outboxTables()
+        let outbox = try changeTable()
         for change in changes { try outbox.add(change, at: moment.millisecondsSince1970) }
-        ring([OutboxTables.bell])
+        notify([OutboxChangeTable.signal])
     }
 }

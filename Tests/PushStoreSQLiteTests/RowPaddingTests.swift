@@ -6,24 +6,24 @@ import Testing
 
 @testable import PushStoreSQLite
 
-@Suite("Room in a row for its first attempt", .timeLimit(.minutes(1)))
-struct RowRoomTests {
+@Suite("Padding in a row for its first attempt", .timeLimit(.minutes(1)))
+struct RowPaddingTests {
     @Test("A row has the same size before and after its first attempt", arguments: [1, 57, 58, 120, 121, 150, 175])
     func sameSize(story: Int) throws {
-        let room = try #require(RowRoom.left(beside: story))
+        let room = try #require(RowPadding.left(beside: story))
         // A record is its header, which has a number for each value, and the values.
         func record(_ story: Int?, _ room: Int) -> Int {
             func number(_ kind: Int) -> Int { kind < 128 ? 1 : 2 }
             return number(story.map { 13 + 2 * $0 } ?? 0) + (story ?? 0) + number(12 + 2 * room) + room
         }
-        let before = record(nil, RowRoom.initial)
+        let before = record(nil, RowPadding.initial)
         // The length of a room of 57 bytes takes one byte less than that of 58: there the row shrinks by one.
         #expect((before - 1...before).contains(record(story, room)))
         if room != 57 { #expect(record(story, room) == before) }
     }
 
     @Test("A story that is too long takes all of the room", arguments: [176, 200, 10_000])
-    func tooLong(story: Int) { #expect((RowRoom.left(beside: story) ?? 0) <= 1) }
+    func tooLong(story: Int) { #expect((RowPadding.left(beside: story) ?? 0) <= 1) }
 
     @Test("What went straight to its lane is not in the index of what waits, and is after a crash")
     func index() async throws {

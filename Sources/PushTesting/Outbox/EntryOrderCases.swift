@@ -2,10 +2,10 @@ import Foundation
 import PushCore
 import PushQueue
 
-extension OperationStoreConformance {
+extension OutboxStoreConformance {
     /// The order of what waits, and who may have it.
-    static let lines: [OperationStoreConformanceCase] = [
-        OperationStoreConformanceCase("What is claimed is what was added, whole") { fixture in
+    static let lines: [OutboxStoreConformanceCase] = [
+        OutboxStoreConformanceCase("What is claimed is what was added, whole") { fixture in
             let body: JSONObject = ["status": "subscribed", "options": ["cats": [1, 2.5, nil, true]]]
             let added = fixture.operation("a", .subscription, user: "u", body: body)
             try await fixture.store.enqueue([added])
@@ -13,7 +13,7 @@ extension OperationStoreConformance {
             try expect(claims.map(\.operation), is: [added], "what is claimed")
             try expect(claims.map(\.attempt), is: [1], "the number of the first try")
         },
-        OperationStoreConformanceCase("Of one device only the oldest can be claimed; others do not wait for it") {
+        OutboxStoreConformanceCase("Of one device only the oldest can be claimed; others do not wait for it") {
             fixture in
             let first = fixture.operation("a")
             try await fixture.store.enqueue([first, fixture.operation("a", .tags), fixture.operation("b")])
@@ -24,12 +24,12 @@ extension OperationStoreConformance {
             try await fixture.store.record(claims.map { OutboxResult($0, .end) })
             try expect(try await fixture.claim().map(\.operation.kind), is: [.tags], "what follows")
         },
-        OperationStoreConformanceCase("The same device at another backend has a line of its own") { fixture in
+        OutboxStoreConformanceCase("The same device at another backend has a line of its own") { fixture in
             try await fixture.store.enqueue([fixture.operation("a"), fixture.operation("a", backend: "campaigns")])
             try expect(try await fixture.due(), is: ["a"], "of one backend")
             try expect(try await fixture.due(backend: "campaigns"), is: ["a"], "of the other")
         },
-        OperationStoreConformanceCase("What is to be tried again keeps its place, its id and its count") { fixture in
+        OutboxStoreConformanceCase("What is to be tried again keeps its place, its id and its count") { fixture in
             let first = fixture.operation("a")
             try await fixture.store.enqueue([first, fixture.operation("a", .tags)])
             for attempt in 1...3 {
@@ -42,7 +42,7 @@ extension OperationStoreConformance {
                 fixture.time.advance(by: .seconds(11))
             }
         },
-        OperationStoreConformanceCase("What was not tried is due at once, and the try does not count") { fixture in
+        OutboxStoreConformanceCase("What was not tried is due at once, and the try does not count") { fixture in
             try await fixture.store.enqueue([fixture.operation("a")])
             for _ in 1...2 {
                 let claims = try await fixture.claim()
@@ -50,7 +50,7 @@ extension OperationStoreConformance {
                 try await fixture.store.record(claims.map { OutboxResult($0, .release) })
             }
         },
-        OperationStoreConformanceCase("The longest due comes first, and no more than asked for") { fixture in
+        OutboxStoreConformanceCase("The longest due comes first, and no more than asked for") { fixture in
             for device in ["a", "b", "c"] {
                 try await fixture.store.enqueue([fixture.operation(device)])
                 fixture.time.advance(by: .seconds(1))
@@ -59,7 +59,7 @@ extension OperationStoreConformance {
             try expect(try await fixture.due(2), is: ["c"], "the rest")
             try expect(try await fixture.due(0), is: [], "none")
         },
-        OperationStoreConformanceCase("A lease that lapses makes the operation claimable, as another try") { fixture in
+        OutboxStoreConformanceCase("A lease that lapses makes the operation claimable, as another try") { fixture in
             try await fixture.store.enqueue([fixture.operation("a")])
             let lost = try await fixture.claim(lease: .seconds(5))
             fixture.time.advance(by: .seconds(6))
@@ -70,7 +70,7 @@ extension OperationStoreConformance {
             try await fixture.store.record(lost.map { OutboxResult($0, .end) })
             try expect(try await fixture.store.entries(ofDevice: "a", limit: 9).count, is: 0, "what waits")
         },
-        OperationStoreConformanceCase("A registration that says what the last one says adds nothing") { fixture in
+        OutboxStoreConformanceCase("A registration that says what the last one says adds nothing") { fixture in
             let store = fixture.store
             try await store.enqueue([fixture.operation("a", .register), fixture.operation("a", .register)])
             try expect(try await store.entries(ofDevice: "a", limit: 9).count, is: 1, "of one user")
@@ -82,7 +82,7 @@ extension OperationStoreConformance {
             try await store.enqueue([fixture.operation("a", .register, user: "u")])
             try expect(try await store.entries(ofDevice: "a", limit: 9).count, is: 2, "while one is claimed")
         },
-        OperationStoreConformanceCase("A claim that waits gets what is added meanwhile") { fixture in
+        OutboxStoreConformanceCase("A claim that waits gets what is added meanwhile") { fixture in
             let claim = Task {
                 try await fixture.store.claimEntries(
                     of: "crm",
@@ -94,7 +94,7 @@ extension OperationStoreConformance {
             try await fixture.store.enqueue([fixture.operation("b", backend: "other"), fixture.operation("a")])
             try expect(try await claim.value.map(\.operation.device), is: ["a"], "what it gets")
         },
-        OperationStoreConformanceCase("A claim that waits gets what follows, and what comes due") { fixture in
+        OutboxStoreConformanceCase("A claim that waits gets what follows, and what comes due") { fixture in
             try await fixture.store.enqueue([fixture.operation("a"), fixture.operation("a", .tags)])
             let first = try await fixture.claim()
             let following = Task {
@@ -120,7 +120,7 @@ extension OperationStoreConformance {
             }
             try expect(try await fixture.time.advance(until: later).map(\.attempt), is: [2], "what comes due")
         },
-        OperationStoreConformanceCase("What an owner says moves an entry as the table says") { fixture in
+        OutboxStoreConformanceCase("What an owner says moves an entry as the table says") { fixture in
             let moment = fixture.time.now + 500
             for ending in [OutboxResult.Ending.end, .retry(at: moment), .release] {
                 for isLeased in [true, false] {
@@ -144,7 +144,7 @@ extension OperationStoreConformance {
                 }
             }
         },
-        OperationStoreConformanceCase("A claim without work ends with its wait, and with its task") { fixture in
+        OutboxStoreConformanceCase("A claim without work ends with its wait, and with its task") { fixture in
             let patient = Task {
                 try await fixture.store.claimEntries(of: "crm", limit: 5, lease: .seconds(60), wait: .seconds(2))
             }

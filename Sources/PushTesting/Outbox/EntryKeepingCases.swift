@@ -2,10 +2,10 @@ import Foundation
 import PushCore
 import PushQueue
 
-extension OperationStoreConformance {
+extension OutboxStoreConformance {
     /// What stays, what goes, and what is known of it.
-    static let keeping: [OperationStoreConformanceCase] = [
-        OperationStoreConformanceCase("What was accepted survives the end of its owner", needsDisk: true) { fixture in
+    static let keeping: [OutboxStoreConformanceCase] = [
+        OutboxStoreConformanceCase("What was accepted survives the end of its owner", needsDisk: true) { fixture in
             let added = [fixture.operation("a"), fixture.operation("a", .tags), fixture.operation("b", user: "u")]
             try await fixture.store.enqueue(added)
             _ = try await fixture.claim(1, lease: .seconds(3_600))
@@ -21,14 +21,14 @@ extension OperationStoreConformance {
             )
             await again.close(again.store)
         },
-        OperationStoreConformanceCase("What is over is gone for good", needsDisk: true) { fixture in
+        OutboxStoreConformanceCase("What is over is gone for good", needsDisk: true) { fixture in
             try await fixture.store.enqueue([fixture.operation("a"), fixture.operation("a", .tags)])
             try await fixture.store.record(try await fixture.claim().map { OutboxResult($0, .end) })
             let again = try await fixture.reopened()
             try expect(try await again.claim().map(\.operation.kind), is: [.tags], "what is left")
             await again.close(again.store)
         },
-        OperationStoreConformanceCase("What waits for a device is listed in order, with its tries and its time") {
+        OutboxStoreConformanceCase("What waits for a device is listed in order, with its tries and its time") {
             fixture in
             try await fixture.store.enqueue([
                 fixture.operation("a"), fixture.operation("a", .tags), fixture.operation("b"),
@@ -42,7 +42,7 @@ extension OperationStoreConformance {
             try expect(waiting[0].due?.millisecondsSince1970, is: moment.millisecondsSince1970, "when")
             try expect(try await fixture.store.entries(ofDevice: "a", limit: 1).count, is: 1, "no more than asked")
         },
-        OperationStoreConformanceCase("Removing takes one device's or all of a backend, and leaves what comes later") {
+        OutboxStoreConformanceCase("Removing takes one device's or all of a backend, and leaves what comes later") {
             fixture in
             let store = fixture.store
             for device in ["a", "b", "c"] {
@@ -56,7 +56,7 @@ extension OperationStoreConformance {
             try await store.enqueue([fixture.operation("a")])
             try expect(try await fixture.due(), is: ["a"], "what comes later")
         },
-        OperationStoreConformanceCase("An operation that was removed while it was carried out is over") { fixture in
+        OutboxStoreConformanceCase("An operation that was removed while it was carried out is over") { fixture in
             try await fixture.store.enqueue([fixture.operation("a")])
             let claims = try await fixture.claim()
             _ = try await fixture.store.cancelEntries(of: "crm", device: "a")
@@ -64,7 +64,7 @@ extension OperationStoreConformance {
             try await fixture.store.record(claims.map { OutboxResult($0, .retry(at: moment)) })
             try expect(try await fixture.due(), is: [], "what is due")
         },
-        OperationStoreConformanceCase("It is known how many wait at each backend, and since when") { fixture in
+        OutboxStoreConformanceCase("It is known how many wait at each backend, and since when") { fixture in
             let at = fixture.time.now.millisecondsSince1970
             try await fixture.store.enqueue([fixture.operation("a"), fixture.operation("a", .tags)])
             fixture.time.advance(by: .seconds(5))
@@ -73,7 +73,7 @@ extension OperationStoreConformance {
             try expect(depths.mapValues(\.waiting), is: ["crm": 3, "other": 1], "how many")
             try expect(depths["crm"]?.oldest?.millisecondsSince1970, is: at, "since when")
         },
-        OperationStoreConformanceCase("Many lines are all served, each in its order") { fixture in
+        OutboxStoreConformanceCase("Many lines are all served, each in its order") { fixture in
             let devices = (0..<300).map { "d\($0)" }
             for kind in [OutboxEntry.Kind.register, .tags, .event] {
                 try await fixture.store.enqueue(devices.map { fixture.operation($0, kind) })
@@ -88,7 +88,7 @@ extension OperationStoreConformance {
             try expect(seen.count, is: 300, "devices")
             try expect(Set(seen.values), is: [[.register, .tags, .event]], "orders")
         },
-        OperationStoreConformanceCase("Attributes are kept, and replaced whole") { fixture in
+        OutboxStoreConformanceCase("Attributes are kept, and replaced whole") { fixture in
             var device = Device.sample("a")
             device.attributes = ["os_version": "17.2", "notifications_allowed": true, "level": 7, "ratio": 0.5]
             _ = try await fixture.store.put([device])

@@ -60,14 +60,14 @@ public struct Breaker: Sendable {
         case .halfOpen(let probeUntil?, let reason) where now < probeUntil:
             return .refuse(until: probeUntil, reason: reason)
         case .open(_, let reason), .halfOpen(_, let reason):
-            state = .halfOpen(probeUntil: now.addingTimeInterval(settings.cooldown.inSeconds), reason: reason)
+            move(.probe, to: .halfOpen(probeUntil: now.addingTimeInterval(settings.cooldown.inSeconds), reason: reason))
             return .probe
         }
     }
 
     /// Gives a probe back that showed nothing, so that another can be made at once.
     public mutating func abandonProbe() {
-        if case .halfOpen(_, let reason) = state { state = .halfOpen(probeUntil: nil, reason: reason) }
+        if case .halfOpen(_, let reason) = state { move(.abandon, to: .halfOpen(probeUntil: nil, reason: reason)) }
     }
 
     /// Takes what an answer says of the backend, `count` times the same; says what it changed.
@@ -79,30 +79,37 @@ public struct Breaker: Sendable {
         case .works:
             counts.add(works: count, at: now)
             guard case .halfOpen = state else { return nil }  // While open it is an old message's answer.
-            return close()
+            return close(.work)
         case .fails(let reason):
             counts.add(failures: count, at: now)
             switch state {
             case .open: return nil
-            case .halfOpen: return open(reason, at: now)
+            case .halfOpen: return open(.fail, reason, at: now)
             case .closed:
                 let (failures, answers) = counts.sums(at: now)
                 guard failures >= settings.failures, Double(failures) >= settings.share * Double(answers) else {
                     return nil
                 }
-                return open(reason, at: now)
+                return open(.fail, reason, at: now)
             }
         case .pause(let span, let reason):
-            return rest(until: now.addingTimeInterval(span.inSeconds), reason)
+            return rest(.pause, until: now.addingTimeInterval(span.inSeconds), reason)
         case .park(let reason, _):
             if case .open = state { return nil }
-            return open(reason, at: now)
+            return open(.park, reason, at: now)
         }
+    }
+
+    /// The name of ``record(_:count:at:)`` before.
+    @available(*, deprecated, renamed: "record(_:count:at:)")
+    @discardableResult
+    public mutating func note(_ signal: BackendSignal, count: Int = 1, at now: Date) -> Change? {
+        record(signal, count: count, at: now)
     }
 
     /// Opens it until then, whatever was counted, unless it is open for longer: an operator's hand, or a guard's.
     @discardableResult
-    public mutating func trip(until: Date, reason: String) -> Change? { rest(until: until, reason) }
+    public mutating func trip(until: Date, reason: String) -> Change? { rest(.trip, until: until, reason) }
 
     /// Goes by other settings from now on; how it stands does not change.
     public mutating func adopt(_ settings: Settings) {
@@ -121,27 +128,33 @@ public struct Breaker: Sendable {
 
     /// Closes it and forgets what was counted.
     @discardableResult
-    public mutating func reset() -> Change? { close() }
+    public mutating func reset() -> Change? { close(.reset) }
 
-    private mutating func open(_ reason: String, at now: Date) -> Change {
+    private mutating func open(_ event: BreakerEvent, _ reason: String, at now: Date) -> Change {
         let until = now.addingTimeInterval(nextCooldown.inSeconds)
         nextCooldown = min(nextCooldown * 2, settings.longestCooldown)
-        state = .open(until: until, reason: reason)
+        move(event, to: .open(until: until, reason: reason))
         return .opened(until: until, reason: reason)
     }
 
-    private mutating func rest(until: Date, _ reason: String) -> Change? {
+    private mutating func rest(_ event: BreakerEvent, until: Date, _ reason: String) -> Change? {
         if case .open(let end, _) = state, end >= until { return nil }
-        state = .open(until: until, reason: reason)
+        move(event, to: .open(until: until, reason: reason))
         return .opened(until: until, reason: reason)
     }
 
-    private mutating func close() -> Change? {
+    private mutating func close(_ event: BreakerEvent) -> Change? {
         nextCooldown = settings.cooldown
         counts = RecentCounts(window: settings.window)
         guard state != .closed else { return nil }
-        state = .closed
+        move(event, to: .closed)
         return .closed
+    }
+
+    /// The one place that changes the state, but for ``restore(_:cooldown:)``.
+    private mutating func move(_ event: BreakerEvent, to new: State) {
+        assert(Self.transitions.allows(event, from: state.status, to: new.status), "\(state) \(event) \(new)")
+        state = new
     }
 }
 

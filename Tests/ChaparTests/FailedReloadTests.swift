@@ -53,7 +53,7 @@ struct FailedReloadTests {
         try text.write(to: file, atomically: true, encoding: .utf8)
         let transport = Tally()
         try await GatewayProgram.$current.withValue(program) {
-            let bench = try ConfigurationLoading(
+            let bench = try BackendLoader(
                 transport: transport,
                 logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
             )

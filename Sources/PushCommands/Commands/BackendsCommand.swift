@@ -95,7 +95,7 @@ struct BackendsListCommand: AsyncParsableCommand {
         for configured in backends {
             let backend = configured.backend
             let recipients = backend.audience.names
-            let abilities = backend.abilities
+            let abilities = backend.abilityNames
             let health = backend.health
             table.add(
                 configured.name,
@@ -125,22 +125,4 @@ struct BackendsListCommand: AsyncParsableCommand {
 extension BackendAudience {
     /// The services and forms, in words of the API.
     var names: [String] { services.map(\.rawValue).sorted() + forms.map(\.rawValue).sorted() }
-}
-
-extension PushBackend {
-    /// What it can do beside sending, in words.
-    var abilities: [String] {
-        var words: [String] = []
-        if devices != nil { words.append("devices") }
-        if subscriptions != nil { words.append("subscriptions") }
-        if tags != nil { words.append("tags") }
-        if events != nil { words.append("events") }
-        if cancellation != nil { words.append("cancel") }
-        if tracking != nil { words.append("track") }
-        if recall != nil { words.append("recall") }
-        if topics != nil { words.append("topics") }
-        if channels != nil { words.append("channels") }
-        if tokenDirectory != nil { words.append("token_directory") }
-        return words
-    }
 }

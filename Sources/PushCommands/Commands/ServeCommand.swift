@@ -36,7 +36,9 @@ struct ServeCommand: AsyncParsableCommand {
         // Trapped before anything starts, so that no signal falls into the default, which would be the end.
         let hangUps = await UnixSignalsSequence(trapping: .sighup)
         let address = ListeningAddress()
-        let assembly = try await GatewayAssembly(path: file.path, log: log) { [address] port in
+        let metrics = GatewayMetrics()
+        metrics.registry.bootstrap()
+        let assembly = try await GatewayAssembly(path: file.path, log: log, metrics: metrics) { [address] port in
             address.announce(port, logger)
         }
         let configuration = assembly.configuration

@@ -25,12 +25,14 @@ struct GatewayAssembly: Sendable {
     /// - Parameters:
     ///   - path: The configuration file.
     ///   - log: The settings that loggers follow; the file's own are put in force.
+    ///   - metrics: What is counted and shown under `/metrics`.
     ///   - adjust: Changes the configuration that was read, for a demonstration's haste.
     ///   - onListening: Gets the port once requests are taken.
     /// - Throws: Every mistake of the file at once, or what is wrong with the store.
     init(
         path: String,
         log: LogOutput.Settings,
+        metrics: GatewayMetrics = GatewayMetrics(),
         adjust: (inout GatewayConfiguration) -> Void = { _ in },
         onListening: @escaping @Sendable (_ port: Int) async -> Void
     ) async throws {
@@ -71,6 +73,7 @@ struct GatewayAssembly: Sendable {
             store: store,
             knownKinds: loader.registry.factories.map(\.kind.rawValue),
             notices: notices,
+            metrics: metrics,
             logger: logger,
             onListening: onListening
         )

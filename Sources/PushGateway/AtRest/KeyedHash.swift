@@ -1,12 +1,12 @@
 internal import Crypto
 internal import Foundation
-public import PushCore
+package import PushCore
 
 /// Names somebody in a log without telling who it is: the same name always gives the same hash within one store.
 ///
 /// HMAC-SHA-256 with a random key that the store makes once and keeps. Who has the store and a list of names can find out which
 /// one is meant; who has the log alone cannot.
-public struct KeyedHash: Sendable {
+package struct KeyedHash: Sendable {
     private static let name = "audit.hash-key"
     private let key: SymmetricKey
 
@@ -15,7 +15,7 @@ public struct KeyedHash: Sendable {
     /// - Parameter state: Where it is kept. Two that make it at the same time may use different keys until the next start, so
     ///   one is made for a gateway.
     /// - Throws: When the store fails.
-    public init(_ state: any StateStore) async throws(StoreError) {
+    package init(_ state: any StateStore) async throws(StoreError) {
         if let kept = try await state.loadState(Self.name), kept.count == 32 {
             key = SymmetricKey(data: kept)
             return
@@ -30,7 +30,7 @@ public struct KeyedHash: Sendable {
     ///   - kind: What it names, such as `user`: names of different kinds have different hashes.
     ///   - value: The name.
     /// - Returns: The digits.
-    public func callAsFunction(_ kind: String, _ value: String) -> String {
+    package func callAsFunction(_ kind: String, _ value: String) -> String {
         let code = HMAC<SHA256>.authenticationCode(for: Data("\(kind)\0\(value)".utf8), using: key)
         return code.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
     }

@@ -41,7 +41,7 @@ struct BackendsAnswer {
             write(audience: backend.backend.audience, to: &writer)
             writer.name("abilities")
             writer.beginArray()
-            for ability in Self.abilities(of: backend.backend) { writer.string(ability) }
+            for ability in ["send"] + backend.backend.abilityNames { writer.string(ability) }
             writer.endArray()
             write(health: backend.backend.health, to: &writer)
             write(worker: backend.name, to: &writer)
@@ -92,17 +92,6 @@ struct BackendsAnswer {
             writer.null()
         }
         writer.endObject()
-    }
-
-    private static func abilities(of backend: any PushBackend) -> [String] {
-        let further: [(String, Bool)] = [
-            ("devices", backend.devices != nil), ("subscriptions", backend.subscriptions != nil),
-            ("tags", backend.tags != nil), ("events", backend.events != nil),
-            ("cancellation", backend.cancellation != nil), ("recall", backend.recall != nil),
-            ("tracking", backend.tracking != nil), ("topics", backend.topics != nil),
-            ("channels", backend.channels != nil), ("token_directory", backend.tokenDirectory != nil),
-        ]
-        return ["send"] + further.filter(\.1).map(\.0)
     }
 
     private func write(audience: BackendAudience, to writer: inout JSONWriter) {

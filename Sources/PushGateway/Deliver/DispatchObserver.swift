@@ -1,9 +1,9 @@
-public import PushCore
+package import PushCore
 
 /// What the dispatcher reports to be counted: metrics in the gateway, nothing in a test.
 ///
 /// Called from event loops with groups of deliveries: it must return at once. Labels are of bounded variety.
-public protocol DispatchObserver: Sendable {
+package protocol DispatchObserver: Sendable {
     /// Attempts ended alike.
     func attempted(backend: String, app: AppName, kind: BackendKind, outcome: String, reason: String, count: Int)
     /// Answers came so long after their messages were handed to the backend.
@@ -21,22 +21,28 @@ public protocol DispatchObserver: Sendable {
 }
 
 /// Counts nothing.
-public struct SilentObserver: DispatchObserver {
+package struct SilentObserver: DispatchObserver {
     /// Makes it.
-    public init() {}
+    package init() {}
     /// Does nothing.
-    public func attempted(backend: String, app: AppName, kind: BackendKind, outcome: String, reason: String, count: Int)
-    {}
+    package func attempted(
+        backend: String,
+        app: AppName,
+        kind: BackendKind,
+        outcome: String,
+        reason: String,
+        count: Int
+    ) {}
     /// Does nothing.
-    public func answered(backend: String, kind: BackendKind, after duration: Duration, count: Int) {}
+    package func answered(backend: String, kind: BackendKind, after duration: Duration, count: Int) {}
     /// Does nothing.
-    public func retried(backend: String, reason: String) {}
+    package func retried(backend: String, reason: String) {}
     /// Does nothing.
-    public func fellBack(from: String, to: String, reason: String) {}
+    package func fellBack(from: String, to: String, reason: String) {}
     /// Does nothing.
-    public func invalidatedToken(backend: String, reason: String) {}
+    package func invalidatedToken(backend: String, reason: String) {}
     /// Does nothing.
-    public func heldInvalidations(backend: String, reason: String, count: Int) {}
+    package func heldInvalidations(backend: String, reason: String, count: Int) {}
     /// Does nothing.
-    public func waitedForQuota(backend: String, _ duration: Duration) {}
+    package func waitedForQuota(backend: String, _ duration: Duration) {}
 }

@@ -1,13 +1,13 @@
-public import Foundation
-public import Logging
-public import PushCore
-public import PushQueue
+package import Foundation
+package import Logging
+package import PushCore
+package import PushQueue
 internal import Synchronization
 
 /// Runs a worker for each backend, ends what has expired, and forgets what is old.
 ///
 /// A reload replaces every worker: the old ones take nothing more, end what they have, and go.
-public final class Dispatcher: WorkerObserver, Sendable {
+package final class Dispatcher: WorkerObserver, Sendable {
     private enum Command: Sendable {
         case install(GatewaySnapshot)
         case stop
@@ -39,7 +39,7 @@ public final class Dispatcher: WorkerObserver, Sendable {
     /// `devices` is the registry, without which no delivery to a device finds its tokens; `operations` is the
     /// outbox; `clock` is the gateway's translator between the sides of `time`; `outbox` gives the time of outbox entries, which
     /// a device that loses a token gets; `decode` turns stored content back into a notification.
-    public init(
+    package init(
         store: any NotificationStore,
         devices: (any DeviceStore)? = nil,
         operations: (any OutboxStore)? = nil,
@@ -81,19 +81,19 @@ public final class Dispatcher: WorkerObserver, Sendable {
     }
 
     /// How every worker is doing.
-    public var workers: [WorkerStatus] { workersGuarded.withLock { $0.current }.map(\.status) }
+    package var workers: [WorkerStatus] { workersGuarded.withLock { $0.current }.map(\.status) }
 
     /// Where an operator settles held invalidations.
-    public var invalidations: TokenInvalidation? { tokenInvalidation }
+    package var invalidations: TokenInvalidation? { tokenInvalidation }
 
     /// Where an operator settles what waits for backends that are not configured any more.
-    public var goneBackends: GoneBackends? { gone }
+    package var goneBackends: GoneBackends? { gone }
 
     /// Works until ``stop()`` or cancellation, then drains: what is under way gets `queue.drain` to end.
     ///
     /// After the stop a backend is shut down once its own sends have ended and `beforeClosing` has returned: other work may
     /// use the backends until then.
-    public func run(
+    package func run(
         _ snapshot: GatewaySnapshot,
         beforeClosing: @escaping @Sendable () async -> Void = {}
     ) async throws(StoreError) {
@@ -116,10 +116,10 @@ public final class Dispatcher: WorkerObserver, Sendable {
     }
 
     /// Puts other backends in the place of those that run.
-    public func install(_ snapshot: GatewaySnapshot) { commander.yield(.install(snapshot)) }
+    package func install(_ snapshot: GatewaySnapshot) { commander.yield(.install(snapshot)) }
 
     /// Claims nothing more and lets ``run(_:beforeClosing:)`` end.
-    public func stop() { commander.yield(.stop) }
+    package func stop() { commander.yield(.stop) }
 
     private func runWorkers(_ instance: UInt64, _ beforeClosing: @escaping @Sendable () async -> Void) async {
         await withTaskGroup(of: Void.self) { group in

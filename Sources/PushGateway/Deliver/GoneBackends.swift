@@ -1,6 +1,6 @@
 internal import Foundation
 internal import Logging
-public import PushCore
+package import PushCore
 import PushComposition
 import PushQueue
 internal import Synchronization
@@ -9,9 +9,9 @@ internal import Synchronization
 ///
 /// A delivery whose plan has a later step that is configured goes on to that; the others wait until their time to live ends,
 /// the backend comes back, or an operator moves them to another backend or drops them.
-public final class GoneBackends: Sendable {
+package final class GoneBackends: Sendable {
     /// Why nothing was moved or dropped.
-    public enum Failure: Error, Sendable, Hashable {
+    package enum Failure: Error, Sendable, Hashable {
         /// The backend is configured: its worker works on what waits for it.
         case configured
         /// Nothing waits for a backend of this name.
@@ -222,7 +222,7 @@ public final class GoneBackends: Sendable {
     /// Hands everything that waits for a backend, now or at a later retry, to another one.
     ///
     /// - Returns: How many deliveries were moved.
-    public func move(_ name: String, to other: String) async throws(Failure) -> Int {
+    package func move(_ name: String, to other: String) async throws(Failure) -> Int {
         try await requireGone(name)
         let names = state.withLock { Array($0.audiences.keys) }
         guard names.contains(other) else {
@@ -256,7 +256,7 @@ public final class GoneBackends: Sendable {
     /// Ends everything that waits for a backend as failed: what is due now, the rest as it comes due.
     ///
     /// - Returns: How many deliveries that is about.
-    public func drop(_ name: String) async throws(Failure) -> Int {
+    package func drop(_ name: String) async throws(Failure) -> Int {
         let waiting = try await requireGone(name)
         let dropped = state.withLock { state in
             state.dropped.insert(name)

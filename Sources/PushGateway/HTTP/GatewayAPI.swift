@@ -1,7 +1,7 @@
 internal import Glibc
-public import Hummingbird
+package import Hummingbird
 internal import HummingbirdCore
-public import Logging
+package import Logging
 internal import PushCore
 internal import Synchronization
 
@@ -9,9 +9,9 @@ internal import Synchronization
 ///
 /// Made once for a gateway. ``makeApplication(onListening:)`` gives the server as a service, which ends by itself at a graceful
 /// shutdown: it takes no new connections, ends event streams, and lets requests in progress finish.
-public struct GatewayAPI: Sendable {
+package struct GatewayAPI: Sendable {
     /// Answers requests; for servers and tests of one's own.
-    public let responder: GatewayResponder
+    package let responder: GatewayResponder
     private let server: GatewayConfiguration.Server
     private let state: GatewayState
     private let logger: Logger
@@ -25,7 +25,7 @@ public struct GatewayAPI: Sendable {
     ///   - knownKinds: The kinds of backends that `overrides` may name beside those configured: all that the program knows.
     ///   - build: Which build this is.
     ///   - logger: Where failures are logged.
-    public init(
+    package init(
         state: GatewayState,
         workers: any WorkerObserver,
         metrics: GatewayMetrics,
@@ -49,7 +49,7 @@ public struct GatewayAPI: Sendable {
     /// The server of the configured address.
     ///
     /// `onListening` is called with the port once connections are accepted, which is the way to learn it when the configured one is 0.
-    public func makeApplication(
+    package func makeApplication(
         onListening: @escaping @Sendable (_ port: Int) async -> Void = { _ in }
     ) -> Application<GatewayResponder> {
         makeApplication(limits: ConnectionHandler.Limits(), onListening: onListening)

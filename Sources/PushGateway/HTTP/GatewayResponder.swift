@@ -1,23 +1,23 @@
-public import Hummingbird
+package import Hummingbird
 internal import HTTPTypes
 internal import Logging
 internal import PushCore
 
 /// Who sent a request: all that is needed of Hummingbird's own context.
-public struct GatewayRequestContext: InitializableFromSource {
+package struct GatewayRequestContext: InitializableFromSource {
     /// The other end of the connection.
     let connected: PeerAddress
 
     init(connected: PeerAddress = .local) { self.connected = connected }
 
     /// Makes it.
-    public init(source: ApplicationRequestContextSource) { connected = PeerAddress(source.channel.remoteAddress) }
+    package init(source: ApplicationRequestContextSource) { connected = PeerAddress(source.channel.remoteAddress) }
 }
 
 /// Answers every request of the API: finds the endpoint, checks who asks, bounds what is in progress, counts.
-public final class GatewayResponder: HTTPResponder {
+package final class GatewayResponder: HTTPResponder {
     /// What Hummingbird gives along with a request.
-    public typealias Context = GatewayRequestContext
+    package typealias Context = GatewayRequestContext
 
     private let state: GatewayState
     private let metrics: GatewayMetrics
@@ -114,7 +114,7 @@ public final class GatewayResponder: HTTPResponder {
     var peerLoad: (peers: Int, most: Int) { peers.load }
 
     /// Answers a request; never throws.
-    public func respond(to request: Request, context: GatewayRequestContext) async throws -> Response {
+    package func respond(to request: Request, context: GatewayRequestContext) async throws -> Response {
         let start = ContinuousClock.now
         let target = request.head.path ?? "/"
         let path = target.prefix { $0 != "?" }

@@ -1,28 +1,28 @@
 internal import Foundation
-public import PushCore
-public import PushComposition
+package import PushCore
+package import PushComposition
 
 /// A request in the API's form, judged like one that came over HTTP, to be sent at once and without a store.
 ///
 /// `chapar send` uses it without a gateway, so that the same message means the same with a server and without.
-public struct DirectRequest: Sendable {
+package struct DirectRequest: Sendable {
     /// The content.
-    public let notification: PushNotification
+    package let notification: PushNotification
     /// Who gets it, each with the backends it goes through.
-    public let recipients: [(recipient: Recipient, plan: DeliveryPlan)]
+    package let recipients: [(recipient: Recipient, plan: DeliveryPlan)]
     /// What the platforms would drop or change.
-    public let warnings: [Finding]
+    package let warnings: [Finding]
 
     /// Everything that is wrong with a request.
-    public struct Refused: Error, Sendable {
+    package struct Refused: Error, Sendable {
         /// The wrong fields, by their JSON pointer.
-        public let issues: [Finding]
+        package let issues: [Finding]
     }
 
     /// Reads and judges a request.
     ///
     /// Throws every mistake at once. A send time is a mistake: without a store nothing can wait.
-    public init(reading body: [UInt8], snapshot: GatewaySnapshot, knownKinds: [String]) throws(Refused) {
+    package init(reading body: [UInt8], snapshot: GatewaySnapshot, knownKinds: [String]) throws(Refused) {
         let settings = APISnapshot(snapshot, knownKinds: knownKinds, uses: KeyUses(), at: .distantPast)
         var draft: NotificationDraft
         var issues: RequestIssues

@@ -1,4 +1,4 @@
-public import Logging
+package import Logging
 public import PushCore
 import PushQueue
 public import ServiceLifecycle
@@ -11,7 +11,7 @@ internal import Synchronization
 /// sends and requests that are under way get `queue.drain` side by side; the store is closed last.
 public final class Gateway: Service {
     /// What every part shares.
-    public let state: GatewayState
+    package let state: GatewayState
     private let dispatcher: Dispatcher
     private let operations: OutboxRelay
     private let notices: EventSink
@@ -27,7 +27,7 @@ public final class Gateway: Service {
     /// Puts a gateway together; nothing happens before ``run()``.
     ///
     /// `front` serves the API and ends by itself at a graceful shutdown.
-    public init(
+    package init(
         state: GatewayState,
         dispatcher: Dispatcher,
         operations: OutboxRelay,

@@ -9,7 +9,7 @@ public final class GatewaySnapshot: Sendable {
     /// The backends, in the order of the file.
     public let backends: [BackendRegistry.ConfiguredBackend]
     /// Which backends a recipient goes through, whatever app they are of.
-    public let routing: RoutingTable
+    package let routing: RoutingTable
     /// The apps with backends, by name.
     let apps: [AppName]
     private let routings: [AppName: RoutingTable]

@@ -1,15 +1,15 @@
-public import Foundation
-public import Logging
-public import PushCore
-public import PushQueue
+package import Foundation
+package import Logging
+package import PushCore
+package import PushQueue
 internal import Synchronization
 
 /// What every part of a running gateway shares: the configuration in force, the store, the clock, the workers.
-public final class GatewayState: Sendable {
+package final class GatewayState: Sendable {
     /// The store.
-    public let store: any NotificationStore
+    package let store: any NotificationStore
     /// The device registry with the outbox, which is kept by the same store or by another one.
-    public let devices: any DeviceStore & OutboxStore
+    package let devices: any DeviceStore & OutboxStore
     /// Who did what; nil when no record is kept.
     let audit: AuditLog?
     /// Every request; nil when nobody asked for it.
@@ -23,18 +23,18 @@ public final class GatewayState: Sendable {
     /// Tells callers that wait what became of their operations.
     let outcomes = OutboxOutcomes()
     /// The clock.
-    public let time: any TimeSource
+    package let time: any TimeSource
     /// Translates between the two sides of ``time``.
-    public let clock: WallClock
+    package let clock: WallClock
     /// When the gateway started, as a time of day.
-    public let startedAt: Date
+    package let startedAt: Date
     /// Whether others than this machine reach the address that the gateway listens on; false before it listens.
     let isExposed = Atomic<Bool>(false)
     private let current: Mutex<GatewaySnapshot>
     private let draining = Mutex(false)
 
     /// Makes the state of a gateway.
-    public init(
+    package init(
         snapshot: GatewaySnapshot,
         store: any NotificationStore,
         devices: any DeviceStore & OutboxStore,
@@ -53,14 +53,14 @@ public final class GatewayState: Sendable {
     }
 
     /// The configuration in force.
-    public var snapshot: GatewaySnapshot { current.withLock { $0 } }
+    package var snapshot: GatewaySnapshot { current.withLock { $0 } }
 
     /// The time under which devices that change now go into the outbox; nil when no platform keeps devices.
     var outbox: Date? { snapshot.deviceSync.isNeeded ? time.now : nil }
 
     /// Puts another configuration in force and gives back the one before.
     @discardableResult
-    public func replace(_ snapshot: GatewaySnapshot) -> GatewaySnapshot {
+    package func replace(_ snapshot: GatewaySnapshot) -> GatewaySnapshot {
         current.withLock { current in
             let before = current
             current = snapshot
@@ -69,8 +69,8 @@ public final class GatewayState: Sendable {
     }
 
     /// Whether the gateway is shutting down: it is not ready for new work then.
-    public var isDraining: Bool { draining.withLock { $0 } }
+    package var isDraining: Bool { draining.withLock { $0 } }
 
     /// Begins to refuse new work.
-    public func beginDraining() { draining.withLock { $0 = true } }
+    package func beginDraining() { draining.withLock { $0 = true } }
 }

@@ -1,12 +1,12 @@
 internal import Foundation
-public import PushCore
+package import PushCore
 internal import Synchronization
 
 /// Translates between the steady clock, by which the gateway decides, and the time of day, which it shows.
 ///
 /// The difference of the two is constant until somebody sets the machine's clock, so that a stored time is shown alike each
 /// time it is asked for. One for a gateway.
-public final class WallClock: Sendable {
+package final class WallClock: Sendable {
     /// A difference between two looks that only a jump makes: slewing a clock takes longer.
     private static let jump = 0.25
     /// So far the difference in force may be from the real one while a clock is slewed.
@@ -24,7 +24,7 @@ public final class WallClock: Sendable {
     private let state: Mutex<State>
 
     /// Makes a translator between the two sides of a clock.
-    public init(_ time: any TimeSource) {
+    package init(_ time: any TimeSource) {
         self.time = time
         let (wall, steady) = time.reading
         let offset = Self.rounded(wall.timeIntervalSince(steady))

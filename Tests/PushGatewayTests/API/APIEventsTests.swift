@@ -128,7 +128,7 @@ struct APIEventsTests {
             state: harness.state,
             filter: try EventFilter(nil),
             caller: .everybody,
-            judge: { .everybody },
+            authorize: { .everybody },
             after: 0,
             isResumed: true,
             workers: nil,

@@ -20,7 +20,7 @@ struct APIHarness {
     let store: MemoryStore
     let devices: MemoryDeviceStore
     let state: GatewayState
-    let metrics = GatewayMetrics()
+    let metrics: GatewayMetrics
     /// Takes what backends say about tokens; a test runs it.
     let desk: TokenInvalidation
     let api: GatewayAPI
@@ -29,10 +29,18 @@ struct APIHarness {
         backends: [StubBackend] = [.ios, .android],
         apps: [String: AppName] = [:],
         keys: [GatewayConfiguration.APIKey] = [],
+        metrics: GatewayMetrics = GatewayMetrics(),
         logger: Logger = quiet,
         _ change: (inout GatewayConfiguration) -> Void = { _ in }
     ) {
-        self.init(platforms: backends.map { ($0.name, $0) }, apps: apps, keys: keys, logger: logger, change)
+        self.init(
+            platforms: backends.map { ($0.name, $0) },
+            apps: apps,
+            keys: keys,
+            metrics: metrics,
+            logger: logger,
+            change
+        )
     }
 
     /// An API over backends of any kind.
@@ -41,9 +49,11 @@ struct APIHarness {
         apps: [String: AppName] = [:],
         modules: [any GatewayModule] = [],
         keys: [GatewayConfiguration.APIKey] = [],
+        metrics: GatewayMetrics = GatewayMetrics(),
         logger: Logger = quiet,
         _ change: (inout GatewayConfiguration) -> Void = { _ in }
     ) {
+        self.metrics = metrics
         store = MemoryStore(time: time)
         devices = MemoryDeviceStore(time: time)
         var configuration = GatewayConfiguration()
@@ -268,7 +278,7 @@ struct StubBackend: PushBackend {
 /// Lanes that are as they are.
 struct StubWorkers: WorkerObserver {
     var invalidations: TokenInvalidation?
-    let lanes = [
+    let workers = [
         WorkerStatus(backend: "ios", inFlight: 3, window: 1000), WorkerStatus(backend: "android", isParked: true),
     ]
 }

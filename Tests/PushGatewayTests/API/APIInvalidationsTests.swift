@@ -10,7 +10,7 @@ import Testing
 @Suite("Held invalidations", .timeLimit(.minutes(1)))
 struct APIInvalidationsTests {
     /// A gateway where 60 of 60 answers of the backend `ios` declared a token dead; its desk runs while `body` does.
-    private static func doubtful(
+    private static func uncertain(
         keys: [GatewayConfiguration.APIKey] = [],
         _ body: (APIHarness) async throws -> Void
     ) async throws {
@@ -27,7 +27,7 @@ struct APIInvalidationsTests {
             let refusals = tokens.map {
                 TokenRefusal($0, asOf: now, at: now, backend: "ios", reason: "Unregistered")
             }
-            #expect(!harness.desk.take(refusals, answers: 60, watch, at: TimeReading(now)))
+            #expect(!harness.desk.receive(refusals, answers: 60, watch, at: TimeReading(now)))
             while harness.desk.backlog > 0 { await Task.yield() }
             let result: Result<Void, any Error>
             do {
@@ -44,7 +44,7 @@ struct APIInvalidationsTests {
 
     @Test("are shown with why they are held, and device by device")
     func show() async throws {
-        try await Self.doubtful { harness in
+        try await Self.uncertain { harness in
             let all = try await harness.send(.get, "/v1/invalidations")
             #expect(all.status == 200)
             let ios = all.json["backends"]?.arrayValue?.first
@@ -71,7 +71,7 @@ struct APIInvalidationsTests {
 
     @Test("are settled by an action, which may be repeated", arguments: [("release", 0), ("discard", 60)])
     func settle(action: String, alive: Int) async throws {
-        try await Self.doubtful { harness in
+        try await Self.uncertain { harness in
             let body = #"{"action":"\#(action)"}"#
             let first = try await harness.send(.post, "/v1/backends/ios/invalidations", body)
             #expect(first.status == 200)
@@ -95,7 +95,7 @@ struct APIInvalidationsTests {
         ]
     )
     func wrong(backend: String, body: String, status: Int, error: String) async throws {
-        try await Self.doubtful { harness in
+        try await Self.uncertain { harness in
             let reply = try await harness.send(.post, "/v1/backends/\(backend)/invalidations", body)
             #expect(reply.status == status)
             if !error.isEmpty { #expect(reply.errors.contains(error)) }
@@ -106,7 +106,7 @@ struct APIInvalidationsTests {
     @Test("may be seen with the scope read, and settled with admin only")
     func scopes() async throws {
         let keys = [APIHarness.key("reader", [.read]), APIHarness.key("root", [.admin])]
-        try await Self.doubtful(keys: keys) { (harness) async throws in
+        try await Self.uncertain(keys: keys) { (harness) async throws in
             let reader = APIHarness.bearer("reader")
             #expect(try await harness.send(.get, "/v1/invalidations", headers: reader).status == 200)
             let path = "/v1/backends/ios/invalidations"

@@ -218,11 +218,11 @@ struct FlowControlTests {
     @Test("keeps an open breaker open when its settings change")
     func breakerSettings() {
         let flow = FlowControl(configured(), at: now)
-        _ = flow.gate.update { $0.note(.fails(reason: "down"), at: now) }
+        _ = flow.gate.update { $0.apply(.fails(reason: "down"), at: now) }
         flow.adopt(configured(breaker: Breaker.Settings(failures: 9)), at: now)
-        #expect(flow.gate.state.breakerState.word == .open)
+        #expect(flow.gate.state.breakerState.status == .open)
         flow.adopt(configured(breaker: nil), at: now)
-        #expect(flow.gate.state.breakerState.word == .closed)
+        #expect(flow.gate.state.breakerState.status == .closed)
     }
 
     // MARK: Restart
@@ -254,8 +254,8 @@ struct FlowControlTests {
     /// A flow that everything has been asked of.
     private func busy() -> FlowControl {
         let flow = FlowControl(configured(pacing: Pacing(perSecond: 10, burst: .seconds(10))), at: now)
-        _ = flow.gate.update { $0.note(.fails(reason: "down"), at: now) }
-        _ = flow.gate.update { $0.note(.park(reason: "BadKey", detail: nil), at: now) }
+        _ = flow.gate.update { $0.apply(.fails(reason: "down"), at: now) }
+        _ = flow.gate.update { $0.apply(.park(reason: "BadKey", detail: nil), at: now) }
         _ = flow.gate.update { ($0.pause(until: now.addingTimeInterval(1200), reason: "Busy"), wakes: false) }
         flow.pauses.withLock { $0.pause(.topic("r"), until: now.addingTimeInterval(500), at: now) }
         _ = flow.reserve(100, at: now)
@@ -306,7 +306,7 @@ struct FlowControlTests {
         }
         let time = now.addingTimeInterval(10)
         #expect(flow.changedMemory(at: time, isLast: false) != nil)
-        _ = flow.gate.update { $0.note(.pause(.seconds(5), reason: "Busy"), at: time) }
+        _ = flow.gate.update { $0.apply(.pause(.seconds(5), reason: "Busy"), at: time) }
         #expect(flow.changedMemory(at: time, isLast: false)?.pauseReason == "Busy")
         #expect(flow.changedMemory(at: time, isLast: false) == nil)
         #expect(flow.changedMemory(at: time.addingTimeInterval(6), isLast: false)?.pausedUntil == nil)

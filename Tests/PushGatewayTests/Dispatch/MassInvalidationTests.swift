@@ -27,8 +27,8 @@ struct InvalidationGuardTests {
     )
     func share(answers: Int, dead: Int, trips: Bool) {
         var state = guarding()
-        let verdict = state.note(answers: answers, doubtful: dead, certain: 0, at: TimeReading(Self.now))
-        #expect((verdict != .bury) == trips)
+        let verdict = state.add(answers: answers, uncertain: dead, certain: 0, at: TimeReading(Self.now))
+        #expect((verdict != .invalidate) == trips)
         #expect((state.trip != nil) == trips)
     }
 
@@ -38,20 +38,20 @@ struct InvalidationGuardTests {
             (100, 0, 80, false), (100, 0, 81, true), (100, 30, 60, false), (100, 31, 0, true), (49, 0, 49, false),
         ]
     )
-    func certain(answers: Int, doubtful: Int, certain: Int, trips: Bool) {
+    func certain(answers: Int, uncertain: Int, certain: Int, trips: Bool) {
         var state = guarding()
-        let verdict = state.note(answers: answers, doubtful: doubtful, certain: certain, at: TimeReading(Self.now))
-        #expect((verdict != .bury) == trips)
-        #expect(state.trip.map { $0.certain == certain && $0.dead == certain + doubtful } ?? !trips)
+        let verdict = state.add(answers: answers, uncertain: uncertain, certain: certain, at: TimeReading(Self.now))
+        #expect((verdict != .invalidate) == trips)
+        #expect(state.trip.map { $0.certain == certain && $0.dead == certain + uncertain } ?? !trips)
     }
 
     @Test("takes back all of the window, also when the clock was set meanwhile", arguments: [-86400.0, -1, 1, 86400])
     func clockWasSet(jump: Double) {
         var state = guarding()
-        #expect(state.note(answers: 49, doubtful: 49, certain: 0, at: TimeReading(Self.now)) == .bury)
+        #expect(state.add(answers: 49, uncertain: 49, certain: 0, at: TimeReading(Self.now)) == .invalidate)
         let steady = Self.now.addingTimeInterval(100)
         let later = TimeReading(steady: steady, wall: steady.addingTimeInterval(jump), offset: jump)
-        guard case .trip(let trip) = state.note(answers: 1, doubtful: 1, certain: 0, at: later) else {
+        guard case .trip(let trip) = state.add(answers: 1, uncertain: 1, certain: 0, at: later) else {
             Issue.record("50 of 50 did not trip it")
             return
         }
@@ -62,19 +62,21 @@ struct InvalidationGuardTests {
     @Test("looks at the window only: what is older does not count")
     func window() {
         var state = guarding()
-        #expect(state.note(answers: 49, doubtful: 49, certain: 0, at: TimeReading(Self.now)) == .bury)
+        #expect(state.add(answers: 49, uncertain: 49, certain: 0, at: TimeReading(Self.now)) == .invalidate)
         #expect(
-            state.note(answers: 49, doubtful: 1, certain: 0, at: TimeReading(Self.now.addingTimeInterval(301))) == .bury
+            state.add(answers: 49, uncertain: 1, certain: 0, at: TimeReading(Self.now.addingTimeInterval(301)))
+                == .invalidate
         )
         #expect(
-            state.note(answers: 1, doubtful: 0, certain: 0, at: TimeReading(Self.now.addingTimeInterval(302))) == .bury
+            state.add(answers: 1, uncertain: 0, certain: 0, at: TimeReading(Self.now.addingTimeInterval(302)))
+                == .invalidate
         )
         var fast = guarding()
-        #expect(fast.note(answers: 49, doubtful: 49, certain: 0, at: TimeReading(Self.now)) == .bury)
+        #expect(fast.add(answers: 49, uncertain: 49, certain: 0, at: TimeReading(Self.now)) == .invalidate)
         guard
-            case .trip(let trip) = fast.note(
+            case .trip(let trip) = fast.add(
                 answers: 1,
-                doubtful: 1,
+                uncertain: 1,
                 certain: 0,
                 at: TimeReading(Self.now.addingTimeInterval(200))
             )
@@ -89,18 +91,18 @@ struct InvalidationGuardTests {
     @Test("holds everything until it is settled; a release is trusted for a window, a discard is not")
     func settling() {
         var state = guarding()
-        _ = state.note(answers: 100, doubtful: 100, certain: 0, at: TimeReading(Self.now))
+        _ = state.add(answers: 100, uncertain: 100, certain: 0, at: TimeReading(Self.now))
         #expect(
-            state.note(answers: 1000, doubtful: 0, certain: 0, at: TimeReading(Self.now.addingTimeInterval(10_000)))
-                == .hold
+            state.add(answers: 1000, uncertain: 0, certain: 0, at: TimeReading(Self.now.addingTimeInterval(10_000)))
+                == .quarantine
         )
-        state.settle(isTrusting: true, at: Self.now)
+        state.reset(isTrusting: true, at: Self.now)
         #expect(
-            state.note(answers: 100, doubtful: 100, certain: 0, at: TimeReading(Self.now.addingTimeInterval(299)))
-                == .bury
+            state.add(answers: 100, uncertain: 100, certain: 0, at: TimeReading(Self.now.addingTimeInterval(299)))
+                == .invalidate
         )
-        state.settle(isTrusting: false, at: Self.now)
-        guard case .trip = state.note(answers: 100, doubtful: 100, certain: 0, at: TimeReading(Self.now)) else {
+        state.reset(isTrusting: false, at: Self.now)
+        guard case .trip = state.add(answers: 100, uncertain: 100, certain: 0, at: TimeReading(Self.now)) else {
             Issue.record("after a discard it counts anew")
             return
         }
@@ -109,16 +111,16 @@ struct InvalidationGuardTests {
     @Test("can be switched off")
     func off() {
         var state = guarding { $0.isEnabled = false }
-        #expect(state.note(answers: 1000, doubtful: 1000, certain: 0, at: TimeReading(Self.now)) == .bury)
+        #expect(state.add(answers: 1000, uncertain: 1000, certain: 0, at: TimeReading(Self.now)) == .invalidate)
     }
 
     @Test("survives a clock that goes back")
     func clock() {
         var state = guarding()
-        #expect(state.note(answers: 49, doubtful: 0, certain: 0, at: TimeReading(Self.now)) == .bury)
+        #expect(state.add(answers: 49, uncertain: 0, certain: 0, at: TimeReading(Self.now)) == .invalidate)
         #expect(
-            state.note(answers: 1, doubtful: 1, certain: 0, at: TimeReading(Self.now.addingTimeInterval(-10_000)))
-                == .bury
+            state.add(answers: 1, uncertain: 1, certain: 0, at: TimeReading(Self.now.addingTimeInterval(-10_000)))
+                == .invalidate
         )
     }
 
@@ -130,12 +132,12 @@ struct InvalidationGuardTests {
             await withTaskGroup(of: Void.self) { tasks in
                 for _ in 0..<100 {
                     tasks.addTask {
-                        _ = watch.note(answers: 1, doubtful: 1, certain: 0, at: TimeReading(Self.now)) { verdict in
+                        _ = watch.add(answers: 1, uncertain: 1, certain: 0, at: TimeReading(Self.now)) { verdict in
                             usleep(.random(in: 0...1_000))  // Others overtake it, unless they are kept waiting.
                             switch verdict {
-                            case .bury: carried.add("bury")
+                            case .invalidate: carried.add("bury")
                             case .trip: carried.add("trip")
-                            case .hold: carried.add("hold")
+                            case .quarantine: carried.add("hold")
                             }
                         }
                     }
@@ -237,7 +239,7 @@ struct MassInvalidationTests {
         } _: { rig, recipients in
             let id = try await rig.accept(recipients, plan: Self.plan)
             isMended.withLock { $0 = true }
-            let tokens = try await rig.dispatcher.invalidations?.settle("a", .discard)
+            let tokens = try await rig.dispatcher.invalidations?.resolve("a", .discard)
             #expect((tokens ?? 0) >= 50)
             try await rig.expect(id, [.acceptedByPlatform: Self.devices])
             #expect(try await rig.store.quarantined().isEmpty)
@@ -248,7 +250,7 @@ struct MassInvalidationTests {
     @Test("has its tokens buried when an operator believes it, each with an event, and is believed from then on")
     func release() async throws {
         try await Self.tripped { rig, recipients in
-            let tokens = try await rig.dispatcher.invalidations?.settle("a", .release) ?? 0
+            let tokens = try await rig.dispatcher.invalidations?.resolve("a", .release) ?? 0
             #expect(tokens >= 50)
             #expect(try await Self.alive(rig) <= Self.devices - tokens)
             let id = try await rig.accept(recipients, plan: Self.plan)
@@ -282,14 +284,14 @@ struct MassInvalidationTests {
                                 reason: "dead",
                                 isCertain: false
                             )
-                            _ = desk.take([refusal], answers: 1, watch, at: TimeReading(now))
+                            _ = desk.receive([refusal], answers: 1, watch, at: TimeReading(now))
                         }
                     }
                 }
                 try await rig.until { desk.backlog == 0 }
                 #expect(desk.trippedGuards.contains { $0.backend == backend })
                 #expect(try await Self.alive(rig) == Self.devices)
-                #expect(try await desk.settle(backend, .discard) == Self.devices)
+                #expect(try await desk.resolve(backend, .discard) == Self.devices)
             }
         }
     }

@@ -212,7 +212,7 @@ struct RefusedTokenTests {
             try await rig.until { rig.dispatcher.workers.contains { $0.areInvalidationsHeld } }
             let desk = try #require(rig.dispatcher.invalidations)
             try await rig.until { desk.backlog == 0 }
-            _ = try await desk.settle("ios-dev", .discard)
+            _ = try await desk.resolve("ios-dev", .discard)
             let tokens = try await rig.store.devices(ids).values.flatMap(\.tokens)
             #expect(tokens.filter { !$0.isAlive } == [])
             #expect(tokens.count { $0.isUsable(by: "ios") } == 120)

@@ -167,7 +167,7 @@ struct DeviceTellingTests {
             /// What a start of the gateway introduces.
             func start(_ body: (Backfill) async throws -> Void = { _ in }) async throws -> Int {
                 let own = Backfill(store: rig.store, state: rig.store, time: rig.time, logger: quiet)
-                async let introducing: Void = own.introduce(to: "crm", stamp: "1", snapshot.deviceSync)
+                async let introducing: Void = own.run(for: "crm", stamp: "1", snapshot.deviceSync)
                 try await body(own)
                 await introducing
                 while try await planner.planSome() > 0 {}
@@ -175,7 +175,7 @@ struct DeviceTellingTests {
             }
             let first = try await start { own in
                 try await rig.until { try await rig.store.loadState("operations.introduced") != nil }
-                await own.doubt("crm")
+                await own.markIncomplete("crm")
                 _ = try await rig.store.cancelEntries(of: "crm", device: nil)
                 try await rig.introduced()
             }

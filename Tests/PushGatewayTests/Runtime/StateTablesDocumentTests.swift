@@ -1,4 +1,5 @@
 import Foundation
+import PushComposition
 import PushCore
 import PushQueue
 import Testing
@@ -17,6 +18,8 @@ struct StateTablesDocumentTests {
     static let tables: [String: String] = [
         "DeliveryState": shown(DeliveryState.transitions),
         "OutboxEntryState": shown(OutboxEntryState.transitions),
+        "BreakerStatus": shown(Breaker.transitions),
+        "FlowStatus": shown(FlowGate.transitions),
     ]
 
     private static func shown<State, Event>(_ table: StateTable<State, Event>) -> String {

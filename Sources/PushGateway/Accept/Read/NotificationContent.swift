@@ -1,10 +1,10 @@
-public import PushCore
+package import PushCore
 
 /// Turns the stored form of a notification's content back into the notification.
 ///
 /// The stored form is `{"activity":…,"content":…,"options":…,"overrides":…}` of the bytes that were received. The dispatcher calls this
 /// for deliveries that come from disk; those that never left memory bring their notification along.
-public enum NotificationContent {
+package enum NotificationContent {
     private enum Field: Int, RequestField {
         case activity, content, options, overrides
         static let names = ["activity", "content", "options", "overrides"]
@@ -15,7 +15,7 @@ public enum NotificationContent {
     /// A field that this version does not know is passed over: it was right when it was accepted.
     ///
     /// Throws when the bytes are not JSON, which means that the store is damaged.
-    public static func decode(_ stored: [UInt8]) throws(JSONSyntaxError) -> PushNotification {
+    package static func decode(_ stored: [UInt8]) throws(JSONSyntaxError) -> PushNotification {
         try JSONScanner.scan(stored) { (scanner) throws(JSONSyntaxError) in
             var notification = PushNotification()
             var ignored = RequestIssues()

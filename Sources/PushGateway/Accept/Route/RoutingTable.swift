@@ -1,12 +1,12 @@
-public import PushCore
-public import PushComposition
+package import PushCore
+package import PushComposition
 
 /// Finds the backends that a recipient goes through: by name, by route, by the routes' matches, or by what backends take.
 ///
 /// One for a configuration: a class, since every notification is shown it.
-public final class RoutingTable: Sendable {
+package final class RoutingTable: Sendable {
     /// What a request asks for.
-    public enum Choice: Sendable, Hashable {
+    package enum Choice: Sendable, Hashable {
         /// Nothing: the routes' matches decide, then what backends take.
         case automatic
         /// A route by its name; `default` without such a route is ``automatic``.
@@ -16,7 +16,7 @@ public final class RoutingTable: Sendable {
     }
 
     /// Why no plan was found.
-    public enum Failure: Error, Sendable, Hashable {
+    package enum Failure: Error, Sendable, Hashable {
         /// No route has the name; the nearest that exists.
         case unknownRoute(nearest: String?)
         /// No backend has the name; the nearest that exists.
@@ -30,11 +30,11 @@ public final class RoutingTable: Sendable {
     }
 
     /// What is done for a recipient.
-    public struct Routing: Sendable, Hashable {
+    package struct Routing: Sendable, Hashable {
         /// The backends that can address it, in order.
-        public var plan: DeliveryPlan { plans[0] }
+        package var plan: DeliveryPlan { plans[0] }
         /// Whether each of them gets a delivery of its own, instead of one after the other.
-        public let isFanOut: Bool
+        package let isFanOut: Bool
         /// The plan alone, in an array that many share.
         let plans: [DeliveryPlan]
 
@@ -54,7 +54,7 @@ public final class RoutingTable: Sendable {
     private let named: [String: any PushBackend]
 
     /// Makes a table.
-    public init(
+    package init(
         routes: [GatewayConfiguration.Route],
         backends: [BackendRegistry.ConfiguredBackend],
         priority: [TokenService] = TokenService.priority
@@ -73,15 +73,15 @@ public final class RoutingTable: Sendable {
     }
 
     /// A backend by its name.
-    public func backend(_ name: String) -> (any PushBackend)? { named[name] }
+    package func backend(_ name: String) -> (any PushBackend)? { named[name] }
 
     /// The plan for a recipient of a route that does not fan out: only backends that can address it, in order.
-    public func plan(for recipient: Recipient, _ choice: Choice) throws(Failure) -> DeliveryPlan {
+    package func plan(for recipient: Recipient, _ choice: Choice) throws(Failure) -> DeliveryPlan {
         try routing(for: recipient, choice).plan
     }
 
     /// The backends for a recipient: only those that can address it.
-    public func routing(for recipient: Recipient, _ choice: Choice) throws(Failure) -> Routing {
+    package func routing(for recipient: Recipient, _ choice: Choice) throws(Failure) -> Routing {
         switch choice {
         case .backend(let name):
             let backend = try named(name)

@@ -49,8 +49,10 @@ extension FlowGate {
             if isHeld { return standStill(until: nil, at: now) }
             if let until = pausedUntil {
                 if now < until { return standStill(until: until, at: now) }
-                pausedUntil = nil
-                if !isParked { pauseReason = nil }
+                move(.pauseEnds) { state in
+                    state.pausedUntil = nil
+                    if !state.isParked { state.pauseReason = nil }
+                }
             }
             switch breaker?.admit(at: now) ?? .pass {
             case .pass: break
@@ -76,6 +78,11 @@ extension FlowGate {
         /// Looks for more deliveries without patience at once, since the last look did not find all.
         mutating func passOnMore() { nextPassOn = .distantPast }
 
+        /// How it stands, apart from the breaker.
+        var status: FlowStatus {
+            isHeld ? .held : isParked ? .parked : pausedUntil == nil ? .sending : .paused
+        }
+
         /// When the worker may go on; nil when nobody knows.
         func blockedUntil(at now: Date) -> Date? {
             if isHeld { return nil }
@@ -97,10 +104,12 @@ extension FlowGate {
 
         /// Why the worker stands still, as a reason of bounded variety.
         var blockReason: String {
-            if isHeld { return "invalidations_held" }
-            if isParked { return "backend_parked" }
-            if pausedUntil != nil { return "backend_paused" }
-            return GatewayReason.breakerOpen
+            switch status {
+            case .held: "invalidations_held"
+            case .parked: "backend_parked"
+            case .paused: "backend_paused"
+            case .sending: GatewayReason.breakerOpen
+            }
         }
 
         /// The breaker's status, and why it is not closed.
@@ -127,7 +136,7 @@ extension FlowGate {
         mutating func works(_ count: Int, at now: Date) -> Change? {
             let isClosing = breaker?.record(.works, count: count, at: now) == .closed
             let wasParked = isParked
-            if wasParked { unpark() }
+            move(.work) { if wasParked { $0.unpark() } }
             // One answer of a batch does not end what another one asked for.
             if breakerState.status != .open, !standsStill(at: now) { troubleSince = nil }
             return wasParked ? .resumed : isClosing ? .closed : nil
@@ -168,7 +177,7 @@ extension FlowGate {
         /// Stops the worker while invalidations are held, or lets it go on.
         mutating func hold(_ isHeld: Bool, at now: Date) -> Bool {
             guard isHeld != self.isHeld else { return false }
-            self.isHeld = isHeld
+            move(isHeld ? .hold : .release) { $0.isHeld = isHeld }
             if isHeld {
                 troubleSince = troubleSince ?? now
             } else if !standsStill(at: now) {
@@ -180,8 +189,10 @@ extension FlowGate {
         /// True when the worker was not paused before.
         mutating func pause(until: Date, reason: String) -> Bool {
             let isNew = pausedUntil == nil
-            pausedUntil = max(pausedUntil ?? until, until)
-            if !isParked { pauseReason = reason }
+            move(.pause) { state in
+                state.pausedUntil = max(state.pausedUntil ?? until, until)
+                if !state.isParked { state.pauseReason = reason }
+            }
             return isNew
         }
 
@@ -190,10 +201,19 @@ extension FlowGate {
             guard pausedUntil.map({ now >= $0 }) ?? true else { return nil }
             let until = now.addingTimeInterval(nextProbe.inSeconds)
             nextProbe = min(nextProbe * 2, State.longestProbe)
-            pausedUntil = until
-            pauseReason = reason
-            isParked = true
+            move(.park) { state in
+                state.pausedUntil = until
+                state.pauseReason = reason
+                state.isParked = true
+            }
             return until
+        }
+
+        /// The one place that changes what ``status`` shows, but for ``restore(_:)``.
+        private mutating func move(_ event: FlowEvent, _ change: (inout State) -> Void) {
+            let before = status
+            change(&self)
+            assert(FlowGate.transitions.allows(event, from: before, to: status), "\(before) \(event) \(status)")
         }
     }
 }

@@ -1,6 +1,6 @@
-public import Foundation
+package import Foundation
 internal import Logging
-public import PushCore
+package import PushCore
 import PushQueue
 internal import Synchronization
 
@@ -8,9 +8,9 @@ internal import Synchronization
 ///
 /// Workers hand refusals in from event loops; `run` writes them in the order they came. While the guard of a backend
 /// is tripped its refusals are quarantined and its worker sends nothing, over a restart too, until an operator resolves it.
-public final class TokenInvalidation: Sendable {
+package final class TokenInvalidation: Sendable {
     /// What an operator decides about quarantined refusals.
-    public enum Action: String, Sendable, CaseIterable {
+    package enum Action: String, Sendable, CaseIterable {
         /// The tokens are dead.
         case release
         /// The configuration was wrong: the tokens are alive.
@@ -18,19 +18,19 @@ public final class TokenInvalidation: Sendable {
     }
 
     /// The tripped guard of one backend.
-    public struct TrippedGuard: Sendable, Hashable {
+    package struct TrippedGuard: Sendable, Hashable {
         /// The backend.
-        public var backend: String
+        package var backend: String
         /// When it began.
-        public var at: Date
+        package var at: Date
         /// How many answers there were in the window.
-        public var answers: Int
+        package var answers: Int
         /// How many of them declared a token dead.
-        public var dead: Int
+        package var dead: Int
         /// How many of those were certain: no other reason than a dead token explains them.
-        public var certain: Int
+        package var certain: Int
         /// What it means and what to do, for people.
-        public var explanation: String
+        package var explanation: String
     }
 
     private enum Work: Sendable {
@@ -180,7 +180,7 @@ public final class TokenInvalidation: Sendable {
     // MARK: For operators
 
     /// The guards that are tripped now, by the backend's name.
-    public var trippedGuards: [TrippedGuard] {
+    package var trippedGuards: [TrippedGuard] {
         watches.withLock { Array($0.values) }
             .compactMap { watch in
                 watch.trip.map { trip in
@@ -201,7 +201,7 @@ public final class TokenInvalidation: Sendable {
     ///
     /// - Returns: How many tokens it was about.
     /// - Throws: When the store fails; the call can be repeated.
-    public func resolve(_ backend: String, _ action: Action) async throws(StoreError) -> Int {
+    package func resolve(_ backend: String, _ action: Action) async throws(StoreError) -> Int {
         let result = await withCheckedContinuation { continuation in
             append(.resolve(backend, action, continuation), count: 0)
         }

@@ -1,27 +1,27 @@
 import PushComposition
-public import Foundation
+package import Foundation
 
 /// How a worker is doing, for `GET /v1/backends`, metrics and the dashboard.
-public struct WorkerStatus: Sendable, Hashable {
+package struct WorkerStatus: Sendable, Hashable {
     /// The backend's name.
-    public var backend: String
+    package var backend: String
     /// Messages with the backend now.
-    public var inFlight: Int
+    package var inFlight: Int
     /// The most messages that may be with the backend now.
-    public var window: Int
+    package var window: Int
     /// Nothing is sent until then, by the platform's wish; nil when it flows.
-    public var pausedUntil: Date?
+    package var pausedUntil: Date?
     /// Why it is paused or parked; nil when it flows.
-    public var pauseReason: String?
+    package var pauseReason: String?
     /// Whether an operator must mend the backend.
-    public var isParked: Bool
+    package var isParked: Bool
     /// Whether too many failures keep messages away from the backend.
-    public var breaker: Breaker
+    package var breaker: Breaker
     /// Whether so many tokens were declared dead that nothing is sent until an operator decides.
-    public var areInvalidationsHeld: Bool
+    package var areInvalidationsHeld: Bool
 
     /// Makes a status.
-    public init(
+    package init(
         backend: String,
         inFlight: Int = 0,
         window: Int = 0,
@@ -42,9 +42,9 @@ public struct WorkerStatus: Sendable, Hashable {
     }
 
     /// How a worker's circuit breaker stands.
-    public struct Breaker: Sendable, Hashable {
+    package struct Breaker: Sendable, Hashable {
         /// Its status.
-        public enum Status: String, Sendable, CaseIterable {
+        package enum Status: String, Sendable, CaseIterable {
             /// Messages pass.
             case closed
             /// One passes, to see.
@@ -54,14 +54,14 @@ public struct WorkerStatus: Sendable, Hashable {
         }
 
         /// How it stands.
-        public var status: Status
+        package var status: Status
         /// When a probe is made; nil when nobody knows.
-        public var until: Date?
+        package var until: Date?
         /// Why it is not closed.
-        public var reason: String?
+        package var reason: String?
 
         /// Makes a state.
-        public init(_ status: Status, until: Date? = nil, reason: String? = nil) {
+        package init(_ status: Status, until: Date? = nil, reason: String? = nil) {
             self.status = status
             self.until = until
             self.reason = reason
@@ -70,7 +70,7 @@ public struct WorkerStatus: Sendable, Hashable {
 }
 
 /// Who knows how the workers are doing: the dispatcher, or a test's stand-in.
-public protocol WorkerObserver: Sendable {
+package protocol WorkerObserver: Sendable {
     /// Every worker, in the order of the configuration.
     var workers: [WorkerStatus] { get }
     /// Where an operator settles held invalidations; nil where there are none.
@@ -81,7 +81,7 @@ public protocol WorkerObserver: Sendable {
 
 extension WorkerObserver {
     /// None.
-    public var invalidations: TokenInvalidation? { nil }
+    package var invalidations: TokenInvalidation? { nil }
     /// None.
-    public var goneBackends: GoneBackends? { nil }
+    package var goneBackends: GoneBackends? { nil }
 }

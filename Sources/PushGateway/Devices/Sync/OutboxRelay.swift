@@ -1,5 +1,5 @@
 internal import Foundation
-public import Logging
+package import Logging
 internal import PushCore
 internal import PushQueue
 internal import Synchronization
@@ -8,7 +8,7 @@ internal import Synchronization
 ///
 /// A reload replaces every worker. What waits for a backend that is not configured any more waits until it is again, or until
 /// somebody removes it.
-public final class OutboxRelay: Sendable {
+package final class OutboxRelay: Sendable {
     private enum Command: Sendable {
         case install
         case stop
@@ -34,7 +34,7 @@ public final class OutboxRelay: Sendable {
     ///   - state: What every part of the gateway shares.
     ///   - metrics: Where attempts are counted.
     ///   - logger: Where failures are logged.
-    public convenience init(state: GatewayState, metrics: GatewayMetrics, logger: Logger) {
+    package convenience init(state: GatewayState, metrics: GatewayMetrics, logger: Logger) {
         self.init(state: state, metrics: metrics, logger: logger, planning: OutboxPlanner.ownThread())
     }
 
@@ -59,7 +59,7 @@ public final class OutboxRelay: Sendable {
     }
 
     /// Works until `stop` or cancellation.
-    public func run() async {
+    package func run() async {
         commander.yield(.install)
         await withTaskGroup(of: Void.self) { planning in
             planning.addTask { [planner] in await planner.run() }

@@ -1,16 +1,16 @@
-public import Foundation
-public import PushCore
-public import PushComposition
-public import PushQueue
+package import Foundation
+package import PushCore
+package import PushComposition
+package import PushQueue
 
 /// Writes events and attempts: the one place that knows their shape, for the store, the stream, and the attempt log.
 ///
 /// An event is one JSON object with `type`, `at` and what it is about. Types: `notification.accepted`,
 /// `delivery.<state>` for every change of a delivery's state, `device.token_invalidated`, `backend.parked`,
 /// `backend.paused`, `backend.resumed`, and those of ``EventJSON`` in further files.
-public enum EventJSON {
+package enum EventJSON {
     /// A notification was accepted.
-    public static func accepted(
+    package static func accepted(
         _ id: NotificationID,
         at time: Date,
         state: DeliveryState,
@@ -40,7 +40,7 @@ public enum EventJSON {
     }
 
     /// A delivery changed its state.
-    public static func delivery(
+    package static func delivery(
         _ claim: ClaimedDelivery,
         state: DeliveryState,
         at time: Date,
@@ -74,7 +74,7 @@ public enum EventJSON {
     }
 
     /// A backend's worker stopped or went on: `backend.parked`, `backend.paused`, `backend.resumed`.
-    public static func backend(_ what: String, _ name: String, reason: String?, until: Date?, at time: Date) -> [UInt8]
+    package static func backend(_ what: String, _ name: String, reason: String?, until: Date?, at time: Date) -> [UInt8]
     {
         var writer = JSONWriter(capacity: 192)
         writer.beginObject()
@@ -97,7 +97,7 @@ public enum EventJSON {
     ///
     /// `service` is that of the token which the worker chose for a device. `steady` is the same moment by the clock that nobody
     /// can set, for attempts after which more follows: patience counts from the first of them.
-    public static func attempt(
+    package static func attempt(
         _ outcome: DeliveryOutcome,
         backend: String,
         at time: Date,
@@ -139,7 +139,7 @@ public enum EventJSON {
     }
 
     /// An end without an attempt, as it stands in the attempt log of a delivery: the time to live ended, the gateway restarted.
-    public static func ending(_ reason: String, at time: Date) -> [UInt8] {
+    package static func ending(_ reason: String, at time: Date) -> [UInt8] {
         var writer = JSONWriter(capacity: 96)
         writer.beginObject()
         writer.name("at")

@@ -1,9 +1,9 @@
-public import PushCore
+package import PushCore
 
 /// What the dispatcher reports, counted.
 extension GatewayMetrics: DispatchObserver {
     /// Attempts ended alike.
-    public func attempted(
+    package func attempted(
         backend: String,
         app: AppName,
         kind: BackendKind,
@@ -23,7 +23,7 @@ extension GatewayMetrics: DispatchObserver {
     }
 
     /// Answers came so long after their messages were handed to the backend.
-    public func answered(backend: String, kind: BackendKind, after duration: Duration, count: Int) {
+    package func answered(backend: String, kind: BackendKind, after duration: Duration, count: Int) {
         self.duration(
             "chapar_send_duration_seconds",
             "Time from handing a message to its backend to the platform's answer.",
@@ -34,7 +34,7 @@ extension GatewayMetrics: DispatchObserver {
     }
 
     /// A delivery will be tried again in the same worker.
-    public func retried(backend: String, reason: String) {
+    package func retried(backend: String, reason: String) {
         count(
             "chapar_retries_total",
             "Deliveries that wait for another attempt at the same backend.",
@@ -44,7 +44,7 @@ extension GatewayMetrics: DispatchObserver {
     }
 
     /// A delivery went on to another backend.
-    public func fellBack(from: String, to: String, reason: String) {
+    package func fellBack(from: String, to: String, reason: String) {
         count(
             "chapar_fallbacks_total",
             "Deliveries that went on to the next backend of their plan.",
@@ -54,7 +54,7 @@ extension GatewayMetrics: DispatchObserver {
     }
 
     /// A platform declared a token dead.
-    public func invalidatedToken(backend: String, reason: String) {
+    package func invalidatedToken(backend: String, reason: String) {
         count(
             "chapar_tokens_invalidated_total",
             "Device tokens that a platform declared dead.",
@@ -64,7 +64,7 @@ extension GatewayMetrics: DispatchObserver {
     }
 
     /// Verdicts were held back by the guard against mass invalidation.
-    public func heldInvalidations(backend: String, reason: String, count amount: Int) {
+    package func heldInvalidations(backend: String, reason: String, count amount: Int) {
         count(
             "chapar_invalidations_held_total",
             "Verdicts that tokens are dead which were held back because there were too many of them.",
@@ -94,7 +94,7 @@ extension GatewayMetrics: DispatchObserver {
     }
 
     /// A worker waited for its quota.
-    public func waitedForQuota(backend: String, _ span: Duration) {
+    package func waitedForQuota(backend: String, _ span: Duration) {
         duration(
             "chapar_quota_wait_seconds",
             "How long a lane waited at a time because its rate limit was used up.",

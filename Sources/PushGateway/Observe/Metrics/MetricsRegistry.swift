@@ -9,6 +9,10 @@ internal import Synchronization
 public final class MetricsRegistry: MetricsFactory, Sendable {
     /// The most series of one name.
     public static let maximumSeries = 1000
+    /// The most series that libraries make through swift-metrics, of all names together.
+    ///
+    /// Beyond it a known name gets one more series, whose labels all read `other`, and a new name is not shown.
+    public static let maximumLibrarySeries = 2000
     /// The buckets of a histogram that names none: 5 ms to 10 s.
     public static let defaultBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 
@@ -34,22 +38,38 @@ public final class MetricsRegistry: MetricsFactory, Sendable {
         var series: [String: Cell] = [:]
     }
 
-    private let families = Mutex<[String: Family]>([:])
+    private struct State: Sendable {
+        var families: [String: Family] = [:]
+        /// How many series libraries have made.
+        var librarySeries = 0
+    }
+
+    private let state = Mutex(State())
 
     /// Makes an empty registry.
     public init() {}
 
     // MARK: What the gateway counts
 
-    func counter(_ name: String, _ help: String = "", labels: [(String, String)] = []) -> CounterCell {
-        if case .counter(let cell) = cell(name, .counter, help, labels, make: { .counter(CounterCell()) }) {
-            return cell
-        }
+    func counter(
+        _ name: String,
+        _ help: String = "",
+        labels: [(String, String)] = [],
+        isLibrary: Bool = false
+    ) -> CounterCell {
+        let cell = cell(name, .counter, help, labels, isLibrary: isLibrary) { .counter(CounterCell()) }
+        if case .counter(let cell) = cell { return cell }
         return CounterCell()  // The name is taken by another type: counted, but not shown.
     }
 
-    func gauge(_ name: String, _ help: String = "", labels: [(String, String)] = []) -> GaugeCell {
-        if case .gauge(let cell) = cell(name, .gauge, help, labels, make: { .gauge(GaugeCell()) }) { return cell }
+    func gauge(
+        _ name: String,
+        _ help: String = "",
+        labels: [(String, String)] = [],
+        isLibrary: Bool = false
+    ) -> GaugeCell {
+        let cell = cell(name, .gauge, help, labels, isLibrary: isLibrary) { .gauge(GaugeCell()) }
+        if case .gauge(let cell) = cell { return cell }
         return GaugeCell()
     }
 
@@ -57,16 +77,19 @@ public final class MetricsRegistry: MetricsFactory, Sendable {
         _ name: String,
         _ help: String = "",
         labels: [(String, String)] = [],
-        buckets: [Double] = defaultBuckets
+        buckets: [Double] = defaultBuckets,
+        isLibrary: Bool = false
     ) -> HistogramCell {
-        let cell = cell(name, .histogram, help, labels) { .histogram(HistogramCell(bounds: buckets)) }
+        let cell = cell(name, .histogram, help, labels, isLibrary: isLibrary) {
+            .histogram(HistogramCell(bounds: buckets))
+        }
         if case .histogram(let cell) = cell { return cell }
         return HistogramCell(bounds: buckets)
     }
 
     /// Writes every family, by name.
     func write(to text: inout PrometheusText) {
-        let families = families.withLock { $0 }
+        let families = state.withLock { $0.families }
         for (name, family) in families.sorted(by: { $0.key < $1.key }) where !family.series.isEmpty {
             text.family(name, family.kind, family.help)
             for (labels, cell) in family.series.sorted(by: { $0.key < $1.key }) {
@@ -85,31 +108,35 @@ public final class MetricsRegistry: MetricsFactory, Sendable {
         _ kind: PrometheusText.Kind,
         _ help: String,
         _ labels: [(String, String)],
+        isLibrary: Bool = false,
         make: () -> Cell
     ) -> Cell? {
         let key = PrometheusText.labels(labels)
-        return families.withLock { families in
-            var family = families[name] ?? Family(kind: kind, help: help)
+        return state.withLock { state in
+            var family = state.families[name] ?? Family(kind: kind, help: help)
             guard family.kind == kind else { return nil }
             if let cell = family.series[key] { return cell }
             var index = key
-            if family.series.count >= Self.maximumSeries {
+            let isLibraryFull = isLibrary && state.librarySeries >= Self.maximumLibrarySeries
+            if isLibraryFull, family.series.isEmpty { return nil }
+            if isLibraryFull || family.series.count >= Self.maximumSeries {
                 index = PrometheusText.labels(labels.map { ($0.0, "other") })
                 if let cell = family.series[index] { return cell }
             }
             let cell = make()
             family.series[index] = cell
-            families[name] = family
+            state.families[name] = family
+            if isLibrary { state.librarySeries += 1 }
             return cell
         }
     }
 
     private func remove(_ handler: AnyObject) {
-        families.withLock { families in
-            families = families.mapValues { family in
-                var family = family
-                family.series = family.series.filter { $0.value.object !== handler }
-                return family
+        state.withLock { state in
+            for (name, family) in state.families {
+                let left = family.series.filter { $0.value.object !== handler }
+                state.librarySeries -= family.series.count - left.count
+                state.families[name]?.series = left
             }
         }
     }
@@ -121,9 +148,14 @@ public final class MetricsRegistry: MetricsFactory, Sendable {
 
     // MARK: MetricsFactory
 
+    /// Makes this registry the backend of swift-metrics: what libraries count from now on appears in `/metrics`.
+    ///
+    /// For the program itself, once in its life and before anything is counted; swift-metrics ends the process at a second call.
+    public func bootstrap() { MetricsSystem.bootstrap(self) }
+
     /// A counter; `_total` is added to its name.
     public func makeCounter(label: String, dimensions: [(String, String)]) -> any CounterHandler {
-        counter(Self.name(label, suffix: "_total"), labels: dimensions)
+        counter(Self.name(label, suffix: "_total"), labels: dimensions, isLibrary: true)
     }
 
     /// A counter of fractions; `_total` is added to its name.
@@ -131,7 +163,7 @@ public final class MetricsRegistry: MetricsFactory, Sendable {
         label: String,
         dimensions: [(String, String)]
     ) -> any FloatingPointCounterHandler {
-        let cell = cell(Self.name(label, suffix: "_total"), .counter, "", dimensions) {
+        let cell = cell(Self.name(label, suffix: "_total"), .counter, "", dimensions, isLibrary: true) {
             .floating(FloatingPointCounterCell())
         }
         if case .floating(let cell) = cell { return cell }
@@ -140,7 +172,7 @@ public final class MetricsRegistry: MetricsFactory, Sendable {
 
     /// A gauge.
     public func makeMeter(label: String, dimensions: [(String, String)]) -> any MeterHandler {
-        gauge(Self.name(label, suffix: ""), labels: dimensions)
+        gauge(Self.name(label, suffix: ""), labels: dimensions, isLibrary: true)
     }
 
     /// A histogram when it aggregates, else a gauge.
@@ -150,13 +182,13 @@ public final class MetricsRegistry: MetricsFactory, Sendable {
         aggregate: Bool
     ) -> any RecorderHandler {
         let name = Self.name(label, suffix: "")
-        if aggregate { return histogram(name, labels: dimensions) }
-        return gauge(name, labels: dimensions)
+        if aggregate { return histogram(name, labels: dimensions, isLibrary: true) }
+        return gauge(name, labels: dimensions, isLibrary: true)
     }
 
     /// A histogram of seconds; `_seconds` is added to its name.
     public func makeTimer(label: String, dimensions: [(String, String)]) -> any TimerHandler {
-        histogram(Self.name(label, suffix: "_seconds"), labels: dimensions)
+        histogram(Self.name(label, suffix: "_seconds"), labels: dimensions, isLibrary: true)
     }
 
     /// Forgets a counter.

@@ -1,0 +1,37 @@
+internal import PushCore
+
+/// How a backend's flow control stands, apart from its breaker: `held` hides what is beneath it, and `parked` a pause.
+enum FlowStatus: String, Sendable, CaseIterable {
+    case sending, paused, parked, held
+}
+
+/// What moves flow control from one state to another.
+enum FlowEvent: String, Sendable, CaseIterable {
+    case pause
+    case pauseEnds = "pause ends"
+    case park, work, hold, release, restore
+}
+
+extension FlowGate {
+    /// The states of flow control and what moves it, which `docs/States.md` shows.
+    static let transitions = StateTable<FlowStatus, FlowEvent>([
+        .init(.restore, to: [.sending, .paused, .parked], "the process began; as it was kept"),
+        .init(.pause, from: [.sending, .paused], to: [.paused], "the platform asked for it: the longest pause counts"),
+        .init(.pause, from: [.parked], to: [.parked], "the same while an operator must act"),
+        .init(.pause, from: [.held], to: [.held], "the answer of a message sent before"),
+        .init(.pauseEnds, from: [.paused], to: [.sending], "its time is over"),
+        .init(.pauseEnds, from: [.parked], to: [.parked], "one delivery at a time goes out, to see"),
+        .init(
+            .park,
+            from: [.sending, .paused, .parked],
+            to: [.parked],
+            "the platform refuses the account; each time for longer"
+        ),
+        .init(.park, from: [.held], to: [.held], "the answer of a message sent before"),
+        .init(.work, from: [.parked, .sending], to: [.sending], "an answer shows that the platform works"),
+        .init(.work, from: [.paused], to: [.paused], "a pause ends by its time only"),
+        .init(.work, from: [.held], to: [.held], "the answer of a message sent before"),
+        .init(.hold, from: [.sending, .paused, .parked], to: [.held], "the guard against mass invalidation tripped"),
+        .init(.release, from: [.held], to: [.sending, .paused, .parked], "an operator resolved it"),
+    ])
+}

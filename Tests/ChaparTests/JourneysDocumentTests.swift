@@ -1,0 +1,97 @@
+import Foundation
+import Testing
+
+/// The walks, folders and invariants in docs/Architecture.md are those of the sources.
+@Suite("The journeys in the architecture page", .timeLimit(.minutes(2)))
+struct JourneysDocumentTests {
+    private static let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../..")
+        .standardizedFileURL
+    private static let journeys = ["A notification: accept, deliver, record", "A device: change, outbox, platform"]
+
+    private static func page() throws -> String {
+        try String(contentsOf: root.appending(path: "docs/Architecture.md"), encoding: .utf8)
+    }
+
+    /// The text under a heading, up to the next of its level.
+    private static func section(_ heading: String) throws -> String {
+        let parts = try page().components(separatedBy: "\n## ")
+        return try #require(parts.first { $0.hasPrefix(heading + "\n") }, "the page has no heading \(heading)")
+    }
+
+    /// The paths of sources that a text names.
+    private static func paths(in text: some StringProtocol) -> [String] {
+        String(text).matches(of: #/`(\w+/[\w/+]+\.swift)`/#).map { String($0.output.1) }
+    }
+
+    /// The first path of each step of a numbered list.
+    private static func steps(of heading: String) throws -> [String] {
+        try section(heading).matches(of: #/(?m)^\d+\. (.*)$/#).map { try #require(paths(in: $0.output.1).first) }
+    }
+
+    /// Module and first folder of a path.
+    private static func folder(of path: String) -> (module: String, name: String) {
+        let parts = path.split(separator: "/")
+        return (String(parts[0]), parts.count > 2 ? String(parts[1]) : "")
+    }
+
+    @Test("Every file that the page names is there")
+    func files() throws {
+        let named = Self.paths(in: try Self.page())
+        #expect(named.count > 20)
+        for path in named {
+            let file = Self.root.appending(path: "Sources/\(path)").path
+            #expect(FileManager.default.fileExists(atPath: file), "\(path)")
+        }
+    }
+
+    @Test("A walk has at most 15 steps, each with a file of its own", arguments: journeys)
+    func length(journey: String) throws {
+        let steps = try Self.steps(of: journey)
+        #expect((8...15).contains(steps.count))
+        #expect(Set(steps).count == steps.count)
+    }
+
+    @Test("A walk goes down the folders of each module", arguments: journeys)
+    func order(journey: String) throws {
+        var last: [String: String] = [:]
+        for step in try Self.steps(of: journey) {
+            let (module, name) = Self.folder(of: step)
+            if let before = last[module] { #expect(before <= name, "\(step) stands behind \(before)") }
+            last[module] = name
+        }
+    }
+
+    @Test("The folders of the gateway have a heading each, as they are listed")
+    func folders() throws {
+        let headings = try Self.section("The folders of PushGateway").matches(of: #/(?m)^### (\w+)$/#)
+            .map { String($0.output.1) }
+        let folder = Self.root.appending(path: "Sources/PushGateway")
+        let names = try FileManager.default.contentsOfDirectory(atPath: folder.path)
+            .filter { !$0.contains(".") }
+        #expect(headings == names.sorted())
+    }
+
+    @Test("Each of 15 invariants names a test that is there")
+    func invariants() throws {
+        let lines = try Self.section("Invariants").matches(of: #/(?m)^\d+\. .*`(\w+)\.(\w+)`$/#)
+        #expect(lines.count == 15)
+        var sources: [String: String] = [:]
+        let files = try #require(
+            FileManager.default.enumerator(at: Self.root.appending(path: "Tests"), includingPropertiesForKeys: nil)
+        )
+        for case let file as URL in files where file.pathExtension == "swift" {
+            let name = file.deletingPathExtension().lastPathComponent
+            sources[name] = try String(contentsOf: file, encoding: .utf8)
+        }
+        for line in lines {
+            let source = try #require(sources[String(line.output.1)], "there is no suite \(line.output.1)")
+            #expect(source.contains("func \(line.output.2)("), "\(line.output.1) has no test \(line.output.2)")
+        }
+    }
+
+    @Test("The page fits two printed pages")
+    func size() throws {
+        let words = try Self.page().split(whereSeparator: \.isWhitespace).count
+        #expect(words <= 1_500, "\(words) words")
+    }
+}

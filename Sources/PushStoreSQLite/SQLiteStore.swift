@@ -6,7 +6,7 @@ public import PushQueue
 
 /// The embedded store: one SQLite file, owned by one process, that keeps up with a gateway on the same machine.
 ///
-/// Calls hand commands to one thread that writes (``CommitLoop``, which says how a commit works) and wait for their answers,
+/// Calls hand commands to one thread that writes (`CommitLoop`, which says how a commit works) and wait for their answers,
 /// so that many calls share one wait for the disk. Leases are kept in memory; what was claimed when the process died is
 /// known from the file. Reads go to the file through connections of their own. It asks no plugin and sends nothing.
 public final class SQLiteStore: NotificationStore {

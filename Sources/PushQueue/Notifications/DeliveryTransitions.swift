@@ -25,7 +25,7 @@ extension DeliveryState {
         .init(
             .end,
             from: [.sending],
-            to: [.acceptedByPlatform, .delivered, .failed, .expired, .cancelled, .unknown],
+            to: [.acceptedByPlatform, .delivered, .opened, .failed, .expired, .cancelled, .unknown],
             "its owner recorded how it ended"
         ),
         .init(

@@ -10,6 +10,25 @@ public struct UserTraces: Sendable, Hashable {
     public var recipients: Set<String>
     /// Notifications to nobody else, which were removed; their events are still to be cleaned.
     public var notifications: Set<Int64>
+    /// Where the traces end; nil before the devices were removed.
+    ///
+    /// A user may go on sending and register again: what comes after the end is no part of the erasure, which would otherwise
+    /// never be over.
+    public var end: End?
+
+    /// The newest that a store had at some moment.
+    public struct End: Sendable, Hashable {
+        /// The highest number of a delivery that was given out.
+        public var delivery: Int64
+        /// The number of the newest event.
+        public var event: Int64
+
+        /// Makes an end.
+        public init(delivery: Int64, event: Int64) {
+            self.delivery = delivery
+            self.event = event
+        }
+    }
 
     /// Begins with a user alone.
     public init(user: String) {
@@ -55,7 +74,12 @@ public struct ErasedDeliveries: Sendable, Hashable {
 
 /// A store of deliveries and events from which what concerns one user can be removed.
 public protocol TraceStore: Sendable {
+    /// Where traces end that are searched for from now on.
+    func tracesEnd() async throws(StoreError) -> UserTraces.End
+
     /// Cancels what waits for the user, removes what went to nobody else, and anonymises the rest, in many short commits.
+    ///
+    /// Deliveries after ``UserTraces/end`` stay as they are.
     ///
     /// - Parameters:
     ///   - traces: Whom it is about.
@@ -68,8 +92,10 @@ public protocol TraceStore: Sendable {
         progress: (ErasedDeliveries) async throws(StoreError) -> Void
     ) async throws(StoreError)
 
-    /// Puts other events in the place of those for which `redact` gives one; returns how many.
-    func redactEvents(_ redact: @escaping @Sendable ([UInt8]) -> [UInt8]?) async throws(StoreError) -> Int
+    /// Puts other events in the place of those for which `redact`, which gets the number and the event, gives one; returns how many.
+    ///
+    /// Looks at the events that there are at the start of the call.
+    func redactEvents(_ redact: @escaping @Sendable (Int64, [UInt8]) -> [UInt8]?) async throws(StoreError) -> Int
 
     /// The names under which state is kept that begin with a prefix.
     func stateNames(beginningWith prefix: String) async throws(StoreError) -> [String]

@@ -192,6 +192,8 @@ extension CommitLoop {
     ) throws(StoreError) -> Bool {
         guard entry.cancellation != nil || entry.isCancelled else { return false }
         let state = entry.state(after: resolution)
+        // The transaction that cancelled it gave it a row. When that one failed, it may have none.
+        try writeOut(entry)
         try end(entry.id, as: state, attempt: resolution.attempt)
         finish(entry, true)
         // Whoever cancelled says why; after a restart it is not known any more.

@@ -106,11 +106,11 @@ final class ReceiptTables {
             if known == nil, try restoreArchived(delivery, now: now) { known = try look(at: delivery, entry.address) }
             guard let (stored, attemptLog) = known, entry.isFor(stored.recipient) else { continue }
             var found = stored
-            let isOld = attemptLog.firstRange(of: entry.logEntry) != nil
             if let state = entry.state {
-                guard !isOld, found.state.canBecome(state) else { return .repeated(found) }
+                // A state never comes back, and two events of one moment may be told in the same words: the state alone decides.
+                guard found.state.canBecome(state) else { return .repeated(found) }
                 found.state = state
-            } else if isOld || attemptLog.count > Self.longestAttemptLog {
+            } else if attemptLog.count > Self.longestAttemptLog || attemptLog.firstRange(of: entry.logEntry) != nil {
                 return .repeated(found)
             }
             update.bind(1, delivery)

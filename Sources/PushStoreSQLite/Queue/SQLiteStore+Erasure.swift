@@ -8,6 +8,11 @@ extension SQLiteStore: TraceStore {
     /// So many blocks of events or of the archive are read at a time.
     private static let blocksPerRead = 16
 
+    /// The newest delivery and the newest event.
+    public func tracesEnd() async throws(StoreError) -> UserTraces.End {
+        try await look { [core] _ in UserTraces.End(delivery: core.highestID, event: core.feed.last) }
+    }
+
     /// Cancels, removes and anonymises the deliveries of a user.
     public func eraseDeliveries(
         of traces: UserTraces,
@@ -17,10 +22,12 @@ extension SQLiteStore: TraceStore {
         try await writeOutStagedRows()
         let recipients = traces.recipients
         let (rows, blocks) = (rowsPerScan, Self.blocksPerRead)
+        // Without an end the search would go on as long as work comes in.
+        let end = traces.end?.delivery ?? core.highestID
         var position = Int64.min
         while true {
             let start = position
-            let step = try await searchRows(after: start, limit: rows, recipients)
+            let step = try await searchRows(after: start, upTo: end, limit: rows, recipients)
             if !step.found.isEmpty {
                 let part = try await work(rows: step.found.count, isNew: false) { (writer) throws(StoreError) in
                     try writer.erase(step.found, recipients, event)
@@ -30,13 +37,14 @@ extension SQLiteStore: TraceStore {
             guard let last = step.last else { break }
             position = last
         }
+        let lastBlock = try await scan { db in try Int64.fetchOne(db, sql: "SELECT max(number) FROM archive") ?? .min }
         position = Int64.min
         while true {
             let start = position
-            let step = try await searchArchive(after: start, limit: blocks, recipients)
+            let step = try await searchArchive(after: start, upTo: lastBlock, limit: blocks, recipients)
             for number in step.found {
                 let part = try await work(rows: 1, isNew: false) { (writer) throws(StoreError) in
-                    try writer.erase(archiveBlock: number, recipients)
+                    try writer.erase(archiveBlock: number, recipients, upTo: end)
                 }
                 try await progress(part)
             }
@@ -46,22 +54,26 @@ extension SQLiteStore: TraceStore {
     }
 
     /// Redacts stored events, then those in memory.
-    public func redactEvents(_ redact: @escaping @Sendable ([UInt8]) -> [UInt8]?) async throws(StoreError) -> Int {
+    public func redactEvents(
+        _ redact: @escaping @Sendable (Int64, [UInt8]) -> [UInt8]?
+    ) async throws(StoreError) -> Int {
         var count = 0
+        let end = core.feed.last
         var position = Int64.min
         while true {
             let start = position
             let step = try await scan { db in
                 let rows = try Row.fetchAll(
                     db,
-                    sql: "SELECT first, packed FROM events WHERE first > ? ORDER BY first LIMIT ?",
-                    arguments: [start, Self.blocksPerRead]
+                    sql: "SELECT first, packed FROM events WHERE first > ? AND first <= ? ORDER BY first LIMIT ?",
+                    arguments: [start, end, Self.blocksPerRead]
                 )
                 var found: [Int64] = []
                 for row in rows {
-                    let packed: Data = row["packed"]
-                    if EventPacking.unpack(Array(packed)).contains(where: { redact($0) != nil }) {
-                        found.append(row["first"])
+                    let (first, packed): (Int64, Data) = (row["first"], row["packed"])
+                    let events = EventPacking.unpack(Array(packed)).enumerated()
+                    if events.contains(where: { redact(first + Int64($0.offset), $0.element) != nil }) {
+                        found.append(first)
                     }
                 }
                 return (found, rows.last.map { $0["first"] as Int64 })
@@ -101,6 +113,7 @@ extension SQLiteStore: TraceStore {
 
     private func searchRows(
         after start: Int64,
+        upTo end: Int64,
         limit: Int,
         _ recipients: Set<String>
     ) async throws(StoreError) -> (found: [Int64], last: Int64?) {
@@ -108,10 +121,11 @@ extension SQLiteStore: TraceStore {
             guard let connection = db.sqliteConnection else { throw StoreError.closed }
             let rows = try SQLStatement(
                 connection,
-                "SELECT id, recipient FROM deliveries WHERE id > ?1 ORDER BY id LIMIT ?2"
+                "SELECT id, recipient FROM deliveries WHERE id > ?1 AND id <= ?3 ORDER BY id LIMIT ?2"
             )
             rows.bind(1, start)
             rows.bind(2, limit)
+            rows.bind(3, end)
             var found: [Int64] = []
             var last: Int64?
             while try rows.next() {
@@ -124,14 +138,15 @@ extension SQLiteStore: TraceStore {
 
     private func searchArchive(
         after start: Int64,
+        upTo end: Int64,
         limit: Int,
         _ recipients: Set<String>
     ) async throws(StoreError) -> (found: [Int64], last: Int64?) {
         try await scan { db in
             let rows = try Row.fetchAll(
                 db,
-                sql: "SELECT number, packed FROM archive WHERE number > ? ORDER BY number LIMIT ?",
-                arguments: [start, limit]
+                sql: "SELECT number, packed FROM archive WHERE number > ? AND number <= ? ORDER BY number LIMIT ?",
+                arguments: [start, end, limit]
             )
             var found: [Int64] = []
             for row in rows {
@@ -234,8 +249,12 @@ extension CommitLoop {
         return end
     }
 
-    /// Removes the deliveries of these recipients from a block of the archive.
-    func erase(archiveBlock number: Int64, _ recipients: Set<String>) throws(StoreError) -> ErasedDeliveries {
+    /// Removes the deliveries of these recipients up to a number from a block of the archive.
+    func erase(
+        archiveBlock number: Int64,
+        _ recipients: Set<String>,
+        upTo end: Int64
+    ) throws(StoreError) -> ErasedDeliveries {
         var result = ErasedDeliveries()
         let find = try SQLStatement(connection, "SELECT packed FROM archive WHERE number = ?1")
         find.bind(1, number)
@@ -244,7 +263,9 @@ extension CommitLoop {
         find.reset()
         var kept: [[UInt8]] = []
         for record in records {
-            guard let delivery = ArchivedDelivery(record), recipients.contains(delivery.recipientText) else {
+            guard let delivery = ArchivedDelivery(record), delivery.id <= end,
+                recipients.contains(delivery.recipientText)
+            else {
                 kept.append(record)
                 continue
             }
@@ -263,7 +284,7 @@ extension CommitLoop {
     }
 
     /// Puts other events in the place of some in a block; returns how many.
-    func redact(eventBlock first: Int64, _ redact: ([UInt8]) -> [UInt8]?) throws(StoreError) -> Int {
+    func redact(eventBlock first: Int64, _ redact: (Int64, [UInt8]) -> [UInt8]?) throws(StoreError) -> Int {
         let find = try SQLStatement(connection, "SELECT packed FROM events WHERE first = ?1")
         find.bind(1, first)
         guard try find.next() else { return 0 }
@@ -271,7 +292,7 @@ extension CommitLoop {
         find.reset()
         var count = 0
         for index in events.indices {
-            guard let other = redact(events[index]) else { continue }
+            guard let other = redact(first + Int64(index), events[index]) else { continue }
             events[index] = other
             count += 1
         }
@@ -285,10 +306,10 @@ extension CommitLoop {
 
 extension EventFeed {
     /// Puts other events in the place of some that are kept for live readers.
-    func redact(_ redact: ([UInt8]) -> [UInt8]?) {
+    func redact(_ redact: (Int64, [UInt8]) -> [UInt8]?) {
         // Looked at outside of the lock: the writer appends meanwhile.
         var changed: [Int64: [UInt8]] = [:]
-        for event in newest() { if let other = redact(event.json) { changed[event.number] = other } }
+        for event in newest() { if let other = redact(event.number, event.json) { changed[event.number] = other } }
         if !changed.isEmpty { replace(changed) }
     }
 }

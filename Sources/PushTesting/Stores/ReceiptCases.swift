@@ -90,6 +90,21 @@ extension StoreConformance {
             try expect(try await store.counts(id), is: [.opened: 1], "counts")
             await store.close()
         },
+        StoreConformanceCase("Receipts that differ in nothing but the state are different ones") { fixture in
+            let store = try await fixture.open()
+            let id = try await store.accept(.sample(store, fixture.time))
+            try await store.acceptByPlatform(try await store.claimNow(), "REQ-1")
+            let logEntry = Array(#"{"outcome":"receipt","reason":"0"}"#.utf8)
+            for (state, word) in [
+                (DeliveryState.delivered, "taken"), (.delivered, "repeated"), (.opened, "taken"), (.opened, "repeated"),
+            ] {
+                let number = ReceiptAddress(delivery: id.rawValue)
+                let received = try await store.receive([ReceiptEntry(number, state: state, logEntry: logEntry) { _ in [1] }])
+                try expect(received[0].word, is: word, "the answer to \(state)")
+            }
+            try expect(try await store.counts(id), is: [.opened: 1], "counts")
+            await store.close()
+        },
         StoreConformanceCase("A receipt that comes again, or after better news, changes nothing") { fixture in
             let store = try await fixture.open()
             let id = try await store.accept(.sample(store, fixture.time))

@@ -193,6 +193,69 @@ struct UserErasureTests {
         }
     }
 
+    @Test("A user who registered again keeps what is new, when the rest of an erasure is made up for")
+    func registeredAgain() async throws {
+        try await run { rig in
+            let old = try await rig.send(#"{"users":["ada-lovelace"]}"#, "For Ada now")
+            let claims = try await rig.store.claim(lane: "ios", limit: 10, patience: .zero)
+            #expect(try await rig.call(.delete, "/v1/users/ada-lovelace").status == 202)
+            let body = #"{"user":"ada-lovelace","tokens":{"ios-apns":"\#(String(repeating: "aaaa", count: 16))"}}"#
+            #expect(try await rig.call(.put, "/v1/devices/phone-a", body).status == 201)
+            let new = try await rig.send(#"{"users":["ada-lovelace"]}"#, "For Ada again")
+            try await rig.store.publish([
+                Array(#"{"type":"device.seen","user":"ada-lovelace","device":"phone-a"}"#.utf8)
+            ])
+            try await rig.store.record(
+                claims.map { claim in
+                    let event = EventJSON.delivery(claim, state: .acceptedByPlatform, at: rig.time.now)
+                    return Resolution(of: claim, .end(.acceptedByPlatform), event: event)
+                }
+            )
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask { await rig.state.erasures.run(rig.state, quiet) }
+                for _ in 0..<1_000 where try await !UserErasure.unfinished(in: rig.store).isEmpty {
+                    rig.time.advance(by: .seconds(1))
+                    try await Task.sleep(for: .milliseconds(10))
+                }
+                rig.state.erasures.finish()
+                try await group.waitForAll()
+            }
+            #expect(try await UserErasure.unfinished(in: rig.store).isEmpty)
+            #expect(try await rig.call(.get, "/v1/notifications/\(old)").status == 404)
+            #expect(try await rig.call(.get, "/v1/devices/phone-a").status == 200)
+            #expect(try await rig.store.claim(lane: "ios", limit: 10, patience: .zero).count == 1)
+            #expect(try await rig.call(.get, "/v1/notifications/\(new)").status == 200)
+            let events = try await rig.events().filter { $0.contains("ada-lovelace") }
+            #expect(events.contains { $0.contains("device.seen") })
+            #expect(!events.contains { $0.contains(old) })
+            // Asked for again, it takes all.
+            #expect(try await rig.call(.delete, "/v1/users/ada-lovelace").json["devices"]?.integerValue == 1)
+        }
+    }
+
+    @Test("An erasure ends, although the user is sent to all the time")
+    func sentTo() async throws {
+        try await run { rig in
+            for number in 0..<20 { _ = try await rig.send(#"{"devices":["phone-a"]}"#, "For Ada \(number)") }
+            try await rig.deliver(5)
+            var traces = UserTraces(user: "ada-lovelace")
+            traces.devices = ["phone-a"]
+            traces.recipients.insert(Recipient.device("phone-a").storedForm)
+            traces.end = try await rig.store.tracesEnd()
+            var parts = 0
+            try await rig.store.eraseDeliveries(of: traces) { _, _ in
+                Array("{}".utf8)
+            } progress: { _ async throws(StoreError) in
+                parts += 1
+                // One that ended without a row is found in the archive.
+                guard parts < 100 else { return }
+                _ = try? await rig.send(#"{"devices":["phone-a"]}"#, "For Ada meanwhile")
+                try? await rig.deliver(1)
+            }
+            #expect(parts < 30)
+        }
+    }
+
     @Test("Two first erasures at the same time give hashes by the same key")
     func oneKey() async throws {
         try await run { rig in

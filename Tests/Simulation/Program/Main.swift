@@ -1,7 +1,7 @@
 import Foundation
 import SimulationHooks
 
-/// The program behind `Tests/Simulation/run`, which calls it with as few seeds as a process bears: the objects of each life that
+/// The program behind `Tests/Simulation/run`, which calls it with as few seeds as a process bears: the objects of each incarnation that
 /// crashed stay in memory.
 ///
 ///     ChaparSimulation seeds FIRST LAST     runs seeds, a line of JSON for each
@@ -21,6 +21,7 @@ struct Main {
         case ("seeds", let first?):
             for seed in first...(numbers.last ?? first) {
                 print(line(seed, Run.result(of: Script(seed: seed, actions: actions))))
+                fflush(nil)  // So that the results before a seed that hangs are seen.
             }
         case ("replay", nil):
             guard let script = script(in: words.dropFirst().first ?? "") else { return }
@@ -34,8 +35,8 @@ struct Main {
             guard let script = script(in: words.dropFirst().first ?? "") else { return }
             print(script)
         case ("names", _):
-            print("faults \(Book.Fault.allCases.map(\.rawValue).joined(separator: " "))")
-            print("states \(Book.Sometimes.allCases.map(\.rawValue).joined(separator: " "))")
+            print("faults \(Oracle.Fault.allCases.map(\.rawValue).joined(separator: " "))")
+            print("states \(Oracle.Coverage.allCases.map(\.rawValue).joined(separator: " "))")
         default:
             fail("usage: ChaparSimulation seeds FIRST LAST | replay FILE|SEED [trace] | script FILE|SEED | names")
         }

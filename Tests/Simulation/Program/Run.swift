@@ -1,4 +1,5 @@
 import Foundation
+import NIOCore
 import NIOHTTP1
 import PushCore
 import PushQueue
@@ -14,11 +15,11 @@ struct Run {
         var failure: String?
         var hash: UInt64
         var steps: Int
-        var faults: [Book.Fault: Int]
-        var reached: Set<Book.Sometimes>
+        var faults: [Oracle.Fault: Int]
+        var reached: Set<Oracle.Coverage>
     }
 
-    private let world: World
+    let world: World
     private let script: Script
     private let trace: Trace
     private let isToy: Bool
@@ -35,22 +36,22 @@ struct Run {
     private mutating func result() -> Result {
         world.start()
         world.run(milliseconds: 100)
-        for record in script.records.dropFirst() where !world.book.hasFailed {
+        for record in script.records.dropFirst() where !world.oracle.hasFailed {
             let action = Action(record, world.conditions)
-            trace.note("action \(action)")
-            if Self.disturbs(action.kind) { world.book.disturb(world.scheduler.now) }
+            trace.record("action \(action)")
+            if Self.disturbs(action.kind) { world.oracle.disturb(world.scheduler.now) }
             carryOut(action)
-            if isToy, action.kind == .reload, world.book.faults[.burst] != nil { world.book.fail("a toy") }
+            if isToy, action.kind == .reload, world.oracle.faults[.burst] != nil { world.oracle.fail("a toy") }
             world.run(steps: world.scheduler.draw(below: 60))
         }
-        if !world.book.hasFailed { heal() }
+        if !world.oracle.hasFailed { heal() }
         world.disk.remove()
         return Result(
-            failure: world.book.failure,
+            failure: world.oracle.failure,
             hash: trace.hash,
             steps: world.scheduler.steps,
-            faults: world.book.faults,
-            reached: world.book.reached
+            faults: world.oracle.faults,
+            reached: world.oracle.reached
         )
     }
 
@@ -62,60 +63,62 @@ struct Run {
         case .postMany: post(2 + numbers[4] % 12, numbers)
         case .batch: postBatch(2 + numbers[4] % 40, numbers)
         case .burst:
-            world.book.count(.burst)
+            world.oracle.count(.burst)
             for part in 0..<4 {
                 postBatch(50, numbers.map { $0 + part })
                 world.callStore(30)
-                world.contend()
+                world.raceStaleOwner()
                 world.run(steps: 40)
             }
-        case .cancel: cancel(numbers[0])
+        case .cancel:
+            if numbers[1] % 3 == 0 { cancelWhileFailing(numbers) } else { cancel(numbers[0]) }
         case .device: change(device: "d\(numbers[0] % 6)", to: "v\(numbers[1])")
+        case .erasure: erase(user: numbers[0] % Self.users, numbers)
         case .deviceRemoval: change(device: "d\(numbers[0] % 6)", to: nil)
         case .devicePost: post(1, numbers, device: "d\(numbers[3] % 6)")
-        case .mood:
+        case .behavior:
             // What happens most to a platform under load.
-            let moods = SimulatedPlatform.Mood.allCases + [.brownout, .hanging]
+            let behaviors = SimulatedPlatform.Behavior.allCases + [.brownout, .hanging]
             let platform = world.platforms[numbers[0] % world.platforms.count]
-            platform.set(moods[numbers[1] % moods.count], at: world.scheduler.now)
-            trace.note("\(platform.name) is \(platform.mood)")
-            switch platform.mood {
-            case .hanging: world.book.count(.hanging)
+            platform.set(behaviors[numbers[1] % behaviors.count], at: world.scheduler.now)
+            trace.record("\(platform.name) is \(platform.behavior)")
+            switch platform.behavior {
+            case .hanging: world.oracle.count(.hanging)
             // A device without tokens is removed from the platform.
-            case .burying: if platform.name == "gamma" { world.book.forgetDevices() }
-            case .flapping: world.book.count(.flapping)
-            case .late: world.book.count(.lateAnswer)
-            case .repeating: world.book.count(.repeatedAnswer)
-            case .brownout: world.book.count(.brownout)
+            case .invalidating: if platform.name == "gamma" { world.oracle.devices.forget() }
+            case .flapping: world.oracle.count(.flapping)
+            case .late: world.oracle.count(.lateAnswer)
+            case .repeating: world.oracle.count(.repeatedAnswer)
+            case .brownout: world.oracle.count(.brownout)
             default: break
             }
         case .crash: crash(.process, numbers)
         case .powerLoss: crash(.power, numbers)
         case .restart:
-            world.book.count(.restart)
+            world.oracle.count(.restart)
             world.terminate()
         case .clock:
             let span = [1.0, 30, 600, 3_600, 86_400][numbers[0] % 5]
-            world.book.count(.clockJump)
+            world.oracle.count(.clockJump)
             world.jump(by: numbers[1] % 2 == 0 ? span : -span)
-            trace.note("the clock jumps by \(numbers[1] % 2 == 0 ? span : -span) s")
+            trace.record("the clock jumps by \(numbers[1] % 2 == 0 ? span : -span) s")
         case .reload:
-            world.book.count(.reload)
+            world.oracle.count(.reload)
             world.reload(numbers[0] % 4)
         case .reader:
             switch numbers[0] % 3 {
             case 0:
-                world.book.count(.idleReader)
+                world.oracle.count(.idleReader)
                 world.openIdleReader()
             case 1: world.releaseReaders(reading: true)
             default: world.releaseReaders(reading: false)
             }
         case .disk:
-            let trouble = WorldDisk.Trouble.allCases[numbers[0] % WorldDisk.Trouble.allCases.count]
-            world.disk.trouble(trouble, calls: 1 + numbers[1] % 12)
-            world.book.count(.diskTrouble)
+            let fault = FaultyDisk.Fault.allCases[numbers[0] % FaultyDisk.Fault.allCases.count]
+            world.disk.fault(fault, calls: 1 + numbers[1] % 12)
+            world.oracle.count(.diskFault)
         case .cut:
-            world.book.count(.cut)
+            world.oracle.count(.cut)
             world.cutConnections()
         }
     }
@@ -124,117 +127,11 @@ struct Run {
         if numbers[0] % 3 == 0 { world.crash(kind) } else { world.disk.crash(kind, inCalls: numbers[1] % 60) }
     }
 
-    // MARK: What clients do
-
-    private func change(device: String, to version: String?) {
-        guard world.book.begin(device) else { return }
-        let body = version.map {
-            #"{"tokens":{"android-firebase":"\#(device)"},"app_version":"\#($0)"}"#
-        }
-        world.ask(version == nil ? .DELETE : .PUT, "/v1/devices/\(device)", [], body) { [world] status, answer in
-            world.book.changed(device, to: version, status: status)
-            guard let status, ![200, 201, 204, 404, 503].contains(status) else { return }
-            world.book.fail("a change of \(device) is answered with \(status): \(answer.text)")
-        }
-    }
-
-    private func message(_ serial: Int, _ recipients: Int, _ numbers: [Int], device: String? = nil) -> Book.Message {
-        let (name, plan) = device == nil ? World.plans[numbers[0] % World.plans.count] : World.devicePlan
-        let timeToLive = [5, 30, 120, 300, 600][numbers[1] % 5]
-        let isUrgent = numbers[2] & 1 != 0
-        let hasKey = numbers[2] & 2 != 0
-        let isScheduled = numbers[2] % 16 == 12
-        let tokens = (0..<recipients).map { #"{"token":"r\#($0)","service":"ios-apns"}"# }.joined(separator: ",")
-        let audience = device.map { #""devices":["\#($0)"]"# } ?? #""tokens":[\#(tokens)]"#
-        var options = #""ttl":\#(timeToLive),"priority":"\#(isUrgent ? "high" : "normal")""#
-        if isScheduled, let now = world.life?.time.now {
-            options += #","send_at":"\#(RFC3339.string(now.addingTimeInterval(Double(numbers[3] % 60))))""#
-        }
-        if numbers[2] % 8 == 5 { options += #","collapse_id":"c\#(numbers[3] % 4)""# }
-        let body =
-            #"{"to":{\#(audience)},"content":{"title":"\#(serial)"},"options":{\#(options)},"route":"\#(name)"}"#
-        return Book.Message(
-            serial: serial,
-            body: body,
-            recipients: recipients,
-            device: device,
-            timeToLive: timeToLive + (isScheduled ? 60 : 0),
-            plan: plan,
-            isUrgent: isUrgent,
-            isScheduled: isScheduled,
-            key: hasKey ? "k\(serial)" : nil
-        )
-    }
-
-    private func post(_ recipients: Int, _ numbers: [Int], device: String? = nil) {
-        let serial = world.book.add { message($0, recipients, numbers, device: device) }
-        send(serial, attempts: 3)
-    }
-
-    private func send(_ serial: Int, attempts: Int) {
-        let message = world.book.messages[serial]
-        let fields = message.key.map { [("Idempotency-Key", $0)] } ?? []
-        world.ask(.POST, "/v1/notifications", fields, message.body) { [world] status, answer in
-            switch status {
-            case 202?:
-                guard let id = answer["id"]?.stringValue else {
-                    return world.book.fail("202 without an id: \(answer.text)")
-                }
-                world.book.accepted(serial, id, world)
-            case nil, 503?, 409?:
-                // With a key it may be asked again; without one nobody knows.
-                if status == 503 { world.book.reach(.refusedWhileFull) }
-                guard message.key != nil, attempts > 0 else { return }
-                world.scheduler.add { self.send(serial, attempts: attempts - 1) }
-            case 422?: break  // The route is not configured now.
-            case let status?: world.book.fail("message \(serial) is answered with \(status): \(answer.text)")
-            }
-        }
-    }
-
-    private func postBatch(_ count: Int, _ numbers: [Int]) {
-        let serials = (0..<count).map { place in
-            world.book.add { message($0, 1, [numbers[0], numbers[1], numbers[2] & 1, 0, 0]) }
-        }
-        let body = #"{"notifications":[\#(serials.map { world.book.messages[$0].body }.joined(separator: ","))]}"#
-        world.ask(.POST, "/v1/notifications/batch", [], body) { [world] status, answer in
-            guard status == 202 || status == 207 || status == 200 else {
-                if let status, status != 503, status != 422 {
-                    world.book.fail("a batch is answered with \(status): \(answer.text)")
-                }
-                return
-            }
-            let results = answer["notifications"]?.arrayValue ?? answer["results"]?.arrayValue ?? []
-            if results.isEmpty { world.book.fail("a batch is answered without results: \(answer.text)") }
-            for (serial, result) in zip(serials, results) {
-                if let id = result["id"]?.stringValue { world.book.accepted(serial, id, world) }
-            }
-        }
-    }
-
-    private func cancel(_ number: Int) {
-        let known = world.book.messages.suffix(20).filter { $0.id != nil && !$0.isAskedToCancel }
-        guard !known.isEmpty else { return }
-        let message = known[known.startIndex + number % known.count]
-        guard let id = message.id else { return }
-        world.book.askToCancel(message.serial)
-        world.book.count(.cancel)
-        world.ask(.DELETE, "/v1/notifications/\(id)") { [world] status, answer in
-            guard status == 200 else {
-                if let status, status != 503 {
-                    world.book.fail("a cancellation is answered with \(status): \(answer.text)")
-                }
-                return
-            }
-            world.book.cancelled(message.serial, inFlight: Int(answer["in_flight"]?.integerValue ?? 0), world)
-        }
-    }
-
     // MARK: The end
 
     /// Everything works again: then every message must end within its time to live and a grace.
     private mutating func heal() {
-        trace.note("healing")
+        trace.record("healing")
         world.disk.heal()
         world.scheduler.setRight()
         for platform in world.platforms { platform.set(.healthy, at: world.scheduler.now) }
@@ -243,8 +140,8 @@ struct Run {
         world.reload(0)
         for platform in world.platforms { settleInvalidations(of: platform.name) }
         let end = world.scheduler.now + (600 + 60 + 120) * 1_000_000_000
-        while !world.book.hasFailed, world.scheduler.now < end,
-            !world.book.isSettled || !world.book.areDevicesTold(world.platforms[2])
+        while !world.oracle.hasFailed, world.scheduler.now < end,
+            !world.oracle.isSettled || world.oracle.devices.difference(from: world.platforms[2]) != nil
                 || world.scheduler.steps < Self.fewestSteps
         {
             world.run(milliseconds: 5_000)
@@ -254,47 +151,87 @@ struct Run {
                 world.jump(by: 2 * 86_400)
             }
         }
-        guard !world.book.hasFailed else { return }
-        for message in world.book.messages where !message.isSettled {
+        guard !world.oracle.hasFailed else { return }
+        for message in world.oracle.submissions where !message.isSettled {
             guard let id = message.id else { continue }
-            world.ask(.GET, "/v1/notifications/\(id)/deliveries") { [trace] _, answer in trace.note(answer.text) }
+            world.ask(.GET, "/v1/notifications/\(id)/deliveries") { [trace] _, answer in trace.record(answer.text) }
         }
         world.run(milliseconds: 100)
-        world.book.judge(world)
-        guard !world.book.hasFailed else { return }
+        world.oracle.judge(world)
+        guard !world.oracle.hasFailed else { return }
+        checkErasures()
         checkAtRest()
+        // A client that does not read must not hold up the end.
+        world.openIdleReader()
+        world.run(milliseconds: 1_000)
         world.terminate()
-        world.run(milliseconds: (World.drain + 4) * 1000)
+        world.run(milliseconds: (World.drain + 6) * 1000)
     }
 
     /// An operator looks at the tokens that were refused in numbers, and keeps them.
     private func settleInvalidations(of backend: String) {
         world.ask(.POST, "/v1/backends/\(backend)/invalidations", [], #"{"action":"discard"}"#) {
             [world] status, answer in
-            if let status, status >= 500 { world.book.fail("invalidations are settled with \(status): \(answer.text)") }
+            if let status, status >= 500 {
+                world.oracle.fail("invalidations are settled with \(status): \(answer.text)")
+            }
         }
+    }
+
+    /// Nothing is known any more of what went to a user alone who was erased.
+    private func checkErasures() {
+        let erased = world.oracle.submissions.filter { $0.erasedAt != nil }
+        guard !erased.isEmpty else { return }
+        // What was being sent at the time is made up for within half a minute of its end.
+        world.run(milliseconds: 90_000)
+        for submission in erased {
+            guard let id = submission.id else { continue }
+            world.ask(.GET, "/v1/notifications/\(id)") { [world] status, _ in
+                if let status, status != 404, status != 503 {
+                    world.oracle.fail(
+                        "message \(submission.serial) went to a user who was erased, and is answered with \(status)"
+                    )
+                }
+            }
+            world.run(milliseconds: 10)
+        }
+        var frames = EventFrames()
+        let serials = Set(erased.map(\.serial))
+        let stream = world.listen(after: 0) { [world] part in
+            guard case .body(let buffer) = part else { return }
+            for event in frames.append(buffer.readableBytesView) {
+                guard let title = event.json?["title"]?.stringValue, let serial = Int(title), serials.contains(serial)
+                else { continue }
+                world.oracle.fail("message \(serial) went to a user who was erased, and its events name it")
+            }
+        } onEnd: {
+        }
+        world.run(milliseconds: 3_000)
+        stream?.close()
+        world.run(milliseconds: 100)
     }
 
     /// What must hold when nothing is under way.
     private func checkAtRest() {
         world.run(milliseconds: 1_000)
-        guard let life = world.life, let store = life.store, let metrics = life.metrics else { return }
+        guard let incarnation = world.incarnation, let store = incarnation.store, let metrics = incarnation.metrics
+        else { return }
         Task { [world] in
             let depths = (try? await store.depths()) ?? [:]
             let waiting = depths.values.reduce(0) { $0 + $1.waiting + $1.claimed }
             let own = depths.filter { $0.key != "delta" }.values.reduce(0) { $0 + $1.waiting + $1.claimed }
-            if own != 0 { world.book.fail("\(own) deliveries wait after all have ended") }
+            if own != 0 { world.oracle.fail("\(own) deliveries wait after all have ended") }
             if let difference = metrics.ledger.difference(waiting: waiting), difference != 0 {
-                world.book.fail("the ledger's difference is \(difference)")
+                world.oracle.fail("the ledger's difference is \(difference)")
             }
-            if let held = life.front?.bodyBytes, held != 0 {
-                world.book.fail("\(held) bytes of bodies are held at rest")
+            if let held = incarnation.server?.bodyBytes, held != 0 {
+                world.oracle.fail("\(held) bytes of bodies are held at rest")
             }
         }
         world.run(milliseconds: 1_000)
     }
 
-    /// Whether an action may hold up messages that have nothing to do with it; the world notes what becomes of the others.
+    /// Whether an action may delay messages that have nothing to do with it; of crashes and disk faults the world keeps the times itself.
     private static func disturbs(_ kind: Action.Kind) -> Bool {
         switch kind {
         case .reload: true

@@ -4,8 +4,8 @@ import SimulationHooks
 
 /// Runs everything that a gateway does, one thing at a time, in an order that a seed decides.
 ///
-/// It takes the place of Swift's global executor, of the clocks and of the machine's randomness, for the whole process. What may run
-/// is a job of a task, a call that somebody put in, or the turn of a thread (``Turns``). One step runs one of them, drawn at random,
+/// It takes the index of Swift's global executor, of the clocks and of the machine's randomness, for the whole process. What may run
+/// is a job of a task, a callback, or the turn of a thread (``SimulatedThreads``). One step runs one of them, drawn at random,
 /// and takes between 1 and 100 µs of virtual time.
 ///
 /// `@unchecked Sendable`: at any moment exactly one thread of the process runs, the driver's or one that it has given the turn and
@@ -34,7 +34,7 @@ final class Scheduler: @unchecked Sendable {
 
     private init() {}
 
-    /// Takes the machine's place; once for a process.
+    /// Takes the machine's index; once for a process.
     func install() {
         simulation_enter()
         simulation_install({ Scheduler.shared.take($0) }, { Scheduler.shared.generator.next() })
@@ -89,8 +89,8 @@ final class Scheduler: @unchecked Sendable {
         guard !ready.isEmpty else { return false }
         steps += 1
         advance(by: Int64(generator.next() % 99_000) + 1_000)
-        let place = Int(generator.next() % UInt64(ready.count))
-        ready.swapAt(place, ready.count - 1)
+        let index = Int(generator.next() % UInt64(ready.count))
+        ready.swapAt(index, ready.count - 1)
         switch ready.removeLast() {
         case .job(let job): simulation_run(job)
         case .call(let call): call()

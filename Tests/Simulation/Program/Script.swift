@@ -40,9 +40,9 @@ struct Script: Equatable {
 extension Script: CustomStringConvertible {
     var description: String {
         let conditions = Conditions(records.first ?? [0, 0, 0, 0, 0, 0])
-        let lines = records.enumerated().map { place, record in
+        let lines = records.enumerated().map { index, record in
             let numbers = record.map(String.init).joined(separator: " ")
-            return "\(numbers)  # \(place == 0 ? "\(conditions)" : "\(Action(record, conditions))")"
+            return "\(numbers)  # \(index == 0 ? "\(conditions)" : "\(Action(record, conditions))")"
         }
         return (["schedule \(schedule)"] + lines).joined(separator: "\n")
     }
@@ -52,7 +52,7 @@ extension Script: CustomStringConvertible {
 struct Conditions: CustomStringConvertible {
     /// The kinds of actions that happen; others become posts.
     let kinds: Set<Action.Kind>
-    /// The most messages with a platform at a time.
+    /// The most messages in flight to a platform.
     let window: Int
     /// Deliveries that the store keeps in memory for each flow.
     let memory: Int
@@ -65,7 +65,7 @@ struct Conditions: CustomStringConvertible {
         let mask = record[0] | record[1] << 12
         kinds = Set(
             Action.Kind.allCases.filter {
-                !$0.isFault || mask & (1 << UInt32($0.rawValue - Action.Kind.mood.rawValue)) != 0
+                !$0.isFault || mask & (1 << UInt32($0.rawValue - Action.Kind.behavior.rawValue)) != 0
             }
         )
         window = [4, 16, 64][Int(record[2]) % 3]
@@ -85,17 +85,20 @@ struct Action: CustomStringConvertible {
     /// What is done.
     enum Kind: Int, CaseIterable {
         case wait, post, postMany, batch, cancel, device, deviceRemoval, devicePost
-        case mood, crash, powerLoss, restart, clock, reload, reader, disk, burst, cut
+        case behavior, crash, powerLoss, restart, clock, reload, reader, disk, burst, cut, erasure
 
         /// Whether a run may be without it.
-        var isFault: Bool { rawValue >= Self.mood.rawValue }
+        var isFault: Bool { rawValue >= Self.behavior.rawValue }
     }
 
     /// How often each kind is drawn.
     private static let deck: [Kind] =
         [.wait, .wait, .wait, .wait, .post, .post, .post, .post, .postMany, .postMany, .batch, .cancel, .cancel]
-        + [.mood, .mood, .mood, .mood, .crash, .powerLoss, .restart, .clock, .reload, .reader, .disk, .burst]
-        + [.device, .device, .device, .deviceRemoval, .devicePost, .devicePost, .cut, .cut]
+        + [
+            .behavior, .behavior, .behavior, .behavior, .crash, .powerLoss, .restart, .clock, .reload, .reader, .disk,
+            .burst,
+        ]
+        + [.device, .device, .device, .deviceRemoval, .devicePost, .devicePost, .cut, .cut, .erasure]
 
     let kind: Kind
     let numbers: [Int]

@@ -11,9 +11,9 @@ final class Trace: @unchecked Sendable {
 
     init(isPrinted: Bool = false) { self.isPrinted = isPrinted }
 
-    func note(_ text: String) {
+    func record(_ text: String) {
         // The folder has the number of the process in its name.
-        let text = text.contains("/tmp/") ? text.replacing(WorldDisk.folder, with: "") : text
+        let text = text.contains("/tmp/") ? text.replacing(FaultyDisk.folder, with: "") : text
         sum.add(UInt64(scheduler?.now ?? 0))
         sum.add(UInt64(scheduler?.steps ?? 0))
         sum.add(text)
@@ -40,7 +40,7 @@ final class Trace: @unchecked Sendable {
 
         func log(event: LogEvent) {
             let words = (event.metadata ?? [:]).sorted { $0.key < $1.key }.map { "\($0.key)=\($0.value)" }
-            trace.note("log \(event.level): \(event.message) \(words.joined(separator: " "))")
+            trace.record("log \(event.level): \(event.message) \(words.joined(separator: " "))")
         }
     }
 }

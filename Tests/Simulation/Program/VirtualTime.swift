@@ -1,7 +1,7 @@
 import Foundation
 import PushCore
 
-/// The clock of one life of a gateway, over the scheduler's time.
+/// The clock of one incarnation of a gateway, over the scheduler's time.
 ///
 /// Its steady time begins at the time of day of the start, as the machine's own does, so that a clock that was set shows at the next start.
 ///
@@ -29,8 +29,8 @@ final class VirtualTime: TimeSource, @unchecked Sendable {
     var now: Date { scheduler.wall }
     var steady: Date { begin.wall.addingTimeInterval(Double(scheduler.now - begin.now) / 1e9) }
 
-    /// For messages.
-    var word: String { "\(sleepers.count) sleepers" }
+    /// For messages of failures.
+    var summary: String { "\(sleepers.count) sleepers" }
 
     /// When the next sleeper wakes.
     private(set) var nextEnd: Int64?
@@ -54,11 +54,11 @@ final class VirtualTime: TimeSource, @unchecked Sendable {
                 sleepers.append(Sleeper(id: id, end: end, continuation: continuation))
             }
         } onCancel: {
-            guard let place = sleepers.firstIndex(where: { $0.id == id }) else {
+            guard let index = sleepers.firstIndex(where: { $0.id == id }) else {
                 cancelled.insert(id)
                 return
             }
-            sleepers.remove(at: place).continuation.resume(throwing: CancellationError())
+            sleepers.remove(at: index).continuation.resume(throwing: CancellationError())
         }
     }
 }

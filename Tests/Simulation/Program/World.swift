@@ -1,23 +1,24 @@
+import NIOCore
 import PushStoreSQLite
 
 @testable import PushGateway
 
-/// Everything outside of the gateway, which stays when it dies: the disk, the platforms, the clients, the time of day.
+/// The environment of the gateway, which stays when it crashes: the disk, the platforms, the clients, the wall clock.
 ///
 /// `@unchecked Sendable`: one thread at a time, see ``Scheduler``.
 final class World: @unchecked Sendable {
     let scheduler = Scheduler.shared
     let conditions: Conditions
-    let disk: WorldDisk
+    let disk: FaultyDisk
     let platforms: [SimulatedPlatform]
-    let book: Book
+    let oracle: Oracle
     let trace: Trace
-    var life: Life?
-    var lives = 0
+    var incarnation: Incarnation?
+    var incarnations = 0
     /// What is configured, see ``snapshot(_:)``.
     var variant = 0
-    var connections: [Connection] = []
-    var readers: [Connection] = []
+    var connections: [ClientConnection] = []
+    var readers: [ClientConnection] = []
     /// What calls of the store brought along, see ``callStore(_:)``.
     var loads: [Load] = []
 
@@ -26,65 +27,65 @@ final class World: @unchecked Sendable {
         conditions = Conditions(script.records.first ?? Array(repeating: 0, count: Script.width))
         self.trace = trace
         platforms = ["alpha", "beta", "gamma"].map { SimulatedPlatform($0, trace) }
-        disk = WorldDisk(scheduler)
-        book = Book(trace)
+        disk = FaultyDisk(scheduler)
+        oracle = Oracle(trace)
         trace.scheduler = scheduler
     }
 
-    /// Runs until so much virtual time has passed; a gateway that has ended or died comes back by itself.
+    /// Runs until so much virtual time has passed; a gateway that has ended or crashed is started again.
     func run(milliseconds: Int) {
         let end = scheduler.now + Int64(milliseconds) * 1_000_000
-        while scheduler.now < end, !book.hasFailed { step(until: end) }
+        while scheduler.now < end, !oracle.hasFailed { step(until: end) }
     }
 
     /// Runs so many steps at most.
     func run(steps: Int) {
-        for _ in 0..<steps where !book.hasFailed && !scheduler.isIdle { step(until: .max) }
+        for _ in 0..<steps where !oracle.hasFailed && !scheduler.isIdle { step(until: .max) }
     }
 
-    private var knownTroubles = 0
+    private var knownFaults = 0
 
     private func step(until end: Int64) {
         if scheduler.isIdle || scheduler.chance(300) { tick() }
         if scheduler.isIdle {
             // Nothing goes on before time passes; a second at most, for timers of the event loop.
             var next = min(end, scheduler.now + 1_000_000_000)
-            if let wake = life?.time.nextEnd { next = min(next, wake) }
-            if let wake = life?.turns.deadline { next = min(next, wake) }
+            if let wake = incarnation?.time.nextEnd { next = min(next, wake) }
+            if let wake = incarnation?.threads.deadline { next = min(next, wake) }
             scheduler.advance(by: max(1, next - scheduler.now))
         }
-        life?.time.wake()
-        life?.turns.wake()
+        incarnation?.time.wake()
+        incarnation?.threads.wake()
         _ = scheduler.step()
-        if let kind = disk.crashed, life != nil { crash(kind) }
-        if disk.troubles != knownTroubles {
-            knownTroubles = disk.troubles
-            book.disturb(scheduler.now)
+        if let kind = disk.crashed, incarnation != nil { crash(kind) }
+        if disk.faults != knownFaults {
+            knownFaults = disk.faults
+            oracle.disturb(scheduler.now)
         }
         check()
-        revive()
+        restartIfEnded()
     }
 
     private func tick() {
-        life?.front?.tick()
-        book.follow(self)
+        incarnation?.server?.tick()
+        oracle.follow(self)
     }
 
     /// Starts it again when it is down.
-    private func revive() {
-        if let life {
-            guard life.hasEnded else { return }
-            if let failure = life.failure, disk.troubles == life.troubles {
-                book.fail("the gateway ended by itself: \(failure)")
+    private func restartIfEnded() {
+        if let incarnation {
+            guard incarnation.hasEnded else { return }
+            if let failure = incarnation.failure, disk.faults == incarnation.faults {
+                oracle.fail("the gateway ended by itself: \(failure)")
             }
-            if life.turns.hasEnded || life.store == nil {
+            if incarnation.threads.hasEnded || incarnation.store == nil {
                 // Over a restart spans follow the wall clock.
-                if life.hasJumped { for platform in platforms { platform.forgetQuiet() } }
+                if incarnation.hasJumped { for platform in platforms { platform.forgetPause() } }
                 let steady = steady
-                self.life = nil
-                hangUp()
-                book.stopped(steady: steady)
-                book.disturb(scheduler.now)
+                self.incarnation = nil
+                disconnectClients()
+                oracle.stopped(steady: steady)
+                oracle.disturb(scheduler.now)
             } else {
                 return
             }
@@ -95,25 +96,44 @@ final class World: @unchecked Sendable {
     /// What must hold at any moment.
     private func check() {
         for platform in platforms where platform.underWay > conditions.window {
-            book.fail("\(platform.name) has \(platform.underWay) messages at a time, more than \(conditions.window)")
+            oracle.fail(
+                "\(platform.name) has \(platform.underWay) submissions at a time, more than \(conditions.window)"
+            )
         }
         if loads.count > Self.mostLoads { loads.removeAll { $0.object == nil } }
         if loads.count > Self.mostLoads {
-            book.fail("the store holds more than \(Self.mostLoads) calls that it has answered")
+            oracle.fail("the store holds more than \(Self.mostLoads) calls that it has answered")
         }
-        for platform in platforms { if let complaint = platform.complaint { book.fail(complaint) } }
-        if let life, let stopped = life.stopped, !life.hasEnded,
+        for platform in platforms { if let complaint = platform.complaint { oracle.fail(complaint) } }
+        checkReaders()
+        if let incarnation, let stopped = incarnation.stopped, !incarnation.hasEnded,
             scheduler.now > stopped + Int64(Self.drain + 5) * 1_000_000_000
         {
-            book.fail(
-                "SIGTERM was \((scheduler.now - stopped) / 1_000_000_000) s ago, and the gateway still runs: \(life.front?.state ?? "no front"), \(life.turns.word), \(life.time.word)"
+            oracle.fail(
+                "SIGTERM was \((scheduler.now - stopped) / 1_000_000_000) s ago, and the gateway still runs: \(incarnation.server?.state ?? "no server"), \(incarnation.threads.summary), \(incarnation.time.summary)"
             )
         }
     }
 
+    /// A client that does not read what is written to it is cut off.
+    private func checkReaders() {
+        for reader in readers {
+            guard let since = reader.blockedSince else { continue }
+            if reader.isClosedByServer {
+                oracle.cover(.slowReaderClosed)
+            } else if NIODeadline.now() - since > .seconds(Self.longestWrite) {
+                oracle.fail("a connection is kept whose client has read nothing for \(Self.longestWrite) s")
+            }
+        }
+        readers.removeAll { $0.isClosedByServer }
+    }
+
+    /// More seconds than a client may leave unread what is written to it: 30, and what the event loop needs to find out.
+    private static let longestWrite: Int64 = 35
+
     /// Sets the wall clock on or back.
     func jump(by seconds: Double) {
-        life?.hasJumped = true
+        incarnation?.hasJumped = true
         scheduler.jump(by: seconds)
     }
 }

@@ -22,6 +22,8 @@ extension FlowGate {
         var nextProbe = State.firstProbe
         /// Opens after too many failures; nil never does.
         var breaker: Breaker?
+        /// When the breaker's last probe began.
+        private var probeBegan = Date.distantPast
         /// Set while invalidations are held: then nothing is sent until an operator decides.
         var isHeld = false
         /// Since when the backend has not worked; nil while it does.
@@ -56,7 +58,9 @@ extension FlowGate {
             }
             switch breaker?.admit(at: now) ?? .pass {
             case .pass: break
-            case .probe: return .claim(1)
+            case .probe:
+                probeBegan = now
+                return .claim(1)
             case .refuse(let until, _): return standStill(until: until, at: now)
             }
             let capacity = (isParked ? 1 : window) - inFlight - reserved
@@ -89,7 +93,10 @@ extension FlowGate {
             if let pausedUntil, now < pausedUntil { return pausedUntil }
             switch breaker?.state {
             case .open(let until, _)?: return until
-            case .halfOpen(let until, _)?: return until
+            case .halfOpen(let until, _)?:
+                // The answer to the probe may come at any moment, its deadline is far: the wait is as long as it was until now.
+                let wait = max(State.passOnInterval, now.timeIntervalSince(probeBegan))
+                return until.map { min($0, now.addingTimeInterval(wait)) }
             case .closed?, nil: return nil
             }
         }

@@ -21,6 +21,7 @@ extension DeliveryWorker {
         guard let addresses = await addresses(of: claims) else { return }
         let batch = WorkerBatch(
             claims,
+            number: open.nextNumber(),
             addresses: addresses,
             decode: dependencies.decode,
             instance: dependencies.instance

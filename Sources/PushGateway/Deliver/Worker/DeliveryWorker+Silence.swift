@@ -4,6 +4,8 @@ internal import PushCore
 internal import Synchronization
 
 /// The batches of a worker that are with the backend, so that one can be given up.
+///
+/// They have numbers, and several are given up in the order of these: two runs of one simulation must not differ.
 final class OpenBatches: Sendable {
     private struct Entry {
         let batch: WorkerBatch
@@ -11,26 +13,35 @@ final class OpenBatches: Sendable {
     }
 
     private struct State {
-        var entries: [ObjectIdentifier: Entry] = [:]
+        var lastNumber = 0
+        var entries: [Int: Entry] = [:]
         /// Those who wait for calls to end, and the calls that ended before somebody waited.
-        var waiters: [ObjectIdentifier: CheckedContinuation<Void, Never>] = [:]
-        var ended: Set<ObjectIdentifier> = []
+        var waiters: [Int: CheckedContinuation<Void, Never>] = [:]
+        var ended: Set<Int> = []
         var isAbandoned = false
     }
 
     private let state = Mutex(State())
 
+    /// The number of a new batch.
+    func nextNumber() -> Int {
+        state.withLock { state in
+            state.lastNumber += 1
+            return state.lastNumber
+        }
+    }
+
     /// Notes a batch and the call that sends it, which says its end to ``end(_:)``.
     func add(_ batch: WorkerBatch, _ sending: Task<Void, Never>) {
-        state.withLock { $0.entries[ObjectIdentifier(batch)] = Entry(batch: batch, sending: sending) }
+        state.withLock { $0.entries[batch.number] = Entry(batch: batch, sending: sending) }
     }
 
     /// Forgets a batch whose call has ended or was abandoned.
-    func remove(_ batch: WorkerBatch) { state.withLock { $0.entries[ObjectIdentifier(batch)] = nil } }
+    func remove(_ batch: WorkerBatch) { state.withLock { $0.entries[batch.number] = nil } }
 
     /// The call of a batch has ended.
     func end(_ batch: WorkerBatch) {
-        let id = ObjectIdentifier(batch)
+        let id = batch.number
         let waiter = state.withLock { state in
             let waiter = state.waiters.removeValue(forKey: id)
             if waiter == nil { state.ended.insert(id) }
@@ -41,7 +52,7 @@ final class OpenBatches: Sendable {
 
     /// Waits until the call of a batch has ended, or all are abandoned.
     func wait(for batch: WorkerBatch) async {
-        let id = ObjectIdentifier(batch)
+        let id = batch.number
         await withCheckedContinuation { continuation in
             let isOver = state.withLock { state in
                 if state.ended.remove(id) != nil || state.isAbandoned { return true }
@@ -55,9 +66,10 @@ final class OpenBatches: Sendable {
     /// Takes out the batches that have reported nothing since a moment; `earliest` is the last report of the others.
     func takeSilent(since moment: Date) -> (silent: [WorkerBatch], earliest: Date?) {
         let (silent, earliest) = state.withLock { state in
-            let silent = state.entries.filter { $0.value.batch.lastHeard <= moment }
-            for key in silent.keys { state.entries[key] = nil }
-            return (Array(silent.values), state.entries.values.lazy.map(\.batch.lastHeard).min())
+            let silent = state.entries.values.filter { $0.batch.lastHeard <= moment }
+                .sorted { $0.batch.number < $1.batch.number }
+            for entry in silent { state.entries[entry.batch.number] = nil }
+            return (silent, state.entries.values.lazy.map(\.batch.lastHeard).min())
         }
         for entry in silent { entry.sending.cancel() }
         return (silent.map(\.batch), earliest)
@@ -65,7 +77,8 @@ final class OpenBatches: Sendable {
 
     /// Cancels every call.
     func cancelAll() {
-        for entry in state.withLock({ Array($0.entries.values) }) { entry.sending.cancel() }
+        let entries = state.withLock { $0.entries.sorted { $0.key < $1.key } }
+        for (_, entry) in entries { entry.sending.cancel() }
     }
 
     /// Lets nobody wait any longer: a backend may be deaf to cancellation.
@@ -73,9 +86,9 @@ final class OpenBatches: Sendable {
         let waiters = state.withLock { state in
             state.isAbandoned = true
             defer { state.waiters = [:] }
-            return Array(state.waiters.values)
+            return state.waiters.sorted { $0.key < $1.key }
         }
-        for waiter in waiters { waiter.resume() }
+        for (_, waiter) in waiters { waiter.resume() }
     }
 }
 

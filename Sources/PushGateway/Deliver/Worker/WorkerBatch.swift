@@ -5,6 +5,8 @@ internal import Synchronization
 
 /// One claimed batch on its way through a backend: which requests it became, and which deliveries are still open.
 final class WorkerBatch: Sendable {
+    /// Its number among the batches of its worker, see ``OpenBatches``.
+    let number: Int
     /// The deliveries, in the order they were claimed.
     let claims: [ClaimedDelivery]
     private let decode: @Sendable ([UInt8]) throws -> PushNotification
@@ -39,12 +41,14 @@ final class WorkerBatch: Sendable {
 
     init(
         _ claims: [ClaimedDelivery],
+        number: Int,
         addresses: DeviceAddresses = .none,
         decode: @escaping @Sendable ([UInt8]) throws -> PushNotification,
         instance: UInt64,
         record: @escaping @Sendable ([Resolution]) -> Void
     ) {
         self.claims = claims
+        self.number = number
         self.decode = decode
         self.instance = instance
         self.addresses = addresses

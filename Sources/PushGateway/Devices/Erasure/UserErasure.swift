@@ -5,6 +5,8 @@ internal import PushQueue
 
 /// Removes what the gateway keeps of one user: devices, tokens, deliveries, events.
 ///
+/// The user may go on meanwhile: what is registered or accepted after the devices were removed stays (``PushQueue/UserTraces/end``).
+///
 /// What is found is kept in the store until everything is done: ``UserErasures`` goes on where it ended, although the devices
 /// that led to the rest are gone by then.
 struct UserErasure: Sendable {
@@ -21,7 +23,8 @@ struct UserErasure: Sendable {
     }
 
     private static let prefix = "erasing/"
-    private static let devicesAtOnce = 100
+    /// More devices than a user has, so that one read finds all: those that are registered meanwhile stay.
+    private static let devicesAtOnce = 1_000
 
     let store: any NotificationStore & TraceStore
     let devices: any DeviceStore & OutboxStore
@@ -39,24 +42,20 @@ struct UserErasure: Sendable {
         return try await run(traces, hash).isComplete
     }
 
-    /// Erases a user; repeating it does no harm.
+    /// Erases a user; repeating it does no harm, and erases what has come up since.
     func run(_ user: String, hash: String) async throws(StoreError) -> Report {
-        try await run(begun(hash) ?? UserTraces(user: user), hash)
+        var traces = try await begun(hash) ?? UserTraces(user: user)
+        traces.end = nil
+        return try await run(traces, hash)
     }
 
     private func run(_ begun: UserTraces, _ hash: String) async throws(StoreError) -> Report {
         var report = Report()
         var traces = begun
-        while true {
-            let page = try await devices.devices(ofUsers: [traces.user], limit: Self.devicesAtOnce)
-            guard !page.isEmpty else { break }
-            for device in page { traces.add(device) }
-            // First what is needed to go on, then what it leads to.
+        if traces.end == nil {
+            try await removeDevices(&traces, hash, &report)
+            traces.end = try await store.tracesEnd()
             try await keep(traces, hash)
-            for device in page where try await devices.delete(device.id, outbox: outbox) {
-                report.devices += 1
-                report.tokens += device.tokens.count
-            }
         }
         let known = traces
         let clock = time
@@ -69,7 +68,7 @@ struct UserErasure: Sendable {
             try await keep(traces, hash)
         }
         let redaction = EventRedaction(traces)
-        report.events = try await store.redactEvents { redaction.redacted($0) }
+        report.events = try await store.redactEvents { redaction.redacted($1, number: $0) }
         for device in known.devices {
             report.pendingEntries += try await devices.unplannedCount(ofDevice: device)
             report.pendingEntries += try await devices.entries(ofDevice: device, limit: 1_000).count
@@ -82,6 +81,24 @@ struct UserErasure: Sendable {
         return report
     }
 
+    private func removeDevices(
+        _ traces: inout UserTraces,
+        _ hash: String,
+        _ report: inout Report
+    ) async throws(StoreError) {
+        var page: [Device] = []
+        repeat {
+            page = try await devices.devices(ofUsers: [traces.user], limit: Self.devicesAtOnce)
+            for device in page { traces.add(device) }
+            // First what is needed to go on, then what it leads to.
+            if !page.isEmpty { try await keep(traces, hash) }
+            for device in page where try await devices.delete(device.id, outbox: outbox) {
+                report.devices += 1
+                report.tokens += device.tokens.count
+            }
+        } while page.count == Self.devicesAtOnce
+    }
+
     private func begun(_ hash: String) async throws(StoreError) -> UserTraces? {
         guard let bytes = try await store.loadState(Self.prefix + hash), let json = try? JSONValue(parsing: bytes),
             let user = json["user"]?.stringValue
@@ -91,16 +108,23 @@ struct UserErasure: Sendable {
         traces.devices = texts("devices")
         traces.recipients.formUnion(texts("recipients"))
         traces.notifications = Set((json["notifications"]?.arrayValue ?? []).compactMap(\.integerValue))
+        if let delivery = json["last_delivery"]?.integerValue, let event = json["last_event"]?.integerValue {
+            traces.end = UserTraces.End(delivery: delivery, event: event)
+        }
         return traces
     }
 
     private func keep(_ traces: UserTraces, _ hash: String) async throws(StoreError) {
-        let value: JSONValue = [
-            "user": .string(traces.user), "devices": .array(traces.devices.map { .string($0) }),
-            "recipients": .array(traces.recipients.map { .string($0) }),
-            "notifications": .array(traces.notifications.map { .integer($0) }),
-        ]
-        try await store.saveState(Self.prefix + hash, value.bytes)
+        var value: JSONObject = [:]
+        value["user"] = .string(traces.user)
+        value["devices"] = .array(traces.devices.sorted().map { .string($0) })
+        value["recipients"] = .array(traces.recipients.sorted().map { .string($0) })
+        value["notifications"] = .array(traces.notifications.sorted().map { .integer($0) })
+        if let end = traces.end {
+            value["last_delivery"] = .integer(end.delivery)
+            value["last_event"] = .integer(end.event)
+        }
+        try await store.saveState(Self.prefix + hash, JSONValue.object(value).bytes)
     }
 }
 
@@ -120,11 +144,18 @@ struct EventRedaction: Sendable {
     }
 
     /// The event without what it says of the user; nil when it says nothing of the user.
-    func redacted(_ event: [UInt8]) -> [UInt8]? {
+    func redacted(_ event: [UInt8], number: Int64) -> [UInt8]? {
         guard let json = try? JSONValue(parsing: event), let object = json.objectValue,
-            object["erased"] == nil, concerns(object)
+            object["erased"] == nil, concerns(object), isOlder(number, object)
         else { return nil }
         return Self.stripped(object)
+    }
+
+    /// Whether an event is about what there was before the end of the traces: a delivery that was being sent then ends later.
+    private func isOlder(_ number: Int64, _ object: JSONObject) -> Bool {
+        guard let end = traces.end, number > end.event else { return true }
+        guard let id = object["notification"]?.stringValue.flatMap({ NotificationID($0) }) else { return false }
+        return id.rawValue <= end.delivery
     }
 
     private func concerns(_ object: JSONObject) -> Bool {

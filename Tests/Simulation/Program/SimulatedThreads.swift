@@ -10,7 +10,7 @@ import SimulationHooks
 /// A real thread, since the writer is one: the driver waits while it runs. After ``kill()`` it never gets another turn.
 ///
 /// `@unchecked Sendable`: the two threads hand the turn over through semaphores, so that one of them runs at a time.
-final class Turns: StoreThreads, @unchecked Sendable {
+final class SimulatedThreads: StoreThreads, @unchecked Sendable {
     private enum State {
         case notStarted
         case running
@@ -35,8 +35,8 @@ final class Turns: StoreThreads, @unchecked Sendable {
     /// The virtual time at which it wakes by itself; nil when only a signal wakes it.
     var deadline: Int64? { if case .asleep(let until) = state { until } else { nil } }
 
-    /// For messages.
-    var word: String { "writer \(state)" }
+    /// For messages of failures.
+    var summary: String { "writer \(state)" }
 
     /// Whether its work is done.
     var hasEnded: Bool { if case .ended = state { true } else { false } }
@@ -51,7 +51,7 @@ final class Turns: StoreThreads, @unchecked Sendable {
         makeReady()
     }
 
-    /// It dies where it stands.
+    /// Ends it wherever it is, as the end of its process does.
     func kill() { isDead = true }
 
     private func makeReady() {
@@ -100,7 +100,7 @@ final class Turns: StoreThreads, @unchecked Sendable {
         makeReady()
     }
 
-    func makeBell() -> any WriterBell { Bell(turns: self) }
+    func makeBell() -> any WriterBell { Bell(threads: self) }
 
     func pause(microseconds: UInt32) {
         _ = sleep(until: scheduler.now + Int64(microseconds) * 1000, heedsSignals: false)
@@ -135,15 +135,15 @@ final class Turns: StoreThreads, @unchecked Sendable {
     }
 
     private struct Bell: WriterBell {
-        let turns: Turns
+        let threads: SimulatedThreads
 
         func signal() {
-            if case .asleep = turns.state, turns.heedsSignals { return turns.makeReady() }
-            turns.isSignalled = true
+            if case .asleep = threads.state, threads.heedsSignals { return threads.makeReady() }
+            threads.isSignalled = true
         }
 
         func wait(until deadline: DispatchTime?) -> Bool {
-            turns.sleep(until: deadline.map { Int64($0.uptimeNanoseconds) }, heedsSignals: true)
+            threads.sleep(until: deadline.map { Int64($0.uptimeNanoseconds) }, heedsSignals: true)
         }
     }
 }

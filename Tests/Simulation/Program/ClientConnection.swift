@@ -1,102 +1,16 @@
 import Foundation
-import HTTPTypes
-import Hummingbird
-import HummingbirdCore
 import Logging
 import NIOCore
 import NIOEmbedded
 import NIOHTTP1
 import PushCore
-import ServiceLifecycle
 
 @testable import PushGateway
-
-/// The front of a simulated gateway: the handlers of its connections are the real ones, the sockets and the event loop are not.
-///
-/// `@unchecked Sendable`: one thread at a time, see ``Scheduler``.
-final class SimulatedFront: Service, @unchecked Sendable {
-    private let api: GatewayAPI
-    private let loop = EmbeddedEventLoop()
-    private let logger: Logger
-    private var connections: [Connection] = []
-    private var waiter: CheckedContinuation<Void, Never>?
-    private(set) var isQuiescing = false
-
-    init(_ api: GatewayAPI, _ logger: Logger) {
-        self.api = api
-        self.logger = logger
-    }
-
-    /// Lets the event loop do what is due, and moves bytes.
-    func tick() {
-        loop.advanceTime(to: .now())
-        var hasClosed = false
-        for connection in connections where connection.isChanged {
-            connection.pump()
-            hasClosed = hasClosed || connection.isClosed
-        }
-        if hasClosed {
-            let closed = connections.filter(\.isClosed)
-            connections.removeAll(where: \.isClosed)
-            for connection in closed { connection.end() }
-        }
-        if isQuiescing, connections.isEmpty { release() }
-    }
-
-    /// Opens a connection; nil while the gateway takes none.
-    func connect() -> Connection? {
-        guard !isQuiescing else { return nil }
-        let connection = Connection(loop)
-        connections.append(connection)
-        let responder = api.responder
-        let http = HTTP1Channel { request, writer, channel in
-            let context = GatewayRequestContext(
-                source: ApplicationRequestContextSource(
-                    channel: channel,
-                    logger: Logger(label: "simulation") { _ in SwiftLogNoOpLogHandler() }
-                )
-            )
-            let response = try await responder.respond(to: request, context: context)
-            let body = try await writer.writeHead(response.head)
-            try await response.body.write(body)
-        }
-        let front = FastChannel(http: http, intake: responder.intake, limits: ConnectionHandler.Limits())
-        connection.begin(front, logger)
-        return connection
-    }
-
-    /// The memory that is set aside for bodies.
-    var bodyBytes: Int { api.responder.bodyBytes }
-
-    /// What keeps it, for messages.
-    var state: String {
-        "\(connections.count) connections (\(connections.map(\.state).joined(separator: ", "))), \(isQuiescing ? "quiescing" : "open")"
-    }
-
-    func run() async throws {
-        await withGracefulShutdownHandler {
-            await withCheckedContinuation { waiter = $0 }
-        } onGracefulShutdown: {
-            self.quiesce()
-        }
-    }
-
-    /// What Hummingbird does at a graceful shutdown: no new connections, and every open one is told.
-    private func quiesce() {
-        isQuiescing = true
-        for connection in connections { connection.quiesce() }
-    }
-
-    private func release() {
-        waiter?.resume()
-        waiter = nil
-    }
-}
 
 /// A connection of a client: HTTP/1.1 on both sides, and a socket's buffer between them that fills when the client does not read.
 ///
 /// `@unchecked Sendable`: one thread at a time, see ``Scheduler``.
-final class Connection: @unchecked Sendable {
+final class ClientConnection: @unchecked Sendable {
     /// What a socket takes before its sender has to wait.
     private static let capacity = 16 << 10
 
@@ -113,6 +27,10 @@ final class Connection: @unchecked Sendable {
         didSet { isChanged = true }
     }
     private(set) var isBusy = false
+    /// Since when nothing more can be written to it, since the client does not read; nil while it can.
+    private(set) var blockedSince: NIODeadline?
+    /// Whether the server has closed it.
+    var isClosedByServer: Bool { !server.isActive }
 
     init(_ loop: EmbeddedEventLoop) {
         server = EmbeddedChannel(loop: loop)
@@ -176,7 +94,7 @@ final class Connection: @unchecked Sendable {
         last?()
     }
 
-    /// For messages.
+    /// For messages of failures.
     var state: String {
         "\(isReading ? "reads" : "does not read") \(bufferedBytes) \(isBusy ? "busy" : "idle") \(server.isActive) \(path)"
     }
@@ -205,6 +123,7 @@ final class Connection: @unchecked Sendable {
         }
         let isWritable = isReading || bufferedBytes < Self.capacity
         guard isWritable != server.isWritable else { return }
+        blockedSince = isWritable ? nil : .now()
         server.isWritable = isWritable
         server.pipeline.fireChannelWritabilityChanged()
     }

@@ -4,9 +4,9 @@ import SimulationDisk
 /// The disk of a world, with what goes wrong on it.
 ///
 /// `@unchecked Sendable`: one thread at a time, see ``Scheduler``.
-final class WorldDisk: DiskDecider, @unchecked Sendable {
+final class FaultyDisk: DiskDecider, @unchecked Sendable {
     /// What goes wrong with the calls that come next.
-    enum Trouble: Int, CaseIterable {
+    enum Fault: Int, CaseIterable {
         case shortWrites
         case failingSyncs
         /// A sync that fails and counts as done from then on, as Linux does it. The store survives it together with a loss of power
@@ -20,12 +20,12 @@ final class WorldDisk: DiskDecider, @unchecked Sendable {
 
     private let scheduler: Scheduler
     private var disk: SimulatedDisk?
-    private weak var turns: Turns?
+    private weak var threads: SimulatedThreads?
     private var pauses = 0
-    private(set) var trouble: Trouble?
+    private(set) var fault: Fault?
     /// How many calls went wrong.
-    private(set) var troubles = 0
-    private var troubledCalls = 0
+    private(set) var faults = 0
+    private var faultyCalls = 0
     /// The call at which the process or the machine stops; nil for never.
     private var crashIn: (calls: Int, kind: CrashKind)?
     private(set) var crashed: CrashKind?
@@ -51,17 +51,17 @@ final class WorldDisk: DiskDecider, @unchecked Sendable {
     var path: String { Self.folder + "/gateway.db" }
 
     /// Whether calls fail now.
-    var isFailing: Bool { trouble != nil || crashed != nil }
+    var isFailing: Bool { fault != nil || crashed != nil }
 
     /// The bytes that are left.
-    var freeBytes: @Sendable (String) -> Int64? { { [weak self] _ in self?.trouble == .full ? 0 : 1 << 40 } }
+    var freeBytes: @Sendable (String) -> Int64? { { [weak self] _ in self?.fault == .full ? 0 : 1 << 40 } }
 
-    /// A life begins.
-    func begin(_ turns: Turns, pauses: Int) {
-        self.turns = turns
+    /// A incarnation begins.
+    func begin(_ threads: SimulatedThreads, pauses: Int) {
+        self.threads = threads
         self.pauses = pauses
         crashed = nil
-        // The lock of a dead life is held by its objects, which nothing frees: a new file takes its place.
+        // The lock of a dead incarnation is held by its objects, which nothing frees: a new file takes its index.
         try? FileManager.default.removeItem(atPath: path + ".lock")
         disk?.restart()
     }
@@ -77,10 +77,10 @@ final class WorldDisk: DiskDecider, @unchecked Sendable {
     func crash(_ kind: CrashKind, inCalls calls: Int) { crashIn = (calls, kind) }
 
     /// The next calls go wrong.
-    func trouble(_ trouble: Trouble, calls: Int) { (self.trouble, troubledCalls) = (trouble, calls) }
+    func fault(_ fault: Fault, calls: Int) { (self.fault, faultyCalls) = (fault, calls) }
 
     /// Nothing goes wrong any more.
-    func heal() { (trouble, crashIn) = (nil, nil) }
+    func heal() { (fault, crashIn) = (nil, nil) }
 
     // MARK: DiskDecider
 
@@ -93,11 +93,11 @@ final class WorldDisk: DiskDecider, @unchecked Sendable {
                 return .crash(crash.kind, written: scheduler.draw(below: call.count + 1))
             }
         }
-        guard let trouble else { return .proceed }
-        troubles += 1
-        troubledCalls -= 1
-        if troubledCalls <= 0 { self.trouble = nil }
-        switch trouble {
+        guard let fault else { return .proceed }
+        faults += 1
+        faultyCalls -= 1
+        if faultyCalls <= 0 { self.fault = nil }
+        switch fault {
         case .shortWrites: return .fail(written: scheduler.draw(below: call.count + 1))
         case .failingSyncs: return call.kind == .sync ? .fail(written: 0) : .proceed
         case .forgettingSyncs: return call.kind == .sync ? .forget : .proceed
@@ -124,10 +124,10 @@ final class WorldDisk: DiskDecider, @unchecked Sendable {
 
     var now: Int64 { Int64(scheduler.wall.timeIntervalSince1970 * 1000) }
 
-    func sleep(microseconds: Int) { turns?.pauseHere() }
+    func sleep(microseconds: Int) { threads?.pauseHere() }
 
     func pause(_ moment: DiskMoment, _ call: DiskCall) {
-        if case .after = moment, crashed != nil { turns?.stopIfRunning() }
-        if pauses > 0, scheduler.chance(pauses) { turns?.pauseHere() }
+        if case .after = moment, crashed != nil { threads?.stopIfRunning() }
+        if pauses > 0, scheduler.chance(pauses) { threads?.pauseHere() }
     }
 }

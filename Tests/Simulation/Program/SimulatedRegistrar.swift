@@ -1,6 +1,6 @@
 import PushCore
 
-/// What a simulated platform keeps of devices: the newest that it was told of each.
+/// The device registry of a simulated platform: the newest version of each device.
 struct SimulatedRegistrar: DeviceRegistrar {
     let platform: SimulatedPlatform
     let scheduler: Scheduler
@@ -8,22 +8,22 @@ struct SimulatedRegistrar: DeviceRegistrar {
 
     func register(_ device: DeviceRecord) async throws(PushError) -> String {
         let version = device.attributes["app_version"]?.stringValue
-        try await tell { platform.keep(device.id, version) }
+        try await synchronize { platform.keep(device.id, version) }
         return "platform-\(device.id)"
     }
 
     func remove(_ device: DeviceRecord) async throws(PushError) {
-        try await tell { platform.keep(device.id, nil) }
+        try await synchronize { platform.keep(device.id, nil) }
     }
 
-    private func tell(_ change: () -> Void) async throws(PushError) {
+    private func synchronize(_ change: () -> Void) async throws(PushError) {
         do {
             try await time.sleep(for: .milliseconds(scheduler.draw(below: 200)))
         } catch {
             throw PushError(.unavailable, "cancelled")
         }
-        switch platform.mood {
-        case .busy, .parked, .refusing, .unreachable, .burying: throw PushError(.unavailable, "busy")
+        switch platform.behavior {
+        case .busy, .parked, .refusing, .unreachable, .invalidating: throw PushError(.unavailable, "busy")
         case .flapping where scheduler.chance(500): throw PushError(.unavailable, "flapping")
         case .rateLimited: throw PushError(.rateLimited, "rate", retryAfter: .seconds(scheduler.draw(below: 20)))
         case .losing, .unreadable:

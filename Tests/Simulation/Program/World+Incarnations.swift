@@ -10,14 +10,14 @@ import SimulationDisk
 @testable import PushStoreSQLite
 
 extension World {
-    /// One life of the gateway, from a start to its end.
-    final class Life: @unchecked Sendable {
+    /// One incarnation of the gateway, from a start to its end.
+    final class Incarnation: @unchecked Sendable {
         let number: Int
         let time: VirtualTime
-        let turns: Turns
+        let threads: SimulatedThreads
         var store: SQLiteStore?
         var gateway: Gateway?
-        var front: SimulatedFront?
+        var server: SimulatedServer?
         var metrics: GatewayMetrics?
         var shutDown: (() -> Void)?
         var stopped: Int64?
@@ -26,87 +26,90 @@ extension World {
         /// Whether the wall clock was set while it lived.
         var hasJumped = false
         /// What had gone wrong with the disk when it began.
-        var troubles = 0
+        var faults = 0
 
         init(_ number: Int, _ scheduler: Scheduler) {
             self.number = number
             time = VirtualTime(scheduler)
-            turns = Turns(scheduler)
+            threads = SimulatedThreads(scheduler)
         }
     }
 
     /// Starts a gateway on what the disk has.
     func start() {
-        lives += 1
-        let life = Life(lives, scheduler)
-        self.life = life
-        trace.note("start of life \(lives)")
-        disk.begin(life.turns, pauses: conditions.pauses)
-        life.troubles = disk.troubles
+        incarnations += 1
+        let incarnation = Incarnation(incarnations, scheduler)
+        self.incarnation = incarnation
+        trace.record("start of incarnation \(incarnations)")
+        disk.begin(incarnation.threads, pauses: conditions.pauses)
+        incarnation.faults = disk.faults
         var options = SQLiteStoreOptions(path: disk.path)
-        options.threads = life.turns
+        options.threads = incarnation.threads
         options.windowCapacity = conditions.memory
         options.pageSize = max(4, conditions.memory / 8)
         options.rowsPerCommit = conditions.commit
         options.cacheBytes = 256 << 10
         options.eventsInMemory = 64
         options.pageBytes = 1024
+        options.rowsPerScan = 8
         options.checkpointPages = 100
         options.freeBytes = disk.freeBytes
         let logger = trace.logger
-        let snapshot = snapshot(life)
+        let snapshot = snapshot(incarnation)
         Task { [options] in
             do {
-                let store = try SQLiteStore(options, time: life.time, logger: logger)
-                life.store = store
+                let store = try SQLiteStore(options, time: incarnation.time, logger: logger)
+                incarnation.store = store
                 let metrics = GatewayMetrics()
-                life.metrics = metrics
+                incarnation.metrics = metrics
                 let gateway = try await Gateway.assemble(
                     snapshot,
                     store: store,
                     knownKinds: ["simulated"],
-                    notices: EventSink(time: life.time),
+                    notices: EventSink(time: incarnation.time),
                     time: nil,
                     metrics: metrics,
                     logger: logger,
                     planning: { [scheduler] work in scheduler.add(work) }
                 ) { api in
-                    let front = SimulatedFront(api, logger)
-                    life.front = front
-                    return front
+                    let server = SimulatedServer(api, logger)
+                    incarnation.server = server
+                    return server
                 }
-                life.gateway = gateway
+                incarnation.gateway = gateway
                 try await testGracefulShutdown { trigger in
-                    life.shutDown = { trigger.triggerGracefulShutdown() }
+                    incarnation.shutDown = { trigger.triggerGracefulShutdown() }
                     try await gateway.run()
                 }
             } catch {
-                life.failure = "\(error)"
+                incarnation.failure = "\(error)"
             }
-            life.hasEnded = true
-            self.trace.note("end of life \(life.number) \(life.failure ?? "")")
+            incarnation.hasEnded = true
+            self.trace.record("end of incarnation \(incarnation.number) \(incarnation.failure ?? "")")
         }
     }
 
-    /// The gateway's process dies, or the machine loses power.
+    /// The gateway's process is killed, or the machine loses power.
     func crash(_ kind: CrashKind) {
-        guard let life else { return }
-        trace.note("crash of life \(life.number) (\(kind))\(life.turns.isAtWork ? " while it writes" : "")")
-        book.count(kind == .power ? .powerLoss : .crash)
-        if life.turns.isAtWork { book.reach(.diedWhileWriting) }
+        guard let incarnation else { return }
+        trace.record(
+            "crash of incarnation \(incarnation.number) (\(kind))\(incarnation.threads.isAtWork ? " while it writes" : "")"
+        )
+        oracle.count(kind == .power ? .powerLoss : .crash)
+        if incarnation.threads.isAtWork { oracle.cover(.diedWhileWriting) }
         let before = steady
-        life.turns.kill()
+        incarnation.threads.kill()
         scheduler.dropEverything()
         disk.crash(kind)
         for platform in platforms { platform.forgetUnderWay() }
-        self.life = nil
-        hangUp()
-        book.stopped(steady: before)
-        book.disturb(scheduler.now)
+        self.incarnation = nil
+        disconnectClients()
+        oracle.stopped(steady: before)
+        oracle.disturb(scheduler.now)
     }
 
     /// Every client finds its connection closed.
-    func hangUp() {
+    func disconnectClients() {
         let open = connections
         (connections, readers) = ([], [])
         for connection in open { connection.end() }
@@ -114,29 +117,29 @@ extension World {
 
     /// What an operator's SIGTERM does.
     func terminate() {
-        guard let life, let shutDown = life.shutDown, life.stopped == nil else { return }
-        trace.note("SIGTERM")
-        life.stopped = scheduler.now
-        book.disturb(scheduler.now)
+        guard let incarnation, let shutDown = incarnation.shutDown, incarnation.stopped == nil else { return }
+        trace.record("SIGTERM")
+        incarnation.stopped = scheduler.now
+        oracle.disturb(scheduler.now)
         shutDown()
     }
 
     /// Puts another configuration in force.
     func reload(_ variant: Int) {
-        guard let life, let gateway = life.gateway, life.stopped == nil else { return }
-        if variant == 2 { book.forgetDevices() }
-        if variant == 1 || variant == 2 { for platform in platforms { platform.forgetQuiet() } }
+        guard let incarnation, let gateway = incarnation.gateway, incarnation.stopped == nil else { return }
+        if variant == 2 { oracle.devices.forget() }
+        if variant == 1 || variant == 2 { for platform in platforms { platform.forgetPause() } }
         self.variant = variant
-        trace.note("reload of variant \(variant)")
+        trace.record("reload of variant \(variant)")
         do {
-            try gateway.reload(snapshot(life))
+            try gateway.reload(snapshot(incarnation))
         } catch {
-            book.fail("a reload was refused: \(error)")
+            oracle.fail("a reload was refused: \(error)")
         }
     }
 
     /// The configuration: all three backends; without beta; without gamma; with a rate.
-    private func snapshot(_ life: Life) -> GatewaySnapshot {
+    private func snapshot(_ incarnation: Incarnation) -> GatewaySnapshot {
         var configuration = GatewayConfiguration()
         configuration.queue.drain = .seconds(Self.drain)
         configuration.queue.firstRetry = .seconds(2)
@@ -158,8 +161,8 @@ extension World {
                     ),
                     platform: platform,
                     scheduler: scheduler,
-                    time: life.time,
-                    steady: { life.store?.time.steady ?? life.time.steady },
+                    time: incarnation.time,
+                    steady: { incarnation.store?.time.steady ?? incarnation.time.steady },
                     isHarmful: platform.name == "beta",
                     keepsDevices: platform.name == "gamma"
                 ),

@@ -10,11 +10,11 @@ import PushQueue
 
 extension World {
     /// Two owners of one delivery, as code that embeds a store may have: what the first one says after its claim is over changes nothing.
-    func contend() {
-        guard let store = life?.store, life?.gateway != nil else { return }
+    func raceStaleOwner() {
+        guard let store = incarnation?.store, incarnation?.gateway != nil else { return }
         Task {
             let id = store.makeID(recipients: 1)
-            book.ignore(id.description)
+            oracle.ignore(id.description)
             let now = store.time.steady
             let new = NewNotification(
                 id: id,
@@ -40,9 +40,9 @@ extension World {
             guard (try? await store.record([Resolution(of: second, .end(.acceptedByPlatform))], event: silent)) != nil,
                 let found = try? await store.notification(id)
             else { return }
-            book.reach(.staleOwnerRefused)
+            oracle.cover(.staleOwnerRefused)
             if found.counts != [.acceptedByPlatform: 1] {
-                book.fail("an owner whose claim was over ended a delivery: \(found.counts)")
+                oracle.fail("an owner whose claim was over ended a delivery: \(found.counts)")
             }
         }
     }
@@ -56,9 +56,9 @@ extension World {
     /// More answered calls than these the store may not hold.
     static let mostLoads = 40
 
-    /// Calls the store as code does that embeds it: each call brings something along that nobody needs after the answer.
+    /// Calls the store directly, as code does that embeds it: each call captures an object that must be released after the answer.
     func callStore(_ count: Int) {
-        guard let store = life?.store, life?.gateway != nil else { return }
+        guard let store = incarnation?.store, incarnation?.gateway != nil else { return }
         for _ in 0..<count {
             Task {
                 let load = Load.Object()
@@ -70,7 +70,7 @@ extension World {
     }
 
     /// The steady time of the store, which goes on over restarts; nil while it is down.
-    var steady: Date? { life?.store?.time.steady }
+    var steady: Date? { incarnation?.store?.time.steady }
 
     /// Asks the gateway; nil is no answer, since it was not there or went away.
     func ask(
@@ -89,7 +89,7 @@ extension World {
             case .head(let head): status = Int(head.status.code)
             case .body(let buffer): bytes += buffer.readableBytesView
             case .end:
-                self.trace.note("\(method) \(path) \(status ?? 0) \(body?.suffix(40) ?? "")")
+                self.trace.record("\(method) \(path) \(status ?? 0) \(body?.suffix(40) ?? "")")
                 done(status, (try? JSONValue(parsing: bytes)) ?? .null)
             }
         } onEnd: {
@@ -97,17 +97,17 @@ extension World {
         }
     }
 
-    private func connect() -> Connection? {
-        guard let connection = life?.front?.connect() else { return nil }
+    private func connect() -> ClientConnection? {
+        guard let connection = incarnation?.server?.connect() else { return nil }
         connections.append(connection)
         return connection
     }
 
     /// A client that listens to events.
     func listen(after number: Int64?, onPart: @escaping (HTTPClientResponsePart) -> Void, onEnd: @escaping () -> Void)
-        -> Connection?
+        -> ClientConnection?
     {
-        guard let connection = life?.front?.connect() else { return nil }
+        guard let connection = incarnation?.server?.connect() else { return nil }
         let fields = number.map { [("Last-Event-ID", "\($0)")] } ?? []
         connection.send(.GET, "/v1/events", fields, nil, onPart: onPart, onEnd: onEnd)
         return connection
@@ -116,7 +116,7 @@ extension World {
     /// Connections break while their clients wait for answers, and that of the auditor.
     func cutConnections() {
         for connection in connections where connection.isBusy { connection.close() }
-        book.cutStream()
+        oracle.cutStream()
     }
 
     /// A client that opens a stream and never reads.

@@ -1,70 +1,70 @@
 import Foundation
 import PushCore
 
-/// A platform of the simulated world: it outlives every gateway, takes messages, and misbehaves as it is told to.
+/// A simulated push platform: it stays over all incarnations of the gateway, accepts messages, and fails as its behavior says.
 ///
 /// `@unchecked Sendable`: one thread at a time, see ``Scheduler``.
 final class SimulatedPlatform: @unchecked Sendable {
-    /// How it answers; what the simulators of the platforms can do, seen from a plugin.
-    enum Mood: Int, CaseIterable {
+    /// How it answers: every fault of the sandbox's simulators, as a plugin sees them.
+    enum Behavior: Int, CaseIterable {
         case healthy
-        /// Overloaded: it takes nothing, and says so.
+        /// Overloaded: refuses everything for now.
         case busy
-        /// It wants to be left alone for a while.
+        /// Asks for a pause of the whole backend.
         case rateLimited
-        /// One recipient gets too much.
+        /// Asks for a pause of one recipient.
         case recipientLimited
-        /// It answers neither yes nor no, for longer than any lease.
+        /// Gives no answer for longer than any lease.
         case hanging
-        /// It takes a message, and the answer is lost.
+        /// Accepts a message, and the answer is lost.
         case losing
-        /// What it answers to the message cannot be read, and whether it took it nobody knows.
+        /// Its answer cannot be read; it may have accepted the message.
         case unreadable
-        /// It takes messages and answers after the lease.
+        /// Accepts messages and answers after the lease has ended.
         case late
-        /// It answers twice.
+        /// Answers twice.
         case repeating
-        /// Nothing answers at its address.
+        /// No connection can be made.
         case unreachable
-        /// The account is refused.
+        /// Refuses the account.
         case parked
-        /// The message is refused.
+        /// Refuses the message.
         case refusing
-        /// Tokens are dead.
-        case burying
-        /// It is well and ill by turns.
+        /// Reports the token as unregistered.
+        case invalidating
+        /// Overloaded for every other message, at random.
         case flapping
-        /// Answers come slowly, one by one.
+        /// Answers after seconds.
         case slow
-        /// It takes some, refuses some and says nothing to others, of one batch.
+        /// A brown-out: of one batch it accepts some, refuses most and does not answer others.
         case brownout
     }
 
     let name: String
-    private(set) var mood = Mood.healthy
+    private(set) var behavior = Behavior.healthy
     /// When it took each message, by serial number and recipient, and by the store's steady clock.
     private(set) var taken: [String: [Date]] = [:]
-    /// Messages whose outcome it left open, or told late: `unknown` is allowed for them.
-    private(set) var doubtful: Set<String> = []
+    /// Messages without an answer in time: `unknown` is an allowed outcome for them.
+    private(set) var unresolved: Set<String> = []
     /// When each message was handed over, whatever came of it.
     private(set) var offered: [String: [Int64]] = [:]
-    /// Messages that were with it when a gateway died.
+    /// Messages that were in flight when the gateway crashed.
     private(set) var interrupted: Set<String> = []
     private var open: Set<String> = []
     /// Messages that are with it now.
     private(set) var underWay = 0
-    /// Until when it has asked to be left alone, and since when the gateway knows.
-    private(set) var quiet: (from: Int64, until: Int64)?
-    /// Since when it has been well.
+    /// The pause that it has asked for: since when, and until when.
+    private(set) var pause: (from: Int64, until: Int64)?
+    /// Since when it has been healthy.
     private(set) var healthySince: Int64 = 0
-    /// The version of each device that it was told of last; nil for one that was removed.
+    /// The version of each device by the last synchronisation; nil for one that was removed.
     private(set) var devices: [String: String?] = [:]
     func keep(_ device: String, _ version: String?) {
         devices[device] = .some(version)
-        trace.note("\(name) keeps \(device) as \(version ?? "none")")
+        trace.record("\(name) keeps \(device) as \(version ?? "none")")
     }
 
-    /// What it found wrong with its gateway.
+    /// A violation of what it asked for.
     private(set) var complaint: String?
 
     private let trace: Trace
@@ -85,40 +85,40 @@ final class SimulatedPlatform: @unchecked Sendable {
         log.append((now, key))
         offered[key, default: []].append(now)
         open.insert(key)
-        if let quiet, now > quiet.from + 200_000_000, now < quiet.until - 50_000_000 {
+        if let pause, now > pause.from + 200_000_000, now < pause.until - 50_000_000 {
             complaint =
-                "\(name) asked to be left alone for another \((quiet.until - now) / 1_000_000) ms, and got \(key)"
+                "\(name) asked to be left alone for another \((pause.until - now) / 1_000_000) ms, and got \(key)"
         }
     }
 
     func close(_ key: String) { open.remove(key) }
 
-    func askForQuiet(_ seconds: Int, at now: Int64) {
+    func requestPause(_ seconds: Int, at now: Int64) {
         let until = now + Int64(seconds) * 1_000_000_000
-        if until > quiet?.until ?? 0 { quiet = (now, until) }
+        if until > pause?.until ?? 0 { pause = (now, until) }
     }
 
-    /// Nobody needs to remember what it asked for.
-    func forgetQuiet() { quiet = nil }
+    /// The pause need not be kept any longer.
+    func forgetPause() { pause = nil }
 
-    func set(_ mood: Mood, at now: Int64) {
-        if mood != .healthy { healthySince = .max } else if healthySince == .max { healthySince = now }
-        self.mood = mood
+    func set(_ behavior: Behavior, at now: Int64) {
+        if behavior != .healthy { healthySince = .max } else if healthySince == .max { healthySince = now }
+        self.behavior = behavior
     }
 
-    func doubt(_ key: String) { doubtful.insert(key) }
+    func leaveUnresolved(_ key: String) { unresolved.insert(key) }
     func begin(_ count: Int) { underWay += count }
     func end(_ count: Int) { underWay -= count }
-    /// The gateway died; what was under way is nobody's any more.
+    /// The gateway crashed: nothing is in flight any more.
     func forgetUnderWay() {
         underWay = 0
         interrupted.formUnion(open)
         open = []
-        quiet = nil  // It is written down once a second.
+        pause = nil  // It is persisted once a second only.
     }
 }
 
-/// What stands between one life of a gateway and a platform.
+/// What stands between one incarnation of a gateway and a platform.
 struct SimulatedBackend: PushBackend {
     let kind: BackendKind = "simulated"
     let audience: BackendAudience
@@ -128,7 +128,7 @@ struct SimulatedBackend: PushBackend {
     /// The steady time of the store, which goes on over restarts.
     let steady: @Sendable () -> Date
     let isHarmful: Bool
-    /// Whether it is told of devices.
+    /// Whether devices are synchronised with it.
     let keepsDevices: Bool
 
     var devices: (any DeviceRegistrar)? {
@@ -149,9 +149,9 @@ struct SimulatedBackend: PushBackend {
         }
         await withDiscardingTaskGroup { group in
             for (row, request) in requests.enumerated() {
-                for (place, addressee) in request.recipients.enumerated() {
+                for (index, addressee) in request.recipients.enumerated() {
                     let key = Self.key(request.notification, addressee.recipient)
-                    group.addTask { await offer(key, row, place, report) }
+                    group.addTask { await offer(key, row, index, report) }
                 }
             }
         }
@@ -168,22 +168,22 @@ struct SimulatedBackend: PushBackend {
     private func offer(
         _ key: String,
         _ row: Int,
-        _ place: Int,
+        _ index: Int,
         _ report: @escaping @Sendable ([DeliveryReport]) -> Void
     ) async {
         defer { platform.close(key) }
-        let mood: SimulatedPlatform.Mood =
-            switch platform.mood {
+        let behavior: SimulatedPlatform.Behavior =
+            switch platform.behavior {
             case .flapping: scheduler.chance(500) ? .busy : .healthy
             case .brownout: [.busy, .busy, .busy, .healthy, .hanging][scheduler.draw(below: 5)]
             case let other: other
             }
         // Of what the gateway gives up on, it cannot know when the platform does.
-        let isCounted = mood != .late && mood != .hanging
+        let isCounted = behavior != .late && behavior != .hanging
         if isCounted { platform.begin(1) }
         defer { if isCounted { platform.end(1) } }
         func answer(_ outcome: DeliveryOutcome) {
-            report([DeliveryReport(request: row, recipient: place, outcome: outcome)])
+            report([DeliveryReport(request: row, recipient: index, outcome: outcome)])
         }
         func wait(_ milliseconds: Int) async -> Bool {
             do {
@@ -199,10 +199,10 @@ struct SimulatedBackend: PushBackend {
             .refused(Refusal(kind, reason: reason, advice: advice))
         }
         func lost(_ reason: String) -> DeliveryOutcome {
-            platform.doubt(key)
+            platform.leaveUnresolved(key)
             return .unknown(UnknownOutcome(reason: reason, isRepeatHarmful: isHarmful))
         }
-        switch mood {
+        switch behavior {
         case .healthy, .flapping, .brownout:
             guard await wait(scheduler.draw(below: 40)) else {
                 return answer(refusal(.platform, "cancelled", .retry(after: nil)))
@@ -219,7 +219,7 @@ struct SimulatedBackend: PushBackend {
         case .rateLimited:
             let seconds = scheduler.draw(below: 20)
             answer(refusal(.platform, "rate", .slowBackend(after: .seconds(seconds))))
-            platform.askForQuiet(seconds, at: scheduler.now)
+            platform.requestPause(seconds, at: scheduler.now)
         case .recipientLimited:
             answer(refusal(.token, "rate", .slowRecipient(after: .seconds(scheduler.draw(below: 5)))))
         case .unreachable:
@@ -228,7 +228,7 @@ struct SimulatedBackend: PushBackend {
         case .parked: answer(refusal(.account, "credentials", .parkBackend))
         case .refusing:
             answer(refusal(.message, "bad", .never))
-        case .burying:
+        case .invalidating:
             let dead = Refusal.Invalidation(asOf: time.now, isCertain: true)
             answer(.refused(Refusal(.token, reason: "dead", advice: .never, invalidation: dead)))
         case .losing:
@@ -239,12 +239,12 @@ struct SimulatedBackend: PushBackend {
             if scheduler.chance(500) { take() }
             answer(lost("unreadable"))
         case .hanging:
-            platform.doubt(key)
+            platform.leaveUnresolved(key)
             if scheduler.chance(300) { take() }
             _ = await wait(100_000_000)
             answer(lost("cancelled"))
         case .late:
-            platform.doubt(key)
+            platform.leaveUnresolved(key)
             take()
             // Deaf to cancellation, as a plugin may be that waits for its library.
             await Task { try? await time.sleep(for: .seconds(100 + scheduler.draw(below: 100))) }.value

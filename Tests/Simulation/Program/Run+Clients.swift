@@ -1,0 +1,208 @@
+import Foundation
+import NIOHTTP1
+import PushComposition
+import PushCore
+
+@testable import PushGateway
+
+/// What clients do to the gateway.
+extension Run {
+    /// The users; each has two devices.
+    static let users = 3
+    private static func devices(of user: Int) -> [String] { ["d\(user)", "d\(user + users)"] }
+    private static func user(of device: String) -> Int { (Int(device.dropFirst()) ?? 0) % users }
+
+    func change(device: String, to version: String?) {
+        guard world.oracle.devices.begin(device) else { return }
+        let body = version.map {
+            #"{"user":"u\#(Self.user(of: device))","tokens":{"android-firebase":"\#(device)"},"app_version":"\#($0)"}"#
+        }
+        world.ask(version == nil ? .DELETE : .PUT, "/v1/devices/\(device)", [], body) { [world] status, answer in
+            world.oracle.devices.changed(device, to: version, status: status)
+            guard let status, ![200, 201, 204, 404, 503].contains(status) else { return }
+            world.oracle.fail("a change of \(device) is answered with \(status): \(answer.text)")
+        }
+    }
+
+    private func message(_ serial: Int, _ recipients: Int, _ numbers: [Int], device: String? = nil) -> Submission {
+        let (name, plan) = device == nil ? World.plans[numbers[0] % World.plans.count] : World.devicePlan
+        let timeToLive = [5, 30, 120, 300, 600][numbers[1] % 5]
+        let isUrgent = numbers[2] & 1 != 0
+        let hasKey = numbers[2] & 2 != 0
+        let isScheduled = numbers[2] % 16 == 12
+        let tokens = (0..<recipients).map { #"{"token":"r\#($0)","service":"ios-apns"}"# }.joined(separator: ",")
+        let audience = device.map { #""devices":["\#($0)"]"# } ?? #""tokens":[\#(tokens)]"#
+        var options = #""ttl":\#(timeToLive),"priority":"\#(isUrgent ? "high" : "normal")""#
+        if isScheduled, let now = world.incarnation?.time.now {
+            options += #","send_at":"\#(RFC3339.string(now.addingTimeInterval(Double(numbers[3] % 60))))""#
+        }
+        if numbers[2] % 8 == 5 { options += #","collapse_id":"c\#(numbers[3] % 4)""# }
+        let body =
+            #"{"to":{\#(audience)},"content":{"title":"\#(serial)"},"options":{\#(options)},"route":"\#(name)"}"#
+        return Submission(
+            serial: serial,
+            body: body,
+            recipients: recipients,
+            device: device,
+            timeToLive: timeToLive + (isScheduled ? 60 : 0),
+            plan: plan,
+            isUrgent: isUrgent,
+            isScheduled: isScheduled,
+            key: hasKey ? "k\(serial)" : nil
+        )
+    }
+
+    func post(_ recipients: Int, _ numbers: [Int], device: String? = nil) {
+        let serial = world.oracle.add { message($0, recipients, numbers, device: device) }
+        send(serial, attempts: 3)
+    }
+
+    private func send(_ serial: Int, attempts: Int) {
+        let message = world.oracle.submissions[serial]
+        let fields = message.key.map { [("Idempotency-Key", $0)] } ?? []
+        world.ask(.POST, "/v1/notifications", fields, message.body) { [world] status, answer in
+            switch status {
+            case 202?:
+                guard let id = answer["id"]?.stringValue else {
+                    return world.oracle.fail("202 without an id: \(answer.text)")
+                }
+                world.oracle.accepted(serial, id, world)
+            case nil, 503?, 409?:
+                // Only with a key a repetition is safe.
+                if status == 503 { world.oracle.cover(.refusedWhileFull) }
+                guard message.key != nil, attempts > 0 else { return }
+                world.scheduler.add { self.send(serial, attempts: attempts - 1) }
+            case 422?: break  // The route is not configured now.
+            case let status?: world.oracle.fail("message \(serial) is answered with \(status): \(answer.text)")
+            }
+        }
+    }
+
+    func postBatch(_ count: Int, _ numbers: [Int]) {
+        let serials = (0..<count).map { index in
+            world.oracle.add { message($0, 1, [numbers[0], numbers[1], numbers[2] & 1, 0, 0]) }
+        }
+        let body = #"{"notifications":[\#(serials.map { world.oracle.submissions[$0].body }.joined(separator: ","))]}"#
+        world.ask(.POST, "/v1/notifications/batch", [], body) { [world] status, answer in
+            guard status == 202 || status == 207 || status == 200 else {
+                if let status, status != 503, status != 422 {
+                    world.oracle.fail("a batch is answered with \(status): \(answer.text)")
+                }
+                return
+            }
+            let results = answer["notifications"]?.arrayValue ?? answer["results"]?.arrayValue ?? []
+            if results.isEmpty { world.oracle.fail("a batch is answered without results: \(answer.text)") }
+            for (serial, result) in zip(serials, results) {
+                if let id = result["id"]?.stringValue { world.oracle.accepted(serial, id, world) }
+            }
+        }
+    }
+
+    /// Cancels one of the newest messages, the last one without a number.
+    func cancel(_ number: Int?) {
+        let known = world.oracle.submissions.suffix(20).filter { $0.id != nil && !$0.isAskedToCancel }
+        guard !known.isEmpty else { return }
+        let message = known[known.startIndex + (number ?? known.count - 1) % known.count]
+        guard let id = message.id else { return }
+        world.oracle.askToCancel(message.serial)
+        world.oracle.count(.cancel)
+        world.ask(.DELETE, "/v1/notifications/\(id)") { [world] status, answer in
+            guard status == 200 else {
+                let isErased = status == 404 && message.device.map(world.oracle.devices.everErased.contains) ?? false
+                if let status, status != 503, !isErased {
+                    world.oracle.fail("a cancellation is answered with \(status): \(answer.text)")
+                }
+                return
+            }
+            world.oracle.cancelled(message.serial, inFlight: Int(answer["in_flight"]?.integerValue ?? 0), world)
+        }
+    }
+
+    /// Cancels a message during its first attempt, while the disk fails if this is a run in which it does.
+    func cancelWhileFailing(_ numbers: [Int]) {
+        world.platforms[numbers[2] % 2].set(.unreachable, at: world.scheduler.now)
+        post(1, [numbers[2] % 2, 2, 0, 0, 0])
+        world.run(steps: 60 + numbers[3] % 200)
+        if world.conditions.kinds.contains(.disk) {
+            world.disk.fault([.shortWrites, .failingSyncs, .full][numbers[4] % 3], calls: 1 + numbers[4] % 4)
+            world.oracle.count(.diskFault)
+        }
+        cancel(nil)
+    }
+
+    // MARK: Erasures
+
+    /// More messages than these are never accepted for a user while the erasure goes on, with a disk that works.
+    private static let mostDuringErasure = 600
+
+    /// Requests the erasure of a user for whom deliveries may be under way, and goes on sending to the user meanwhile.
+    func erase(user: Int, _ numbers: [Int]) {
+        let devices = Self.devices(of: user)
+        for device in devices where !world.oracle.devices.isRegistered(device) {
+            change(device: device, to: "v\(numbers[0])")
+        }
+        world.run(steps: 200)
+        // Attempts that take a while and are repeated: the erasure meets them while they are claimed.
+        if numbers[3] & 2 != 0 { world.platforms[2].set(.unreachable, at: world.scheduler.now) }
+        for number in 0..<1 + numbers[1] % 4 { post(1, [0, 2, numbers[2], 0, 0], device: devices[number % 2]) }
+        world.run(steps: 50 + 50 * (numbers[2] % 4))
+        guard devices.allSatisfy({ !world.oracle.devices.isChanging($0) }) else { return }
+        let registered = devices.filter(world.oracle.devices.isRegistered)
+        world.oracle.devices.beginErasure(devices)
+        world.oracle.count(.erasure)
+        let earlier = world.oracle.submissions.filter { submission in
+            submission.id != nil && submission.device.map(registered.contains) ?? false
+        }
+        let erasure = Erasure(faults: world.disk.faults)
+        world.ask(.DELETE, "/v1/users/u\(user)") { [world] status, answer in
+            erasure.isOver = true
+            let isAnswered = status == 200 || status == 202
+            world.oracle.devices.erased(devices, isAnswered: isAnswered)
+            if isAnswered {
+                let deliveries = answer["deliveries"]
+                world.oracle.erased(
+                    earlier.map(\.serial),
+                    inFlight: Int(deliveries?["in_flight"]?.integerValue ?? 0),
+                    cancelled: Int(deliveries?["cancelled"]?.integerValue ?? 0),
+                    world
+                )
+            } else if let status, status != 503 {
+                world.oracle.fail("the erasure of u\(user) is answered with \(status): \(answer.text)")
+            }
+        }
+        if numbers[3] % 2 == 0 { for device in devices + devices { send(to: device, during: erasure, numbers) } }
+    }
+
+    /// An erasure that was asked for.
+    ///
+    /// `@unchecked Sendable`: one thread at a time, see ``Scheduler``.
+    private final class Erasure: @unchecked Sendable {
+        var isOver = false
+        /// What was accepted for the user since.
+        var accepted = 0
+        /// How often the disk had failed when it began.
+        let faults: Int
+
+        init(faults: Int) { self.faults = faults }
+    }
+
+    /// Sends one message after the other to a device, until the erasure of its user is over.
+    private func send(to device: String, during erasure: Erasure, _ numbers: [Int]) {
+        guard !erasure.isOver else { return }
+        let serial = world.oracle.add { message($0, 1, [numbers[4], 2, 0, 0, 0], device: device) }
+        world.ask(.POST, "/v1/notifications", [], world.oracle.submissions[serial].body) { [self] status, answer in
+            guard status == 202, let id = answer["id"]?.stringValue else { return }
+            world.oracle.accepted(serial, id, world)
+            erasure.accepted += 1
+            if erasure.accepted > Self.mostDuringErasure {
+                if world.disk.faults == erasure.faults {
+                    world.oracle.fail(
+                        "an erasure goes on for ever: \(erasure.accepted) messages were accepted meanwhile"
+                    )
+                }
+                return
+            }
+            world.scheduler.add { [self] in send(to: device, during: erasure, numbers) }
+        }
+    }
+}

@@ -1,0 +1,94 @@
+import Foundation
+import HTTPTypes
+import Hummingbird
+import HummingbirdCore
+import Logging
+import NIOCore
+import NIOEmbedded
+import NIOHTTP1
+import PushCore
+import ServiceLifecycle
+
+@testable import PushGateway
+
+/// The HTTP server of a simulated gateway: the handlers of its connections are the real ones, the sockets and the event loop are not.
+///
+/// `@unchecked Sendable`: one thread at a time, see ``Scheduler``.
+final class SimulatedServer: Service, @unchecked Sendable {
+    private let api: GatewayAPI
+    private let loop = EmbeddedEventLoop()
+    private let logger: Logger
+    private var connections: [ClientConnection] = []
+    private var waiter: CheckedContinuation<Void, Never>?
+    private(set) var isQuiescing = false
+
+    init(_ api: GatewayAPI, _ logger: Logger) {
+        self.api = api
+        self.logger = logger
+    }
+
+    /// Lets the event loop do what is due, and moves bytes.
+    func tick() {
+        loop.advanceTime(to: .now())
+        var hasClosed = false
+        for connection in connections where connection.isChanged {
+            connection.pump()
+            hasClosed = hasClosed || connection.isClosed
+        }
+        if hasClosed {
+            let closed = connections.filter(\.isClosed)
+            connections.removeAll(where: \.isClosed)
+            for connection in closed { connection.end() }
+        }
+        if isQuiescing, connections.isEmpty { release() }
+    }
+
+    /// Opens a connection; nil while the gateway takes none.
+    func connect() -> ClientConnection? {
+        guard !isQuiescing else { return nil }
+        let connection = ClientConnection(loop)
+        connections.append(connection)
+        let responder = api.responder
+        let http = HTTP1Channel { request, writer, channel in
+            let context = GatewayRequestContext(
+                source: ApplicationRequestContextSource(
+                    channel: channel,
+                    logger: Logger(label: "simulation") { _ in SwiftLogNoOpLogHandler() }
+                )
+            )
+            let response = try await responder.respond(to: request, context: context)
+            let body = try await writer.writeHead(response.head)
+            try await response.body.write(body)
+        }
+        let front = FastChannel(http: http, intake: responder.intake, limits: ConnectionHandler.Limits())
+        connection.begin(front, logger)
+        return connection
+    }
+
+    /// The memory that is set aside for bodies.
+    var bodyBytes: Int { api.responder.bodyBytes }
+
+    /// What keeps it open, for messages of failures.
+    var state: String {
+        "\(connections.count) connections (\(connections.map(\.state).joined(separator: ", "))), \(isQuiescing ? "quiescing" : "open")"
+    }
+
+    func run() async throws {
+        await withGracefulShutdownHandler {
+            await withCheckedContinuation { waiter = $0 }
+        } onGracefulShutdown: {
+            self.quiesce()
+        }
+    }
+
+    /// What Hummingbird does at a graceful shutdown: no new connections, and an event in the pipeline of every open one.
+    private func quiesce() {
+        isQuiescing = true
+        for connection in connections { connection.quiesce() }
+    }
+
+    private func release() {
+        waiter?.resume()
+        waiter = nil
+    }
+}

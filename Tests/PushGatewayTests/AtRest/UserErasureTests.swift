@@ -197,7 +197,7 @@ struct UserErasureTests {
     func registeredAgain() async throws {
         try await run { rig in
             let old = try await rig.send(#"{"users":["ada-lovelace"]}"#, "For Ada now")
-            let claims = try await rig.store.claim(lane: "ios", limit: 10, patience: .zero)
+            let claims = try await rig.store.claim(backend: "ios", limit: 10, wait: .zero)
             #expect(try await rig.call(.delete, "/v1/users/ada-lovelace").status == 202)
             let body = #"{"user":"ada-lovelace","tokens":{"ios-apns":"\#(String(repeating: "aaaa", count: 16))"}}"#
             #expect(try await rig.call(.put, "/v1/devices/phone-a", body).status == 201)
@@ -223,7 +223,7 @@ struct UserErasureTests {
             #expect(try await UserErasure.unfinished(in: rig.store).isEmpty)
             #expect(try await rig.call(.get, "/v1/notifications/\(old)").status == 404)
             #expect(try await rig.call(.get, "/v1/devices/phone-a").status == 200)
-            #expect(try await rig.store.claim(lane: "ios", limit: 10, patience: .zero).count == 1)
+            #expect(try await rig.store.claim(backend: "ios", limit: 10, wait: .zero).count == 1)
             #expect(try await rig.call(.get, "/v1/notifications/\(new)").status == 200)
             let events = try await rig.events().filter { $0.contains("ada-lovelace") }
             #expect(events.contains { $0.contains("device.seen") })

@@ -114,7 +114,7 @@ struct FlowGateTests {
     @Test("What waits for a probe's answer looks again long before the probe's deadline, later each time")
     func untilAnswer() {
         let state = Box(FlowGate.State(breaker: Breaker(Breaker.Settings(failures: 1, cooldown: .seconds(30)))))
-        _ = state { $0.note(.fails(reason: "deadline"), at: now) }
+        _ = state { $0.apply(.fails(reason: "deadline"), at: now) }
         let begin = now.addingTimeInterval(31)
         #expect(state({ $0.step(window: 10, at: begin) }) == .claim(1))
         for (after, until) in [(0.1, 0.35), (4, 8), (20, 30)] {

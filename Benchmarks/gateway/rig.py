@@ -186,8 +186,16 @@ class Gateway:
     @property
     def stored_mib(self):
         """What the database takes: the file with its write-ahead log."""
-        sizes = [os.stat(path).st_size for path in (self.database, self.database + "-wal") if os.path.exists(path)]
-        return sum(sizes) / 1024 / 1024
+        return self.size_mib("") + self.log_mib
+
+    @property
+    def log_mib(self):
+        """What the write-ahead log takes."""
+        return self.size_mib("-wal")
+
+    def size_mib(self, suffix):
+        path = self.database + suffix
+        return os.stat(path).st_size / 1024 / 1024 if os.path.exists(path) else 0
 
     def post(self, path, body, **headers):
         request = urllib.request.Request(self.url + path, json.dumps(body).encode(),

@@ -53,15 +53,15 @@ class Watch(threading.Thread):
 
     def run(self):
         while not self.ends.wait(1):
-            figures = (self.gateway.stored_mib, self.gateway.memory(), self.gateway.descriptors)
+            figures = (self.gateway.stored_mib, self.gateway.log_mib, self.gateway.memory(), self.gateway.descriptors)
             with self.lock:
                 self.seen.append(figures)
 
     def minute(self):
         with self.lock:
             seen, self.seen = self.seen, []
-        file, memory, descriptors = zip(*seen)
-        return {"file_mib": round(max(file), 1), "rss_mib": round(max(memory), 1), "descriptors": max(descriptors)}
+        file, log, memory, descriptors = zip(*seen)
+        return {"file_mib": round(max(file), 1), "log_mib": round(max(log), 1), "rss_mib": round(max(memory), 1), "descriptors": max(descriptors)}
 
 
 def verdicts(minutes, accepted, missing, rest):

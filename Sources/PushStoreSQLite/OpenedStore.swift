@@ -48,10 +48,12 @@ struct OpenedStore: Sendable {
             configuration.label = "chapar.store"
             configuration.maximumReaderCount = readers
             configuration.busyMode = .timeout(5)
-            // Before anything else touches a new file: the size of its pages is fixed by the first write.
+            // Before anything else touches a new file, since its first write fixes the size of the pages, and before anything is
+            // copied from a log.
             configuration.prepareDatabase { [pageBytes = options.pageBytes] in
                 guard !$0.configuration.readonly else { return }
                 try $0.execute(sql: "PRAGMA page_size = \(pageBytes); PRAGMA auto_vacuum = INCREMENTAL")
+                try LogRewrite.run($0)
             }
             let pool = try DatabasePool(path: options.path, configuration: configuration)
             try Schema.migrator.migrate(pool)
@@ -99,9 +101,6 @@ struct OpenedStore: Sendable {
         }
         // Only now: GRDB sets NORMAL itself while it opens the writer.
         try db.execute(sql: "PRAGMA synchronous = \(options.durability == .full ? "FULL" : "NORMAL")")
-        // After a sync that failed, the system may take pages of the log for written that are not. An earlier process on this
-        // machine then left a gap, and what is committed behind it would be lost with the power. So the log starts over.
-        try db.execute(sql: "PRAGMA wal_checkpoint(PASSIVE)")
     }
 
     /// Marks the deliveries of listed leases, unless they came back before the crash; takes a new range of lease

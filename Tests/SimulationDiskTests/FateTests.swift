@@ -92,6 +92,17 @@ struct FateTests {
         #expect(Set(bytes[500..<800]).count > 50)
     }
 
+    @Test("Noise spares a sector that is written with the bytes it has")
+    func sameBytes() throws {
+        let log = open("log")
+        _ = write(log, 1, count: 2_048, at: 0)
+        _ = disk.sync(log)
+        _ = write(log, 1, count: 1_024, at: 300)
+        decider.prepare { $0.fates = [.garbled(9)] }
+        disk.crash(.power)
+        #expect(runs("log") == ["1×2048"])
+    }
+
     @Test("Later writes may be there without earlier ones, and a truncation may not have happened")
     func reordered() {
         let log = open("log")

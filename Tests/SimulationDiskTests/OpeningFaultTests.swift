@@ -1,4 +1,5 @@
 import Foundation
+import GRDB
 import Logging
 import PushCore
 import PushQueue
@@ -10,16 +11,42 @@ import Testing
 
 /// Lets one call fail or be the last, and notes all calls.
 private final class OneFault: DiskDecider {
-    private let state = Mutex((calls: [DiskCall](), generator: SmallGenerator(seed: 1), forgets: false))
-    private let number: Int
-    private let crash: CrashKind?
+    private struct State {
+        var calls: [DiskCall] = []
+        var generator = SmallGenerator(seed: 1)
+        var forgets = false
+        var number: Int
+        var crash: CrashKind?
+        var keeps = false
+    }
+
+    private let state: Mutex<State>
 
     init(_ number: Int, crash: CrashKind?) {
-        self.number = number
-        self.crash = crash
+        state = Mutex(State(number: number, crash: crash))
     }
 
     func forgetNextSync() { state.withLock { $0.forgets = true } }
+
+    /// Everything ends with one of the calls that come next, and the power leaves some of what is not synced then.
+    func losePower(inCalls calls: Int) {
+        state.withLock {
+            $0.number = $0.calls.count + calls
+            $0.crash = .power
+            $0.keeps = true
+        }
+    }
+
+    /// Nothing ends any more.
+    func heal() { state.withLock { $0.number = 0 } }
+
+    func fate(of change: UnsyncedChange) -> ChangeFate {
+        state.withLock {
+            guard $0.keeps else { return .dropped }
+            return [.kept, .dropped, .garbled($0.generator.next())][Int.random(in: 0..<3, using: &$0.generator)]
+        }
+    }
+
     var calls: [DiskCall] { state.withLock { $0.calls } }
     func random() -> UInt64 { state.withLock { $0.generator.next() } }
     func answer(_ call: DiskCall) -> DiskAnswer {
@@ -29,8 +56,8 @@ private final class OneFault: DiskDecider {
                 $0.forgets = false
                 return .forget
             }
-            guard call.number == number else { return .proceed }
-            if let crash { return .crash(crash, written: call.count) }
+            guard call.number == $0.number else { return .proceed }
+            if let crash = $0.crash { return .crash(crash, written: call.count) }
             return call.kind == .sync ? .forget : .full(written: 0)
         }
     }
@@ -91,6 +118,70 @@ struct OpeningFaultTests {
     func cutShort(crash: CrashKind) async throws {
         for number in 1...30 { _ = try await run(number, crash: crash) }
     }
+    /// Lets a store accept something and then a sync forget, ends its process, and cuts the power while the next store opens.
+    ///
+    /// Gives what is wrong with the file after that, and whether the power was cut before the store had opened.
+    private func runForgotten(powerIn calls: Int) async throws -> (trouble: [String], isCut: Bool) {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("chapar-disk-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let decider = OneFault(0, crash: nil)
+        let disk = SimulatedDisk(folder: folder.path, decider: decider)
+        disk.register()
+        defer { disk.unregister() }
+        let time = ManualTime()
+        let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+        var options = SQLiteStoreOptions(path: folder.path + "/store.db")
+        options.pageBytes = 1_024
+        let first = try SQLiteStore(options, time: time, logger: logger)
+        var accepted: [NotificationID] = []
+        for _ in 0..<3 {
+            let new = NewNotification.sample(first.makeID(recipients: 20), time, recipients: 20, content: 3_000)
+            _ = try await first.enqueue(EnqueueBatch([new]))
+            accepted.append(new.id)
+        }
+        decider.forgetNextSync()
+        let refused = NewNotification.sample(first.makeID(recipients: 40), time, recipients: 40, content: 3_000)
+        await #expect(throws: StoreError.self) { try await first.enqueue(EnqueueBatch([refused])) }
+        disk.crash(.process)
+        await first.close()
+        disk.restart()
+        decider.losePower(inCalls: calls)
+        let second = try? SQLiteStore(options, time: time, logger: logger)
+        let isCut = disk.isDown
+        decider.heal()
+        disk.crash(.power)
+        await second?.close()
+        disk.restart()
+        var trouble: [String] = []
+        do {
+            let third = try SQLiteStore(options, time: time, logger: logger)
+            for id in accepted where try await third.deliveries(of: id, after: nil, limit: 100).count != 20 {
+                trouble.append("what was accepted is not there")
+            }
+            await third.close()
+            let file = try DatabaseQueue(path: options.path)
+            trouble += try await file.read { try String.fetchAll($0, sql: "PRAGMA integrity_check") }.filter {
+                $0 != "ok"
+            }
+            try file.close()
+        } catch {
+            trouble.append("\(error)")
+        }
+        return (trouble, isCut)
+    }
+
+    @Test("What a sync forgot in an earlier process, and the power lost while the next one opens, damage nothing")
+    func forgottenAndCut() async throws {
+        var cut = 0
+        for calls in 1...120 {
+            let (trouble, isCut) = try await runForgotten(powerIn: calls)
+            #expect(trouble == [], "the power is lost at call \(calls)")
+            if isCut { cut += 1 }
+        }
+        #expect(cut > 20 && cut < 120, "each call of an opening is the last one once: \(cut)")
+    }
+
     @Test("What a sync forgot in an earlier process is no gap in the log before what this one accepts")
     func forgotten() async throws {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent("chapar-disk-\(UUID().uuidString)")

@@ -117,7 +117,7 @@ struct FlowGateTests {
         _ = state { $0.apply(.fails(reason: "deadline"), at: now) }
         let begin = now.addingTimeInterval(31)
         #expect(state({ $0.step(window: 10, at: begin) }) == .claim(1))
-        for (after, until) in [(0.1, 0.35), (4, 8), (20, 30)] {
+        for (after, until) in [(0.1, 0.35), (1, 2), (4, 6), (20, 22), (29, 30)] {
             let now = begin.addingTimeInterval(after)
             #expect(state.value.blockedUntil(at: now) == begin.addingTimeInterval(until))
         }

@@ -144,6 +144,6 @@ public enum ChangeFate: Hashable, Sendable {
     case single(sector: Int)
     /// Only its length: bytes after the former end of the file read as zeros, the others as they were.
     case enlarged
-    /// The range of the write holds noise that is made of this number.
+    /// The range of the write holds noise that is made of this number, but for sectors that got the bytes they had.
     case garbled(UInt64)
 }

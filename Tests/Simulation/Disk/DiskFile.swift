@@ -87,9 +87,23 @@ final class DiskFile {
         case .garbled(let seed):
             var noise = SeededGenerator(seed: seed)
             let words = (0..<(change.count + 7) / 8).map { _ in noise.next() }
-            words.withUnsafeBytes {
-                durable.write(UnsafeRawBufferPointer(rebasing: $0.prefix(change.count)), at: change.offset)
-            }
+            words.withUnsafeBytes { spoil(change, with: UnsafeRawBufferPointer(rebasing: $0.prefix(change.count))) }
+        }
+    }
+
+    /// Leaves noise of a write, but where a sector got the bytes that it has: it is written whole or not at all.
+    private func spoil(_ change: Change, with noise: UnsafeRawBufferPointer) {
+        let sector = UnsyncedChange.sectorBytes
+        var position = 0
+        while position < change.count {
+            let end = min(change.count, ((change.offset + position) / sector + 1) * sector - change.offset)
+            let from = change.offset + position
+            let isSame =
+                change.offset + end <= durable.count
+                && durable.slice(from, end - position)
+                    .elementsEqual(written.slice(change.start + position, end - position))
+            if !isSame { durable.write(UnsafeRawBufferPointer(rebasing: noise[position..<end]), at: from) }
+            position = end
         }
     }
 

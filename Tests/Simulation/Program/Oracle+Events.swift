@@ -30,6 +30,7 @@ extension Oracle {
         if event.type.hasSuffix("gap") { return fail("events are missing: \(event.data)") }
         if event.number != lastEvent + 1 { fail("event \(event.number) follows event \(lastEvent)") }
         lastEvent = max(lastEvent, event.number)
+        compare(event)
         // Outbox entries have random numbers of Foundation's, which the simulation does not draw.
         trace.record("event \(event.number) \(event.type.hasPrefix("operation.") ? event.type : event.data)")
         guard let json = event.json else { return fail("event \(event.number) is not JSON: \(event.data)") }

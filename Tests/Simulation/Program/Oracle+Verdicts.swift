@@ -72,6 +72,19 @@ extension Oracle {
         fail("\(key) counts as \(state), and \(holders.map(\.name)) has it")
     }
 
+    /// Nothing is sent to a user who was erased, but for what is claimed already: that is handed over within the moment.
+    private func judgeErasure(_ message: Submission, _ key: String, _ offered: [Int64]) {
+        guard let erasedAt = message.erasedAt else { return }
+        let later = offered.filter { $0 > erasedAt }
+        if message.isHeldAtErasure { cover(.erasedWhileSent) }
+        if message.isHeldAtErasure, !later.isEmpty {
+            fail("\(key) was being sent when its user was erased, and was sent again")
+        }
+        if later.count > 1 || later.contains(where: { $0 > erasedAt + 5_000_000_000 }) {
+            fail("\(key) was tried after the erasure of its user was answered")
+        }
+    }
+
     private func offeredNowhere(_ key: String, _ world: World) -> Bool {
         world.platforms.allSatisfy { $0.offered[key] == nil }
     }
@@ -111,10 +124,7 @@ extension Oracle {
         {
             fail("\(key) was tried after its cancellation was answered")
         }
-        // What is claimed already is handed over within the moment.
-        if let erasedAt = message.erasedAt, offered.contains(where: { $0 > erasedAt + 5_000_000_000 }) {
-            fail("\(key) was tried after the erasure of its user was answered")
-        }
+        judgeErasure(message, key, offered)
         judgeLatency(message, key, offered, world)
     }
 }

@@ -23,6 +23,9 @@ final class Oracle: @unchecked Sendable {
         case staleOwnerRefused
         case erasedWhileWaiting
         case erasedWhileClaimed
+        case erasedWhileSent
+        case diedAmidRetries
+        case readTwice
         case slowReaderClosed
     }
 
@@ -53,6 +56,8 @@ final class Oracle: @unchecked Sendable {
     var stream: ClientConnection?
     var frames = EventFrames()
     var lastEvent: Int64 = 0
+    /// The type of each event, as the first one who read it got it.
+    private var eventTypes: [Int64: String] = [:]
 
     init(_ trace: Trace) { self.trace = trace }
 
@@ -125,9 +130,20 @@ final class Oracle: @unchecked Sendable {
     func erased(_ serials: [Int], inFlight: Int, cancelled: Int, _ world: World) {
         for serial in serials where submissions[serial].erasedAt == nil {
             submissions[serial].erasedAt = world.scheduler.now
+            let key = submissions[serial].key(0)
+            submissions[serial].isHeldAtErasure = world.platforms.contains { $0.holds(key) }
         }
         if inFlight > 0 { cover(.erasedWhileClaimed) }
         if cancelled > 0 { cover(.erasedWhileWaiting) }
+    }
+
+    /// Compares an event with what another reader of the stream got under its number.
+    func compare(_ event: EventFrames.Event) {
+        guard let before = eventTypes.updateValue(event.type, forKey: event.number) else { return }
+        cover(.readTwice)
+        if before != event.type, !before.hasSuffix("gap"), !event.type.hasSuffix("gap") {
+            fail("event \(event.number) is \(before) for one reader and \(event.type) for another")
+        }
     }
 
     /// Whether every accepted submission has ended, by the events.

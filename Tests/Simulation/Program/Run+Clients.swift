@@ -2,6 +2,7 @@ import Foundation
 import NIOHTTP1
 import PushComposition
 import PushCore
+import SimulationDisk
 
 @testable import PushGateway
 
@@ -128,6 +129,23 @@ extension Run {
             world.oracle.count(.diskFault)
         }
         cancel(nil)
+    }
+
+    /// Kills the gateway while some messages of a batch are with a platform and others wait for a further attempt.
+    ///
+    /// The ones keep the first lease, under which the others were claimed at first.
+    func crashAmidRetries(_ numbers: [Int]) {
+        let platform = world.platforms[numbers[3] % 2]
+        platform.set(.brownout, at: world.scheduler.now)
+        world.oracle.count(.brownout)
+        postBatch(6 + numbers[4] % 12, [numbers[3] % 2, 3, 0])
+        world.run(milliseconds: 2_000 + numbers[1] % 8 * 1_000)
+        let open = world.oracle.submissions.suffix(18).filter { !$0.isSettled && $0.plan.backends == [platform.name] }
+        let held = open.filter { platform.holds($0.key(0)) }
+        if !held.isEmpty, open.contains(where: { (platform.offered[$0.key(0)]?.count ?? 0) > 1 }) {
+            world.oracle.cover(.diedAmidRetries)
+        }
+        world.crash(.process)
     }
 
     // MARK: Erasures

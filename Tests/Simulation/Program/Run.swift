@@ -92,7 +92,7 @@ struct Run {
             case .brownout: world.oracle.count(.brownout)
             default: break
             }
-        case .crash: crash(.process, numbers)
+        case .crash: if numbers[2] % 3 == 0 { crashAmidRetries(numbers) } else { crash(.process, numbers) }
         case .powerLoss: crash(.power, numbers)
         case .restart:
             world.oracle.count(.restart)
@@ -110,7 +110,11 @@ struct Run {
             case 0:
                 world.oracle.count(.idleReader)
                 world.openIdleReader()
-            case 1: world.releaseReaders(reading: true)
+                world.secondReader?.read(false)
+            case 1:
+                world.releaseReaders(reading: true)
+                world.secondReader = world.secondReader ?? SecondReader(after: world.oracle.lastEvent / 2)
+                world.secondReader?.read(true)
             default: world.releaseReaders(reading: false)
             }
         case .disk:
@@ -136,6 +140,7 @@ struct Run {
         world.scheduler.setRight()
         for platform in world.platforms { platform.set(.healthy, at: world.scheduler.now) }
         world.releaseReaders(reading: false)
+        world.secondReader?.read(true)
         world.run(milliseconds: 30_000)
         world.reload(0)
         for platform in world.platforms { settleInvalidations(of: platform.name) }
@@ -214,6 +219,9 @@ struct Run {
     /// What must hold when nothing is under way.
     private func checkAtRest() {
         world.run(milliseconds: 1_000)
+        if let second = world.secondReader, second.last != world.oracle.lastEvent {
+            world.oracle.fail("a second reader has the events to \(second.last) of \(world.oracle.lastEvent)")
+        }
         guard let incarnation = world.incarnation, let store = incarnation.store, let metrics = incarnation.metrics
         else { return }
         Task { [world] in

@@ -93,6 +93,9 @@ final class SimulatedPlatform: @unchecked Sendable {
 
     func close(_ key: String) { open.remove(key) }
 
+    /// Whether a message is with it now.
+    func holds(_ key: String) -> Bool { open.contains(key) }
+
     func requestPause(_ seconds: Int, at now: Int64) {
         let until = now + Int64(seconds) * 1_000_000_000
         if until > pause?.until ?? 0 { pause = (now, until) }

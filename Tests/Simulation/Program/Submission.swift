@@ -22,6 +22,8 @@ struct Submission {
     var cancelled: (at: Int64, inFlight: Int)?
     /// When the erasure of its user was answered.
     var erasedAt: Int64?
+    /// Whether it was with a platform at that time.
+    var isHeldAtErasure = false
     var isAskedToCancel = false
     /// Its final states, from the stream of events: by the delivery's index in the notification.
     var ended: [Int: String] = [:]

@@ -112,6 +112,7 @@ extension World {
     func disconnectClients() {
         let open = connections
         (connections, readers) = ([], [])
+        secondReader?.disconnect()
         for connection in open { connection.end() }
     }
 

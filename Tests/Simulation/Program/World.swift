@@ -19,6 +19,8 @@ final class World: @unchecked Sendable {
     var variant = 0
     var connections: [ClientConnection] = []
     var readers: [ClientConnection] = []
+    /// A client that reads the events beside the oracle; nil until one came.
+    var secondReader: SecondReader?
     /// What calls of the store brought along, see ``callStore(_:)``.
     var loads: [Load] = []
 
@@ -69,6 +71,7 @@ final class World: @unchecked Sendable {
     private func tick() {
         incarnation?.server?.tick()
         oracle.follow(self)
+        secondReader?.follow(self)
     }
 
     /// Starts it again when it is down.

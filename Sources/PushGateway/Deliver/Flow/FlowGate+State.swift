@@ -37,6 +37,8 @@ extension FlowGate {
         static let longestProbe = Duration.seconds(900)
         /// How often a worker that stands still looks for deliveries without patience.
         static let passOnInterval = 0.25
+        /// The longest wait for the answer to a probe, in seconds, before a delivery is looked at again.
+        static let longestWait = 2.0
 
         init(breaker: Breaker? = nil, patience: Duration? = nil) {
             self.breaker = breaker
@@ -94,8 +96,9 @@ extension FlowGate {
             switch breaker?.state {
             case .open(let until, _)?: return until
             case .halfOpen(let until, _)?:
-                // The answer to the probe may come at any moment, its deadline is far: the wait is as long as it was until now.
-                let wait = max(State.passOnInterval, now.timeIntervalSince(probeBegan))
+                // The answer to the probe may come at any moment, its deadline is far: the wait is as long as it was until now, and
+                // never so long that an urgent message would notice.
+                let wait = min(State.longestWait, max(State.passOnInterval, now.timeIntervalSince(probeBegan)))
                 return until.map { min($0, now.addingTimeInterval(wait)) }
             case .closed?, nil: return nil
             }

@@ -16,7 +16,7 @@ public struct AltcraftOptions: Sendable {
     public enum Schedule: String, Sendable, CaseIterable {
         /// As the SDK: after 1, 5.5, 30.25, 166.4, 915.1 and 5032.8 seconds, then with every sweep.
         case sdk
-        /// As the gateway does for other platforms, with the platform's own wish to wait.
+        /// As the gateway does for other platforms, with the pause that the platform asks for.
         case gateway
     }
 

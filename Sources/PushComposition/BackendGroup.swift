@@ -106,7 +106,7 @@ extension BackendGroup {
     public var recall: (any MessageRecaller)? { members.lazy.compactMap(\.backend.recall).first }
     /// Asks the members until one knows the message.
     public var tracking: (any MessageTracker)? { GroupTracker(members.compactMap(\.backend.tracking)) }
-    /// Gives a callback to the members until one believes it.
+    /// Gives a callback to the members until one accepts it.
     public var receipts: (any ReceiptReader)? { GroupReceipts(members.compactMap(\.backend.receipts)) }
     /// The first member's that reads clicks, since nothing tells whose a click is.
     public var clicks: (any ClickReader)? { members.lazy.compactMap(\.backend.clicks).first }

@@ -8,7 +8,7 @@ public enum BackendSignal: Sendable, Hashable {
     case works
     /// The platform or the way to it failed.
     case fails(reason: String)
-    /// The platform wants to be left alone for so long.
+    /// The platform asked for a pause of this length.
     case pause(Duration, reason: String)
     /// An operator must act.
     case park(reason: String, detail: String?)

@@ -15,7 +15,7 @@ extension PushBackend {
         RateLimitedBackend(self, pacing: pacing, maximumWait: maximumWait)
     }
 
-    /// This backend, left alone for a while when it fails: ``PushComposition/CircuitBreakingBackend``.
+    /// This backend, not called for a while after failures: ``PushComposition/CircuitBreakingBackend``.
     public func breaking(_ settings: Breaker.Settings = Breaker.Settings()) -> CircuitBreakingBackend {
         CircuitBreakingBackend(self, settings: settings)
     }

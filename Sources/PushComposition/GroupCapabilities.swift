@@ -261,7 +261,7 @@ struct GroupTopics: TopicManager {
     }
 }
 
-/// Gives a callback to the members until one believes it.
+/// Gives a callback to the members until one accepts it.
 struct GroupReceipts: ReceiptReader {
     private let first: any ReceiptReader
     private let others: [any ReceiptReader]

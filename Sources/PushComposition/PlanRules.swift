@@ -16,7 +16,7 @@ public struct PlanRules: Sendable, Hashable {
     public var patience: Duration
     /// Whether a message waits at its last step, until its time ends, for an operator to mend the backend.
     public var waitsForOperator: Bool
-    /// How long a backend is left alone that asks for a pause without saying how long.
+    /// The pause of a backend whose platform asks for one without saying how long.
     public var defaultPause: Duration
 
     /// Makes rules.

@@ -4,7 +4,7 @@ import PushCore
 /// How often a delivery is tried and how long it waits in between.
 ///
 /// The wait is drawn at random below a bound that doubles (full jitter), so that what failed together does not come back
-/// together. A platform's own wish (`Retry-After`) is the floor, the random part comes on top.
+/// together. What the platform asked for (`Retry-After`) is the floor, the random part comes on top.
 public struct RetryPolicy: Sendable, Hashable {
     /// The bound of the first wait.
     public var firstWait: Duration
@@ -31,7 +31,7 @@ public struct RetryPolicy: Sendable, Hashable {
     ///
     /// - Parameters:
     ///   - attempt: How many attempts were made.
-    ///   - floor: The platform's wish.
+    ///   - floor: How long the platform asked to wait.
     ///   - now: When the attempt ended.
     ///   - random: A number from 0 to 1.
     /// - Returns: A time that is not before `now` and the floor.

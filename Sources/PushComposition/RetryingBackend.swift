@@ -2,7 +2,7 @@ public import PushCore
 
 /// Tries again what a backend could not send, with waits that grow and are drawn at random.
 ///
-/// A platform's own wish how long to wait is the floor; nothing is tried again after the time to live or the deadline, nor
+/// How long the platform asked to wait is the floor; nothing is tried again after the time to live or the deadline, nor
 /// what was refused for good. After no answer the rule decides; without one, only what does no harm is sent again.
 /// A pause that the platform wants for all messages is ``CircuitBreakingBackend``'s business.
 public struct RetryingBackend: BackendWrapper {

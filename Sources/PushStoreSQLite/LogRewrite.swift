@@ -8,8 +8,8 @@ import GRDBSQLite
 /// would be lost with the power, and if the power is lost while it copies them to the database, that has a part of a
 /// transaction, and no log the rest. What is written once more, the next sync writes.
 enum LogRewrite {
-    /// Bytes that are read and written at a time.
-    private static let part = 1 << 20
+    /// Bytes that are read and written at a time: SQLite's file system layer takes less than 128 KiB in a call.
+    private static let part: Int64 = 1 << 16
 
     /// Writes the log once more as it is, and syncs it; does nothing where there is none.
     ///
@@ -26,13 +26,13 @@ enum LogRewrite {
         var count: sqlite3_int64 = 0
         try check(size(log, &count))
         guard count > 0 else { return }
-        try withUnsafeTemporaryAllocation(byteCount: part, alignment: 8) { buffer in
+        try withUnsafeTemporaryAllocation(byteCount: Int(clamping: part), alignment: 8) { buffer in
             var position: sqlite3_int64 = 0
             while position < count {
-                let bytes = Int32(min(sqlite3_int64(part), count - position))
+                let bytes = Int32(clamping: min(part, count - position))
                 try check(read(log, buffer.baseAddress, bytes, position))
                 try check(write(log, buffer.baseAddress, bytes, position))
-                position += sqlite3_int64(bytes)
+                position += Int64(clamping: bytes)
             }
         }
         try check(sync(log, SQLITE_SYNC_NORMAL))

@@ -39,7 +39,7 @@ public final class SQLiteStore: NotificationStore {
             )
         }
         options.threads.startWriter { [end, ownership] in
-            // The file stays ours until the last commit, even if nobody holds the store any more.
+            // The file stays ours until the last commit, even if the store has no other reference.
             withExtendedLifetime(ownership) { Self.work(core, pool, opened) }
             end.signal()
         }

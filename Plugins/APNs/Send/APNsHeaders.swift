@@ -1,7 +1,10 @@
 import PushCore
 import Synchronization
 
-/// The header fields of one request: what all its recipients share, after every rule of Apple's was checked.
+/// The header fields of one request that all its recipients share, after every rule of Apple's was checked.
+///
+/// ``APNsTemplates`` encodes them once; `APNsBatch` adds those of each recipient (`apns-id`, `apns-expiration`,
+/// `apns-collapse-id`).
 ///
 /// Made in `check` before a notification is accepted, and again before it is sent.
 struct APNsHeaders {

@@ -1,7 +1,7 @@
 import Foundation
 import PushCore
 
-/// What each of Apple's reasons means for the message, the token and the lane: the one mapping table.
+/// What each of Apple's reasons means for the message, the token and the backend: the one mapping table.
 ///
 /// Source: Apple, "Handling notification responses from APNs" and "Sending channel management requests", read 2026-08;
 /// unknown reasons are classified by their status.
@@ -20,7 +20,7 @@ enum APNsRejections {
         case replay
         /// This recipient gets too much.
         case slowRecipient
-        /// The whole lane must pause.
+        /// The whole backend must pause.
         case slowLane
         /// Nobody but time helps.
         case retry

@@ -17,7 +17,7 @@ public struct ChabokInstallations: DeviceRegistrar {
         public var clientVersion: String?
         /// Its tags.
         public var tags: [String]
-        /// Its user's wishes by channel.
+        /// Its user's settings by channel.
         public var channels: [String: ChabokChannelSettings]
         /// When it was made.
         public var created: Date?

@@ -83,7 +83,7 @@ public struct ChabokDisplayPolicy: Sendable {
         public var isSilent = false
         /// Ids of messages that it has seen.
         public var seen: Set<String> = []
-        /// The user's wishes by channel, as ``ChabokInstallations/Installation/channels`` has them.
+        /// The user's settings by channel, as ``ChabokInstallations/Installation/channels`` has them.
         public var channels: [String: ChabokChannelSettings] = [:]
         /// Its time.
         public var now: Date

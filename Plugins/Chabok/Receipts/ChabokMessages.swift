@@ -163,7 +163,7 @@ public struct ChabokMessages: MessageTracker, MessageRecaller {
     /// - Parameters:
     ///   - ids: The messages; nil for all.
     ///   - user: Whose devices.
-    /// - Returns: What Chabok took: the wish, not its fulfilment.
+    /// - Returns: What Chabok took: the request, not its completion.
     /// - Throws: Why nothing was taken.
     public func requestCancellation(of ids: [String]?, at user: String) async throws(PushError) -> Sent {
         var data: JSONObject = ["gw_op": ids == nil ? "cancelAll" : "cancel"]

@@ -6,7 +6,7 @@ import Synchronization
 ///
 /// What everything else here calls through.
 final class ChabokClient: Sendable {
-    /// The longest pause between two tries; a longer wish of the platform is the caller's to keep.
+    /// The longest pause between two tries; a longer pause that the platform asks for is left to the caller.
     static let longestPause = Duration.seconds(20)
 
     let options: ChabokOptions

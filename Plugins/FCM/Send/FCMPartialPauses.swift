@@ -4,7 +4,7 @@ internal import Synchronization
 
 /// The parts of a project that must pause while the rest goes on.
 ///
-/// A lane has one brake for everything; but a wrong APNs key in the Firebase console stops iOS only, and the quota of topics
+/// A delivery worker pauses as a whole; but a wrong APNs key in the Firebase console stops iOS only, and the quota of topics
 /// stops topics only. What is held is refused here, with the time that is left, and never leaves.
 final class FCMPartialPauses: Sendable {
     /// A part of a project.
@@ -17,7 +17,7 @@ final class FCMPartialPauses: Sendable {
         case topics
     }
 
-    /// How long a part is left alone before the next message tries again.
+    /// How long a part pauses before the next message tries again.
     static let span = Duration.seconds(60)
 
     private struct Hold {

@@ -1,7 +1,7 @@
 internal import Foundation
 internal import PushCore
 
-/// What each of Google's errors means for the message, the token and the lane: the one mapping table.
+/// What each of Google's errors means for the message, the token and the backend: the one mapping table.
 ///
 /// Source: Firebase, "FCM error codes" and "Best practices for sending FCM messages at scale", read 2026-08. The decision
 /// is taken from `FcmError.errorCode`, else `ErrorInfo.reason`, else `error.status`, else the HTTP status.
@@ -208,7 +208,7 @@ enum FCMRejections {
 }
 
 extension FCMRejections {
-    /// What it means that no access token can be had: the lane is held, and no message is lost.
+    /// What it means that no access token can be had: the backend pauses, and no message is lost.
     static func outcome(of error: PushError) -> DeliveryOutcome {
         let isOurs = error.code == .credentialsRefused
         return .refused(

@@ -24,7 +24,7 @@ public struct HMSReceipts: ReceiptReader {
     /// Makes a reader.
     public init(_ options: HMSReceiptOptions) { self.init(options, pauses: nil) }
 
-    /// Makes a reader that takes note of the tokens that Huawei wants left alone.
+    /// Makes a reader that records the tokens that Huawei asks to pause.
     init(_ options: HMSReceiptOptions, pauses: HMSTokenPauses?) {
         self.options = options
         self.pauses = pauses

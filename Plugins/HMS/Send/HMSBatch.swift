@@ -3,7 +3,7 @@ import PushCore
 
 /// Gathers the recipients of one `send` into as few requests as Huawei's rules allow.
 ///
-/// The lane hands over hundreds of requests at once, often with one recipient each: those that say the same, and end at the
+/// The delivery worker hands over hundreds of requests at once, often with one recipient each: those that say the same, and end at the
 /// same time, go out together. A message is encoded once for all of them. What can be told to be wrong without Huawei never
 /// leaves: it is refused here.
 struct HMSBatch {

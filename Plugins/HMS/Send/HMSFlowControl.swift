@@ -22,7 +22,7 @@ final class HMSFlowControl: Sendable {
     /// The share of the window in use now, above 0 and at most 1.
     var share: Double { state.withLock { $0.share } }
 
-    /// Notes a refusal for the flow, and gives the pause: the server's wish, or 10 s doubled each time with jitter, at most
+    /// Notes a refusal for the flow, and gives the pause: the server's, or 10 s doubled each time with jitter, at most
     /// 5 minutes.
     func throttled(floor: Duration?) -> Duration {
         let inARow = state.withLock { state in

@@ -46,7 +46,7 @@ struct HMSOutcomes {
             if let reports = reasoned(answer) { return .reports(reports) }
             return batchRequest.count > 1 ? .suspicious : all(dead(code, rule.detail, status))
         case .demote:
-            // Only this message is concerned, so the lane goes on.
+            // Only this message is concerned, so the backend does not pause.
             guard let demoted = batchRequest.demoted else { return all(refused(.account, .never)) }
             return .again([demoted])
         case .retry: return all(refused(.platform, .retry(after: answer.retryAfter)))
@@ -70,7 +70,7 @@ struct HMSOutcomes {
         return batchRequest.reports(failure.outcome())
     }
 
-    /// What a credential that cannot be had means: the lane waits, and no message fails for it.
+    /// What a credential that cannot be had means: the backend pauses, and no message fails for it.
     static func outcome(of error: PushError) -> DeliveryOutcome {
         let reason = error.reason ?? error.code.rawValue
         if error.code == .credentialsRefused {

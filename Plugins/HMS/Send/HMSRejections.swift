@@ -1,7 +1,7 @@
 import Foundation
 import PushCore
 
-/// What each of Huawei's codes means for the message, the tokens and the lane: the one mapping table.
+/// What each of Huawei's codes means for the message, the tokens and the backend: the one mapping table.
 ///
 /// Source: Huawei, "Push Kit, downlink message API, result codes", read 2026-08. Unknown codes are classified by their
 /// family.

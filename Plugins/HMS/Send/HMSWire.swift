@@ -13,7 +13,7 @@ struct HMSAnswer: Sendable {
     let requestID: String?
     /// Which tokens were refused, when the answer says so.
     let partial: Partial?
-    /// The platform's own wish how long to wait.
+    /// How long the platform asked to wait.
     let retryAfter: Duration?
 
     /// What a partial success says about single tokens.

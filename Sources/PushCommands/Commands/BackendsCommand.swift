@@ -56,7 +56,7 @@ struct BackendsListCommand: AsyncParsableCommand {
         if !form.isJSON { table.print() }
     }
 
-    /// The backends of a running gateway, with how their lanes flow.
+    /// The backends of a running gateway, with the state of their flow control.
     private func show(_ client: GatewayClient) async throws {
         try await client.checkReachable()
         let answer: GatewayClient.Answer

@@ -22,7 +22,7 @@ public struct BackendRegistry: Sendable {
         self.factories = factories
     }
 
-    /// A backend as the configuration names it, with what its lane needs to know.
+    /// A backend as the configuration names it, with what its delivery worker needs.
     public struct ConfiguredBackend: Sendable {
         /// The name in the configuration.
         public let name: String
@@ -34,7 +34,7 @@ public struct BackendRegistry: Sendable {
         public let maximumInFlight: Int?
         /// How fast it is used: what the configuration says, else the platform's own quota; nil is no limit.
         public let pacing: Pacing?
-        /// When it is left alone after failures; nil is never.
+        /// When its breaker opens after failures; nil is never.
         public let breaker: BreakerSettings?
         /// `register_devices`: whether devices of the registry are registered at a platform that keeps its own list.
         public let registersDevices: Bool

@@ -108,7 +108,7 @@ public protocol MessageRecaller: Sendable {
     ///   - ids: The platform's ids of the messages; nil for all that the devices show.
     ///   - user: The user, by the platform's name of it.
     /// - Returns: False when the platform has no device of the user.
-    /// - Throws: Why the platform did not take the wish.
+    /// - Throws: Why the platform did not take the request.
     func recall(_ ids: [String]?, from user: String) async throws(PushError) -> Bool
 }
 

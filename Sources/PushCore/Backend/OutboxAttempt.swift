@@ -28,7 +28,7 @@ public struct RetrySchedule: Sendable, Hashable {
     public var maximumAttempts: Int
     /// The largest part of a pause that is added at random, so that an outage does not end in a burst; 0 to 1.
     public var jitter: Double
-    /// Whether a platform's wish to wait longer counts.
+    /// Whether a longer pause that the platform asks for counts.
     public var honoursRetryAfter: Bool
 
     /// Makes a schedule.

@@ -72,7 +72,7 @@ public protocol PushBackend: Sendable {
 
     /// Keeps an eye on the platform, where that is wanted; ends when cancelled, or at once.
     ///
-    /// A gateway runs it beside the lane, and ends it before ``shutdown(grace:)``.
+    /// A gateway runs it beside the delivery worker, and ends it before ``shutdown(grace:)``.
     func watch() async
 
     /// Ends the backend after its last send: closes connections within `grace`.

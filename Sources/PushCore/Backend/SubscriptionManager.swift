@@ -4,7 +4,7 @@ public enum SubscriptionStatus: String, Sendable, CaseIterable {
     case subscribed
     /// Gets none for now, for instance while no user is logged in.
     case suspended
-    /// Gets none, by the user's wish.
+    /// Gets none, because the user opted out.
     case unsubscribed
 }
 

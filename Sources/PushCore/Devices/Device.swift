@@ -2,7 +2,7 @@ public import Foundation
 
 /// One installation of an app, as the registry keeps it: whose it is, how it is reached, what is known about it.
 ///
-/// The API and `chapar devices import` write it, a lane reads it to find the token that its backend takes. Its
+/// The API and `chapar devices import` write it, a delivery worker reads it to find the token that its backend takes. Its
 /// platforms' own records of the device are ``DeviceRecord``.
 public struct Device: Sendable, Hashable {
     /// The longest id, in bytes.
@@ -261,7 +261,7 @@ public struct Tombstone: Sendable, Hashable {
     public var asOf: Date
     /// When the gateway learned of it.
     public var at: Date
-    /// The backend that was updated, by its name in the configuration.
+    /// The backend whose platform refused it, by its name in the configuration.
     public var backend: String
     /// The platform's word for it, such as `Unregistered`.
     public var reason: String

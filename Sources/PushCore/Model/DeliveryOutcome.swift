@@ -102,7 +102,7 @@ public struct Refusal: Sendable, Hashable {
     public struct RetryLimit: Sendable, Hashable {
         /// The most attempts of the delivery, those before and at other backends included.
         public var attempts: Int
-        /// The longest time since the delivery was first due.
+        /// The longest time since the delivery's first attempt.
         public var span: Duration
 
         /// Makes a limit.

@@ -32,7 +32,7 @@ public struct PushError: Error, Sendable, CustomStringConvertible {
     public let message: String
     /// The platform's reason code, when it gave one.
     public let reason: String?
-    /// The platform's own wish how long to wait.
+    /// How long the platform asked to wait.
     public let retryAfter: Duration?
 
     /// Makes an error.
@@ -53,7 +53,7 @@ extension PushError {
     /// - Parameters:
     ///   - refusal: What a send would have come to.
     ///   - words: What is said when the refusal says nothing itself.
-    ///   - retryAfter: The platform's own wish how long to wait.
+    ///   - retryAfter: How long the platform asked to wait.
     public init(_ refusal: Refusal, words: String, retryAfter: Duration? = nil) {
         let code: Code =
             switch refusal.advice {

@@ -46,7 +46,7 @@ package final class GatewayResponder: HTTPResponder {
         let notifications = NotificationsAPI(state: state, metrics: metrics, admission: admission)
         let batches = BatchAPI(state: state, metrics: metrics, admission: admission)
         let endpoint = SyncEndpoint(state: state, admission: admission)
-        let operations = OperatorAPI(
+        let operators = OperatorAPI(
             state: state,
             workers: workers,
             metrics: metrics,
@@ -57,7 +57,7 @@ package final class GatewayResponder: HTTPResponder {
             Handlers(
                 notifications: notifications,
                 batches: batches,
-                stories: StatusAPI(endpoint: endpoint),
+                statuses: StatusAPI(endpoint: endpoint),
                 devices: DevicesAPI(state: state, admission: admission),
                 deviceBatches: DeviceBatchAPI(state: state, admission: admission),
                 subscriptions: SubscriptionAPI(endpoint: endpoint),
@@ -71,7 +71,7 @@ package final class GatewayResponder: HTTPResponder {
                     admission: admission,
                     build: build
                 ),
-                operations: operations,
+                operators: operators,
                 receipts: ReceiptsAPI(
                     state: state,
                     workers: workers,
@@ -158,7 +158,7 @@ package final class GatewayResponder: HTTPResponder {
         trace.peer = peer
         let caller: Caller
         do throws(Problem) {
-            // A path that does not exist asks for a key like one that does: strangers learn nothing.
+            // A path that does not exist asks for a key like one that does: without a key nothing can be learned.
             caller = try snapshot.admit(fields, route?.access ?? .anyKey, at: state.time.now)
         } catch {
             throw refused(error, peer)

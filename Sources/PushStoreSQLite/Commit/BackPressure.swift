@@ -23,7 +23,7 @@ final class BackPressure {
     private let longestPause: Duration
     private var held: [Held] = []
 
-    /// Makes a backPressure for flows that keep `windowCapacity` deliveries in memory: a quarter of them is plenty for its
+    /// Makes the back-pressure for flows that keep `windowCapacity` deliveries in memory: a quarter of them is plenty for its
     /// consumers, and leaves room for what is under way.
     init(windowCapacity: Int, longestPause: Duration) {
         threshold = windowCapacity / 4

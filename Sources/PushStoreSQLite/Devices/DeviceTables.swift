@@ -8,7 +8,7 @@ import PushQueue
 /// that change nothing go past it, by ``DeviceReader``.
 final class DeviceTables {
     let reader: DeviceReader
-    /// What has changed so far in the call at hand; nil when nobody wants to know.
+    /// What has changed so far in the call at hand; nil when changes are not recorded.
     private var changes: [OutboxChange.Content]?
     private let insert: SQLStatement
     private let update: SQLStatement
@@ -169,14 +169,14 @@ final class DeviceTables {
             return DevicePut(new, isNew: false)
         }
         var new = device.roundedToMilliseconds
-        let robbed = try settleTokens(of: &new, number: nil, before: [])
+        let formerOwners = try assignTokens(of: &new, number: nil, before: [])
         bind(new, to: insert)
         guard try insert.next() else { throw .failed("SQLite gave no number to the device \(new.id)") }
         let number = insert.integer(0)
         insert.reset()
         try write(tags: new.tags, instead: [], of: number)
         for token in new.tokens { try save(token, of: number) }
-        for victim in robbed { try note(changeOf: victim) }
+        for formerOwner in formerOwners { try note(changeOf: formerOwner) }
         note(nil, new)
         return DevicePut(new, isNew: true)
     }
@@ -184,7 +184,7 @@ final class DeviceTables {
     private func replace(_ old: Device, number: Int64, with device: Device) throws(StoreError) -> Device {
         var new = device.roundedToMilliseconds
         new.createdAt = old.createdAt
-        let robbed = try settleTokens(of: &new, number: number, before: old.tokens)
+        let formerOwners = try assignTokens(of: &new, number: number, before: old.tokens)
         bind(new, to: update)
         try update.run()
         try write(tags: new.tags, instead: old.tags, of: number)
@@ -192,7 +192,7 @@ final class DeviceTables {
             try remove(token.slot, of: number)
         }
         for token in new.tokens where !old.tokens.contains(token) { try save(token, of: number) }
-        for victim in robbed { try note(changeOf: victim) }
+        for formerOwner in formerOwners { try note(changeOf: formerOwner) }
         note(old, new)
         return new
     }
@@ -200,12 +200,12 @@ final class DeviceTables {
     /// Finds who has the device's tokens now: takes them away, or leaves them where they were registered later.
     ///
     /// Returns the devices that lose one, as they were, when changes are collected.
-    private func settleTokens(
+    private func assignTokens(
         of device: inout Device,
         number: Int64?,
         before: [RegisteredToken]
     ) throws(StoreError) -> [Device] {
-        var robbed: [Device] = []
+        var formerOwners: [Device] = []
         let app = device.app
         for token in device.tokens {
             if before.contains(token) { continue }
@@ -218,14 +218,14 @@ final class DeviceTables {
             } else if known.token.isYounger(than: token) {
                 device.removeToken(of: token.slot)
             } else {
-                if !robbed.contains(where: { $0.id == known.id }), let victim = try self.before(known.id) {
-                    robbed.append(victim)
+                if !formerOwners.contains(where: { $0.id == known.id }), let formerOwner = try self.before(known.id) {
+                    formerOwners.append(formerOwner)
                 }
                 try remove(known.token.slot, of: known.number)
                 device.setToken(token.registered(over: known.token))
             }
         }
-        return robbed
+        return formerOwners
     }
 
     private func bind(_ device: Device, to statement: SQLStatement) {

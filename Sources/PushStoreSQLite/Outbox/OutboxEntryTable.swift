@@ -4,8 +4,9 @@ import PushQueue
 
 /// The entries of the outbox, as rows of the table `operations`.
 ///
-/// ``SQLiteStore/claimEntries(of:limit:lease:wait:)`` and its siblings call it; it wakes nobody and asks no plugin. Used by the
-/// writer's thread only, within its transaction. Everything walks an index, so that no step costs more the more entries wait.
+/// ``SQLiteStore/claimEntries(of:limit:lease:wait:)`` and its siblings call it, on the writer's thread only, within its
+/// transaction. It signals no waiting claim and calls no plugin. Everything walks an index, so that no step costs more the
+/// more entries wait.
 final class OutboxEntryTable {
     /// So many rows are removed in one step.
     static let largestRemoval = 1_000

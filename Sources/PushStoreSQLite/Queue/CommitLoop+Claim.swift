@@ -63,7 +63,7 @@ extension CommitLoop {
         }
     }
 
-    /// The call that the next delivery of a queue goes to; nil when nobody waits.
+    /// The call that the next delivery of a queue goes to; nil when none waits.
     func assignment(for queue: BackendQueue) -> PendingChanges.Assignment? {
         if let filling = pending.filling[ObjectIdentifier(queue)], !filling.isFull { return filling }
         while !queue.tickets.isEmpty {

@@ -1,7 +1,7 @@
 import PushCore
 import PushQueue
 
-/// Removing what nobody needs any more, a little at a time.
+/// Removes what is past its retention, a little at a time.
 extension CommitLoop {
     /// The most rows of each kind that one step looks at.
     private static let stepSize = 1_000

@@ -219,7 +219,7 @@ extension SQLiteStore {
         }
     }
 
-    /// Which of these waiting deliveries are claimed: only memory knows.
+    /// Which of these waiting deliveries are claimed: kept in memory only.
     private func claimed(among numbers: [Int64]) async throws(StoreError) -> Set<Int64> {
         guard !numbers.isEmpty else { return [] }
         return try await look { queueIndex in Set(numbers.filter { queueIndex.claims[$0] != nil }) }

@@ -47,6 +47,27 @@ struct ClaimRulesTests {
         )
     }
 
+    @Test(
+        "A refusal's limit in time counts from the first attempt, at the only backend too",
+        arguments: [(600, false), (7_200, true)]
+    )
+    func limitInTime(age: TimeInterval, ends: Bool) {
+        var claim = Self.claim(attempts: 1, lives: 86_400)
+        let first = RFC3339.string(Self.now.addingTimeInterval(-age))
+        claim.attemptLog = Array(#"{"outcome":"refused","at":"\#(first)","steady_at":"\#(first)"}"#.utf8)
+        let limit = Refusal.RetryLimit(attempts: 10, span: .seconds(3_600))
+        let outcome = DeliveryOutcome.refused(
+            Refusal(.platform, reason: "r", advice: .retry(after: nil), retryLimit: limit)
+        )
+        let verdict = rules.decide(
+            claim.position(at: TimeReading(Self.now), after: outcome),
+            .answered(outcome),
+            at: Self.now,
+            random: 1
+        )
+        #expect((verdict.move == .end(.failed)) == ends)
+    }
+
     @Test("What may have been sent ends as unknown when it is cancelled or its time is over")
     func endings() {
         let (before, after) = (TimeReading(Self.now), TimeReading(Self.now.addingTimeInterval(60)))

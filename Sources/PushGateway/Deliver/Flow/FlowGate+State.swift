@@ -5,7 +5,7 @@ internal import PushComposition
 extension FlowGate {
     /// The rules, without a lock.
     ///
-    /// Four things stop a worker: the platform's wish for a pause, an operator's work (parked), too many failures (the
+    /// Four things stop a worker: a pause that the platform asked for, an operator's work (parked), too many failures (the
     /// breaker), and quarantined dead-token answers. Each ends by itself but the last, and none overrules another.
     struct State {
         /// With the backend now.

@@ -24,7 +24,7 @@ final class FlowGate: Sendable {
     enum Change: Equatable {
         /// A parked worker works again.
         case resumed
-        /// The platform wants to be left alone.
+        /// The platform asked for a pause.
         case paused(until: Date, reason: String)
         /// An operator must act.
         case parked(until: Date, reason: String, detail: String?)

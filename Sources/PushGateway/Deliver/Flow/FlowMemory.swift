@@ -6,7 +6,7 @@ internal import PushComposition
 struct FlowMemory: Sendable {
     /// The most recipients whose pauses are kept.
     static let mostRecipients = 500
-    /// The longest that a worker may stand still for a wish from a time that lies ahead: nobody knows what has passed.
+    /// The longest that a worker may pause for a time that was kept by a clock ahead of this one: how much of it has passed is unknown.
     private static let longestAfterStepBack = 60.0
 
     /// Of which backend it is.

@@ -1,7 +1,7 @@
 internal import Foundation
 internal import PushCore
 
-/// Recipients that get nothing for a while, by the platform's wish (APNs `TooManyRequests`).
+/// Recipients that get nothing for a while, because the platform asked for it (APNs `TooManyRequests`).
 ///
 /// Bounded: when it is full, the pause that ends first goes. Each change costs the logarithm of their number.
 struct RecipientPauses: Sendable {
@@ -26,7 +26,7 @@ struct RecipientPauses: Sendable {
         if ends.count > 2 * capacity + 16 { rebuild() }
     }
 
-    /// Until when a recipient is left alone; nil when it is not.
+    /// Until when a recipient gets nothing; nil without a pause.
     mutating func pause(of recipient: Recipient, at now: Date) -> Date? {
         guard let time = until[recipient] else { return nil }
         if time <= now {

@@ -264,7 +264,7 @@ extension DeliveryWorker {
         at now: TimeReading,
         _ aftermath: inout BatchResult
     ) -> Resolution {
-        var position = claim.position(at: now)
+        var position = claim.position(at: now, after: outcome)
         let deadToken = tokenRefusal(outcome, of: claim, batch, at: now)
         position.nextStep = batch.addresses.nextStep(
             of: claim,

@@ -131,7 +131,7 @@ final class DeliveryWorker: Sendable {
     func run() async {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { [backend] in await backend.watch() }
-            group.addTask { await self.watchForSilence() }
+            group.addTask { await self.giveUpHangingBatches() }
             await withDiscardingTaskGroup { deliveries in
                 while let work = await next() {
                     deliveries.addTask {

@@ -3,7 +3,7 @@ internal import PushCore
 internal import PushComposition
 internal import PushQueue
 
-/// How the dispatcher asks the rules of the core about a claimed delivery, and writes down what they say.
+/// What the delivery worker gives the rules of `PushComposition`, and what it makes of their verdict.
 extension PlanRules {
     /// The rules of a configuration.
     ///
@@ -21,15 +21,18 @@ extension PlanRules {
 }
 
 extension ClaimedDelivery {
-    /// Where the delivery stands in its plan.
+    /// Where the delivery stands in its plan, after an outcome if an attempt was made.
     ///
-    /// Patience counts from the first attempt: what waits for its time, or behind others, has not been failed by anybody.
-    func position(at now: TimeReading) -> PlanPosition {
-        PlanPosition(
+    /// The time of the first attempt matters where a later backend can take over, and where the outcome limits the attempts
+    /// in time; elsewhere the attempt log is not read for it.
+    func position(at now: TimeReading, after outcome: DeliveryOutcome? = nil) -> PlanPosition {
+        var isTimed = step + 1 < plan.backends.count
+        if case .refused(let refusal)? = outcome, refusal.retryLimit != nil { isTimed = true }
+        return PlanPosition(
             plan,
             step: step,
             attempts: attempts,
-            startedAt: step + 1 < plan.backends.count ? firstAttempt(at: now) ?? now.steady : now.steady,
+            startedAt: isTimed ? firstAttempt(at: now) ?? now.steady : now.steady,
             expiresAt: expiresAt,
             mayHaveBeenSent: isReplay
         )
@@ -44,7 +47,7 @@ extension ClaimedDelivery {
 
     /// The attempt without an answer that the delivery waits for a status of, under ``DeliveryPlan/UnknownRule/wait``.
     ///
-    /// Nil for nearly every delivery; it costs a look into the attemptLog only under that rule.
+    /// Nil for nearly every delivery; the attempt log is read only under that rule.
     func silence(of backend: String) -> JSONValue? {
         guard plan.onUnknown == .wait, isReplay, let last = loggedAttempts.last, last["outcome"] == "unknown",
             last["backend"]?.stringValue == backend
@@ -69,9 +72,9 @@ extension PlanVerdict {
         }
     }
 
-    /// Whether more follows, so that the attemptLog has to keep when this was.
+    /// Whether more follows, so that the attempt log has to keep when this was.
     var isGoingOn: Bool { if case .end = move { false } else { true } }
 
-    /// When the same backend is tried again, for the attemptLog.
+    /// When the same backend is tried again, for the attempt log.
     var retryAt: Date? { if case .retry(let time) = move { time } else { nil } }
 }

@@ -26,7 +26,7 @@ final class WorkerBatch: Sendable {
         /// The deliveries after which their tokens are of no use.
         var last: Set<Int64> = []
         /// When the backend got the batch or reported last, by the steady clock.
-        var lastHeard = Date.distantPast
+        var lastReport = Date.distantPast
 
         /// The claim that a report speaks of; nil for a report of nobody, which is a plugin's mistake.
         func claim(_ report: DeliveryReport) -> Int? {
@@ -140,15 +140,15 @@ final class WorkerBatch: Sendable {
     typealias Outcome = (index: Int, outcome: DeliveryOutcome)
 
     /// When the backend got the batch or reported last, by the steady clock.
-    var lastHeard: Date { open.withLock { $0.lastHeard } }
+    var lastReport: Date { open.withLock { $0.lastReport } }
 
     /// The backend gets the batch now.
-    func handOver(at now: Date) { open.withLock { $0.lastHeard = now } }
+    func handOver(at now: Date) { open.withLock { $0.lastReport = now } }
 
     /// The claims that reports speak of; a second report of the same delivery is left out.
     func match(_ reports: [DeliveryReport], at now: Date) -> [Outcome] {
         open.withLock { open in
-            open.lastHeard = now
+            open.lastReport = now
             var taken: [Outcome] = []
             taken.reserveCapacity(reports.count)
             for report in reports {

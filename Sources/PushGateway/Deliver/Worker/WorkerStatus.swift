@@ -9,7 +9,7 @@ package struct WorkerStatus: Sendable, Hashable {
     package var inFlight: Int
     /// The most messages that may be with the backend now.
     package var window: Int
-    /// Nothing is sent until then, by the platform's wish; nil when it flows.
+    /// Nothing is sent until then, because the platform asked for it; nil without a pause.
     package var pausedUntil: Date?
     /// Why it is paused or parked; nil when it flows.
     package var pauseReason: String?

@@ -1,7 +1,7 @@
 internal import Foundation
 internal import PushCore
 
-/// When a backend is left alone after failures of operations, and how many it gets at a time: a plain value.
+/// When a backend gets no outbox entries after failures, and how many it gets at a time: a plain value.
 ///
 /// A quota or refused credentials pause the whole backend. Other failures are each operation's own business, since they may
 /// be about one device; only when nothing but failures comes it gets fewer.
@@ -30,7 +30,7 @@ struct OutboxPause: Sendable {
         blocks = 0
     }
 
-    /// The platform did not do it; returns true when it is left alone now.
+    /// The platform did not do it; returns true when the backend is paused now.
     mutating func recordFailure(_ error: PushError, at now: Date) -> Bool {
         switch error.code {
         case .rateLimited: return pause(first: .seconds(2), error.retryAfter, at: now)

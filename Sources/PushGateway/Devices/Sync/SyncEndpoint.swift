@@ -107,7 +107,7 @@ struct SyncEndpoint: Sendable {
         throw Problem(issues)
     }
 
-    /// Stores operations, waits for their outcome as long as the caller wishes, and says how they stand.
+    /// Stores operations, waits for their outcome as long as the caller asked for, and says how they stand.
     ///
     /// 202 while some wait, else 200.
     func answer(

@@ -1,6 +1,6 @@
 internal import Foundation
 
-/// Lets a line into the log now and then, for news that strangers can cause as often as they like.
+/// Lets a line into the log now and then, for events that unauthenticated peers can cause at any rate.
 struct LogSampler {
     /// The time between two lines.
     static let pause: TimeInterval = 10

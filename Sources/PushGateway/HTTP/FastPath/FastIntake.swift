@@ -336,7 +336,7 @@ private struct UsualHead {
     }
 }
 
-/// The desks of all loops, made as connections come.
+/// The ``FastRequests`` of each event loop, made as connections come.
 private final class RequestsByLoop: Sendable {
     private let byLoop = Mutex<[ObjectIdentifier: NIOLoopBound<FastRequests>]>([:])
 

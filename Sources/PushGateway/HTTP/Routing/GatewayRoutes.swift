@@ -6,14 +6,14 @@ internal import PushCore
 struct Handlers: Sendable {
     let notifications: NotificationsAPI
     let batches: BatchAPI
-    let stories: StatusAPI
+    let statuses: StatusAPI
     let devices: DevicesAPI
     let deviceBatches: DeviceBatchAPI
     let subscriptions: SubscriptionAPI
     let deviceEvents: DeviceEventsAPI
     let switches: UserSwitchAPI
     let events: EventsAPI
-    let operations: OperatorAPI
+    let operators: OperatorAPI
     let receipts: ReceiptsAPI
     let clicks: ClicksAPI
     let topics: TopicsAPI
@@ -51,13 +51,13 @@ extension RouteTable {
                 try await own.batches.accept(request, scope)
             },
             Route(.get, "/v1/notifications/{id}", .scope(.read)) { _, values, scope throws(Problem) in
-                try await own.stories.show(values[0], scope)
+                try await own.statuses.show(values[0], scope)
             },
             Route(.delete, "/v1/notifications/{id}", .scope(.send)) { _, values, scope throws(Problem) in
-                try await own.stories.cancel(values[0], scope)
+                try await own.statuses.cancel(values[0], scope)
             },
             Route(.get, "/v1/notifications/{id}/deliveries", .scope(.read)) { _, values, scope throws(Problem) in
-                try await own.stories.deliveries(values[0], scope)
+                try await own.statuses.deliveries(values[0], scope)
             },
             Route(.get, "/v1/events", .scope(.read)) { _, _, scope throws(Problem) in
                 try await own.events.open(scope)
@@ -67,7 +67,10 @@ extension RouteTable {
 
     private static func devices(_ own: Handlers) -> [Route] {
         let oneDevice = [HTTPRequest.Method.get, .put, .patch, .delete].map { method in
-            Route(method, "/v1/devices/{id}", .scope(.devices)) { request, values, scope throws(Problem) in
+            Route(method, "/v1/devices/{id}", .scope(.devices), erases: method == .delete) {
+                request,
+                values,
+                scope throws(Problem) in
                 try await own.devices.answer(request, method, values[0], scope)
             }
         }
@@ -101,7 +104,7 @@ extension RouteTable {
     private static func backends(_ own: Handlers) -> [Route] {
         [
             Route(.get, "/v1/backends", .scope(.read)) { _, _, scope throws(Problem) in
-                try await own.operations.backends(scope)
+                try await own.operators.backends(scope)
             },
             // The platform's signature or secret is the credential of these two.
             Route(.post, "/v1/backends/{name}/receipts", .open) { request, values, scope throws(Problem) in
@@ -115,7 +118,10 @@ extension RouteTable {
                 try await own.clicks.receive(request, values[0], scope)
             },
             // One device is cleared for the app that shows it, all of them by an operator only.
-            Route(.post, "/v1/backends/{name}/clear", .scope(.devices)) { request, values, scope throws(Problem) in
+            Route(.post, "/v1/backends/{name}/clear", .scope(.devices), erases: true) {
+                request,
+                values,
+                scope throws(Problem) in
                 try await own.switches.clear(request, values[0], scope)
             },
             Route(.post, "/v1/backends/{name}/invalidations", .scope(.admin)) {
@@ -200,9 +206,9 @@ extension RouteTable {
             Route(.delete, "/v1/users/{id}", .scope(.admin)) { _, values, scope throws(Problem) in
                 try await own.erasures.erase(values[0], scope)
             },
-            Route(.get, "/metrics", .scope(.metrics)) { _, _, scope in await own.operations.scrape(scope.snapshot) },
-            Route(.get, "/healthz", .open, isProbe: true) { _, _, _ in own.operations.health() },
-            Route(.get, "/readyz", .open, isProbe: true) { _, _, _ in await own.operations.readiness() },
+            Route(.get, "/metrics", .scope(.metrics)) { _, _, scope in await own.operators.scrape(scope.snapshot) },
+            Route(.get, "/healthz", .open, isProbe: true) { _, _, _ in own.operators.health() },
+            Route(.get, "/readyz", .open, isProbe: true) { _, _, _ in await own.operators.readiness() },
         ]
     }
 }

@@ -32,22 +32,22 @@ struct Route: Sendable {
     /// Whether the first variable step of the path may stand in the record: users' ids may not.
     var namesTarget: Bool { !path.hasPrefix("/v1/users/") }
 
-    /// Whether every request is put on record: administration, and what is erased.
-    var isOnRecord: Bool {
-        access == .scope(.admin) || path == "/v1/devices/{id}" && method == .delete || path.hasSuffix("/clear")
-    }
+    /// Whether every request is put on record: administration, and what erases.
+    let isOnRecord: Bool
 
     init(
         _ method: HTTPRequest.Method,
         _ path: String,
         _ access: Access,
         isProbe: Bool = false,
+        erases: Bool = false,
         _ handler: @escaping Handler
     ) {
         self.method = method
         self.path = path
         self.access = access
         self.isProbe = isProbe
+        isOnRecord = erases || access == .scope(.admin)
         self.handler = handler
     }
 }

@@ -24,7 +24,7 @@ struct EventView: Sendable {
     private func isAllowed(_ object: JSONObject, _ type: String) -> Bool {
         switch type.prefix(while: { $0 != "." }) {
         case "notification", "delivery":
-            // What was sent before there were keys is nobody's but an administrator's.
+            // What was sent before there were keys is visible to administrators only.
             !caller.name.isEmpty && object["caller"]?.stringValue == caller.name
         case "device", "operation": caller.has(.devices) && isOfAllowedBackend(object)
         case "backend": isOfAllowedBackend(object)

@@ -1,5 +1,4 @@
 internal import Foundation
-internal import Logging
 internal import PushCore
 internal import Synchronization
 
@@ -64,15 +63,15 @@ final class OpenBatches: Sendable {
     }
 
     /// Takes out the batches that have reported nothing since a moment; `earliest` is the last report of the others.
-    func takeSilent(since moment: Date) -> (silent: [WorkerBatch], earliest: Date?) {
-        let (silent, earliest) = state.withLock { state in
-            let silent = state.entries.values.filter { $0.batch.lastHeard <= moment }
+    func takeHanging(since moment: Date) -> (hanging: [WorkerBatch], earliest: Date?) {
+        let (hanging, earliest) = state.withLock { state in
+            let hanging = state.entries.values.filter { $0.batch.lastReport <= moment }
                 .sorted { $0.batch.number < $1.batch.number }
-            for entry in silent { state.entries[entry.batch.number] = nil }
-            return (silent, state.entries.values.lazy.map(\.batch.lastHeard).min())
+            for entry in hanging { state.entries[entry.batch.number] = nil }
+            return (hanging, state.entries.values.lazy.map(\.batch.lastReport).min())
         }
-        for entry in silent { entry.sending.cancel() }
-        return (silent.map(\.batch), earliest)
+        for entry in hanging { entry.sending.cancel() }
+        return (hanging.map(\.batch), earliest)
     }
 
     /// Cancels every call.
@@ -81,7 +80,7 @@ final class OpenBatches: Sendable {
         for (_, entry) in entries { entry.sending.cancel() }
     }
 
-    /// Lets nobody wait any longer: a backend may be deaf to cancellation.
+    /// Resumes all who wait: a backend may ignore cancellation.
     func abandon() {
         let waiters = state.withLock { state in
             state.isAbandoned = true
@@ -89,32 +88,5 @@ final class OpenBatches: Sendable {
             return state.waiters.sorted { $0.key < $1.key }
         }
         for (_, waiter) in waiters { waiter.resume() }
-    }
-}
-
-extension DeliveryWorker {
-    /// Gives up batches of which the backend says nothing for `queue.lease`, until it is cancelled.
-    ///
-    /// A claim holds as long as the process lives, so a backend that hangs would keep its window for ever. What it had not
-    /// reported counts as sent without an answer, once; what it reports later is ignored.
-    func watchForSilence() async {
-        let limit = settings.queue.lease
-        while !Task.isCancelled {
-            let now = dependencies.time.steady
-            let (silent, earliest) = open.takeSilent(since: now.addingTimeInterval(-limit.inSeconds))
-            for batch in silent { giveUp(batch) }
-            let next = (earliest ?? now).addingTimeInterval(limit.inSeconds)
-            try? await dependencies.time.sleep(for: .seconds(clamping: max(0.001, next.timeIntervalSince(now))))
-        }
-    }
-
-    private func giveUp(_ batch: WorkerBatch) {
-        let unreported = batch.unreported(reason: "no_answer", isRepeatHarmful: backend.isRepeatHarmful)
-        guard !unreported.isEmpty else { return }
-        dependencies.logger.warning(
-            "a backend said nothing for queue.lease and is not waited for any longer",
-            metadata: ["backend": "\(name)", "deliveries": "\(unreported.count)"]
-        )
-        finish(unreported, of: batch)
     }
 }

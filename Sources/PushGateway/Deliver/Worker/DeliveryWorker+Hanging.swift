@@ -1,0 +1,30 @@
+internal import Foundation
+internal import Logging
+internal import PushCore
+
+extension DeliveryWorker {
+    /// Gives up batches of which the backend reports nothing for `queue.lease`, until it is cancelled.
+    ///
+    /// A claim holds as long as the process lives, so a backend that hangs would keep its window for ever. What it had not
+    /// reported counts as sent without an answer, once; what it reports later is ignored.
+    func giveUpHangingBatches() async {
+        let limit = settings.queue.lease
+        while !Task.isCancelled {
+            let now = dependencies.time.steady
+            let (hanging, earliest) = open.takeHanging(since: now.addingTimeInterval(-limit.inSeconds))
+            for batch in hanging { giveUp(batch) }
+            let next = (earliest ?? now).addingTimeInterval(limit.inSeconds)
+            try? await dependencies.time.sleep(for: .seconds(clamping: max(0.001, next.timeIntervalSince(now))))
+        }
+    }
+
+    private func giveUp(_ batch: WorkerBatch) {
+        let unreported = batch.unreported(reason: "no_answer", isRepeatHarmful: backend.isRepeatHarmful)
+        guard !unreported.isEmpty else { return }
+        dependencies.logger.warning(
+            "a backend reported nothing for queue.lease: what it got is given up",
+            metadata: ["backend": "\(name)", "deliveries": "\(unreported.count)"]
+        )
+        finish(unreported, of: batch)
+    }
+}

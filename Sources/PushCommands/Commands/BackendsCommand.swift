@@ -75,19 +75,30 @@ struct BackendsListCommand: AsyncParsableCommand {
             let services = backend["audience"]?["services"]?.arrayValue ?? []
             let forms = backend["audience"]?["forms"]?.arrayValue ?? []
             let lane = backend["lane"]
-            var health = backend["health"]?["status"]?.stringValue ?? ""
-            if let detail = backend["health"]?["detail"]?.stringValue { health += ": \(detail)" }
-            if lane?["parked"]?.boolValue == true { health += " (parked)" }
             table.add(
                 backend["name"]?.stringValue ?? "",
                 backend["kind"]?.stringValue ?? "",
                 (services + forms).compactMap(\.stringValue).joined(separator: ","),
                 "\(lane?["waiting"]?.integerValue ?? 0)",
                 "\(lane?["in_flight"]?.integerValue ?? 0)",
-                health
+                Self.health(of: backend)
             )
         }
         if !form.isJSON { table.print() }
+    }
+
+    /// What keeps a backend from sending, the gravest first; else how it is itself.
+    static func health(of backend: JSONValue) -> String {
+        let lane = backend["lane"]
+        func reason(_ name: String) -> String { lane?[name]?.stringValue.map { ": \($0)" } ?? "" }
+        if lane?["invalidations_held"] == true { return "stopped: too many dead tokens, see devices held" }
+        if lane?["parked"] == true { return "parked\(reason("pause_reason"))" }
+        if let until = lane?["paused_until"]?.stringValue { return "paused until \(until)\(reason("pause_reason"))" }
+        if let breaker = lane?["breaker"]?.stringValue, breaker != "closed" {
+            return "breaker \(breaker)\(reason("breaker_reason"))"
+        }
+        let detail = backend["health"]?["detail"]?.stringValue.map { ": \($0)" } ?? ""
+        return (backend["health"]?["status"]?.stringValue ?? "") + detail
     }
 
     private func show(_ backends: [BackendRegistry.ConfiguredBackend]) {

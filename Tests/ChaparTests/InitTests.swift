@@ -99,7 +99,7 @@ struct InitTests {
                 let result = try await Program.run(["init", "--ask"], input: input, in: folder)
                 last = result
                 if result.status == 0 { break }
-                let question = result.errors.split(separator: "\n").last ?? ""
+                let question = result.errors.split(separator: "\n").last { $0.hasSuffix(":") } ?? ""
                 let word = try #require(question.split(separator: " ").first.map(String.init), "\(result.errors)")
                 let name = try #require(word.split(separator: ".").last.map(String.init))
                 input += try #require(answers[name], "\(question)") + "\n"

@@ -173,7 +173,7 @@ struct Questions {
     /// Throws when stdin ends.
     func ask(_ question: String, isHidden: Bool = false) throws -> String {
         while true {
-            Shell.draw(question + " ")
+            Shell.draw(question + (Shell.isInputTerminal ? " " : "\n"))
             guard let line = isHidden ? Self.hidden() : readLine() else {
                 throw CommandFailure("stdin ended before everything was answered; nothing was written", .usage)
             }

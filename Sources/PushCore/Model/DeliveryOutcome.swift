@@ -28,7 +28,7 @@ public struct Acceptance: Sendable, Hashable {
     public var isVerdictPending: Bool
     /// Whether nothing was sent because the notification is a dry run.
     public var isDryRun: Bool
-    /// The HTTP status, when there was one.
+    /// The HTTP status, when there was one; without it the attempt shows null.
     public var status: Int?
 
     /// Makes an acceptance.

@@ -22,7 +22,7 @@ extension BackendConformance {
         public var taken: (@Sendable () async -> Int)?
         /// How many requests of any kind have reached the platform so far.
         public var requests: (@Sendable () async -> Int)?
-        /// The largest payload in bytes; nil when the platform has no such limit.
+        /// The largest payload in bytes of UTF-8, which `PushBackend.check(_:for:)` must know; nil when the platform has no such limit.
         public var payloadLimit: Int?
         /// Whether an acceptance carries an id of the platform's that no other message has.
         public var givesPlatformIDs: Bool

@@ -152,6 +152,25 @@ struct BackendKitTests {
         #expect(failure?.description.contains("the subject gives no means") == true)
     }
 
+    /// All that `PushBackend` asks for: everything else has a default.
+    private struct SmallestBackend: PushBackend {
+        let kind: BackendKind = "smallest"
+        let audience = BackendAudience(forms: [.everyone])
+        func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
+            for (number, request) in requests.enumerated() {
+                let outcome = DeliveryOutcome.accepted(Acceptance(platformID: "x"))
+                report(request.recipients.indices.map { .init(request: number, recipient: $0, outcome: outcome) })
+            }
+        }
+    }
+
+    @Test("Three members make a backend")
+    func smallest() async {
+        let outcome = await SmallestBackend().send(PushNotification(body: "Hello"), to: .everyone)
+        if case .accepted = outcome { return }
+        Issue.record("\(outcome)")
+    }
+
     @Test("What is not given is skipped by name, with what to give", arguments: BackendConformance.checks)
     func skips(check: BackendConformance.Check) async throws {
         #expect(try await check.run(Self.subject(nil)) == nil)

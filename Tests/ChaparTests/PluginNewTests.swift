@@ -90,6 +90,7 @@ struct PluginNewTests {
         ] {
             let text = try #require(files[file], "\(file)")
             #expect(!text.contains("import PushMyChatSimulator"), "\(file)")
+            #expect(text.contains("import PushSandbox") == file.hasPrefix("Tests/"), "\(file)")
         }
         let manifest = try #require(files["Package.swift"])
         for line in [

@@ -66,8 +66,9 @@ struct PluginTree {
         var written: [String] = []
         for (path, text) in PluginTemplate.swift.filled(names.words) {
             guard let place = place(of: path) else { continue }
-            // In the tree the simulator stands beside the others.
-            let own = text.replacing("import \(module)Simulator\n", with: "")
+            // In the tree the simulator stands beside the others, in their module.
+            var own = text.replacing("import \(module)Simulator\n", with: "")
+            if place.hasPrefix("Sources/PushSandbox/") { own = own.replacing("public import PushSandbox\n", with: "") }
             try PluginTemplate.write(own, to: "\(root)/\(place)")
             written.append(place)
         }

@@ -3,8 +3,8 @@ public import PushCore
 
 /// The platform SMS: a request for each message.
 ///
-/// `POST /messages` with `{"id", "to", "text"}` is answered by 200 and `{"ref"}`, or by another status and `{"error"}`. An id that
-/// comes again is not sent again.
+/// `POST /messages` with `{"id", "to", "text"}` is answered by 200 and `{"ref"}`, or by another status and `{"error"}`.
+/// An id that comes again is not sent again.
 public struct SMSBackend: PushBackend {
     /// The word after `kind:` in configuration files.
     public let kind: BackendKind = "sms"

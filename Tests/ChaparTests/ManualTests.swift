@@ -48,7 +48,7 @@ struct ManualTests {
         for name in ["chapar.1", "chapar-send.1", "chapar-devices.1", "chapar-init.1"] { #expect(files.contains(name)) }
         #expect(!files.contains("chapar-manual.1") && !files.contains("chapar-help.1"))
         let send = try String(contentsOf: folder.url.appending(path: "chapar-send.1"), encoding: .utf8)
-        for part in [".Nm chapar send", ".Fl \\-url Ar url", ".Sh DESCRIPTION", ".Bd -literal"] {
+        for part in [".Nm chapar send", ".It Fl \\-url Ar url", ".Sh DESCRIPTION", ".Bd -literal"] {
             #expect(send.contains(part), "\(part)")
         }
         let devices = try String(contentsOf: folder.url.appending(path: "chapar-devices.1"), encoding: .utf8)

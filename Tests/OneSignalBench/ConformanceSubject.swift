@@ -43,6 +43,7 @@ extension OneSignalBench {
             }
         )
         subject.largeBatch = 2_001
+        subject.takesRepeatsOnce = true
         subject.deadline = deadline
         subject.log = log
         subject.secrets = [Secret("os_v2_app_sandbox"), Secret(simulator.rules.projectID)]

@@ -60,7 +60,7 @@ struct AltcraftConformanceTests {
                 // Altcraft makes a subscription when it is asked to, and registering moves the one that is there.
                 try await backend.subscriptions?.setStatus(.subscribed, of: .sample())
             }
-            try await finally({ try await check.run(subject) }) { await backend.shutdown(grace: .zero) }
+            try await finally({ _ = try await check.run(subject) }) { await backend.shutdown(grace: .zero) }
         }
     }
 

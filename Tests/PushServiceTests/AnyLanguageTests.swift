@@ -57,7 +57,7 @@ struct AnyLanguageTests {
                 foreignRecipient: .token(DeviceToken("00fc13adff785122", service: .iOSAPNs)),
                 payloadLimit: 4_096
             )
-            try await finally({ try await check.run(subject) }) {
+            try await finally({ _ = try await check.run(subject) }) {
                 await backend.shutdown(grace: .zero)
                 await transport.shutdown(grace: .milliseconds(100))
             }

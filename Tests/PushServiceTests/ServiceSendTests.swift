@@ -35,7 +35,9 @@ struct ServiceSendTests {
             subject.deadline = timeout
             subject.log = log
             subject.secrets = [Secret(ServiceSimulator.secret)]
-            try await check.run(subject)
+            subject.takesRepeatsOnce = true
+            let skip = try await check.run(subject)
+            #expect(skip == nil, "the simulator can do all that the kit asks for")
         }
     }
 

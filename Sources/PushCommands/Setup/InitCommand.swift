@@ -65,8 +65,14 @@ struct InitCommand: AsyncParsableCommand {
         for value in values { try draft.set(value) }
         let key = keyFile.map { _ in NewAPIKey() }
         draft.keyLine = key?.line(name: "admin", scopes: ["admin"])
-        try complete(&draft, questions)
-        try write(draft, key)
+        var secrets: [String] = []
+        do {
+            try complete(&draft, questions, &secrets)
+            try write(draft, key)
+        } catch {
+            for secret in secrets { unlink(secret) }
+            throw error
+        }
         show(draft)
     }
 
@@ -96,7 +102,11 @@ struct InitCommand: AsyncParsableCommand {
     }
 
     /// Checks the draft, asks for what is missing or wrong, and checks again, until nothing is.
-    private func complete(_ draft: inout ConfigurationDraft, _ questions: Questions?) throws {
+    private func complete(
+        _ draft: inout ConfigurationDraft,
+        _ questions: Questions?,
+        _ secrets: inout [String]
+    ) throws {
         let loader = try BackendLoader.offline()
         while true {
             do throws(ConfigurationError) {
@@ -108,7 +118,7 @@ struct InitCommand: AsyncParsableCommand {
                 for issue in error.issues {
                     guard let (name, key) = draft.place(of: issue) else { continue }
                     isAsked = true
-                    let value = try answer(to: issue, name, key, questions)
+                    let value = try answer(to: issue, name, key, questions, &secrets)
                     draft.put(value, name, key)
                 }
                 if !isAsked { throw error }
@@ -120,7 +130,8 @@ struct InitCommand: AsyncParsableCommand {
         to issue: ConfigIssue,
         _ name: String,
         _ key: [String],
-        _ questions: Questions
+        _ questions: Questions,
+        _ secrets: inout [String]
     ) throws -> String {
         let path = ([name] + key).joined(separator: ".")
         if issue.problem != "is missing" { Shell.complain("\(path) \(issue.problem). \(issue.fix ?? "")") }
@@ -136,6 +147,7 @@ struct InitCommand: AsyncParsableCommand {
         let folder = URL(filePath: file.path).deletingLastPathComponent()
         let target = folder.appending(path: "\(path).secret").path
         try SecretFile.write(given + "\n", to: target)
+        secrets.append(target)
         Shell.complain("written to \(target)")
         return "${file:\(target)}"
     }
@@ -173,7 +185,7 @@ struct Questions {
     /// Throws when stdin ends.
     func ask(_ question: String, isHidden: Bool = false) throws -> String {
         while true {
-            Shell.draw(question + " ")
+            Shell.draw(question + (Shell.isInputTerminal ? " " : "\n"))
             guard let line = isHidden ? Self.hidden() : readLine() else {
                 throw CommandFailure("stdin ended before everything was answered; nothing was written", .usage)
             }

@@ -309,6 +309,9 @@ public final class ConfigSection {
     }
 
     /// Says that a required key is missing, unless the section is no map at all, which is said already.
+    ///
+    /// Printed as "KEY: is missing. Write MEANING.", so the meaning begins in lower case and has no full stop. One that shows a
+    /// variable, such as `the account's key, as "${KEY}"`, marks a secret: `init` keeps it out of the configuration file.
     public func missing(_ key: String, _ meaning: String) {
         known.insert(key)
         guard isMap else { return }

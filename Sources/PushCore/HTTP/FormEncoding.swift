@@ -33,7 +33,7 @@ public enum FormEncoding {
     ///
     /// Throws for a segment that is empty, `.` or `..`: servers take those for steps of the path, encoded or not, and the request
     /// would go to another address with the same credential.
-    package static func path(_ segments: [String]) throws(PushError) -> String {
+    public static func path(_ segments: [String]) throws(PushError) -> String {
         var path = ""
         for segment in segments {
             guard !["", ".", ".."].contains(segment) else {

@@ -21,6 +21,8 @@ public struct HTTPBaseURL: Hashable, Sendable, CustomStringConvertible {
     }
 
     /// The path of a call under this address, which `relative` continues with or without a slash.
+    ///
+    /// Nothing is escaped: ``FormEncoding/path(_:)`` makes a path of segments that come from outside.
     public func path(_ relative: String) -> String {
         relative.hasPrefix("/") ? path + relative : "\(path)/\(relative)"
     }

@@ -28,7 +28,7 @@ public struct Acceptance: Sendable, Hashable {
     public var isVerdictPending: Bool
     /// Whether nothing was sent because the notification is a dry run.
     public var isDryRun: Bool
-    /// The HTTP status, when there was one.
+    /// The HTTP status, when there was one; without it the attempt shows null.
     public var status: Int?
 
     /// Makes an acceptance.
@@ -87,8 +87,10 @@ public struct Refusal: Sendable, Hashable {
         public var asOf: Date
         /// Whether the platform's word suffices.
         ///
-        /// False for reasons that a wrong configuration causes as well
-        /// (APNs `BadDeviceToken`): those are held back when they come in numbers.
+        /// True: the token is dead at every backend of its service, and none of them is tried. False, for reasons that a wrong
+        /// configuration causes as well (APNs `BadDeviceToken`): the other backends of the service are tried, and all have to
+        /// refuse it. Either way those that come in numbers are quarantined until an operator decides,
+        /// certain ones at a higher share of the answers.
         public var isCertain: Bool
 
         /// Makes an invalidation.

@@ -46,7 +46,7 @@ public struct ConfigurationLoader {
         do {
             bytes = try files.contents(of: (path as NSString).lastPathComponent)
         } catch {
-            let fix = "Give the file with --config, or write one: chapar sandbox --dir DIR makes a working example."
+            let fix = "Give the file with --config, or write one: chapar init."
             throw ConfigurationError([ConfigIssue(path: "", origin: .builtIn, problem: "\(error)", fix: fix)])
         }
         return try load(text: bytes, name: path, folder: folder, context: context)

@@ -25,14 +25,23 @@ extension Run {
         }
     }
 
-    private func message(_ serial: Int, _ recipients: Int, _ numbers: [Int], device: String? = nil) -> Submission {
+    private func message(
+        _ serial: Int,
+        _ recipients: Int,
+        _ numbers: [Int],
+        device: String? = nil,
+        isByToken: Bool = false
+    ) -> Submission {
         let (name, plan) = device == nil ? World.plans[numbers[0] % World.plans.count] : World.devicePlan
         let timeToLive = [5, 30, 120, 300, 600][numbers[1] % 5]
         let isUrgent = numbers[2] & 1 != 0
         let hasKey = numbers[2] & 2 != 0
         let isScheduled = numbers[2] % 16 == 12
         let tokens = (0..<recipients).map { #"{"token":"r\#($0)","service":"ios-apns"}"# }.joined(separator: ",")
-        let audience = device.map { #""devices":["\#($0)"]"# } ?? #""tokens":[\#(tokens)]"#
+        let audience =
+            device.map {
+                isByToken ? #""tokens":[{"token":"\#($0)","service":"android-firebase"}]"# : #""devices":["\#($0)"]"#
+            } ?? #""tokens":[\#(tokens)]"#
         var options = #""ttl":\#(timeToLive),"priority":"\#(isUrgent ? "high" : "normal")""#
         if isScheduled, let now = world.incarnation?.time.now {
             options += #","send_at":"\#(RFC3339.string(now.addingTimeInterval(Double(numbers[3] % 60))))""#
@@ -53,8 +62,9 @@ extension Run {
         )
     }
 
-    func post(_ recipients: Int, _ numbers: [Int], device: String? = nil) {
-        let serial = world.oracle.add { message($0, recipients, numbers, device: device) }
+    /// Posts a message; one for a device goes to its token if that is wanted, which an erasure of the user has to find as well.
+    func post(_ recipients: Int, _ numbers: [Int], device: String? = nil, isByToken: Bool = false) {
+        let serial = world.oracle.add { message($0, recipients, numbers, device: device, isByToken: isByToken) }
         send(serial, attempts: 3)
     }
 
@@ -133,14 +143,19 @@ extension Run {
 
     /// Kills the gateway while some messages of a batch are with a platform and others wait for a further attempt.
     ///
-    /// The ones keep the first lease, under which the others were claimed at first.
+    /// They were claimed together, at the end of a pause: the ones keep that lease, under which the others were claimed at first.
     func crashAmidRetries(_ numbers: [Int]) {
         let platform = world.platforms[numbers[3] % 2]
+        platform.set(.rateLimited, at: world.scheduler.now)
+        post(1, [numbers[3] % 2, 3, 0, 0, 0])
+        world.run(milliseconds: 200)
+        // Too few for the breaker to open.
+        postBatch(4 + numbers[4] % 3, [numbers[3] % 2, 3, 0])
         platform.set(.brownout, at: world.scheduler.now)
         world.oracle.count(.brownout)
-        postBatch(6 + numbers[4] % 12, [numbers[3] % 2, 3, 0])
-        world.run(milliseconds: 2_000 + numbers[1] % 8 * 1_000)
-        let open = world.oracle.submissions.suffix(18).filter { !$0.isSettled && $0.plan.backends == [platform.name] }
+        let pause = max(0, (platform.pause?.until ?? 0) - world.scheduler.now)
+        world.run(milliseconds: Int(pause / 1_000_000) + 2_000 + numbers[1] % 8 * 500)
+        let open = world.oracle.submissions.suffix(6).filter { !$0.isSettled && $0.plan.backends == [platform.name] }
         let held = open.filter { platform.holds($0.key(0)) }
         if !held.isEmpty, open.contains(where: { (platform.offered[$0.key(0)]?.count ?? 0) > 1 }) {
             world.oracle.cover(.diedAmidRetries)
@@ -162,7 +177,9 @@ extension Run {
         world.run(steps: 200)
         // Attempts that take a while and are repeated: the erasure meets them while they are claimed.
         if numbers[3] & 2 != 0 { world.platforms[2].set(.unreachable, at: world.scheduler.now) }
-        for number in 0..<1 + numbers[1] % 4 { post(1, [0, 2, numbers[2], 0, 0], device: devices[number % 2]) }
+        for number in 0..<1 + numbers[1] % 4 {
+            post(1, [0, 2, numbers[2], 0, 0], device: devices[number % 2], isByToken: number < 3)
+        }
         world.run(steps: 50 + 50 * (numbers[2] % 4))
         guard devices.allSatisfy({ !world.oracle.devices.isChanging($0) }) else { return }
         let registered = devices.filter(world.oracle.devices.isRegistered)

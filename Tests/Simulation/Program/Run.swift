@@ -218,7 +218,8 @@ struct Run {
 
     /// What must hold when nothing is under way.
     private func checkAtRest() {
-        world.run(milliseconds: 1_000)
+        world.callbacks = []
+        world.run(milliseconds: 2_000)
         if let second = world.secondReader, second.last != world.oracle.lastEvent {
             world.oracle.fail("a second reader has the events to \(second.last) of \(world.oracle.lastEvent)")
         }

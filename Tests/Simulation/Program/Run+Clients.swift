@@ -163,10 +163,28 @@ extension Run {
         world.crash(.process)
     }
 
+    /// Lets syncs forget, kills the gateway, and cuts the power while the next one opens its store or soon afterwards.
+    func losePowerAfterForgetting(_ numbers: [Int]) {
+        world.disk.fault(.forgettingSyncs, calls: 2 + numbers[3] % 8)
+        world.oracle.count(.diskFault)
+        for number in 0..<3 { post(1 + numbers[4] % 4, [numbers[0] + number, 3, 0, 0, 0]) }
+        world.run(steps: 60 + numbers[4] % 120)
+        world.crash(.process)
+        if numbers[1] % 2 == 0 {
+            world.disk.crash(.power, inCalls: numbers[0] % 40)
+            world.run(steps: 100)
+        } else {
+            world.run(steps: 300)
+            for number in 0..<3 { post(1, [numbers[0] + number, 3, 0, 0, 0]) }
+            world.run(steps: 100 + numbers[0] % 100)
+            world.crash(.power)
+        }
+    }
+
     // MARK: Erasures
 
     /// More messages than these are never accepted for a user while the erasure goes on, with a disk that works.
-    private static let mostDuringErasure = 600
+    private static let mostDuringErasure = 4_000
 
     /// Requests the erasure of a user for whom deliveries may be under way, and goes on sending to the user meanwhile.
     func erase(user: Int, _ numbers: [Int]) {
@@ -183,12 +201,17 @@ extension Run {
         world.run(steps: 50 + 50 * (numbers[2] % 4))
         guard devices.allSatisfy({ !world.oracle.devices.isChanging($0) }) else { return }
         let registered = devices.filter(world.oracle.devices.isRegistered)
+        let erasure = Erasure(faults: world.disk.faults)
+        if numbers[3] % 2 == 0 {
+            for number in 0..<16 { send(to: devices[number % 2], during: erasure, numbers) }
+            world.run(steps: 300 + 100 * (numbers[1] % 8))
+            erasure.accepted = 0
+        }
         world.oracle.devices.beginErasure(devices)
         world.oracle.count(.erasure)
         let earlier = world.oracle.submissions.filter { submission in
             submission.id != nil && submission.device.map(registered.contains) ?? false
         }
-        let erasure = Erasure(faults: world.disk.faults)
         world.ask(.DELETE, "/v1/users/u\(user)") { [world] status, answer in
             erasure.isOver = true
             let isAnswered = status == 200 || status == 202
@@ -205,7 +228,6 @@ extension Run {
                 world.oracle.fail("the erasure of u\(user) is answered with \(status): \(answer.text)")
             }
         }
-        if numbers[3] % 2 == 0 { for device in devices + devices { send(to: device, during: erasure, numbers) } }
     }
 
     /// An erasure that was asked for.
@@ -221,10 +243,10 @@ extension Run {
         init(faults: Int) { self.faults = faults }
     }
 
-    /// Sends one message after the other to a device, until the erasure of its user is over.
+    /// Sends one message after the other to the token of a device, until the erasure of its user is over.
     private func send(to device: String, during erasure: Erasure, _ numbers: [Int]) {
         guard !erasure.isOver else { return }
-        let serial = world.oracle.add { message($0, 1, [numbers[4], 2, 0, 0, 0], device: device) }
+        let serial = world.oracle.add { message($0, 1, [numbers[4], 2, 0, 0, 0], device: device, isByToken: true) }
         world.ask(.POST, "/v1/notifications", [], world.oracle.submissions[serial].body) { [self] status, answer in
             guard status == 202, let id = answer["id"]?.stringValue else { return }
             world.oracle.accepted(serial, id, world)

@@ -26,6 +26,8 @@ final class FaultyDisk: DiskDecider, @unchecked Sendable {
     /// How many calls went wrong.
     private(set) var faults = 0
     private var faultyCalls = 0
+    /// What goes wrong at one of the next calls.
+    private var faultIn: (calls: Int, fault: Fault)?
     /// The call at which the process or the machine stops; nil for never.
     private var crashIn: (calls: Int, kind: CrashKind)?
     private(set) var crashed: CrashKind?
@@ -79,8 +81,11 @@ final class FaultyDisk: DiskDecider, @unchecked Sendable {
     /// The next calls go wrong.
     func fault(_ fault: Fault, calls: Int) { (self.fault, faultyCalls) = (fault, calls) }
 
+    /// One of the next calls goes wrong.
+    func fault(_ fault: Fault, inCalls calls: Int) { faultIn = (calls, fault) }
+
     /// Nothing goes wrong any more.
-    func heal() { (fault, crashIn) = (nil, nil) }
+    func heal() { (fault, faultIn, crashIn) = (nil, nil, nil) }
 
     // MARK: DiskDecider
 
@@ -91,6 +96,13 @@ final class FaultyDisk: DiskDecider, @unchecked Sendable {
                 crashIn = nil
                 crashed = crash.kind
                 return .crash(crash.kind, written: scheduler.draw(below: call.count + 1))
+            }
+        }
+        if let next = faultIn {
+            faultIn?.calls -= 1
+            if next.calls <= 0 {
+                faultIn = nil
+                fault(next.fault, calls: 2)
             }
         }
         guard let fault else { return .proceed }

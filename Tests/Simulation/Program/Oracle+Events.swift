@@ -74,14 +74,58 @@ extension Oracle {
             submissions[serial].due[index] = at.addingTimeInterval(wait)
         }
         guard DeliveryState(rawValue: state)?.isFinal ?? false else { return }
-        if let before = submissions[serial].ended.updateValue(state, forKey: index) {
+        if let before = submissions[serial].ended.updateValue(state, forKey: index), !Self.isLater(state, before) {
             fail("delivery \(index) of message \(serial) ends twice: \(before), then \(state)")
         }
         switch state {
         case "expired": cover(.expired)
         case "unknown": cover(.unknown)
         case "failed": cover(.failed)
+        case "opened": cover(.opened)
         default: break
         }
     }
+
+    // MARK: Receipts
+
+    /// The states that a delivery may go through after a platform has accepted it.
+    private static let progress = ["accepted_by_platform", "delivered", "opened"]
+
+    /// Whether one of them comes after another.
+    private static func isLater(_ state: String, _ before: String) -> Bool {
+        guard let from = progress.firstIndex(of: before), let to = progress.firstIndex(of: state) else { return false }
+        return to > from
+    }
+
+    /// A delivery by what the platforms call it: the serial number and the index.
+    private func delivery(_ key: String) -> (serial: Int, index: Int)? {
+        let parts = key.split(separator: "/")
+        guard parts.count == 2, let serial = Int(parts[0]), let index = Int(parts[1].dropFirst()) else { return nil }
+        return submissions.indices.contains(serial) ? (serial, index) : nil
+    }
+
+    /// Whether the gateway has told that a platform accepted a delivery.
+    func isAccepted(_ key: String) -> Bool {
+        guard let (serial, index) = delivery(key) else { return false }
+        return submissions[serial].ended[index].map(Self.progress.contains) ?? false
+    }
+
+    /// Records that a platform's report was answered.
+    func reported(_ key: String, _ event: DeliveryReceipt.Event) {
+        guard let (serial, index) = delivery(key) else { return }
+        let before = submissions[serial].reported[index]
+        if before == event.rawValue { cover(.repeatedReceipt) }
+        if before.map({ Self.isLater(event.rawValue, $0) }) ?? true {
+            submissions[serial].reported[index] = event.rawValue
+        }
+    }
+
+    /// A delivery is as far as the platform has reported.
+    func judgeReceipts(_ message: Submission, _ index: Int, _ state: String) {
+        guard let reported = message.reported[index], reported != state, !Self.isLater(state, reported) else { return }
+        fail("\(message.key(index)) was reported as \(reported), and counts as \(state)")
+    }
+
+    /// Whether a state says that a platform has accepted the message.
+    static func isAcceptance(_ state: String) -> Bool { progress.contains(state) }
 }

@@ -65,7 +65,7 @@ extension Oracle {
     /// A message that a platform accepted does not count as failed or expired.
     private func judgeUndelivered(_ message: Submission, _ key: String, _ state: String, _ world: World) {
         let holders = world.platforms.filter { $0.taken[key] != nil }
-        guard !holders.isEmpty, state == "failed" || state == "expired" else { return }
+        guard !holders.isEmpty, state == "failed" || state == "expired" || state == "cancelled" else { return }
         // The refusal of a platform covers its own earlier silence.
         let last = world.platforms.max { ($0.offered[key]?.last ?? 0) < ($1.offered[key]?.last ?? 0) }
         if state == "failed", holders.allSatisfy({ $0 === last }) { return }
@@ -95,7 +95,8 @@ extension Oracle {
         let taken = world.platforms.flatMap { $0.taken[key] ?? [] }
         let isUnresolved = world.platforms.contains { $0.unresolved.contains(key) }
         if Set(world.platforms.filter { $0.taken[key] != nil }.map(\.name)).count > 1 { cover(.fellBack) }
-        if state == "accepted_by_platform", taken.isEmpty {
+        judgeReceipts(message, index, state)
+        if Self.isAcceptance(state), taken.isEmpty {
             fail("\(key) counts as accepted, and no platform has it")
         }
         // Beta says of what it does not answer that a repetition does harm.

@@ -26,6 +26,8 @@ final class Oracle: @unchecked Sendable {
         case erasedWhileSent
         case diedAmidRetries
         case readTwice
+        case opened
+        case repeatedReceipt
         case slowReaderClosed
     }
 

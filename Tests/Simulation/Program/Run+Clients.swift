@@ -25,14 +25,23 @@ extension Run {
         }
     }
 
-    private func message(_ serial: Int, _ recipients: Int, _ numbers: [Int], device: String? = nil) -> Submission {
+    private func message(
+        _ serial: Int,
+        _ recipients: Int,
+        _ numbers: [Int],
+        device: String? = nil,
+        isByToken: Bool = false
+    ) -> Submission {
         let (name, plan) = device == nil ? World.plans[numbers[0] % World.plans.count] : World.devicePlan
         let timeToLive = [5, 30, 120, 300, 600][numbers[1] % 5]
         let isUrgent = numbers[2] & 1 != 0
         let hasKey = numbers[2] & 2 != 0
         let isScheduled = numbers[2] % 16 == 12
         let tokens = (0..<recipients).map { #"{"token":"r\#($0)","service":"ios-apns"}"# }.joined(separator: ",")
-        let audience = device.map { #""devices":["\#($0)"]"# } ?? #""tokens":[\#(tokens)]"#
+        let audience =
+            device.map {
+                isByToken ? #""tokens":[{"token":"\#($0)","service":"android-firebase"}]"# : #""devices":["\#($0)"]"#
+            } ?? #""tokens":[\#(tokens)]"#
         var options = #""ttl":\#(timeToLive),"priority":"\#(isUrgent ? "high" : "normal")""#
         if isScheduled, let now = world.incarnation?.time.now {
             options += #","send_at":"\#(RFC3339.string(now.addingTimeInterval(Double(numbers[3] % 60))))""#
@@ -53,8 +62,9 @@ extension Run {
         )
     }
 
-    func post(_ recipients: Int, _ numbers: [Int], device: String? = nil) {
-        let serial = world.oracle.add { message($0, recipients, numbers, device: device) }
+    /// Posts a message; one for a device goes to its token if that is wanted, which an erasure of the user has to find as well.
+    func post(_ recipients: Int, _ numbers: [Int], device: String? = nil, isByToken: Bool = false) {
+        let serial = world.oracle.add { message($0, recipients, numbers, device: device, isByToken: isByToken) }
         send(serial, attempts: 3)
     }
 
@@ -133,14 +143,19 @@ extension Run {
 
     /// Kills the gateway while some messages of a batch are with a platform and others wait for a further attempt.
     ///
-    /// The ones keep the first lease, under which the others were claimed at first.
+    /// They were claimed together, at the end of a pause: the ones keep that lease, under which the others were claimed at first.
     func crashAmidRetries(_ numbers: [Int]) {
         let platform = world.platforms[numbers[3] % 2]
+        platform.set(.rateLimited, at: world.scheduler.now)
+        post(1, [numbers[3] % 2, 3, 0, 0, 0])
+        world.run(milliseconds: 200)
+        // Too few for the breaker to open.
+        postBatch(4 + numbers[4] % 3, [numbers[3] % 2, 3, 0])
         platform.set(.brownout, at: world.scheduler.now)
         world.oracle.count(.brownout)
-        postBatch(6 + numbers[4] % 12, [numbers[3] % 2, 3, 0])
-        world.run(milliseconds: 2_000 + numbers[1] % 8 * 1_000)
-        let open = world.oracle.submissions.suffix(18).filter { !$0.isSettled && $0.plan.backends == [platform.name] }
+        let pause = max(0, (platform.pause?.until ?? 0) - world.scheduler.now)
+        world.run(milliseconds: Int(pause / 1_000_000) + 2_000 + numbers[1] % 8 * 500)
+        let open = world.oracle.submissions.suffix(6).filter { !$0.isSettled && $0.plan.backends == [platform.name] }
         let held = open.filter { platform.holds($0.key(0)) }
         if !held.isEmpty, open.contains(where: { (platform.offered[$0.key(0)]?.count ?? 0) > 1 }) {
             world.oracle.cover(.diedAmidRetries)
@@ -148,10 +163,28 @@ extension Run {
         world.crash(.process)
     }
 
+    /// Lets syncs forget, kills the gateway, and cuts the power while the next one opens its store or soon afterwards.
+    func losePowerAfterForgetting(_ numbers: [Int]) {
+        world.disk.fault(.forgettingSyncs, calls: 2 + numbers[3] % 8)
+        world.oracle.count(.diskFault)
+        for number in 0..<3 { post(1 + numbers[4] % 4, [numbers[0] + number, 3, 0, 0, 0]) }
+        world.run(steps: 60 + numbers[4] % 120)
+        world.crash(.process)
+        if numbers[1] % 2 == 0 {
+            world.disk.crash(.power, inCalls: numbers[0] % 40)
+            world.run(steps: 100)
+        } else {
+            world.run(steps: 300)
+            for number in 0..<3 { post(1, [numbers[0] + number, 3, 0, 0, 0]) }
+            world.run(steps: 100 + numbers[0] % 100)
+            world.crash(.power)
+        }
+    }
+
     // MARK: Erasures
 
     /// More messages than these are never accepted for a user while the erasure goes on, with a disk that works.
-    private static let mostDuringErasure = 600
+    private static let mostDuringErasure = 4_000
 
     /// Requests the erasure of a user for whom deliveries may be under way, and goes on sending to the user meanwhile.
     func erase(user: Int, _ numbers: [Int]) {
@@ -162,16 +195,23 @@ extension Run {
         world.run(steps: 200)
         // Attempts that take a while and are repeated: the erasure meets them while they are claimed.
         if numbers[3] & 2 != 0 { world.platforms[2].set(.unreachable, at: world.scheduler.now) }
-        for number in 0..<1 + numbers[1] % 4 { post(1, [0, 2, numbers[2], 0, 0], device: devices[number % 2]) }
+        for number in 0..<1 + numbers[1] % 4 {
+            post(1, [0, 2, numbers[2], 0, 0], device: devices[number % 2], isByToken: number < 3)
+        }
         world.run(steps: 50 + 50 * (numbers[2] % 4))
         guard devices.allSatisfy({ !world.oracle.devices.isChanging($0) }) else { return }
         let registered = devices.filter(world.oracle.devices.isRegistered)
+        let erasure = Erasure(faults: world.disk.faults)
+        if numbers[3] % 2 == 0 {
+            for number in 0..<16 { send(to: devices[number % 2], during: erasure, numbers) }
+            world.run(steps: 300 + 100 * (numbers[1] % 8))
+            erasure.accepted = 0
+        }
         world.oracle.devices.beginErasure(devices)
         world.oracle.count(.erasure)
         let earlier = world.oracle.submissions.filter { submission in
             submission.id != nil && submission.device.map(registered.contains) ?? false
         }
-        let erasure = Erasure(faults: world.disk.faults)
         world.ask(.DELETE, "/v1/users/u\(user)") { [world] status, answer in
             erasure.isOver = true
             let isAnswered = status == 200 || status == 202
@@ -188,7 +228,6 @@ extension Run {
                 world.oracle.fail("the erasure of u\(user) is answered with \(status): \(answer.text)")
             }
         }
-        if numbers[3] % 2 == 0 { for device in devices + devices { send(to: device, during: erasure, numbers) } }
     }
 
     /// An erasure that was asked for.
@@ -204,10 +243,10 @@ extension Run {
         init(faults: Int) { self.faults = faults }
     }
 
-    /// Sends one message after the other to a device, until the erasure of its user is over.
+    /// Sends one message after the other to the token of a device, until the erasure of its user is over.
     private func send(to device: String, during erasure: Erasure, _ numbers: [Int]) {
         guard !erasure.isOver else { return }
-        let serial = world.oracle.add { message($0, 1, [numbers[4], 2, 0, 0, 0], device: device) }
+        let serial = world.oracle.add { message($0, 1, [numbers[4], 2, 0, 0, 0], device: device, isByToken: true) }
         world.ask(.POST, "/v1/notifications", [], world.oracle.submissions[serial].body) { [self] status, answer in
             guard status == 202, let id = answer["id"]?.stringValue else { return }
             world.oracle.accepted(serial, id, world)

@@ -34,6 +34,7 @@ struct Run {
     }
 
     private mutating func result() -> Result {
+        troubleFirstStart()
         world.start()
         world.run(milliseconds: 100)
         for record in script.records.dropFirst() where !world.oracle.hasFailed {
@@ -93,7 +94,7 @@ struct Run {
             default: break
             }
         case .crash: if numbers[2] % 3 == 0 { crashAmidRetries(numbers) } else { crash(.process, numbers) }
-        case .powerLoss: crash(.power, numbers)
+        case .powerLoss: if numbers[2] % 3 == 0 { losePowerAfterForgetting(numbers) } else { crash(.power, numbers) }
         case .restart:
             world.oracle.count(.restart)
             world.terminate()
@@ -124,6 +125,17 @@ struct Run {
         case .cut:
             world.oracle.count(.cut)
             world.cutConnections()
+        }
+    }
+
+    private func troubleFirstStart() {
+        guard let (kind, call) = world.conditions.firstTrouble else { return }
+        switch kind {
+        case .crash: world.disk.crash(.process, inCalls: call)
+        case .powerLoss: world.disk.crash(.power, inCalls: call)
+        case .full: world.disk.fault(.full, inCalls: call)
+        case .failingSync: world.disk.fault(.failingSyncs, inCalls: call)
+        case .forgettingSync: world.disk.fault(.forgettingSyncs, inCalls: call)
         }
     }
 
@@ -218,7 +230,8 @@ struct Run {
 
     /// What must hold when nothing is under way.
     private func checkAtRest() {
-        world.run(milliseconds: 1_000)
+        world.callbacks = []
+        world.run(milliseconds: 2_000)
         if let second = world.secondReader, second.last != world.oracle.lastEvent {
             world.oracle.fail("a second reader has the events to \(second.last) of \(world.oracle.lastEvent)")
         }

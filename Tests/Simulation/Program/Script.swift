@@ -60,6 +60,13 @@ struct Conditions: CustomStringConvertible {
     let commit: Int
     /// How often the disk lets other things run, in parts of a thousand.
     let pauses: Int
+    /// What goes wrong with the disk while the first store opens, which no action is early enough for, and at which of its calls.
+    let firstTrouble: (kind: FirstTrouble, call: Int)?
+
+    /// Trouble of a first start.
+    enum FirstTrouble: Int {
+        case crash, powerLoss, full, failingSync, forgettingSync
+    }
 
     init(_ record: [UInt32]) {
         let mask = record[0] | record[1] << 12
@@ -72,10 +79,12 @@ struct Conditions: CustomStringConvertible {
         memory = [8, 32, 128][Int(record[3]) % 3]
         commit = [1, 10, 100][Int(record[4]) % 3]
         pauses = [0, 100, 400][Int(record[5]) % 3]
+        firstTrouble = FirstTrouble(rawValue: Int(record[5]) / 3 % 10).map { ($0, Int(record[4]) / 3 % 50) }
     }
 
     var description: String {
         "window \(window), memory \(memory), commit \(commit), pauses \(pauses), "
+            + (firstTrouble.map { "\($0.kind) at call \($0.call), " } ?? "")
             + kinds.filter(\.isFault).map { "\($0)" }.sorted().joined(separator: " ")
     }
 }

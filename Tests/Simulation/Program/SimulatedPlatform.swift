@@ -74,8 +74,12 @@ final class SimulatedPlatform: @unchecked Sendable {
         self.trace = trace
     }
 
+    /// Hears of each message that it takes.
+    var onTake: ((String) -> Void)?
+
     func take(_ key: String, steady: Date) {
         taken[key, default: []].append(steady)
+        onTake?(key)
     }
 
     /// Everything that was handed over, in order.
@@ -133,6 +137,9 @@ struct SimulatedBackend: PushBackend {
     let isHarmful: Bool
     /// Whether devices are synchronised with it.
     let keepsDevices: Bool
+
+    /// Only one platform is listened to, which some messages go to alone and others first.
+    var receipts: (any ReceiptReader)? { platform.name == "alpha" ? SimulatedReceipts() : nil }
 
     var devices: (any DeviceRegistrar)? {
         keepsDevices ? SimulatedRegistrar(platform: platform, scheduler: scheduler, time: time) : nil
@@ -197,7 +204,7 @@ struct SimulatedBackend: PushBackend {
             }
         }
         func take() { platform.take(key, steady: steady()) }
-        let accepted = DeliveryOutcome.accepted(Acceptance(platformID: key))
+        let accepted = DeliveryOutcome.accepted(Acceptance(platformID: key, isVerdictPending: receipts != nil))
         func refusal(_ kind: Refusal.Kind, _ reason: String, _ advice: Refusal.Advice) -> DeliveryOutcome {
             .refused(Refusal(kind, reason: reason, advice: advice))
         }

@@ -27,6 +27,8 @@ struct Submission {
     var isAskedToCancel = false
     /// Its final states, from the stream of events: by the delivery's index in the notification.
     var ended: [Int: String] = [:]
+    /// What the platform has reported, and was told that it is kept.
+    var reported: [Int: String] = [:]
     /// When the next attempt was due, by the store's steady clock, for deliveries that wait for one.
     var due: [Int: Date] = [:]
     var isAnnounced = false

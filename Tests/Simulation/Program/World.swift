@@ -19,6 +19,8 @@ final class World: @unchecked Sendable {
     var variant = 0
     var connections: [ClientConnection] = []
     var readers: [ClientConnection] = []
+    /// What platforms have still to report.
+    var callbacks: [Callback] = []
     /// A client that reads the events beside the oracle; nil until one came.
     var secondReader: SecondReader?
     /// What calls of the store brought along, see ``callStore(_:)``.
@@ -32,6 +34,7 @@ final class World: @unchecked Sendable {
         disk = FaultyDisk(scheduler)
         oracle = Oracle(trace)
         trace.scheduler = scheduler
+        platforms[0].onTake = { [unowned self] in report($0) }
     }
 
     /// Runs until so much virtual time has passed; a gateway that has ended or crashed is started again.
@@ -72,6 +75,7 @@ final class World: @unchecked Sendable {
         incarnation?.server?.tick()
         oracle.follow(self)
         secondReader?.follow(self)
+        sendCallbacks()
     }
 
     /// Starts it again when it is down.

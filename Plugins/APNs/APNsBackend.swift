@@ -195,7 +195,7 @@ public final class APNsBackend: PushBackend {
         return acceptance
     }
 
-    /// Logs a reason that nobody knows, once.
+    /// Logs an unknown reason, once.
     private func note(_ answer: HTTPAnswer) {
         guard let reason = APNsAnswer(answer).reason, !APNsRejections.isKnown(reason) else { return }
         let isNew = unknownReasons.withLock { $0.count < 100 && $0.insert(reason).inserted }

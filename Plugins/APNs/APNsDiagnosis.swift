@@ -20,7 +20,7 @@ extension APNsBackend {
         return findings
     }
 
-    /// Shows nothing, is stored nowhere, and goes to nobody.
+    /// Shows nothing, is not stored, and reaches no device.
     private var probe: HTTPCall {
         let template = HTTPCallTemplate(
             method: "POST",

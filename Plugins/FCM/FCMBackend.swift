@@ -209,7 +209,7 @@ public final class FCMBackend: PushBackend {
         )
     }
 
-    /// Logs a code that nobody knows, once.
+    /// Logs an unknown code, once.
     private func note(_ answer: HTTPAnswer) {
         guard let code = FCMAnswer(answer).errorCode, !FCMErrorCode.known.contains(code) else { return }
         let isNew = unknownCodes.withLock { $0.count < 100 && $0.insert(code).inserted }

@@ -27,7 +27,7 @@ extension FCMBackend {
         return findings
     }
 
-    /// Sends nothing to nobody.
+    /// Sends no message.
     private func probe(_ credential: AuthCredential) -> HTTPCall {
         let template = HTTPCallTemplate(
             method: "POST",

@@ -183,7 +183,7 @@ public final class HMSBackend: PushBackend {
         return again
     }
 
-    /// Whether Huawei still takes a token that it took within the last day; nil when nobody can tell.
+    /// Whether Huawei still takes a token that it took within the last day; nil when unknown.
     private func askKnownGoodToken(_ credential: AuthCredential, at now: Date) async -> Bool? {
         // v3 has no message that is checked and not sent.
         guard !options.isHarmony, let token = knownGood.token(at: now) else { return nil }

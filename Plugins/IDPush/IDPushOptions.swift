@@ -4,7 +4,7 @@ public import PushOneSignalDevices
 
 /// How an IDPush project is reached.
 public struct IDPushOptions: Sendable {
-    /// The project's id: the one thing that lets somebody edit its devices, hence a secret.
+    /// The project's id: it gives the right to edit its devices, hence a secret.
     public var projectID: Secret
     /// The entitlement of tokens whose device does not say; only `development` makes a difference here.
     public var environment = OneSignalEnvironment.production

@@ -240,7 +240,7 @@ public final class OneSignalBackend: PushBackend {
         announce(BackendNotice(level, name, message: sentence))
     }
 
-    /// Writes down who has unsubscribed, unless a wrong app id may be the reason: then nobody is named.
+    /// Writes down who has unsubscribed, unless a wrong app id may be the reason: then no token is marked.
     private func noteUnsubscribed(_ answer: OneSignalAnswer, _ chunk: OneSignalBatchRequest, since started: Date) async
     {
         guard chunk.form == .subscriptions else { return }

@@ -10,7 +10,7 @@ public struct NotesApp: Sendable {
     public var current: ReleaseVersion
     /// The documents, by language tag.
     public var sources: [String: ConfigFile]
-    /// The language of whoever wishes one that there is not; nil answers with 404.
+    /// The language in place of one that there is not; nil answers with 404.
     public var defaultLanguage: String?
     /// The looks, by language tag.
     public var styles: [String: NotesStyle] = [:]

@@ -196,7 +196,7 @@ extension NotesModule {
     /// The ids of the apps, in order.
     public var appIDs: [String] { options.apps.keys.sorted() }
 
-    /// An app's list as somebody would see it who has the current version, with everything remarkable about it.
+    /// An app's list as a user of the current version sees it, with all findings.
     ///
     /// - Parameters:
     ///   - id: The app.

@@ -17,7 +17,7 @@ public struct ReleaseNotes: Sendable, Hashable {
         public var fullText: String { changes.map { "• \($0)" }.joined(separator: "\n") }
     }
 
-    /// How a version stands to the one that somebody has.
+    /// How a version compares with the installed one.
     public enum Status: String, Sendable {
         /// Greater: it is announced.
         case future
@@ -42,7 +42,7 @@ public struct ReleaseNotes: Sendable, Hashable {
         entry.number == current ? .current : entry.number > current ? .future : .old
     }
 
-    /// The versions that somebody with this one has missed.
+    /// The versions after the installed one.
     public func since(_ version: ReleaseVersion) -> ReleaseNotes {
         ReleaseNotes(entries.filter { $0.number > version })
     }

@@ -19,7 +19,7 @@ public struct BulkheadBackend: BackendWrapper {
     ///   - wrapped: The backend behind the wall.
     ///   - limit: How many messages may be with the backend at a time, at least 1.
     ///   - waiting: How many more may wait for that.
-    ///   - patience: How long one may wait.
+    ///   - maximumWait: How long one may wait.
     ///   - time: The clock.
     public init(
         _ wrapped: any PushBackend,

@@ -26,7 +26,7 @@ public struct RateLimitedBackend: BackendWrapper {
     /// - Parameters:
     ///   - wrapped: The backend that is paced.
     ///   - pacing: The quota.
-    ///   - patience: How long a message may wait for its turn.
+    ///   - maximumWait: How long a message may wait for its turn.
     ///   - maximumWaiting: How many messages may wait at a time; those above it are refused at once.
     ///   - isUrgent: Which messages may use ``PushCore/Pacing/urgentShare``; those of high priority unless told otherwise.
     ///   - time: The clock.

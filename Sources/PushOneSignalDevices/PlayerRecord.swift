@@ -93,7 +93,7 @@ public protocol PlayerStore: Sendable {
 }
 
 extension PlayerStore {
-    /// Lets a device in again that had turned messages off, since its app has registered it; nobody is opted in by that.
+    /// Lets a device in again that had turned messages off, since its app has registered it; that opts no user in.
     package func readmit(_ record: PlayerRecord) async throws(PushError) -> PlayerRecord {
         guard record.subscription == .declined else { return record }
         var record = record

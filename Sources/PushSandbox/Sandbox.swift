@@ -175,7 +175,7 @@ public final class Sandbox: Sendable {
         )
     }
 
-    /// Writes a file that nobody but its owner can read at any moment.
+    /// Writes a file that only its owner can read at any moment.
     private func writeSecret(_ text: String, to file: URL) throws {
         // Fails when there is no such file, which is fine.
         try? FileManager.default.removeItem(at: file)

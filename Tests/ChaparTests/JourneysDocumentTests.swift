@@ -81,7 +81,7 @@ struct JourneysDocumentTests {
         )
         for case let file as URL in files where file.pathExtension == "swift" {
             let name = file.deletingPathExtension().lastPathComponent
-            sources[name] = try String(contentsOf: file, encoding: .utf8)
+            sources[name, default: ""] += try String(contentsOf: file, encoding: .utf8)
         }
         for line in lines {
             let source = try #require(sources[String(line.output.1)], "there is no suite \(line.output.1)")

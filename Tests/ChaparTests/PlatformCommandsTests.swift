@@ -30,6 +30,23 @@ struct PlatformCommandsTests {
         try await client.post(path, body.bytes, idempotencyKey: UUID().uuidString)
     }
 
+    @Test("backends lists abilities by the names of the API, of a file and of a gateway", .about("onesignal"))
+    func abilities() async throws {
+        try await serving { rig, gateway, _ in
+            let commands = [["--config", rig.config], ["--url", gateway.url]]
+            for address in commands {
+                let lines = try await Program.run(["backends", "--json"] + address).lines
+                let backends = try lines.map { try JSONValue(parsing: Array($0.utf8)) }
+                let sender = try #require(backends.first { $0["kind"] == "onesignal" }, "\(address): \(lines)")
+                let abilities = (sender["abilities"]?.arrayValue ?? []).compactMap(\.stringValue)
+                #expect(Set(abilities).isSuperset(of: ["cancellation", "tracking"]), "\(address): \(abilities)")
+                let table = try await Program.run(["backends"] + address)
+                let row = table.lines.first { $0.contains(" onesignal ") }
+                #expect(row?.contains("cancellation") == true && row?.contains("tracking") == true, "\(table)")
+            }
+        }
+    }
+
     @Test("Devices and tokens join Google's topics, get what is sent to one, and leave", .about("fcm"))
     func googleTopics() async throws {
         try await serving { rig, gateway, client in

@@ -208,7 +208,7 @@ public final class APNsTokenSource: Sendable {
         state.mustReplaceConnections = true
     }
 
-    /// Whether all connections are to be replaced: true once after a refused token was replaced, for whoever asks first.
+    /// Whether all connections are to be replaced: true once after a refused token was replaced.
     func takeReplacement() -> Bool {
         state.withLock { state in
             defer { state.mustReplaceConnections = false }

@@ -4,7 +4,7 @@ import PushCore
 /// What each of Apple's reasons means for the message, the token and the lane: the one mapping table.
 ///
 /// Source: Apple, "Handling notification responses from APNs" and "Sending channel management requests", read 2026-08;
-/// reasons that nobody knows are judged by their status class.
+/// unknown reasons are classified by their status.
 enum APNsRejections {
     /// What follows from a reason.
     enum Consequence: Sendable, Hashable {
@@ -221,7 +221,7 @@ extension APNsRejections {
         if answer.status == 410, let timestamp = body.timestamp {
             return Refusal.Invalidation(asOf: timestamp, isCertain: true)
         }
-        guard let reason = body.reason, isKnown(reason) else { return nil }  // A word that nobody knows kills no token.
+        guard let reason = body.reason, isKnown(reason) else { return nil }  // An unknown reason invalidates no token.
         // A token that is not for a topic of the caller's choice may well be one for the app's own.
         if reason == "DeviceTokenNotForTopic", !context.isOwnTopic { return nil }
         return Refusal.Invalidation(asOf: context.started, isCertain: false)

@@ -2,9 +2,9 @@ internal import Crypto
 public import Foundation
 public import PushCore
 
-/// Whose credentials a request carries: a user on a device; without a user whoever the device itself stands for.
+/// Whose credentials a request carries: a user on a device; without a user the device's own profile.
 public struct AltcraftIdentity: Sendable, Hashable {
-    /// The user; nil when nobody is logged in.
+    /// The user; nil when no user is logged in.
     public var user: String?
     /// The gateway's id of the device.
     public var device: String

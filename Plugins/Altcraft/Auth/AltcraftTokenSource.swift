@@ -62,7 +62,7 @@ struct IdentityTemplate: Sendable {
     }
 }
 
-/// JWTs that somebody else leaves in files, one for each user: `/run/altcraft/{user}.jwt`.
+/// JWTs that another program writes to files, one for each user: `/run/altcraft/{user}.jwt`.
 ///
 /// Names are percent-encoded, so that no user's name leads out of the folder. No file is no JWT.
 public struct AltcraftFileTokens: AltcraftTokenSource {

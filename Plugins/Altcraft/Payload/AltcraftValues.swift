@@ -40,7 +40,7 @@ public enum AltcraftProviders {
     /// Tokens that RuStore gives on Android.
     public static let androidRuStore = TokenService(rawValue: "android-rustore")
 
-    /// Every service, in the order in which they are preferred unless somebody says otherwise: those of the seed first.
+    /// Every service, in the order in which they are preferred unless configured otherwise: those of the seed first.
     public static let defaultOrder: [TokenService] = [
         .iOSAPNs, .iOSFirebase, .iOSHuawei, .androidFirebase, .androidHuawei, androidRuStore,
     ]

@@ -9,7 +9,7 @@ public struct AltcraftEvent: Sendable, Identifiable {
     public enum Level: String, Sendable {
         /// All is well: `Event` in the SDK.
         case info
-        /// It failed, and nobody repeats it: `ErrorEvent`.
+        /// It failed and is not repeated: `ErrorEvent`.
         case error
         /// It failed in a way that is worth another try: `RetryEvent`.
         ///

@@ -5,7 +5,7 @@ internal import Synchronization
 
 /// Gives the present JWT; asked for each request, so it should answer from a cache.
 public protocol JWTInterface: Sendable {
-    /// The JWT; nil when nobody is logged in.
+    /// The JWT; nil when no user is logged in.
     func getToken() -> String?
 }
 

@@ -92,7 +92,7 @@ public class Event: Hashable, @unchecked Sendable {
     public func hash(into hasher: inout Hasher) { hasher.combine(id) }
 }
 
-/// Something failed, and nobody repeats it.
+/// Something failed and is not repeated.
 public class ErrorEvent: Event, @unchecked Sendable {}
 
 /// Something failed in a way that is worth another try; the SDK repeats it where the operation has a retry policy.

@@ -3,7 +3,7 @@ import PushCore
 
 /// Starts a trigger campaign for one profile after another: the one way in which Altcraft can be asked to send.
 ///
-/// "Accepted" says that the platform took the start, never that somebody got a push. Sources: Altcraft's developer guide,
+/// "Accepted" says that the platform took the start, never that a device got a push. Sources: Altcraft's developer guide,
 /// "Trigger launch (API call)", "Profile import + trigger campaign launch" and "API interaction", read 2026-11. Neither call has
 /// a time to live: `timeout` of the import delays the start, and comes from overrides only.
 final class AltcraftBatch: Sendable {

@@ -88,7 +88,7 @@ extension AltcraftClient {
         return PushError(context.action.isRepeated ? .unavailable : .invalidRequest, message, reason: "\(code)")
     }
 
-    /// After the last try of an operation that waits in a queue: silence would be a loss that nobody learns of.
+    /// After the last try of an operation that waits in a queue: without a report the loss would be silent.
     private func dropIfLast(_ context: AltcraftRequestContext) {
         guard context.action.isRepeated, context.action != .update,
             context.attempt.number >= options.operationPolicy.maximumAttempts

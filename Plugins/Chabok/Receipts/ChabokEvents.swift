@@ -119,7 +119,7 @@ public struct ChabokReport: Sendable, Hashable {
     public var user: String?
     /// The installation it is about.
     public var installation: String?
-    /// When it happened; nil when nobody says.
+    /// When it happened; nil when unknown.
     public var at: Date?
     /// The report as it came.
     public var raw: JSONObject
@@ -158,10 +158,10 @@ public final class ChabokEventStream: Sendable {
         self.announce = announce
     }
 
-    /// How many events were lost since nobody read them in time.
+    /// How many events were dropped because they were not read in time.
     public var droppedCount: Int { dropped.withLock { $0 } }
 
-    /// Gives an event to the reader, and announces it unless somebody else does.
+    /// Gives an event to the reader, and publishes it unless the gateway does.
     func send(_ event: ChabokEvent, isAnnounced: Bool = true) {
         if case .dropped = continuation.yield(event) { dropped.withLock { $0 += 1 } }
         if isAnnounced, let notice = event.notice { announce(notice) }

@@ -60,7 +60,7 @@ public struct ChabokMessages: MessageTracker, MessageRecaller {
     ///   - audience: Whom it goes to.
     ///   - mechanism: How it travels; nil is what the options say.
     ///   - allowsBroadcast: Must be true for ``ChabokAudience/everyone``.
-    /// - Returns: What Chabok took; a count of 0 means that nobody matched.
+    /// - Returns: What Chabok took; a count of 0 means that no user matched.
     /// - Throws: Why nothing was taken, or `PushError.Code.unknownOutcome`.
     public func send(
         _ notification: PushNotification,

@@ -29,7 +29,7 @@ public struct ChabokTracker: EventReporter {
     public struct BulkResult: Sendable {
         /// How many Chabok took.
         public var accepted: Int
-        /// The ranges that it did not take, or of which nobody knows, with the reason.
+        /// The ranges that were refused or are unknown, with the reason.
         public var failures: [(range: Range<Int>, error: PushError)]
     }
 

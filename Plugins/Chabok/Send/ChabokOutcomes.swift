@@ -53,7 +53,7 @@ struct ChabokOutcomes: Sendable {
         DeliveryReport(request: place.request, recipient: place.recipient, outcome: outcome)
     }
 
-    /// A count of no devices is a success of HTTP, and nobody gets anything.
+    /// A count of no devices is a success of HTTP, and nothing is delivered.
     private func outcome(_ entry: ChabokAnswer.Entry, _ status: Int) -> DeliveryOutcome {
         guard entry.count != 0 else {
             return .refused(
@@ -66,7 +66,7 @@ struct ChabokOutcomes: Sendable {
                 )
             )
         }
-        // Clicks and webhooks may follow for whoever can be told apart.
+        // Clicks and webhooks may follow for recipients that can be distinguished.
         return .accepted(
             Acceptance(
                 platformID: entry.id,

@@ -1,7 +1,7 @@
 import Foundation
 import PushCore
 
-/// What Chabok's errors mean for whoever waits: the one table.
+/// What Chabok's errors mean for the caller: the one table.
 enum ChabokRejections {
     /// A send that Chabok did not take.
     static func refusal(_ answer: ChabokAnswer) -> Refusal {

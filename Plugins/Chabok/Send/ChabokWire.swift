@@ -2,7 +2,7 @@ import PushCore
 
 /// What Chabok answered: the four shapes of a success, or the error of the LoopBack server behind it.
 ///
-/// Never fails: a body that nobody can read leaves the status.
+/// Never fails: of a body that cannot be read only the status remains.
 struct ChabokAnswer: Sendable {
     /// A LoopBack error, as far as it can be read.
     struct Fault: Sendable, Hashable {
@@ -67,7 +67,7 @@ struct ChabokAnswer: Sendable {
         Entry(id: text(json["id"]), count: json["count"]?.integerValue.map { Int(clamping: $0) })
     }
 
-    /// A text, or a number that somebody wrote for one.
+    /// A text, or a number in its place.
     static func text(_ value: JSONValue?) -> String? {
         switch value {
         case .string(let text)?: text.isEmpty ? nil : text

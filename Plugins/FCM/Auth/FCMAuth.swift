@@ -5,7 +5,7 @@ import Synchronization
 
 /// Google's access tokens, cached: from a service account, from a person's refresh token, or from the caller's own code.
 ///
-/// Tokens are replaced five minutes before their end, by one request that nobody waits for; a thousand refused messages cause
+/// Tokens are replaced five minutes before their end, by one request in the background; a thousand refused messages cause
 /// one refresh. A token endpoint that is down stops nothing while the present token lives.
 public final class FCMAuth: AuthStrategy {
     /// Where tokens come from.

@@ -143,7 +143,7 @@ public struct FCMInstanceIDs: TopicManager, TokenDirectory {
         }
     }
 
-    /// Runs calls for many tokens: in batches, and again for those items alone that nobody can say anything about.
+    /// Runs calls for many tokens: in batches, and again for those items alone that have no result.
     private func inRounds<Outcome: Sendable>(
         _ tokens: [DeviceToken],
         _ size: Int,

@@ -16,7 +16,7 @@ enum FCMRejections {
         var isSecondTry: Bool
     }
 
-    /// How long an error without a name is tried again: nobody knows whether it will ever end.
+    /// How long an error without a name is tried again: it may never end.
     static let unspecifiedLimit = Refusal.RetryLimit(attempts: 3, span: .seconds(3600))
 
     /// What an answer that is not a success means.

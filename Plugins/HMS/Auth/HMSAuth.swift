@@ -61,9 +61,9 @@ public final class HMSAuth: AuthStrategy {
     /// Waits for a refresh under way.
     public func shutdown() async { await cache.settle() }
 
-    /// A token that is missing, foreign or expired is replaced, unless somebody did so already; nothing else is cured.
+    /// A token that is missing, foreign or expired is replaced, unless that was done already; other refusals are not retried.
     ///
-    /// Codes of the family 8020 that nobody knows are treated likewise.
+    /// Unknown codes of the family 8020 are treated likewise.
     public func refused(_ credential: AuthCredential, status: Int, reason: String?) async -> AuthDecision {
         let isCurable = reason.map { Self.curable.contains($0) || $0.hasPrefix("8020") } ?? (status == 401)
         guard isCurable else {

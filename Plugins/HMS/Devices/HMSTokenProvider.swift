@@ -16,7 +16,7 @@ public struct HMSTokenProvider: TokenDeleting {
     ///   - deadline: How long `fetch` or `delete` may take.
     ///   - fetch: Asks the app for its token; nil or an empty text when there is none for now.
     ///   - delete: Asks the app to delete its token.
-    /// - Returns: A provider that asks nobody yet.
+    /// - Returns: A provider that has made no request yet.
     public static func android(
         deadline: Duration = .seconds(10),
         fetch: @escaping @Sendable () async throws -> String?,
@@ -34,7 +34,7 @@ public struct HMSTokenProvider: TokenDeleting {
     ///   - deadline: How long `fetch` or `delete` may take; the SDK's call may block.
     ///   - fetch: Turns Apple's token into Huawei's.
     ///   - delete: Asks the app to delete its token. The SDK does not say whether it worked: it is a request, no more.
-    /// - Returns: A provider that asks nobody yet.
+    /// - Returns: A provider that has made no request yet.
     public static func iOS(
         apple: any TokenProvider,
         deadline: Duration = .seconds(10),

@@ -105,7 +105,7 @@ struct HMSPayload: Sendable {
         normal.map { HMSPayload(head: $0, isDryRun: isDryRun, isRepeatHarmless: isRepeatHarmless) }
     }
 
-    /// The body of a request to somebody.
+    /// The body of a request to recipients.
     func body(to target: HMSBatchRequest.Target, isDryRun: Bool? = nil) -> [UInt8] {
         var room = head.count + 64
         if case .tokens(let tokens) = target { room += tokens.reduce(0) { $0 + $1.utf8.count + 3 } }

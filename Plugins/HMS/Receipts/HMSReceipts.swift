@@ -61,7 +61,7 @@ public struct HMSReceipts: ReceiptReader {
         return receipts
     }
 
-    /// A receipt of the future is taken for one of now: nobody is left alone for longer than a rule says.
+    /// A receipt of the future is taken for one of now: no pause is longer than its rule.
     private func look(at receipt: DeliveryReceipt, receivedAt: Date) {
         guard let pauses, let token = receipt.token else { return }
         if receipt.event == .delivered {

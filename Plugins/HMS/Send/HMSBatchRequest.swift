@@ -11,7 +11,7 @@ struct HMSBatchRequest: Sendable {
         /// Everybody for whom an expression over topics holds.
         case condition(String)
 
-        /// Whether the answer stands for people nobody counted.
+        /// Whether the answer is for an unknown number of recipients.
         var isAudience: Bool { if case .tokens = self { false } else { true } }
     }
 

@@ -2,7 +2,7 @@ import PushCore
 
 /// What each of Huawei's codes means for the message, the tokens and the lane: the one mapping table.
 ///
-/// Source: Huawei, "Push Kit, downlink message API, result codes", read 2026-08. Codes that nobody knows are judged by their
+/// Source: Huawei, "Push Kit, downlink message API, result codes", read 2026-08. Unknown codes are classified by their
 /// family.
 enum HMSRejections {
     /// What follows from a code.
@@ -131,6 +131,6 @@ enum HMSTokenReasons {
         "disableSendHuaweiMsgBecauseOfPenalty": "Huawei has penalised the app.",
     ]
 
-    /// The reason as a metric label: a word that nobody knows must not become one.
+    /// The reason as a metric label: an unknown word must not become one.
     static func label(_ reason: String) -> String { known[reason] == nil ? "other_token_reason" : reason }
 }

@@ -46,7 +46,7 @@ struct IDPushRegistrar: DeviceRegistrar, SubscriptionManager, TagEditor {
 
     /// Registers, and tells what the action itself has no room for.
     ///
-    /// IDPush's own action carries consent (`notification_types=1`); somebody who is known to have opted out is taken out
+    /// IDPush's own action carries consent (`notification_types=1`); a user who has opted out is taken out
     /// again, as one operation.
     private func add(_ fields: DeviceFields, _ known: PlayerRecord?) async throws(PushError) -> PlayerRecord {
         let action = IDPushAction.addDevice(token: fields.token)
@@ -176,7 +176,7 @@ struct IDPushRegistrar: DeviceRegistrar, SubscriptionManager, TagEditor {
         return record
     }
 
-    /// One action, with its answer's meaning; what nobody can read is asked three times.
+    /// One action, with its answer's meaning; tried three times when the answer cannot be read.
     private func exchange(
         _ action: IDPushAction,
         playerID: String?,

@@ -20,7 +20,7 @@ struct OneSignalPlayers: OneSignalDevices {
             }
             if known.fieldsHash == fields.fieldsHash { return try await players.readmit(known).platformID }
             var changes = body(fields)
-            changes["external_user_id"] = .string(device.user ?? "")  // After a log-out it is nobody's.
+            changes["external_user_id"] = .string(device.user ?? "")  // After a log-out it has no user.
             try await edit(device, changes) { record in
                 record.fieldsHash = fields.fieldsHash
                 if record.subscription == .declined { record.subscription = .unknown }

@@ -78,7 +78,7 @@ public struct OneSignalMessages: MessageCanceller, MessageTracker {
     ///   - audience: Whom it goes to; at most the platform's limit of ids.
     ///   - key: A UUID that stays the same when the call is repeated.
     /// - Returns: What was made.
-    /// - Throws: Why nothing was, or why nobody knows.
+    /// - Throws: Why nothing was, or why it is unknown.
     public func create(
         _ notification: PushNotification,
         to audience: OneSignalAudience,
@@ -149,7 +149,7 @@ public struct OneSignalMessages: MessageCanceller, MessageTracker {
 
     /// How many of `expected` recipients OneSignal says nothing of once it is done: ids that the app does not know.
     ///
-    /// Nil while the message is under way. Who they are, nobody tells.
+    /// Nil while the message is under way. Their ids are not reported.
     public func shortfall(of platformID: String, expected: Int) async throws(PushError) -> Int? {
         guard let report = try await report(of: platformID), report.completedAt != nil else { return nil }
         return max(0, expected - report.successful - report.failed - report.errored)

@@ -81,7 +81,7 @@ struct OneSignalOutcomes: Sendable {
     func outcome(for target: String) -> DeliveryOutcome { exceptions[target] ?? outcome }
 }
 
-/// Remembers the requests that have no final answer yet, so that each is repeated as it was, whoever asks for a part of it.
+/// Keeps the requests that have no final answer yet, so that each is repeated as it was, whichever caller needs a part of it.
 ///
 /// A gateway that starts again, or retries, may group deliveries anew. A different group would be a different request with
 /// another key, and the platform would send twice. Requests of more than one recipient are kept in the gateway's store

@@ -1,7 +1,7 @@
 import Foundation
 import PushCore
 
-/// What OneSignal's errors mean for whoever waits: the one table.
+/// What OneSignal's errors mean for the caller: the one table.
 enum OneSignalRejections {
     /// An answer to a create that made nothing.
     static func refusal(_ answer: OneSignalAnswer) -> Refusal {

@@ -3,7 +3,7 @@ import PushCore
 
 /// What OneSignal answered: its errors in one shape, whichever of the three it wrote them in.
 ///
-/// Never fails: a body that nobody can read leaves the status.
+/// Never fails: of a body that cannot be read only the status remains.
 struct OneSignalAnswer {
     /// One error.
     struct Fault: Equatable {
@@ -84,7 +84,7 @@ struct OneSignalAnswer {
         }
     }
 
-    /// OneSignal repeats every id of a request in some of its errors; they are nobody's business.
+    /// OneSignal repeats every id of a request in some of its errors; they are not logged.
     private static func withoutIDs(_ text: String) -> String {
         text.split(separator: " ").filter { $0.count < 32 || $0.contains { !$0.isASCII } }.joined(separator: " ")
     }

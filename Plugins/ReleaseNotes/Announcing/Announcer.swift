@@ -267,7 +267,7 @@ extension Announcer.Result {
             "unreachable": number(unreachable), "per_backend": .object(backends),
         ]
         if let refusal { json["refusal"] = .string(refusal) }
-        // Platforms may compare versions as text, in which 1.10 comes before 1.9: nobody is addressed on such ground.
+        // Platforms may compare versions as text, in which 1.10 comes before 1.9: such a comparison selects no user.
         if let names = request.backends {
             let reason =
                 "Devices that only the platform knows are left out: its own filter may compare versions as text."

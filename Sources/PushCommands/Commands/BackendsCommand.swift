@@ -8,7 +8,7 @@ import PushGateway
 struct BackendsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "backends",
-        abstract: "List backends and what they can do; settle what waits for one that is gone.",
+        abstract: "List backends and what they can do; move or drop what waits for one that is gone.",
         subcommands: [BackendsListCommand.self, BackendsMoveCommand.self, BackendsDropCommand.self],
         defaultSubcommand: BackendsListCommand.self
     )
@@ -56,7 +56,7 @@ struct BackendsListCommand: AsyncParsableCommand {
         if !form.isJSON { table.print() }
     }
 
-    /// The backends of a running gateway, with how their lanes flow.
+    /// The backends of a running gateway, with what they can do and how much waits for them.
     private func show(_ client: GatewayClient) async throws {
         try await client.checkReachable()
         let answer: GatewayClient.Answer
@@ -69,11 +69,12 @@ struct BackendsListCommand: AsyncParsableCommand {
         guard answer.status == 200 else {
             throw CommandFailure("the gateway does not show its backends: \(answer.problem)", .usage)
         }
-        var table = TextTable("NAME", "KIND", "RECIPIENTS", "WAITING", "IN FLIGHT", "HEALTH")
+        var table = TextTable("NAME", "KIND", "RECIPIENTS", "CAN ALSO", "WAITING", "IN FLIGHT", "HEALTH")
         for backend in answer.json["backends"]?.arrayValue ?? [] {
             if form.isJSON { Shell.print(backend) }
             let services = backend["audience"]?["services"]?.arrayValue ?? []
             let forms = backend["audience"]?["forms"]?.arrayValue ?? []
+            let abilities = (backend["abilities"]?.arrayValue ?? []).compactMap(\.stringValue).filter { $0 != "send" }
             let lane = backend["lane"]
             var health = backend["health"]?["status"]?.stringValue ?? ""
             if let detail = backend["health"]?["detail"]?.stringValue { health += ": \(detail)" }
@@ -82,6 +83,7 @@ struct BackendsListCommand: AsyncParsableCommand {
                 backend["name"]?.stringValue ?? "",
                 backend["kind"]?.stringValue ?? "",
                 (services + forms).compactMap(\.stringValue).joined(separator: ","),
+                abilities.isEmpty ? "-" : abilities.joined(separator: ","),
                 "\(lane?["waiting"]?.integerValue ?? 0)",
                 "\(lane?["in_flight"]?.integerValue ?? 0)",
                 health

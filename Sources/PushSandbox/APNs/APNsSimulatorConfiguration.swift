@@ -37,7 +37,7 @@ public struct APNsSimulatorConfiguration: Sendable {
     public var clockOffset: Duration = .zero
     /// Whether ALPN is asked for.
     ///
-    /// Without it the listeners speak HTTP/2 to whoever connects.
+    /// Without it the listeners use HTTP/2 with every client.
     public var usesALPN = true
     /// The kind of certificate that the listeners show.
     public var serverCertificate = SandboxCertificateAuthority.ServerCertificate.valid

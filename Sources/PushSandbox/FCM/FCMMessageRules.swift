@@ -2,7 +2,7 @@ internal import PushCore
 
 /// Checks a `message` as Google's front end does: known fields of the right type first, then what they say.
 ///
-/// Source: Firebase, REST resource `projects.messages`, read 2026-08. Written from that page and shared with nobody: the
+/// Source: Firebase, REST resource `projects.messages`, read 2026-08. Written from that page, with no code shared: the
 /// plugin that is tested against it has rules of its own.
 enum FCMMessageRules {
     /// What a field takes.

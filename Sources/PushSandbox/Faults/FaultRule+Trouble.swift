@@ -5,7 +5,7 @@ extension FaultRule {
         case silence
         /// It takes a message, and the connection ends before the answer.
         case lostAnswer = "lost_answer"
-        /// It answers 200 with what nobody can read.
+        /// It answers 200 with a body that cannot be read.
         case unreadable
         /// Nothing answers at its address.
         case unreachable
@@ -17,7 +17,7 @@ extension FaultRule {
     ///   - trouble: What goes wrong.
     ///   - listener: Where; nil is everywhere.
     ///   - path: How the paths begin of the requests that it is for: those that send, not those that fetch a credential.
-    ///   - nonsense: What nobody can read, where the platform's 200 says all that it says.
+    ///   - nonsense: A body that cannot be read, where the platform's 200 says all that it says.
     /// - Returns: The rules, for a simulator's `add`.
     public static func trouble(
         _ trouble: Trouble,

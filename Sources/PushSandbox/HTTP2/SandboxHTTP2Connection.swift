@@ -127,7 +127,7 @@ final class SandboxHTTP2Connection: ChannelInboundHandler, SandboxLiveConnection
         context.fireChannelReadComplete()
     }
 
-    /// Does what somebody outside asks for, such as a control call.
+    /// Carries out a control call.
     func perform(_ steps: [SandboxStep]) {
         guard session != nil else { return }
         perform(steps[...], on: nil) {}

@@ -5,7 +5,7 @@ public import PushOAuth
 /// A server whose API wants bearer tokens, with the token endpoint that refreshes them (RFC 6749 section 6): strict, on a
 /// real TLS socket, with faults.
 ///
-/// Everything under `/v1/` is the API: it says what it was asked to whoever has a valid token, and 401 to everybody else.
+/// Everything under `/v1/` is the API: it echoes the request for a valid token, and answers 401 to others.
 /// Revoke tokens, rotate refresh tokens, refuse clients, and count what the server saw.
 public final class OAuth2Simulator: Sendable {
     /// How the server behaves.

@@ -331,7 +331,7 @@ enum OneSignalFilters {
         case "language": seen = player.fields["language"]
         case "app_version": seen = player.fields["app_version"]
         case "country": seen = player.fields["country"]
-        default: return false  // What the simulator does not record matches nobody.
+        default: return false  // What the simulator does not record matches no player.
         }
         switch filter["relation"]?.stringValue ?? "=" {
         case "=": return seen == value

@@ -80,7 +80,7 @@ struct OneSignalState {
 
     // MARK: Players
 
-    /// Adds a player, or finds the one with this token; the token decides, whoever it belonged to.
+    /// Adds a player, or finds the one with this token; the token decides, whatever its user.
     mutating func addPlayer(_ type: String, _ token: String, user: String?) -> String {
         let key = "\(type) \(token)"
         if let id = playerOfToken[key], let player = players[id] {

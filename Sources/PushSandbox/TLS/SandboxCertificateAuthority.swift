@@ -3,7 +3,7 @@ public import Foundation
 internal import SwiftASN1
 internal import X509
 
-/// A certificate authority that exists for one run of the sandbox: clients trust its certificate, nobody else's.
+/// A certificate authority that exists for one run of the sandbox: clients trust its certificate and no other.
 public struct SandboxCertificateAuthority: Sendable {
     /// What kind of server certificate to issue.
     public enum ServerCertificate: String, Sendable, CaseIterable {

@@ -2,7 +2,7 @@ internal import NIOCore
 internal import NIOHTTP1
 internal import NIOTLS
 
-/// A connection that somebody outside can act on, on its event loop.
+/// A connection that control calls act on, on its event loop.
 protocol SandboxLiveConnection: AnyObject {
     /// Does what a control call asks for.
     func perform(_ steps: [SandboxStep])

@@ -99,7 +99,9 @@ extension StoreConformance {
                 (DeliveryState.delivered, "taken"), (.delivered, "repeated"), (.opened, "taken"), (.opened, "repeated"),
             ] {
                 let number = ReceiptAddress(delivery: id.rawValue)
-                let received = try await store.record([ReceiptEntry(number, state: state, logEntry: logEntry) { _ in [1] }])
+                let received = try await store.record([
+                    ReceiptEntry(number, state: state, logEntry: logEntry) { _ in [1] }
+                ])
                 try expect(received[0].word, is: word, "the answer to \(state)")
             }
             try expect(try await store.counts(id), is: [.opened: 1], "counts")

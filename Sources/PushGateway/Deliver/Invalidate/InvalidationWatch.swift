@@ -42,7 +42,7 @@ final class InvalidationWatch: Sendable {
     ///
     /// - Parameters:
     ///   - answers: How many came.
-    ///   - doubtful: How many of them declared a token dead that may be alive.
+    ///   - uncertain: How many of them declared a token dead that may be alive.
     ///   - certain: How many of them declared a token dead for certain.
     ///   - now: The time.
     ///   - carry: Takes the verdict before another one can be given: what it does happens in the order of the verdicts. It must

@@ -6,7 +6,7 @@ import PushQueue
 /// Takes what backends announce to the stream of events, in groups.
 ///
 /// Backends are built before the store is open, so the sink is made first. It never makes a backend wait: what comes while
-/// ``capacity`` notices wait is dropped and counted.
+/// 1,000 notices wait is dropped and counted.
 public final class EventSink: Sendable {
     /// The most notices that wait to be written.
     static let capacity = 1_000

@@ -17,6 +17,7 @@ struct StoreRetry: Sendable {
     /// - Parameters:
     ///   - work: What is written, of bounded variety, for the log.
     ///   - count: How many rows it is about, for the log.
+    ///   - body: The write.
     /// - Returns: What `body` returned; nil when it never succeeded.
     @discardableResult
     func run<Value>(_ work: String, count: Int = 1, _ body: () async throws(StoreError) -> Value) async -> Value? {

@@ -4,8 +4,8 @@ internal import Hummingbird
 internal import PushCore
 internal import PushQueue
 
-/// What operators and their machines ask: health, readiness, metrics, backends, the API's description, the dashboard.
-struct OutboxAPI: Sendable {
+/// What operators and their monitoring read: health, readiness, metrics, backends, the API's description, the dashboard.
+struct OperatorAPI: Sendable {
     let state: GatewayState
     let workers: any WorkerObserver
     let metrics: GatewayMetrics

@@ -199,6 +199,7 @@ extension SandboxRig {
         for (name, text) in [
             ("AuthKey.p8", sandbox.apns.key.pem), ("server.pem", server.certificatePEM),
             ("server.key", server.privateKeyPEM),
+            ("huawei.json", sandbox.hms.serviceAccountFile),
         ] {
             try text.write(to: folder.appending(path: name), atomically: true, encoding: .utf8)
         }

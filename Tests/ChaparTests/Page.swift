@@ -85,13 +85,16 @@ struct Page: Sendable {
     /// The anchor of a heading, as GitHub makes it.
     static func anchor(_ title: String) -> String {
         let plain = title.replacing(#/\[([^\]]*)\]\([^)]*\)/#) { String($0.output.1) }
-        return String(
-            plain.lowercased().compactMap { character -> Character? in
-                if character == " " { return "-" }
-                return character.isLetter || character.isNumber || character == "-" || character == "_"
-                    ? character : nil
+        // Scalar by scalar: what joins two letters of Persian is none itself.
+        var anchor = String.UnicodeScalarView()
+        for scalar in plain.lowercased().unicodeScalars {
+            switch scalar {
+            case " ": anchor.append("-")
+            case "-", "_": anchor.append(scalar)
+            default: if scalar.properties.isAlphabetic || scalar.properties.numericType != nil { anchor.append(scalar) }
             }
-        )
+        }
+        return String(anchor)
     }
 
     private static func links(_ lines: [String], of path: String) -> [Link] {

@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo build release test verify-long lint format bench docs deps test-deps clean
+.PHONY: help demo build release test verify-long lint format bench man docs deps test-deps clean
 
 SOURCES := Package.swift Sources Plugins Tests Examples $(wildcard Benchmarks)
 CHAPAR := .build/debug/chapar
@@ -39,6 +39,9 @@ verify-long:  ## What takes too long for CI: faults put back, each plugin delete
 
 bench: release  ## How fast this machine is: accepts and deliveries per second through the whole gateway
 	.build/release/chapar bench
+
+man: build  ## Write the manual pages into .build/man
+	$(CHAPAR) manual --dir .build/man
 
 docs: test-deps  ## Build the documentation into .build/docs, without warnings
 	./.ci/docs

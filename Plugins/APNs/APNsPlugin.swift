@@ -16,7 +16,8 @@ extension BackendFactory {
     /// - and those of ``CommonBackendOptions``: `base_url`, `ca_file`, `timeout`, `proxy`, `max_connections`.
     public static let apns = BackendFactory(
         APNsBackend.kind,
-        summary: "Apple Push Notification service"
+        summary: "Apple Push Notification service",
+        reasons: APNsRejections.outcomes
     ) { section, context in
         let options = APNsOptions(section, now: context.time.now) { section, common in
             let base = HTTPBaseURL(common.baseURL ?? APNsOptions.host(.production, 443))

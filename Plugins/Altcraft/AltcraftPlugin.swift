@@ -24,7 +24,8 @@ extension BackendFactory {
     /// - and those of ``CommonBackendOptions`` but `base_url`.
     public static let altcraft = BackendFactory(
         AltcraftBackend.kind,
-        summary: "Altcraft: subscriptions, events, trigger campaigns"
+        summary: "Altcraft: subscriptions, events, trigger campaigns",
+        reasons: AltcraftBatch.outcomes
     ) { section, context in
         let before = section.report.issues.count
         let options = AltcraftOptions(section)

@@ -18,7 +18,11 @@ extension BackendFactory {
     ///   `user_id_min_length` (1), `empty_target_as_string` (false), `forward_clicks` (false),
     ///   `probe_interval` (60 s, 0 is off), `webhook_secret` (secret).
     /// - and those of ``CommonBackendOptions``, where `base_url` may have a path; `timeout` is 15 s by default.
-    public static let chabok = BackendFactory(ChabokBackend.kind, summary: "Chabok") { section, context in
+    public static let chabok = BackendFactory(
+        ChabokBackend.kind,
+        summary: "Chabok",
+        reasons: ChabokRejections.outcomes
+    ) { section, context in
         let options = ChabokOptions(section)
         let strategy = options.flatMap { options in
             section.auth(for: AuthSite(base: options.base, common: options.common, context: context))

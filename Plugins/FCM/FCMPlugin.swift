@@ -15,7 +15,8 @@ extension BackendFactory {
     ///   `max_connections`.
     public static let fcm = BackendFactory(
         FCMBackend.kind,
-        summary: "Firebase Cloud Messaging, HTTP v1"
+        summary: "Firebase Cloud Messaging, HTTP v1",
+        reasons: FCMRejections.outcomes
     ) { section, context in
         let options = FCMOptions(section) { section, common in
             let base = HTTPBaseURL(common.baseURL ?? FCMOptions.sendHost)

@@ -25,7 +25,8 @@ extension BackendFactory {
     ///   `max_connections` (default 8).
     public static let hms = BackendFactory(
         HMSBackend.kind,
-        summary: "Huawei Push Kit"
+        summary: "Huawei Push Kit",
+        reasons: HMSRejections.outcomes
     ) { section, context in
         let options = HMSOptions(section) { section, common in
             let base = HTTPBaseURL(common.baseURL ?? HMSOptions.pushEndpoint)

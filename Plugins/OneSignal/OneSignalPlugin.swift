@@ -12,7 +12,11 @@ extension BackendFactory {
     /// - `batch_size` (1 to 20000; 2000 with `players`), `everyone_segment` (`All`), `allow_raw_tokens`,
     ///   `schedule_on_platform`, `reconcile` (`off`, `counts`), `max_messages_per_15min`, `request_limit` (a second, 150).
     /// - and those of ``CommonBackendOptions``, where `base_url` may have a path.
-    public static let oneSignal = BackendFactory(OneSignalBackend.kind, summary: "OneSignal") { section, context in
+    public static let oneSignal = BackendFactory(
+        OneSignalBackend.kind,
+        summary: "OneSignal",
+        reasons: OneSignalRejections.outcomes
+    ) { section, context in
         let options = OneSignalOptions(section)
         let strategy = options.flatMap { options in
             section.auth(for: AuthSite(base: options.base, common: options.common, context: context))

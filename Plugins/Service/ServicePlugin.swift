@@ -16,7 +16,8 @@ extension BackendFactory {
     /// - and those of ``CommonBackendOptions`` but `base_url`.
     public static let service = BackendFactory(
         ServiceBackend.kind,
-        summary: "A service of your own over HTTP, in any language"
+        summary: "A service of your own over HTTP, in any language",
+        reasons: ServiceAnswer.outcomes
     ) { section, context in
         let options = ServiceOptions(section)
         let strategy = options.flatMap { options in

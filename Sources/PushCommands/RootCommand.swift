@@ -5,8 +5,9 @@ struct RootCommand: AsyncParsableCommand {
     static var configuration: CommandConfiguration {
         let program = GatewayProgram.current
         let own: [any ParsableCommand.Type] = [
-            DemoCommand.self, ServeCommand.self, SendCommand.self, CheckCommand.self, DoctorCommand.self,
-            ConfigCommand.self, KeysCommand.self, BackendsCommand.self, SandboxCommand.self, BenchCommand.self,
+            DemoCommand.self, InitCommand.self, ServeCommand.self, SendCommand.self, CheckCommand.self,
+            DoctorCommand.self, ExplainCommand.self, ConfigCommand.self, KeysCommand.self, BackendsCommand.self,
+            SandboxCommand.self, BenchCommand.self,
             DevicesCommand.self, TopicsCommand.self, ChannelsCommand.self, TokensCommand.self, CancelCommand.self,
             BackupCommand.self, RestoreCommand.self, UsersCommand.self,
         ]
@@ -20,7 +21,7 @@ struct RootCommand: AsyncParsableCommand {
                 4 sent in part, 75 try again later. Results go to stdout, everything else to stderr.
                 """,
             version: program.version,
-            subcommands: own + program.commands + [CompletionCommand.self]
+            subcommands: own + program.commands + [OpenAPICommand.self, CompletionCommand.self, ManualCommand.self]
         )
     }
 

@@ -13,6 +13,8 @@ struct AudienceOptionsTests {
     @Test("Each flag is the member of `to` that it names")
     func forms() throws {
         #expect(try Self.json(["--to", "ios-apns:aa"]) == ["tokens": [["token": "aa", "service": "ios-apns"]]])
+        #expect(try Self.json(["--token", "ios-apns:aa"]) == (try Self.json(["--to", "ios-apns:aa"])))
+        #expect(try Self.json(["--tag", "vip", "--tag", "pro"]) == ["tags": ["any": ["vip", "pro"]]])
         #expect(try Self.json(["--device", "a", "--device", "b"]) == ["devices": ["a", "b"]])
         #expect(try Self.json(["--user", "ali"]) == ["users": ["ali"]])
         #expect(try Self.json(["--activity", "order-42"]) == ["activity": "order-42"])

@@ -227,3 +227,25 @@ extension APNsRejections {
         return Refusal.Invalidation(asOf: context.started, isCertain: false)
     }
 }
+
+extension APNsRejections {
+    /// What a delivery comes to for each reason of the table, at the configured topic.
+    static var outcomes: [DeliveryOutcome] {
+        let context = Context(
+            started: Date(timeIntervalSince1970: 0),
+            isOwnTopic: true,
+            isBroadcast: false,
+            isSecondTry: true
+        )
+        // Apple gives a time with 410 only.
+        let gone: Set<String> = ["Unregistered", "ExpiredToken"]
+        return known.keys.sorted().map { reason in
+            let body: JSONValue =
+                gone.contains(reason) ? ["reason": .string(reason), "timestamp": 1] : ["reason": .string(reason)]
+            let answer = HTTPAnswer(status: gone.contains(reason) ? 410 : 400, body: body.bytes)
+            switch verdict(on: answer, context) {
+            case .final(let outcome), .replay(let outcome): return outcome
+            }
+        }
+    }
+}

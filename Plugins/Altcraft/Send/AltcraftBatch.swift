@@ -251,3 +251,12 @@ extension AltcraftCampaignOptions.Call {
         return both.merging(own) { $1 }
     }
 }
+
+extension AltcraftBatch {
+    /// What a start comes to for each status that Altcraft answers with.
+    static var outcomes: [DeliveryOutcome] {
+        [401, 402, 408, 429, 500, 302, 400].map {
+            outcome(HTTPAnswer(status: $0), now: Date(timeIntervalSince1970: 0))
+        }
+    }
+}

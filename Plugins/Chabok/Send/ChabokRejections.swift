@@ -56,3 +56,12 @@ enum ChabokRejections {
         }
     }
 }
+
+extension ChabokRejections {
+    /// What a delivery comes to for each row of the table.
+    static var outcomes: [DeliveryOutcome] {
+        [302, 401, 404, 413, 429, 500, 503, 400].map { status in
+            .refused(refusal(ChabokAnswer(HTTPAnswer(status: status), retryAfter: nil)))
+        }
+    }
+}

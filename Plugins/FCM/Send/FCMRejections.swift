@@ -221,3 +221,26 @@ extension FCMRejections {
         )
     }
 }
+
+extension FCMRejections {
+    /// What a delivery to a token comes to for each of Google's errors.
+    static var outcomes: [DeliveryOutcome] {
+        let context = Context(started: Date(timeIntervalSince1970: 0), target: .android, isSecondTry: true)
+        let codes = FCMErrorCode.known.sorted().map { answer(400, "google.firebase.fcm.v1.FcmError", "errorCode", $0) }
+        let accounts = [
+            "SERVICE_DISABLED", "ACCESS_TOKEN_SCOPE_INSUFFICIENT", "BILLING_DISABLED", "CONSUMER_INVALID",
+            "CONSUMER_SUSPENDED",
+        ].map { answer(403, "google.rpc.ErrorInfo", "reason", $0) }
+        let statuses = [401, 403, 404, 413, 500, 502, 504].map { HTTPAnswer(status: $0) }
+        return (codes + accounts + statuses).map { answer in
+            switch verdict(on: answer, context) {
+            case .final(let outcome), .replay(let outcome), .hold(_, _, let outcome): outcome
+            }
+        }
+    }
+
+    private static func answer(_ status: Int, _ type: String, _ member: String, _ word: String) -> HTTPAnswer {
+        let detail: JSONValue = ["@type": .string("type.googleapis.com/\(type)"), member: .string(word)]
+        return HTTPAnswer(status: status, body: JSONValue.object(["error": ["details": [detail]]]).bytes)
+    }
+}

@@ -1,3 +1,4 @@
+import Foundation
 import PushCore
 
 /// What each of Huawei's codes means for the message, the tokens and the lane: the one mapping table.
@@ -116,7 +117,7 @@ enum HMSTokenReasons {
     static func detail(_ reason: String) -> String? { known[reason] }
 
     private static let deaths: Set<String> = ["tokenFormatError", "tokenPlatformNotSupport"]
-    private static let known: [String: String] = [
+    fileprivate static let known: [String: String] = [
         "tokenFormatError": "Not a Huawei token.",
         "tokenPlatformNotSupport": "The token was made through another push service.",
         "noRight":
@@ -133,4 +134,31 @@ enum HMSTokenReasons {
 
     /// The reason as a metric label: an unknown word must not become one.
     static func label(_ reason: String) -> String { known[reason] == nil ? "other_token_reason" : reason }
+}
+
+extension HMSRejections {
+    /// What a delivery to one token comes to for each of Huawei's codes and reasons.
+    static var outcomes: [DeliveryOutcome] {
+        let dead = Refusal.Invalidation(asOf: Date(timeIntervalSince1970: 0), isCertain: false)
+        let codes = known.sorted { $0.key < $1.key }.compactMap { code, rule -> DeliveryOutcome? in
+            let (kind, advice): (Refusal.Kind, Refusal.Advice)
+            switch rule.consequence {
+            // Neither ends a delivery: the others are accepted, and each refused token has a reason of its own.
+            case .accepted, .partial: return nil
+            case .drop, .split, .halve: (kind, advice) = (.message, .never)
+            case .slowTopics: (kind, advice) = (.account, .slowRecipient(after: .seconds(60)))
+            case .reauthorize, .configuration: (kind, advice) = (.account, .parkBackend)
+            case .deadTokens: (kind, advice) = (.token, .never)
+            case .demote: (kind, advice) = (.account, .never)
+            case .retry: (kind, advice) = (.platform, .retry(after: nil))
+            }
+            let death = rule.consequence == .deadTokens ? dead : nil
+            return .refused(Refusal(kind, reason: code, detail: rule.detail, advice: advice, invalidation: death))
+        }
+        return codes
+            + HMSTokenReasons.known.sorted { $0.key < $1.key }.map { reason, detail in
+                let death = HMSTokenReasons.isDeath(reason) ? dead : nil
+                return .refused(Refusal(.token, reason: reason, detail: detail, advice: .never, invalidation: death))
+            }
+    }
 }

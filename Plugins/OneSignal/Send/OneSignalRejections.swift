@@ -58,15 +58,16 @@ enum OneSignalRejections {
         }
     }
 
+    private static let sentinels: [(String, String)] = [
+        ("not a valid UUID", "malformed_platform_id"), ("must have English language content", "english_missing"),
+        ("one delivery channel at a time", "mixed_channels"),
+        ("You must include which players", "audience_missing"),
+        ("No user with this id found", "unknown_device"), ("Notification not found", "not_found"),
+    ]
+
     /// A word of bounded variety for the sentinels of a 400.
     private static func word(_ answer: OneSignalAnswer) -> String {
-        let sentinels: [(String, String)] = [
-            ("not a valid UUID", "malformed_platform_id"), ("must have English language content", "english_missing"),
-            ("one delivery channel at a time", "mixed_channels"),
-            ("You must include which players", "audience_missing"),
-            ("No user with this id found", "unknown_device"), ("Notification not found", "not_found"),
-        ]
-        return sentinels.first { answer.says($0.0) }?.1 ?? "bad_request"
+        sentinels.first { answer.says($0.0) }?.1 ?? "bad_request"
     }
 
     /// Whether a refusal says that the request has too many entries.
@@ -83,5 +84,19 @@ enum OneSignalRejections {
     /// The error of a call that is no send.
     static func error(_ answer: OneSignalAnswer) -> PushError {
         PushError(refusal(answer), words: "OneSignal answered \(answer.status)", retryAfter: answer.retryAfter)
+    }
+}
+
+extension OneSignalRejections {
+    /// What a delivery comes to for each row of the table.
+    static var outcomes: [DeliveryOutcome] {
+        let statuses = [429, 503, 401, 403, 302, 409, 413, 422, 400, 404].map { HTTPAnswer(status: $0) }
+        let bodies: [(Int, JSONValue)] =
+            [
+                (409, [["code": "subscription-1", "title": ""]]),
+                (409, [["title": "", "meta": ["conflicting_aliases": [:]]]]),
+            ] + sentinels.map { (400, [.string($0.0)]) }
+        let answers = statuses + bodies.map { HTTPAnswer(status: $0, body: JSONValue.object(["errors": $1]).bytes) }
+        return answers.map { .refused(refusal(OneSignalAnswer($0, now: Date(timeIntervalSince1970: 0)))) }
     }
 }

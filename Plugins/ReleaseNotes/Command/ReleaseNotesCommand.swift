@@ -58,6 +58,8 @@ struct ReleaseNotesShowCommand: AsyncParsableCommand {
     var width: Int?
     @Flag(help: "From right to left without padding and direction marks.")
     var plain = false
+    @Flag(help: "Write the list as JSON, as the API does.")
+    var json = false
 
     func validate() throws {
         if rtl, ltr { throw ValidationError("Give --rtl or --ltr, not both.") }
@@ -77,6 +79,7 @@ struct ReleaseNotesShowCommand: AsyncParsableCommand {
             view.current = version ?? ReleaseVersion(major: 0)
         }
         for problem in problems { Shell.complain("\(problem)") }
+        if json { return Shell.print(view.notes.json(.documented)) }
         view.direction = rtl ? .rtl : ltr ? .ltr : .auto
         view.theme = NotesView.Theme(rawValue: theme) ?? .light
         let hasColor =

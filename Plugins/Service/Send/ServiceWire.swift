@@ -144,3 +144,20 @@ struct ServiceAnswer {
         return word.isEmpty ? "refused" : String(word)
     }
 }
+
+extension ServiceAnswer {
+    /// What a delivery comes to for each status that the contract knows, and for an answer that breaks it.
+    ///
+    /// The service's own reasons are not among them.
+    static var outcomes: [DeliveryOutcome] {
+        let slot = ServiceBatch.Slot(request: 0, recipient: 0, id: "", isDryRun: false, isAudience: false)
+        func outcome(_ status: Int, messages: Int = 1) -> DeliveryOutcome? {
+            let chunk = ServiceBatch.Chunk(slots: [slot], messages: messages)
+            let epoch = Date(timeIntervalSince1970: 0)
+            return ServiceAnswer(to: chunk, started: epoch, now: epoch, isRepeatHarmful: false)
+                .reports(.success(HTTPAnswer(status: status))).first?.outcome
+        }
+        return [400, 401, 413, 408, 429, 503, 500, 502, 504, 200, 404].compactMap { outcome($0) }
+            + [outcome(413, messages: 2)].compactMap(\.self)
+    }
+}

@@ -29,9 +29,7 @@ struct UsersEraseCommand: AsyncParsableCommand {
     @OptionGroup var form: OutputForm
 
     func run() async throws {
-        guard let client = try gateway.client() else {
-            throw CommandFailure("say which gateway: --url http://127.0.0.1:8080", .usage)
-        }
+        let client = try gateway.requiredClient()
         // The call itself is given so long that nobody would wait for a gateway that is not there.
         try await client.checkReachable()
         let name = user.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? user

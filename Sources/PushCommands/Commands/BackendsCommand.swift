@@ -32,14 +32,14 @@ struct BackendsListCommand: AsyncParsableCommand {
     @OptionGroup var form: OutputForm
 
     func validate() throws {
-        if config != nil, gateway.url != nil { throw ValidationError("Give --config or --url, not both.") }
+        if config != nil, gateway.named != nil { throw ValidationError("Give --config or --url, not both.") }
     }
 
     func run() async throws {
-        if let client = try gateway.client() {
-            try await show(client)
-        } else if let config {
+        if let config {
             show(try BackendLoader.offline().load(config).backends)
+        } else if let client = try gateway.client() {
+            try await show(client)
         } else {
             showKinds()
         }

@@ -53,9 +53,7 @@ struct BackendsDropCommand: AsyncParsableCommand {
 extension GatewayAddress {
     /// Decides about what waits for a backend that is gone; gives the gateway's answer.
     fileprivate func resolveGone(_ backend: String, _ action: String, _ body: JSONObject) async throws -> JSONValue {
-        guard let client = try client() else {
-            throw CommandFailure("say which gateway: --url http://127.0.0.1:8080", .usage)
-        }
+        let client = try requiredClient()
         let name = backend.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? backend
         let answer: GatewayClient.Answer
         do throws(HTTPFailure) {

@@ -12,6 +12,7 @@ struct BenchCommand: AsyncParsableCommand {
         discussion: """
             Without --url it measures a gateway and simulators within this process, which share the machine with the
             load. With --url it sends real messages through a running gateway: point it at one that uses the sandbox.
+            $CHAPAR_URL is not used here, so that no gateway is loaded by mistake.
             """
     )
 
@@ -37,7 +38,7 @@ struct BenchCommand: AsyncParsableCommand {
         #if DEBUG
             Shell.complain("This is a debug build: the figures say little. Build it with: make release")
         #endif
-        if let client = try gateway.client() {
+        if let client = try gateway.namedClient() {
             try await client.checkReachable()
             let result = try await measure(client)
             await client.close()

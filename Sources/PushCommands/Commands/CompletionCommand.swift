@@ -1,4 +1,5 @@
 import ArgumentParser
+import PushCore
 
 /// `chapar completion`: the script that completes the command line.
 struct CompletionCommand: ParsableCommand {
@@ -14,6 +15,8 @@ struct CompletionCommand: ParsableCommand {
     @Argument(help: "bash, zsh or fish.")
     var shell: ShellName
 
+    @OptionGroup var form: OutputForm
+
     func run() throws {
         let script =
             switch shell {
@@ -21,7 +24,8 @@ struct CompletionCommand: ParsableCommand {
             case .zsh: RootCommand.completionScript(for: .zsh)
             case .fish: RootCommand.completionScript(for: .fish)
             }
-        Shell.print(script)
+        form.isJSON
+            ? Shell.print(["shell": .string(shell.rawValue), "script": .string(script)]) : Shell.print(script)
     }
 
     /// A shell on the command line.

@@ -14,9 +14,11 @@ struct SendCommand: AsyncParsableCommand {
             abstract: "Send a message, or a file of thousands, with no server or through a gateway.",
             discussion: """
                 Without --url the backends of the configuration send at once, one attempt each; what became of every \
-                recipient is printed. With --url a gateway takes the messages and goes on trying.
+                recipient is printed. With --url, or $CHAPAR_URL and no --config, a gateway takes the messages and goes \
+                on trying.
 
                   \(program) send --to ios-apns:4f1c… --title "Order 42" "is on its way"
+                  \(program) send --user ali --user zahra --title "Sale" --url http://127.0.0.1:8080 --key-file key
                   \(program) send --input people.csv --title "Sale" --url http://127.0.0.1:8080 --key-file key
 
                 Exit codes: 0 all taken, 1 all refused, 2 usage, 3 configuration, 4 some taken, 75 try later.
@@ -50,20 +52,25 @@ struct SendCommand: AsyncParsableCommand {
         case csv, ndjson
     }
 
+    /// Whether a gateway takes the messages: one that the flag names, or the environment where no flag says otherwise.
+    private var isThroughGateway: Bool {
+        gateway.named != nil || (gateway.url != nil && file.named == nil && !dryRun)
+    }
+
     func validate() throws {
-        let audience = try audience.json(throughGateway: gateway.url != nil)
+        let audience = try audience.json(throughGateway: isThroughGateway)
         if input == nil, audience == nil {
             throw ValidationError("Say who gets it: \(AudienceOptions.words), or --input FILE.")
         }
         if text != nil, message.body != nil { throw ValidationError("Give the text once: as argument or as --body.") }
         if input == "-", text == "-" { throw ValidationError("stdin can be the input or the text, not both.") }
-        if dryRun, gateway.url != nil { throw ValidationError("--dry-run shows platform requests; leave --url out.") }
+        if dryRun, gateway.named != nil { throw ValidationError("--dry-run shows platform requests; leave --url out.") }
         if let wait, !(0...86400).contains(wait) { throw ValidationError("--wait is 0 to 86400 seconds.") }
     }
 
     func run() async throws {
         var base = try message.request(text: text == "-" ? Self.standardInput() : text)
-        base["to"] = try audience.json(throughGateway: gateway.url != nil)
+        base["to"] = try audience.json(throughGateway: isThroughGateway)
         if let app = gateway.app { base["app"] = .string(app) }
         let sender = try await sender()
         let tally = SendTally()
@@ -79,7 +86,7 @@ struct SendCommand: AsyncParsableCommand {
     }
 
     private func sender() async throws -> any MessageSender {
-        if let client = try gateway.client() {
+        if isThroughGateway, let client = try gateway.client() {
             try await client.checkReachable()
             let maximumWait = wait ?? (input == nil ? 10 : 0)
             return GatewaySender(client, maximumWait: .milliseconds(clamping: maximumWait * 1000))

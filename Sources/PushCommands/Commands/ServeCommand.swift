@@ -28,14 +28,20 @@ struct ServeCommand: AsyncParsableCommand {
 
     @OptionGroup var file: ConfigOption
 
+    @Flag(
+        name: .customLong("json"),
+        help: "Write where it listens to stdout, as one JSON object; the log stays on stderr."
+    )
+    var isJSON = false
+
     func run() async throws {
         Allocator.settle()
-        if makeKey { try FirstKey.make(in: file) }
+        if makeKey { try FirstKey.make(in: file, asJSON: isJSON) }
         let log = LogOutput.Settings()
         let logger = log.logger()
         // Trapped before anything starts, so that no signal falls into the default, which would be the end.
         let hangUps = await UnixSignalsSequence(trapping: .sighup)
-        let address = ListeningAddress()
+        let address = ListeningAddress(isPrinted: isJSON)
         let metrics = GatewayMetrics()
         metrics.registry.bootstrap()
         let assembly = try await GatewayAssembly(path: file.path, log: log, metrics: metrics) { [address] port in
@@ -88,6 +94,10 @@ private struct Reloading: Service {
 private final class ListeningAddress: Sendable {
     private let server = Mutex((GatewayConfiguration.Server(), "http"))
     private let isOpen = Mutex(false)
+    private let isPrinted: Bool
+
+    /// Makes one; `isPrinted` is whether stdout gets the address besides the log.
+    init(isPrinted: Bool) { self.isPrinted = isPrinted }
 
     func prepare(_ configuration: GatewayConfiguration) {
         server.withLock { $0 = (configuration.server, configuration.tls == nil ? "http" : "https") }
@@ -98,12 +108,16 @@ private final class ListeningAddress: Sendable {
         let (server, scheme) = server.withLock { $0 }
         if let path = server.unixSocket {
             logger.notice("listening", metadata: ["unix_socket": "\(path)", "pid": "\(getpid())"])
+            if isPrinted { Shell.print(["unix_socket": .string(path), "pid": .integer(Int64(getpid()))]) }
         } else {
             let name = server.host.contains(":") ? "[\(server.host)]" : server.host
-            logger.notice(
-                "listening",
-                metadata: ["url": "\(scheme)://\(name):\(port)", "port": "\(port)", "pid": "\(getpid())"]
-            )
+            let url = "\(scheme)://\(name):\(port)"
+            logger.notice("listening", metadata: ["url": "\(url)", "port": "\(port)", "pid": "\(getpid())"])
+            if isPrinted {
+                Shell.print([
+                    "url": .string(url), "port": .integer(Int64(port)), "pid": .integer(Int64(getpid())),
+                ])
+            }
         }
         if isOpen.withLock({ $0 }) {
             logger.notice(

@@ -38,9 +38,7 @@ struct DevicesClient {
     ///
     /// Fails at once when nothing answers there.
     init(_ address: GatewayAddress) async throws {
-        guard let client = try address.client() else {
-            throw CommandFailure("Say which gateway: --url http://127.0.0.1:8080.", .usage)
-        }
+        let client = try address.requiredClient()
         try await client.checkReachable()
         self.client = client
     }

@@ -22,6 +22,13 @@ struct DevicesExportCommand: AsyncParsableCommand {
     var format: SendCommand.Format?
 
     @OptionGroup(title: "The gateway") var gateway: GatewayAddress
+    @OptionGroup var form: OutputForm
+
+    func validate() throws {
+        if form.isJSON, output == nil, format == .csv {
+            throw ValidationError("--json writes NDJSON; leave it out, or give --output for the CSV.")
+        }
+    }
 
     func run() async throws {
         let isCSV = format.map { $0 == .csv } ?? output?.lowercased().hasSuffix(".csv") ?? false
@@ -52,6 +59,11 @@ struct DevicesExportCommand: AsyncParsableCommand {
             if let part, let output, rename(part, output) != 0 { throw Self.failure() }
             bar.update(done: done, fraction: nil, isLast: true)
             Shell.complain("\(done) exported")
+            if form.isJSON, let output {
+                Shell.print([
+                    "file": .string(output), "exported": .integer(Int64(done)), "left_out": .integer(Int64(dead)),
+                ])
+            }
             if dead > 0 { Shell.complain("\(dead) dead tokens were left out; NDJSON keeps them") }
         }
     }

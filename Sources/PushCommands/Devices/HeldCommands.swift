@@ -119,14 +119,6 @@ struct DiscardCommand: AsyncParsableCommand {
 }
 
 extension GatewayAddress {
-    /// A client of the gateway that a command cannot do without.
-    fileprivate func requiredClient() throws -> GatewayClient {
-        guard let client = try client() else {
-            throw CommandFailure("say which gateway: --url http://127.0.0.1:8080", .usage)
-        }
-        return client
-    }
-
     fileprivate func resolve(_ action: String, _ backend: String, _ form: OutputForm) async throws {
         let client = try requiredClient()
         let name = backend.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? backend

@@ -7,7 +7,7 @@ enum FirstKey {
     private static let name = "admin"
 
     /// Makes a key, adds its hash at the end of the file, and prints it; does nothing where there are keys.
-    static func make(in file: ConfigOption) throws {
+    static func make(in file: ConfigOption, asJSON isJSON: Bool = false) throws {
         // Off loopback a file without keys is a mistake, which is the one that this ends: so the text decides.
         var text = try ConfigurationFile(file.path)
         let hasSection = text.text.split(whereSeparator: \.isNewline).contains {
@@ -23,6 +23,12 @@ enum FirstKey {
         let new = NewAPIKey()
         text.append("auth:\n  api_keys:\n    \(new.line(name: name, scopes: ["admin"]))\n")
         try text.write()
+        guard !isJSON else {
+            return Shell.print([
+                "name": .string(name), "key": .string(new.key.reveal()), "scopes": ["admin"],
+                "file": .string(file.path),
+            ])
+        }
         Shell.print("API key, shown this once: \(new.key.reveal())")
         Shell.print("Its hash is in \(file.path), under auth.api_keys, with the name \(name) and the scope admin.")
     }

@@ -4,9 +4,9 @@ import PushCore
 /// The flags that say who gets a message: `to` of a request.
 struct AudienceOptions: ParsableArguments {
     /// The forms, for sentences.
-    static let words = "--to service:token, --device, --user, --activity, --topic or --platform-id"
+    static let words = "--token service:token (or --to), --device, --user, --activity, --topic, --tag or --platform-id"
 
-    @Option(name: .customLong("to"), help: "A device token, service:token. Repeat it.")
+    @Option(name: [.customLong("to"), .customLong("token")], help: "A device token, service:token. Repeat it.")
     var tokens: [String] = []
 
     @Option(name: .customLong("device"), help: "A device of the gateway's registry. Repeat it.")
@@ -20,6 +20,12 @@ struct AudienceOptions: ParsableArguments {
 
     @Option(help: "A topic of the platform; --backend says of which.")
     var topic: String?
+
+    @Option(
+        name: .customLong("tag"),
+        help: "A tag of the platform: who has any of those given; --backend says of which. Repeat it."
+    )
+    var tags: [String] = []
 
     @Option(
         name: .customLong("platform-id"),
@@ -38,11 +44,14 @@ struct AudienceOptions: ParsableArguments {
         add("users", users)
         if let activity { forms.append(("activity", .string(activity))) }
         if let topic { forms.append(("topic", .string(topic))) }
+        if !tags.isEmpty { forms.append(("tags", ["any": .texts(tags)])) }
         add("platform_ids", platformIDs)
         guard forms.count < 2 else { throw ValidationError("Say in one way who gets it: \(Self.words).") }
         guard let form = forms.first else { return nil }
         if !isThroughGateway, ["devices", "users", "activity"].contains(form.name) {
-            throw ValidationError("Only a gateway knows its devices, users and their Live Activities: give --url.")
+            throw ValidationError(
+                "Only a gateway knows its devices, users and their Live Activities: give --url, or $CHAPAR_URL."
+            )
         }
         return .object([form.name: form.value])
     }

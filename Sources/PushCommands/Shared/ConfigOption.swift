@@ -74,6 +74,15 @@ struct BackendLoader {
     /// Reads a configuration file and builds its backends.
     func load(_ path: String) throws(ConfigurationError) -> LoadedConfiguration { try load(path, transport) }
 
+    /// Reads a configuration that is to be written to `path`, and throws its mistakes; nothing stays of it.
+    func check(_ text: String, as path: String) throws(ConfigurationError) {
+        _ = try ConfigurationLoader(registry: registry, modules: modules).load(
+            text: Array(text.utf8),
+            name: path,
+            folder: (path as NSString).deletingLastPathComponent
+        ) { context($0, transport) }
+    }
+
     /// Reads a configuration file, builds its backends and hands them to `install`; of what is refused, there or for a
     /// mistake in the file, nothing that was built stays.
     func reload(

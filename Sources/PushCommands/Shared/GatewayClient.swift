@@ -6,8 +6,8 @@ import PushHTTP
 
 /// The flags that say which gateway to talk to.
 struct GatewayAddress: ParsableArguments {
-    @Option(help: "The gateway to use, such as http://127.0.0.1:8080.")
-    var url: String?
+    @Option(name: .customLong("url"), help: "The gateway to use, such as http://127.0.0.1:8080. Default: $CHAPAR_URL.")
+    var named: String?
 
     @Option(help: "A file with the API key. Default: $CHAPAR_KEY.", completion: .file())
     var keyFile: String?
@@ -21,18 +21,40 @@ struct GatewayAddress: ParsableArguments {
     @Option(help: "Certificates to trust beside the system's, PEM.", completion: .file())
     var caFile: String?
 
+    /// The address: the flag's, else that of `CHAPAR_URL`.
+    var url: String? { named ?? Self.variable("CHAPAR_URL") }
+
     func validate() throws {
-        if let url, HTTPEndpoint(url: url) == nil {
-            throw ValidationError(
-                "\"\(url)\" is not an address. Write https://host or http://host:port, without a path."
-            )
-        }
+        if let named, HTTPEndpoint(url: named) == nil { throw ValidationError(Self.isNoAddress(named)) }
     }
 
-    /// A client of the gateway; nil when no address was given.
-    func client() throws -> GatewayClient? {
-        guard let url, let endpoint = HTTPEndpoint(url: url) else { return nil }
-        let environment = ProcessInfo.processInfo.environment["CHAPAR_KEY"].flatMap { $0.isEmpty ? nil : Secret($0) }
+    /// A client of the gateway that is named, by the flag or the environment; nil when none is.
+    func client() throws -> GatewayClient? { try url.map(client) }
+
+    /// A client of the gateway that the flag names; nil without the flag.
+    func namedClient() throws -> GatewayClient? { try named.map(client) }
+
+    /// A client of the gateway, for a command that cannot do without one.
+    func requiredClient() throws -> GatewayClient {
+        guard let client = try client() else {
+            throw CommandFailure("Say which gateway: --url http://127.0.0.1:8080, or $CHAPAR_URL.", .usage)
+        }
+        return client
+    }
+
+    private static func variable(_ name: String) -> String? {
+        ProcessInfo.processInfo.environment[name].flatMap { $0.isEmpty ? nil : $0 }
+    }
+
+    private static func isNoAddress(_ text: String) -> String {
+        "\"\(text)\" is not an address. Write https://host or http://host:port, without a path."
+    }
+
+    private func client(_ url: String) throws -> GatewayClient {
+        guard let endpoint = HTTPEndpoint(url: url) else {
+            throw CommandFailure("CHAPAR_URL: \(Self.isNoAddress(url))", .usage)
+        }
+        let environment = Self.variable("CHAPAR_KEY").map { Secret($0) }
         let trust = try caFile.map { path -> String in
             guard let data = FileManager.default.contents(atPath: path) else {
                 throw CommandFailure("cannot read \(path)", .usage)

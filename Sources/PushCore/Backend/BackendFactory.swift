@@ -9,17 +9,29 @@ public struct BackendFactory: Sendable {
     public let kind: BackendKind
     /// One line that says what the platform is.
     public let summary: String
+    /// What a delivery comes to for each reason that the plugin's table of rejections knows: what `explain` shows.
+    ///
+    /// Refusals and unknown outcomes, one for each reason; times in them mean nothing.
+    public let reasons: [DeliveryOutcome]
     /// Makes a backend of a section.
     public let make: @Sendable (ConfigSection, BackendContext) -> (any PushBackend)?
 
     /// Makes a factory.
+    ///
+    /// - Parameters:
+    ///   - kind: The word after `kind:`.
+    ///   - summary: One line that says what the platform is.
+    ///   - reasons: What the plugin's table of rejections holds, one outcome for each reason.
+    ///   - make: Reads every key of the section, and returns nil after reporting a mistake.
     public init(
         _ kind: BackendKind,
         summary: String,
+        reasons: [DeliveryOutcome] = [],
         make: @escaping @Sendable (ConfigSection, BackendContext) -> (any PushBackend)?
     ) {
         self.kind = kind
         self.summary = summary
+        self.reasons = reasons
         self.make = make
     }
 }

@@ -30,7 +30,7 @@ final class StaticDocuments: Sendable {
     }
 
     /// The description with the version and, in each operation, who may use it.
-    private static func description(_ build: BuildInfo, _ routes: [Route]) -> [UInt8] {
+    static func description(_ build: BuildInfo, _ routes: [Route]) -> [UInt8] {
         guard case .object(var root)? = try? JSONValue(parsing: PackageResources.openapi_json),
             var info = root["info"]?.objectValue, var paths = root["paths"]?.objectValue
         else { return PackageResources.openapi_json }

@@ -1,0 +1,122 @@
+import ArgumentParser
+import Foundation
+import PushCore
+
+/// A configuration that is being written: a few settings, and backends with the values that are there so far.
+struct ConfigurationDraft {
+    /// A backend with its values, in the order in which they came.
+    struct Backend {
+        var name: String
+        var kind: String
+        fileprivate var values = JSONObject()
+    }
+
+    /// The backends.
+    private(set) var backends: [Backend] = []
+    /// The element of `auth.api_keys`; nil without a key.
+    var keyLine: String?
+    private let host: String
+    private let port: Int
+    private let store: String
+
+    /// Makes one without backends.
+    init(host: String, port: Int, store: String) {
+        self.host = host
+        self.port = port
+        self.store = store
+    }
+
+    /// Adds a backend; false when the name is taken.
+    mutating func add(_ name: String, kind: String) -> Bool {
+        guard !backends.contains(where: { $0.name == name }) else { return false }
+        backends.append(Backend(name: name, kind: kind))
+        return true
+    }
+
+    /// Takes a value of the command line, `NAME.KEY=VALUE`.
+    mutating func set(_ text: String) throws {
+        guard let (path, value) = text.halves(at: "="), case let steps = path.split(separator: ".").map(String.init),
+            steps.count > 1, let name = steps.first
+        else { throw ValidationError("--set \(text): write NAME.KEY=VALUE, such as ios.team_id=ABCDE12345.") }
+        guard backends.contains(where: { $0.name == name }) else {
+            let names = backends.map(\.name).joined(separator: ", ")
+            throw ValidationError("--set \(text): there is no backend \"\(name)\", only \(names).")
+        }
+        let key = Array(steps.dropFirst())
+        put(Self.absolute(value, key), name, key)
+    }
+
+    /// Puts a value in the place of a backend's key; a key of several steps stands in a map.
+    mutating func put(_ value: String, _ name: String, _ key: [String]) {
+        guard let index = backends.firstIndex(where: { $0.name == name }) else { return }
+        backends[index].values = Self.put(value, key[...], into: backends[index].values)
+    }
+
+    private static func put(_ value: String, _ key: ArraySlice<String>, into object: JSONObject) -> JSONObject {
+        guard let first = key.first else { return object }
+        var object = object
+        let inner = object[first]?.objectValue ?? JSONObject()
+        object[first] = key.count == 1 ? .string(value) : .object(put(value, key.dropFirst(), into: inner))
+        return object
+    }
+
+    /// The backend and key that an issue is about; nil when it is about something else.
+    func place(of issue: ConfigIssue) -> (name: String, key: [String])? {
+        let steps = issue.path.split(separator: ".").map(String.init)
+        guard steps.count > 2, steps[0] == "backends", steps[2] != "kind",
+            backends.contains(where: { $0.name == steps[1] })
+        else { return nil }
+        return (steps[1], Array(steps.dropFirst(2)))
+    }
+
+    /// The path of a file in full; any other value as it is.
+    static func absolute(_ value: String, _ key: [String]) -> String {
+        guard key.last?.hasSuffix("_file") == true, !value.hasPrefix("$") else { return value }
+        return URL(filePath: value).standardizedFileURL.path
+    }
+
+    /// The file.
+    var text: String {
+        var lines = [
+            "# Written by init; `check` names mistakes, `doctor` looks whether the platforms can be reached.",
+            "server: { host: \(Self.scalar(host)), port: \(port) }",
+            "store: { path: \(Self.scalar(store)) }",
+        ]
+        if let keyLine { lines += ["auth:", "  api_keys:", "    \(keyLine)"] }
+        lines.append("backends:")
+        for backend in backends {
+            lines += ["  \(backend.name):", "    kind: \(backend.kind)"]
+            lines += Self.lines(backend.values, "    ")
+        }
+        return lines.joined(separator: "\n") + "\n"
+    }
+
+    private static func lines(_ object: JSONObject, _ margin: String) -> [String] {
+        object.flatMap { name, value in
+            if let inner = value.objectValue { return ["\(margin)\(name):"] + lines(inner, margin + "  ") }
+            return ["\(margin)\(name): \(scalar(value.stringValue ?? ""))"]
+        }
+    }
+
+    /// A value as YAML: plain words and numbers as they are, lists and maps too, all else in quotation marks.
+    private static func scalar(_ text: String) -> String {
+        let isList = text.hasPrefix("[") && text.hasSuffix("]")
+        let isMap = text.hasPrefix("{") && text.hasSuffix("}")
+        if isList || isMap || isPlain(text) { return text }
+        return JSONValue.string(text).text
+    }
+
+    /// Whether YAML reads a text as it is, without quotation marks.
+    private static func isPlain(_ text: String) -> Bool {
+        let others = ["null", "yes", "no", "on", "off", "y", "n"]
+        guard let first = text.utf8.first, first != UInt8(ascii: "."), !others.contains(text) else { return false }
+        return text.utf8.allSatisfy { byte in
+            switch byte {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "."),
+                UInt8(ascii: "_"):
+                true
+            default: false
+            }
+        }
+    }
+}

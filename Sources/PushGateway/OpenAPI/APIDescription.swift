@@ -1,0 +1,40 @@
+package import Logging
+package import PushCore
+package import PushQueue
+internal import ServiceLifecycle
+
+/// The description of the API without a running gateway: `chapar openapi`.
+package enum APIDescription {
+    /// Gives the document that a gateway of this build serves under `/openapi.json`.
+    ///
+    /// - Parameters:
+    ///   - store: An empty store, which nothing is written to; the caller closes it.
+    ///   - logger: Where trouble with the store goes.
+    /// - Returns: The document, OpenAPI 3.1 in JSON.
+    /// - Throws: When the store cannot be read.
+    package static func openAPI(
+        store: any NotificationStore & DeviceStore & OutboxStore,
+        logger: Logger
+    ) async throws(StoreError) -> JSONValue {
+        var routes: [Route] = []
+        _ = try await Gateway.assemble(
+            GatewaySnapshot(configuration: GatewayConfiguration(), backends: []),
+            store: store,
+            knownKinds: [],
+            notices: EventSink(),
+            time: nil,
+            metrics: GatewayMetrics(),
+            logger: logger,
+            planning: OutboxPlanner.ownThread()
+        ) { api in
+            routes = api.responder.table.routes
+            return NoFront()
+        }
+        return (try? JSONValue(parsing: StaticDocuments.description(BuildInfo.current, routes))) ?? .null
+    }
+
+    /// What serves nothing.
+    private struct NoFront: Service {
+        func run() async throws {}
+    }
+}

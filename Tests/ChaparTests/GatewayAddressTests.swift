@@ -1,0 +1,58 @@
+import Foundation
+import PushCore
+import Testing
+
+@testable import PushCommands
+
+@Suite("The gateway that commands talk to", .timeLimit(.minutes(2)), .about("apns"))
+struct GatewayAddressTests {
+    @Test("CHAPAR_URL stands for --url, of every kind of command; --url and --config go before it")
+    func variable() async throws {
+        try await SandboxRig.run { rig in
+            let gateway = try await rig.serve()
+            defer { gateway.child.kill() }
+            let here = ["CHAPAR_URL": gateway.url]
+            let put = try await Program.run(
+                ["devices", "put", "phone-1", "--user", "ali", "--token", "ios-apns:\(SandboxRig.token(1))"],
+                environment: here
+            )
+            #expect(put.status == 0, "\(put.errors)")
+            let sent = try await Program.run(["send", "--user", "ali", "--json", "hello"], environment: here)
+            #expect(sent.status == 0, "\(sent.errors)")
+            #expect(try JSONValue(parsing: Array(sent.output.utf8))["outcome"] == "sent")
+            let backends = try await Program.run(["backends", "--json"], environment: here)
+            #expect(backends.output.contains("\"lane\""), "\(backends.output)\(backends.errors)")
+            #expect(try await Program.run(["users", "erase", "ali"], environment: here).status == 0)
+
+            let elsewhere = ["CHAPAR_URL": "http://127.0.0.1:1"]
+            let to = ["--to", "ios-apns:\(SandboxRig.token(2))", "hello"]
+            #expect(try await Program.run(["send"] + to, environment: elsewhere).status == 75)
+            let named = try await Program.run(["send", "--url", gateway.url] + to, environment: elsewhere)
+            #expect(named.status == 0, "\(named.errors)")
+            let direct = try await Program.run(["send", "--config", rig.config] + to, environment: elsewhere)
+            #expect(direct.status == 0, "\(direct.errors)")
+        }
+    }
+
+    @Test("A wrong CHAPAR_URL is named, and bench does not use it")
+    func wrong() async throws {
+        let result = try await Program.run(["devices", "list"], environment: ["CHAPAR_URL": "localhost"])
+        #expect(result.status == 2 && result.errors.contains("CHAPAR_URL"), "\(result.errors)")
+        let bench = try await Program.run(
+            ["bench", "--messages", "10", "--json"],
+            environment: ["CHAPAR_URL": "http://127.0.0.1:1"]
+        )
+        #expect(bench.status == 0 && bench.output.contains("in process"), "\(bench.errors)")
+    }
+
+    @Test("serve --json says where it listens")
+    func listening() async throws {
+        try await SandboxRig.run { rig in
+            let child = try Child(["serve", "--config", rig.config, "--json"])
+            defer { child.kill() }
+            let line = try await Program.wait("listening") { child.output.hasSuffix("\n") ? child.output : nil }
+            let url = try #require(try JSONValue(parsing: Array(line.utf8))["url"]?.stringValue)
+            #expect(try await Program.run(["backends", "--url", url]).status == 0)
+        }
+    }
+}

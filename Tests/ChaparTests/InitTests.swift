@@ -1,0 +1,117 @@
+import Foundation
+import PushCore
+import PushSandbox
+import Testing
+
+@testable import PushCommands
+
+@Suite("chapar init", .timeLimit(.minutes(2)), .about("apns", "chabok"))
+struct InitTests {
+    /// A folder with a key as Apple gives it.
+    private static func withKey(_ body: (URL) async throws -> Void) async throws {
+        try await SandboxRig.run { rig in
+            let text = try String(contentsOfFile: rig.config, encoding: .utf8)
+            let line = try #require(text.split(separator: "\n").first { $0.contains("key_file:") })
+            let path = try #require(line.split(separator: "\"").dropFirst().first.map(String.init))
+            let folder = try TestFolder()
+            defer { folder.remove() }
+            try FileManager.default.copyItem(atPath: path, toPath: folder.url.appending(path: "AuthKey.p8").path)
+            try await body(folder.url)
+        }
+    }
+
+    private static let apple = [
+        "--backend", "ios=apns", "--set", "ios.team_id=ABCDE12345", "--set", "ios.key_id=KEY1234567", "--set",
+        "ios.key_file=AuthKey.p8", "--set", "ios.topic=com.example.app",
+    ]
+
+    @Test("Flags make a file that check finds good, and a key that opens its gateway")
+    func flags() async throws {
+        try await Self.withKey { folder in
+            let made = try await Program.run(
+                ["init", "--port", "0", "--key-file", "admin.key"] + Self.apple,
+                in: folder
+            )
+            #expect(made.status == 0, "\(made.errors)")
+            let text = try String(contentsOf: folder.appending(path: "chapar.yaml"), encoding: .utf8)
+            #expect(text.contains(folder.appending(path: "AuthKey.p8").path), "\(text)")
+            #expect(try await Program.run(["check"], in: folder).status == 0)
+            for name in ["chapar.yaml", "admin.key"] {
+                let file = folder.appending(path: name).path
+                let mode = try FileManager.default.attributesOfItem(atPath: file)[.posixPermissions] as? Int
+                #expect(mode == 0o600, "\(name)")
+            }
+            let child = try Child(["serve", "--json"], in: folder)
+            defer { child.kill() }
+            let line = try await Program.wait("listening") { child.output.hasSuffix("\n") ? child.output : nil }
+            let url = try #require(try JSONValue(parsing: Array(line.utf8))["url"]?.stringValue)
+            let key = ["--url", url, "--key-file", "admin.key"]
+            #expect(try await Program.run(["backends"] + key, in: folder).status == 0)
+            #expect(try await Program.run(["backends", "--url", url], in: folder).status == 2)
+        }
+    }
+
+    @Test("A file that exists stays as it is")
+    func keeps() async throws {
+        try await Self.withKey { folder in
+            let file = folder.appending(path: "chapar.yaml")
+            try Data("mine".utf8).write(to: file)
+            let result = try await Program.run(["init"] + Self.apple, in: folder)
+            #expect(result.status == 2 && result.errors.contains("exists"), "\(result.errors)")
+            #expect(try Data(contentsOf: file) == Data("mine".utf8))
+            let key = try await Program.run(
+                ["init", "-c", "other.yaml", "--key-file", "AuthKey.p8"] + Self.apple,
+                in: folder
+            )
+            #expect(key.status == 2)
+            #expect(!FileManager.default.fileExists(atPath: folder.appending(path: "other.yaml").path))
+        }
+    }
+
+    @Test("What is missing or wrong is named, and nothing is written")
+    func missing() async throws {
+        try await Self.withKey { folder in
+            let missing = try await Program.run(["init", "--backend", "apns"], in: folder)
+            #expect(missing.status == 3 && missing.errors.contains("backends.apns.key_file"), "\(missing.errors)")
+            let wrong = try await Program.run(["init"] + Self.apple + ["--set", "ios.environment=moon"], in: folder)
+            #expect(wrong.status == 3 && wrong.errors.contains("moon"), "\(wrong.errors)")
+            for mistake in [
+                ["--backend", "apnz"], ["--backend", "apns", "--set", "x=1"], ["--backend", "a b=apns"], [],
+            ] {
+                #expect(try await Program.run(["init"] + mistake, in: folder).status == 2, "\(mistake)")
+            }
+            #expect(!FileManager.default.fileExists(atPath: folder.appending(path: "chapar.yaml").path))
+        }
+    }
+
+    @Test("It asks for what is missing until nothing is; a secret goes to a file of its own")
+    func asks() async throws {
+        try await Self.withKey { folder in
+            let key = folder.appending(path: "AuthKey.p8").path
+            // The order of the questions is that of the mistakes, so each answer is found by its question.
+            let answers = [
+                "team_id": "ABCDE12345", "key_id": "KEY1234567", "key_file": key, "topic": "com.example.app",
+                "environment": "sandbox", "app_id": "shop", "access_token": "a-token-of-the-panel",
+            ]
+            var input = "apns chabok\n"
+            var last: Program.Result?
+            for _ in 0..<12 {
+                let result = try await Program.run(["init", "--ask"], input: input, in: folder)
+                last = result
+                if result.status == 0 { break }
+                let question = result.errors.split(separator: "\n").last ?? ""
+                let word = try #require(question.split(separator: " ").first.map(String.init), "\(result.errors)")
+                let name = try #require(word.split(separator: ".").last.map(String.init))
+                input += try #require(answers[name], "\(question)") + "\n"
+                for file in try FileManager.default.contentsOfDirectory(atPath: folder.path)
+                where file.hasSuffix(".secret") {
+                    try FileManager.default.removeItem(at: folder.appending(path: file))
+                }
+            }
+            #expect(last?.status == 0, "\(last?.errors ?? "")")
+            let text = try String(contentsOf: folder.appending(path: "chapar.yaml"), encoding: .utf8)
+            #expect(text.contains("${file:") && !text.contains("a-token-of-the-panel"), "\(text)")
+            #expect(try await Program.run(["check"], in: folder).status == 0)
+        }
+    }
+}

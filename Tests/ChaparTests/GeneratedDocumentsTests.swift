@@ -284,7 +284,17 @@ struct ConfigurationKeys {
 
     /// The rows of a section: `the file`, `backends` (what every kind takes), `auth` (of `oauth2_refresh`), `backends.apns` (what it takes
     /// besides, or otherwise), `server` and so on.
-    func rows(of section: String) -> [Row] {
+    func rows(of section: String) -> [Row] { Self.grouped(unordered(section)) }
+
+    /// What stands in a map follows the map.
+    private static func grouped(_ rows: [Row]) -> [Row] {
+        func parent(_ row: Row) -> Substring { row.name.prefix { $0 != "." } }
+        var order: [Substring] = []
+        for row in rows where !order.contains(parent(row)) { order.append(parent(row)) }
+        return order.flatMap { name in rows.filter { parent($0) == name } }
+    }
+
+    private func unordered(_ section: String) -> [Row] {
         switch section {
         case "the file": return all.filter { !$0.path.contains(".") }.map { row($0, below: "") }
         case "backends": return common(without: "auth.")

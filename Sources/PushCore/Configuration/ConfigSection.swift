@@ -149,6 +149,16 @@ public final class ConfigSection {
     /// A number within a range, the default when the key is absent.
     public func number(_ key: String, in range: ClosedRange<Double>, default fallback: Double) -> Double {
         record(key, Self.form("number", range), standard: Self.text(fallback))
+        return fraction(key, range, fallback)
+    }
+
+    /// A number within a range, nil when the key is absent.
+    public func number(_ key: String, in range: ClosedRange<Double>) -> Double? {
+        record(key, Self.form("number", range))
+        return has(key) ? fraction(key, range, range.lowerBound) : nil
+    }
+
+    private func fraction(_ key: String, _ range: ClosedRange<Double>, _ fallback: Double) -> Double {
         guard let (text, origin) = scalar(key) else {
             noteDefault(key, Self.text(fallback))
             return fallback

@@ -229,6 +229,7 @@ let package = Package(
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
                 .product(name: "UnixSignals", package: "swift-service-lifecycle"),
             ],
+            resources: [.embedInCode("Plugin/swift.template"), .embedInCode("Plugin/python.template")],
             swiftSettings: strict
         ),
         plugin(

@@ -3,7 +3,7 @@ internal import Foundation
 internal import Logging
 public import PushCore
 internal import PushGateway
-internal import PushSandbox
+public import PushSandbox
 
 /// A program with all the commands of a gateway, for the platforms it is given.
 ///
@@ -26,6 +26,8 @@ public struct GatewayProgram: Sendable {
     public let backends: [BackendFactory]
     /// What else a configuration can have a section for.
     public let modules: [ModuleFactory]
+    /// The rules of those platforms that `sandbox` and `demo` do not simulate by themselves.
+    let simulators: [@Sendable () -> any SimulatedService]
     /// Commands beside those that every gateway has.
     let commands: [any ParsableCommand.Type]
 
@@ -35,6 +37,8 @@ public struct GatewayProgram: Sendable {
     ///   - name: What it is called on the command line.
     ///   - version: What `--version` prints; by default the gateway's own version.
     ///   - backends: The platforms, each kind once.
+    ///   - simulators: Each makes the rules of a platform of one's own, which `sandbox` and `demo` simulate and write a
+    ///     configuration for, so that `doctor`, `serve` and `send` can be tried without an account.
     ///   - modules: What plugins bring to the API beside platforms.
     ///   - commands: What plugins bring to the command line; a command finds the configuration through ``ConfigOption``
     ///     and ends with a ``CommandFailure`` when it cannot do its work.
@@ -42,12 +46,14 @@ public struct GatewayProgram: Sendable {
         name: String,
         version: String? = nil,
         backends: [BackendFactory],
+        simulators: [@Sendable () -> any SimulatedService] = [],
         modules: [ModuleFactory] = [],
         commands: [any ParsableCommand.Type] = []
     ) {
         self.name = name
         self.version = version ?? BuildInfo.current.version
         self.backends = backends
+        self.simulators = simulators
         self.modules = modules
         self.commands = commands
     }
@@ -106,6 +112,13 @@ public struct GatewayProgram: Sendable {
 }
 
 extension GatewayProgram {
+    /// A sandbox with the simulators of this program's own platforms beside those that every sandbox has.
+    var sandbox: Sandbox.Configuration {
+        var configuration = Sandbox.Configuration()
+        configuration.services = simulators.map { $0() }
+        return configuration
+    }
+
     /// Whether it knows a platform.
     func knows(_ kind: BackendKind) -> Bool { backends.contains { $0.kind == kind } }
 

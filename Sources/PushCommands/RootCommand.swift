@@ -21,7 +21,9 @@ struct RootCommand: AsyncParsableCommand {
                 4 sent in part, 75 try again later. Results go to stdout, everything else to stderr.
                 """,
             version: program.version,
-            subcommands: own + program.commands + [OpenAPICommand.self, CompletionCommand.self, ManualCommand.self]
+            subcommands: own + program.commands + [
+                PluginCommand.self, OpenAPICommand.self, CompletionCommand.self, ManualCommand.self,
+            ]
         )
     }
 

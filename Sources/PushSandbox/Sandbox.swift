@@ -21,6 +21,8 @@ public final class Sandbox: Sendable {
         public var altcraft = AltcraftSimulator.Rules()
         /// The rules of the Chabok simulator; by default users without a registered device have one all the same.
         public var chabok = ChabokSimulator.Rules.demonstration
+        /// The rules of platforms that this package does not have; each is simulated beside the others.
+        public var services: [any SimulatedService] = []
         /// The port of the control API on `127.0.0.1`; 0 for a free one.
         public var controlPort = 0
 
@@ -56,7 +58,8 @@ public final class Sandbox: Sendable {
     /// Makes a sandbox that listens nowhere yet.
     public init(_ configuration: Configuration = Configuration(), time: any TimeSource = SystemTime()) throws {
         self.configuration = configuration
-        authority = try SandboxCertificateAuthority()
+        let authority = try SandboxCertificateAuthority()
+        self.authority = authority
         apns = try APNsSimulator(configuration.apns, authority: authority, time: time)
         fcm = try FCMSimulator(configuration.fcm, authority: authority, time: time)
         hms = try HMSSimulator(configuration.hms, authority: authority, time: time)
@@ -70,8 +73,13 @@ public final class Sandbox: Sendable {
         rules.rotates = false  // A gateway that starts again begins with the file's refresh token.
         oauth2 = try OAuth2Simulator(rules, relayed: oneSignal, authority: authority, time: time)
         service = try ServiceSimulator(authority: authority, time: time)
-        platforms = [apns, fcm, hms, oneSignal, oauth2, altcraft, chabok, service]
+        platforms =
+            [apns, fcm, hms, oneSignal, oauth2, altcraft, chabok, service]
+            + (try configuration.services.map { try $0.simulator(authority, time) })
     }
+
+    /// The rules of platforms that this package does not have, as they were given.
+    public var services: [any SimulatedService] { configuration.services }
 
     /// Starts a sandbox, runs `body`, and shuts the sandbox down whatever happens.
     public static func run<Value>(

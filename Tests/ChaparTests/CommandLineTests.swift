@@ -87,6 +87,22 @@ struct CommandLineTests {
         #expect(!line.contains("\n"))
     }
 
+    static let healths: [(JSONValue, String)] = [
+        (["health": ["status": "ok"], "lane": ["parked": false, "breaker": "closed"]], "ok"),
+        (["health": ["status": "down", "detail": "refused"], "lane": [:]], "down: refused"),
+        (["health": ["status": "ok"], "lane": ["parked": true, "pause_reason": "wrong_key"]], "parked: wrong_key"),
+        (
+            ["health": ["status": "ok"], "lane": ["invalidations_held": true, "parked": true]],
+            "stopped: too many dead tokens, see devices held"
+        ),
+        (["health": ["status": "ok"], "lane": ["breaker": "open", "breaker_reason": "503"]], "breaker open: 503"),
+    ]
+
+    @Test("backends says what keeps a backend from sending", arguments: healths)
+    func health(backend: JSONValue, expected: String) {
+        #expect(BackendsListCommand.health(of: backend) == expected)
+    }
+
     @Test("No command leaves a core dump")
     func dumps() async throws {
         // Wide, so that there would be one.

@@ -76,9 +76,6 @@ struct BackendsListCommand: AsyncParsableCommand {
             let forms = backend["audience"]?["forms"]?.arrayValue ?? []
             let abilities = (backend["abilities"]?.arrayValue ?? []).compactMap(\.stringValue).filter { $0 != "send" }
             let lane = backend["lane"]
-            var health = backend["health"]?["status"]?.stringValue ?? ""
-            if let detail = backend["health"]?["detail"]?.stringValue { health += ": \(detail)" }
-            if lane?["parked"]?.boolValue == true { health += " (parked)" }
             table.add(
                 backend["name"]?.stringValue ?? "",
                 backend["kind"]?.stringValue ?? "",
@@ -86,10 +83,24 @@ struct BackendsListCommand: AsyncParsableCommand {
                 abilities.isEmpty ? "-" : abilities.joined(separator: ","),
                 "\(lane?["waiting"]?.integerValue ?? 0)",
                 "\(lane?["in_flight"]?.integerValue ?? 0)",
-                health
+                Self.health(of: backend)
             )
         }
         if !form.isJSON { table.print() }
+    }
+
+    /// What keeps a backend from sending, the gravest first; else how it is itself.
+    static func health(of backend: JSONValue) -> String {
+        let lane = backend["lane"]
+        func reason(_ name: String) -> String { lane?[name]?.stringValue.map { ": \($0)" } ?? "" }
+        if lane?["invalidations_held"] == true { return "stopped: too many dead tokens, see devices held" }
+        if lane?["parked"] == true { return "parked\(reason("pause_reason"))" }
+        if let until = lane?["paused_until"]?.stringValue { return "paused until \(until)\(reason("pause_reason"))" }
+        if let breaker = lane?["breaker"]?.stringValue, breaker != "closed" {
+            return "breaker \(breaker)\(reason("breaker_reason"))"
+        }
+        let detail = backend["health"]?["detail"]?.stringValue.map { ": \($0)" } ?? ""
+        return (backend["health"]?["status"]?.stringValue ?? "") + detail
     }
 
     private func show(_ backends: [BackendRegistry.ConfiguredBackend]) {

@@ -33,7 +33,7 @@ struct DemoCommand: AsyncParsableCommand {
         defer { folder.remove() }
         let wasAsExpected: Bool
         do {
-            wasAsExpected = try await Sandbox.run { sandbox in
+            wasAsExpected = try await Sandbox.run(GatewayProgram.current.sandbox) { sandbox in
                 let files = try GatewayProgram.current.write(sandbox, to: folder.url, gatewayPort: port)
                 let log = LogOutput.Settings(Self.quiet)
                 return try await LocalGateway.run(
@@ -93,7 +93,7 @@ struct DemoCommand: AsyncParsableCommand {
             Shell.print("")
         }
         let program = GatewayProgram.current
-        let all = DemoScenario.all(now: Date())
+        let all = sandbox.services.compactMap(DemoScenario.of) + DemoScenario.all(now: Date())
         let scenarios = all.filter { $0.kinds.allSatisfy(program.knows) }
         let endings = try await endings(of: scenarios, client, sandbox)
         await client.close()
@@ -109,7 +109,7 @@ struct DemoCommand: AsyncParsableCommand {
             if form.isJSON {
                 Shell.print(["dashboard": .string(url + "/"), "config": .string(files.configurationFile.path)])
             } else {
-                showWhereToLook(url, files)
+                showWhereToLook(url, files, sandbox.services)
             }
         }
         return wasAsExpected
@@ -158,8 +158,12 @@ struct DemoCommand: AsyncParsableCommand {
         return "Left out, since this program lacks the platform: \(names.joined(separator: "; "))."
     }
 
-    private func showWhereToLook(_ url: String, _ files: SandboxDescription) {
-        let scenario = #"{"to":{"tokens":[{"token":"abcdef12","service":"ios-apns"}]},"content":{"body":"Hello"}}"#
+    private func showWhereToLook(_ url: String, _ files: SandboxDescription, _ services: [any SimulatedService]) {
+        var recipient = Recipient.token(DeviceToken("abcdef12", service: .iOSAPNs))
+        if !GatewayProgram.current.knows("apns"), let own = services.first { recipient = own.recipient }
+        let audience = DemoScenario.audience(recipient) ?? ["everyone": true]
+        let scenario = JSONValue.object(["to": .object(audience), "content": ["body": "Hello"]]).text
+        let flag = DemoScenario.flag(recipient)
         let hasNotes = GatewayProgram.current.modules.contains { $0.key == "release_notes" }
         let notes = hasNotes ? "\nRelease notes:  \(url)/v1/apps/shop/versions.html (and ?lang=fa)" : ""
         Shell.print(
@@ -167,7 +171,7 @@ struct DemoCommand: AsyncParsableCommand {
 
             Dashboard:      \(url)/\(notes)
             Send your own:  curl \(url)/v1/notifications -H 'Content-Type: application/json' -d '\(scenario)'
-            Without it:     \(CommandLine.arguments[0]) send --config \(files.configurationFile.path) --to ios-apns:abcdef12 Hello
+            Without it:     \(CommandLine.arguments[0]) send --config \(files.configurationFile.path) \(flag) Hello
             Ctrl-c ends everything.
             """
         )

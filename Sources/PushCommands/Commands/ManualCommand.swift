@@ -169,7 +169,8 @@ private struct Page {
     private static func plain(_ text: String) -> String {
         let line = text.replacing("\\", with: "\\e").replacing("\n", with: " ")
         let ascii = line.unicodeScalars.map { scalar in
-            scalar.isASCII ? String(scalar) : "\\[u\(String(scalar.value, radix: 16, uppercase: true).leftPadded(to: 4))]"
+            scalar.isASCII
+                ? String(scalar) : "\\[u\(String(scalar.value, radix: 16, uppercase: true).leftPadded(to: 4))]"
         }.joined()
         return ascii.hasPrefix(".") || ascii.hasPrefix("'") ? "\\&" + ascii : ascii
     }

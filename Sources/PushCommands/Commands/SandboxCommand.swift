@@ -40,7 +40,7 @@ struct SandboxCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        var configuration = Sandbox.Configuration()
+        var configuration = GatewayProgram.current.sandbox
         configuration.apns.ports = [.production: port, .development: developmentPort]
         configuration.controlPort = controlPort
         let interruption = await Interruption()

@@ -1,4 +1,5 @@
 import PushCore
+import PushSandbox
 
 /// Stories that reach Android and Huawei phones, and phones that more than one platform can reach.
 extension DemoScenario {
@@ -123,5 +124,43 @@ extension DemoScenario {
                 expected: .state(.opened, reason: "opened", attempts: 2)
             ),
         ]
+    }
+}
+
+extension DemoScenario {
+    /// A message through a platform of the program's own; nil where its recipient is of no form that a request names.
+    static func of(_ service: any SimulatedService) -> DemoScenario? {
+        guard let audience = audience(service.recipient) else { return nil }
+        let name = service.kind.rawValue
+        return DemoScenario(
+            name: name,
+            summary: "a message through the program's own platform",
+            kinds: [service.kind],
+            steps: [.send(request(audience, hello, backend: name))],
+            expected: .state(.acceptedByPlatform, attempts: 1)
+        )
+    }
+
+    /// `to` of a request for a recipient; nil for those that only a registry knows.
+    static func audience(_ recipient: Recipient) -> JSONObject? {
+        switch recipient {
+        case .token(let token):
+            ["tokens": [["token": .string(token.value), "service": .string(token.service.rawValue)]]]
+        case .user(let user): ["users": [.string(user)]]
+        case .platformID(let id): ["platform_ids": [.string(id)]]
+        case .topic(let topic): ["topic": .string(topic)]
+        case .everyone: ["everyone": true]
+        case .device, .tags: nil
+        }
+    }
+
+    /// The flag of `send` for a recipient.
+    static func flag(_ recipient: Recipient) -> String {
+        switch recipient {
+        case .token(let token): "--to \(token.service.rawValue):\(token.value)"
+        case .platformID(let id): "--platform-id \(id)"
+        case .topic(let topic): "--topic \(topic)"
+        default: "--input messages.ndjson"
+        }
     }
 }

@@ -157,8 +157,13 @@ struct GatewaySender: MessageSender {
         case .failed, .expired, .cancelled: result.verdict = .refused
         case .unknown: result.verdict = .unknown
         case .queued, .scheduled, .sending, .retrying:
+            // What the last attempt came to is no verdict on the message.
+            let attempt = [result.status.map { "\($0)" }, result.reason, result.detail].compactMap(\.self)
+            result.status = 202
             result.reason = state.rawValue
-            result.detail = "The gateway goes on with it: GET /v1/notifications/\(id)"
+            result.detail =
+                (attempt.isEmpty ? "" : "Last attempt: \(attempt.joined(separator: " ")). ")
+                + "The gateway goes on with it: GET /v1/notifications/\(id)"
         }
         if result.verdict == .refused, result.reason == nil { result.reason = state.rawValue }
         return result

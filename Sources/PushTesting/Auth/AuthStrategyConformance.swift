@@ -1,6 +1,20 @@
 public import PushCore
 
 /// What every `AuthStrategy` promises, as checks that a plugin's tests run.
+///
+/// The strategy, its address and a count of refreshes are enough to begin.
+///
+/// ```swift
+/// @Test("It keeps the promises of a strategy", arguments: AuthStrategyConformance.checks)
+/// func conformance(check: AuthStrategyConformance.Check) async throws {
+///     let issuer = Issuer()  // Counts the credentials that it makes.
+///     let subject = AuthStrategyConformance.Subject(
+///         strategy: PagerAuth(issuer), destination: HTTPEndpoint(host: "pager.example"), refreshes: { issuer.count },
+///         curable: (401, nil), hopeless: (403, nil)
+///     )
+///     if let skip = try await check.run(subject) { try Test.cancel("\(skip)") }
+/// }
+/// ```
 public enum AuthStrategyConformance {
     /// A strategy with what the checks need to know about it.
     public struct Subject: Sendable {
@@ -24,8 +38,8 @@ public enum AuthStrategyConformance {
             strategy: any AuthStrategy,
             destination: HTTPEndpoint,
             refreshes: @escaping @Sendable () async -> Int,
-            curable: (status: Int, reason: String?)?,
-            hopeless: (status: Int, reason: String?),
+            curable: (status: Int, reason: String?)? = nil,
+            hopeless: (status: Int, reason: String?) = (403, nil),
             age: @escaping @Sendable () async -> Void = {}
         ) {
             self.strategy = strategy
@@ -46,17 +60,83 @@ public enum AuthStrategyConformance {
 
     /// All checks.
     public static let checks: [Check] = [
-        Check("gives a credential that HTTP can carry", source: asking, run: givesCredential),
-        Check("keeps its credential", source: asking, run: keepsCredential),
-        Check("shows no secret", source: "AuthCredential.Header.value", run: showsNoSecret),
-        Check("gives its credential to no other address", source: asking, run: keepsToItsAddress),
-        Check("makes one credential for many who ask at once", source: protocolText, run: startsOnce),
-        Check("replaces a refused credential", source: refusing, run: replaces),
-        Check("refreshes once for a thousand refusals at once", source: protocolText, run: refreshesOnce),
-        Check("does not refresh for a credential that has been replaced", source: refusing, run: ignoresOldRefusals),
-        Check("has a refused call sent once more at the most", source: "AuthorizedPool", run: doesNotLoop),
-        Check("gives up in words when no credential helps", source: "AuthDecision.giveUp(_:)", run: givesUp),
-        Check("ends twice without harm", source: "AuthStrategy.shutdown()", run: ends),
+        Check(
+            "gives a credential that HTTP can carry",
+            source: asking,
+            why: "A field that HTTP forbids fails every request.",
+            needs: [],
+            run: givesCredential
+        ),
+        Check(
+            "keeps its credential",
+            source: asking,
+            why: "Platforms limit how often credentials are made.",
+            needs: [],
+            run: keepsCredential
+        ),
+        Check(
+            "shows no secret",
+            source: "AuthCredential.Header.value",
+            why: "What is printed stands in logs.",
+            needs: [],
+            run: showsNoSecret
+        ),
+        Check(
+            "gives its credential to no other address",
+            source: asking,
+            why: "A redirect, or a wrong base_url, would hand the account to somebody else.",
+            needs: [],
+            run: keepsToItsAddress
+        ),
+        Check(
+            "makes one credential for many who ask at once",
+            source: protocolText,
+            why: "At the start every lane asks at the same moment.",
+            needs: [],
+            run: startsOnce
+        ),
+        Check(
+            "replaces a refused credential",
+            source: refusing,
+            why: "Credentials end before their time; without a replacement the backend parks.",
+            needs: [.curable],
+            run: replaces
+        ),
+        Check(
+            "refreshes once for a thousand refusals at once",
+            source: protocolText,
+            why: "A refresh for each refusal is a storm that platforms block, and a rotating token loses.",
+            needs: [.curable],
+            run: refreshesOnce
+        ),
+        Check(
+            "does not refresh for a credential that has been replaced",
+            source: refusing,
+            why: "Late refusals of the old credential would throw the new one away.",
+            needs: [.curable],
+            run: ignoresOldRefusals
+        ),
+        Check(
+            "has a refused call sent once more at the most",
+            source: "AuthorizedPool",
+            why: "A credential that is never taken would be sent for ever.",
+            needs: [],
+            run: doesNotLoop
+        ),
+        Check(
+            "gives up in words when no credential helps",
+            source: "AuthDecision.giveUp(_:)",
+            why: "An operator has to act, and reads these words.",
+            needs: [],
+            run: givesUp
+        ),
+        Check(
+            "ends twice without harm",
+            source: "AuthStrategy.shutdown()",
+            why: "A reload may end what a shutdown ends as well.",
+            needs: [],
+            run: ends
+        ),
     ]
 
     private static let asking = "AuthStrategy.credential(for:)"
@@ -200,4 +280,8 @@ public enum AuthStrategyConformance {
             try await within(subject.patience, "the shutdown did not end") { await strategy.shutdown() }
         }
     }
+}
+
+extension ConformanceNeed<AuthStrategyConformance.Subject> {
+    static let curable = Self("curable: the refusal that a fresh credential mends, if any does") { $0.curable != nil }
 }

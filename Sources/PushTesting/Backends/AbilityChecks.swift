@@ -8,45 +8,85 @@ extension BackendConformance {
         Check(
             "adds a device, says nothing when nothing has changed, and removes it twice without a word",
             source: "PushBackend.devices, DeviceRegistrar",
+            why: "Every app start registers again: without a comparison each is a request to the platform.",
+            needs: [],
             run: registers
         ),
         Check(
             "brings a subscription where it is told, and tells where it stands",
             source: "PushBackend.subscriptions, SubscriptionManager",
+            why: "A user who unsubscribed must not get a message.",
+            needs: [],
             run: subscribes
         ),
-        Check("takes tags to the platform", source: "PushBackend.tags, TagEditor", run: tags),
-        Check("takes events to the platform", source: "PushBackend.events, EventReporter", run: reports),
+        Check(
+            "takes tags to the platform",
+            source: "PushBackend.tags, TagEditor",
+            why: "Messages to tags reach those that the platform knows of.",
+            needs: [],
+            run: tags
+        ),
+        Check(
+            "takes events to the platform",
+            source: "PushBackend.events, EventReporter",
+            why: "Opens that are not reported are missing in the platform's figures.",
+            needs: [],
+            run: reports
+        ),
         Check(
             "cancels what has not gone out, and tells when it was too late",
             source: "PushBackend.cancellation, MessageCanceller",
+            why: "The caller decides by the answer whether to send a correction.",
+            needs: [],
             run: cancels
         ),
         Check(
             "tells the state of a message, and nil of one that the platform does not know",
             source: "PushBackend.tracking, MessageTracker",
+            why: "An invented state ends a delivery that never was.",
+            needs: [],
             run: tracks
         ),
         Check(
             "reads the platform's callbacks, and believes no others",
             source: "PushBackend.receipts, ReceiptReader",
+            why: "Whoever can reach the address could report deliveries that never were, or delete devices.",
+            needs: [],
             run: readsReceipts
         ),
-        Check("reads a click", source: "PushBackend.clicks, ClickReader", run: readsClicks),
+        Check(
+            "reads a click",
+            source: "PushBackend.clicks, ClickReader",
+            why: "The app reports what it was shown; the answer says what to do.",
+            needs: [],
+            run: readsClicks
+        ),
         Check(
             "asks devices to take messages away",
             source: "PushBackend.recall, MessageRecaller",
+            why: "A message that was sent by mistake stays on screens otherwise.",
+            needs: [],
             run: recalls
         ),
         Check(
             "joins a token to a topic and takes it off again",
             source: "PushBackend.topics, TopicManager",
+            why: "Who left a topic must not get its messages.",
+            needs: [],
             run: joinsTopics
         ),
-        Check("makes, reads, lists and deletes a channel", source: "ChannelManager", run: keepsChannels),
+        Check(
+            "makes, reads, lists and deletes a channel",
+            source: "ChannelManager",
+            why: "A deleted channel that stays is sent to for ever.",
+            needs: [],
+            run: keepsChannels
+        ),
         Check(
             "looks up a token, knows none that does not exist, and imports those of another platform",
             source: "PushBackend.tokenDirectory, TokenDirectory",
+            why: "An unknown token that counts as known keeps a dead device.",
+            needs: [],
             run: looksUpTokens
         ),
     ]

@@ -17,6 +17,11 @@ public enum BackendConformance {
     /// A check of this kit.
     public typealias Check = ConformanceCheck<Subject>
 
+    /// What the checks would not ask of a subject, since it does not give what they need.
+    ///
+    /// A test that expects it to be empty keeps a kit from growing silent.
+    public static func skips(_ subject: Subject) -> [ConformanceSkip] { checks.compactMap { $0.skip(for: subject) } }
+
     /// All checks.
     public static let checks: [Check] = identity + sending + refusing + troubles + endings + abilities
 }

@@ -26,6 +26,11 @@ extension BackendConformance {
         public var payloadLimit: Int?
         /// Whether an acceptance carries an id of the platform's that no other message has.
         public var givesPlatformIDs: Bool
+        /// Whether the platform takes a message once, however often its id comes: then the kit looks whether the backend gives
+        /// it the same id with every attempt.
+        ///
+        /// Nil when nobody has said so, which is shown as a check that was not asked.
+        public var takesRepeatsOnce: Bool?
         /// How many recipients a large batch has: more than the platform takes in one request.
         public var largeBatch = 1_001
         /// What must never be shown: keys, secrets, credentials.
@@ -109,6 +114,26 @@ extension BackendConformance {
         /// Makes the defaults.
         public init() {}
     }
+}
+
+extension ConformanceNeed<BackendConformance.Subject> {
+    static let deadRecipient = Self("deadRecipient: one whose token the platform declares dead") {
+        $0.deadRecipient != nil
+    }
+    static let foreignRecipient = Self("foreignRecipient: one of another platform") { $0.foreignRecipient != nil }
+    static let taken = Self("taken: how many messages the platform has taken") { $0.taken != nil }
+    static let payloadLimit = Self("payloadLimit: the most bytes of a message, if the platform has a limit") {
+        $0.payloadLimit != nil
+    }
+    static let givesPlatformIDs = Self("givesPlatformIDs: true, if an acceptance carries an id") { $0.givesPlatformIDs }
+    static let takesRepeatsOnce = Self("takesRepeatsOnce: whether the platform takes an id once, and taken") {
+        $0.takesRepeatsOnce != nil
+    }
+    static let disturb = Self(
+        "disturb: makes the platform silent, lose an answer, answer nonsense, or be unreachable"
+    ) { $0.disturb != nil }
+    static let secrets = Self("secrets: the keys that must never be shown") { !$0.secrets.isEmpty }
+    static let log = Self("log: the RecordedLog that the backend logs to") { $0.log != nil }
 }
 
 extension BackendConformance.Subject {

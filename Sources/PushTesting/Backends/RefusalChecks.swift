@@ -3,23 +3,50 @@ internal import PushCore
 /// Whose fault a refusal is, and what its words may hold.
 extension BackendConformance {
     static let refusing: [Check] = [
-        Check("refuses a dead recipient alone", source: "Refusal.Invalidation", run: refusesDead),
+        Check(
+            "refuses a dead recipient alone",
+            source: "Refusal.Invalidation",
+            why: "A dead token that is not declared dead is sent to for ever; a live one beside it must not suffer.",
+            needs: [.deadRecipient],
+            run: refusesDead
+        ),
         Check(
             "refuses a recipient that it cannot address, and no other",
             source: "PushBackend.audience",
+            why: "A message to a foreign address must fail in words, not be lost.",
+            needs: [.foreignRecipient],
             run: refusesForeign
         ),
         Check(
             "refuses every form and service outside its audience",
             source: "PushBackend.audience",
+            why: "A token of another platform would reach nobody, or somebody else.",
+            needs: [],
+            wants: [.taken],
             run: refusesUndeclared
         ),
-        Check("finds no fault with a small message", source: "PushBackend.check(_:for:)", run: findsNoFault),
-        Check("never lets out a message that is too large", source: "PushBackend.check(_:for:)", run: refusesLarge),
+        Check(
+            "finds no fault with a small message",
+            source: "PushBackend.check(_:for:)",
+            why: "A fault in the check refuses the request with 422 before it is queued.",
+            needs: [],
+            run: findsNoFault
+        ),
+        Check(
+            "never lets out a message that is too large",
+            source: "PushBackend.check(_:for:)",
+            why: "The caller hears of it with 422; after acceptance it is too late to change the message.",
+            needs: [.payloadLimit],
+            wants: [.taken],
+            run: refusesLarge
+        ),
         Check(
             "shows no token, secret or text of a message in its words",
             source: "Refusal.detail, BackendHealth.detail, Diagnosis and the log: never a token, key or payload",
+            why: "Refusals, health and logs are read by people who may see neither tokens nor messages.",
             wantsHaste: true,
+            needs: [],
+            wants: [.disturb, .secrets, .log],
             run: keepsQuiet
         ),
     ]

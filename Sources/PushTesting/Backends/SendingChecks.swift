@@ -3,41 +3,104 @@ internal import PushCore
 /// Who a backend is, and that each recipient of a send is told of once.
 extension BackendConformance {
     static let identity: [Check] = [
-        Check("has a kind that can stand in a metric label", source: "PushBackend.kind", run: hasName),
-        Check("can address its own recipients", source: "PushBackend.audience", run: addresses),
+        Check(
+            "has a kind that can stand in a metric label",
+            source: "PushBackend.kind",
+            why: "Configuration, logs and metrics name the backend by its kind.",
+            needs: [],
+            run: hasName
+        ),
+        Check(
+            "can address its own recipients",
+            source: "PushBackend.audience",
+            why: "Routing goes by the audience: what is not in it is never offered to the backend.",
+            needs: [],
+            wants: [.foreignRecipient],
+            run: addresses
+        ),
         Check(
             "takes messages for every form and service of its audience",
             source: "PushBackend.audience",
+            why: "What the audience declares is accepted with 202 and must be deliverable.",
+            needs: [],
             run: takesItsAudience
         ),
         Check(
             "brings a device token of its services to its final form at once",
             source: "PushBackend.checked(_:)",
+            why: "The registry keeps the final form; a second form would be a second device.",
+            needs: [],
             run: checksTokens
         ),
-        Check("says how much it bears in numbers that can be used", source: "PushBackend.window", run: bears),
+        Check(
+            "says how much it bears in numbers that can be used",
+            source: "PushBackend.window",
+            why: "The gateway claims as many messages as the window says; none would stop it.",
+            needs: [],
+            run: bears
+        ),
     ]
 
     static let sending: [Check] = [
-        Check("returns at once from a send of nothing", source: "PushBackend.send(_:report:)", run: sendsNothing),
+        Check(
+            "returns at once from a send of nothing",
+            source: "PushBackend.send(_:report:)",
+            why: "A send that never returns holds a place of the worker for ever.",
+            needs: [],
+            run: sendsNothing
+        ),
         Check(
             "reports every recipient of every request exactly once",
             source: "PushBackend.send(_:report:)",
+            why:
+                "A recipient that is not reported counts as unknown and may be sent again; one reported twice has two ends.",
+            needs: [],
             run: reportsOnce
         ),
         Check(
             "takes a large batch, and tells the dead one in it from the rest",
             source: "PushBackend.send(_:report:)",
+            why: "One dead token among a thousand must not cost the others their message.",
+            needs: [],
+            wants: [.deadRecipient],
             run: takesMany
         ),
-        Check("gives an id with each acceptance", source: "Acceptance.platformID", run: givesIDs),
+        Check(
+            "gives an id with each acceptance",
+            source: "Acceptance.platformID",
+            why: "Receipts, cancellation and support find a message by the platform's id.",
+            needs: [.givesPlatformIDs],
+            run: givesIDs
+        ),
         Check(
             "takes the same message a second time, for that is what a retry is",
             source: "Addressee.isReplay",
+            why: "After a lost answer the same message comes again; refusing it would end it as failed.",
+            needs: [],
             run: takesRepeats
         ),
-        Check("keeps concurrent sends apart", source: "PushBackend: called concurrently", run: keepsSendsApart),
-        Check("sends nothing in a dry run", source: "Acceptance.isDryRun", run: dryRun),
+        Check(
+            "gives the platform the same id with every attempt of a message",
+            source: "Addressee.messageID",
+            why: "By that id the platform knows a repeat; a new one at each attempt delivers the message twice.",
+            needs: [.takesRepeatsOnce],
+            run: keepsID
+        ),
+        Check(
+            "keeps concurrent sends apart",
+            source: "PushBackend: called concurrently",
+            why: "The gateway sends several batches at a time; a mixed-up outcome kills the wrong token.",
+            needs: [],
+            run: keepsSendsApart
+        ),
+        Check(
+            "sends nothing in a dry run",
+            source: "Acceptance.isDryRun",
+            why: "A dry run is for trying things out: nobody may get it.",
+            needs: [],
+            wants: [.taken],
+            run: dryRun
+        ),
     ]
 
     // MARK: Who it is
@@ -147,6 +210,23 @@ extension BackendConformance {
         try expectAccepted(try await subject.send(request)[0])
         request.recipients[0].isReplay = true
         try expectAccepted(try await subject.send(request)[0])
+    }
+
+    private static func keepsID(_ subject: Subject) async throws {
+        guard subject.takesRepeatsOnce == true else { return }
+        guard subject.taken != nil else {
+            throw ConformanceFailure(
+                "the subject says that repeats are taken once, and does not count them: give taken"
+            )
+        }
+        var request = subject.request(0..<1)
+        let rise = try await subject.rise(subject.taken) {
+            for isReplay in [false, false, true] {
+                request.recipients[0].isReplay = isReplay
+                try expectAccepted(try await subject.send(request)[0])
+            }
+        }
+        try expect(rise == 1, "three attempts of one message became \(rise ?? 0) messages at the platform")
     }
 
     private static func keepsSendsApart(_ subject: Subject) async throws {

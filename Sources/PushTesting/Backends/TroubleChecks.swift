@@ -6,40 +6,58 @@ extension BackendConformance {
         Check(
             "ends a send by its deadline when the platform never answers, and tells what it knows",
             source: "article Write a plugin: a deadline for every wait; DeliveryOutcome.unknown(_:)",
+            why: "A send without an end stops its backend's queue.",
             wantsHaste: true,
+            needs: [.disturb],
+            wants: [.taken],
             run: keepsDeadline
         ),
         Check(
             "calls unknown what was sent and whose answer was lost",
             source: "DeliveryOutcome.unknown(_:)",
+            why: "Called refused it would be sent a second time; called accepted it may be lost.",
+            needs: [.disturb],
             run: admitsLoss
         ),
         Check(
             "takes an answer that nobody can read for no acceptance, and blames no token for it",
             source: "DeliveryOutcome.unknown(_:), Refusal.Kind",
+            why: "A page of a proxy must neither count as delivered nor delete a device.",
+            needs: [.disturb],
             run: doubtsNonsense
         ),
         Check(
             "asks for another try of what surely never left",
             source: "PushBackend.send(_:report:): what was surely not sent is kept apart from what may have been",
+            why: "What never left is safe to send again; without the advice it is lost.",
             wantsHaste: true,
+            needs: [.disturb],
             run: retriesUnsent
         ),
         Check(
             "says of an unknown outcome what it says of the notification: whether a repeat does harm",
             source: "PushBackend.isRepeatHarmful(_:)",
+            why:
+                "After a restart the gateway asks the backend, after a send it reads the outcome: both must decide alike.",
+            needs: [.disturb],
             run: agreesOnRepeats
         ),
         Check(
             "says in its health that the platform cannot be reached",
             source: "PushBackend.health",
+            why: "An operator sees the backend's health first.",
             wantsHaste: true,
+            needs: [],
+            wants: [.disturb],
             run: seesOutage
         ),
         Check(
             "finds nothing wrong by its diagnosis when all is well, and something in an outage",
             source: "PushBackend.diagnose()",
+            why: "doctor is run when something is wrong, and must not cry wolf.",
             wantsHaste: true,
+            needs: [],
+            wants: [.disturb],
             run: diagnoses
         ),
     ]
@@ -48,28 +66,45 @@ extension BackendConformance {
         Check(
             "reports everyone when its task is cancelled",
             source: "PushBackend.send(_:report:)",
+            why: "A reload cancels sends; whoever is not reported counts as unknown.",
+            needs: [],
+            wants: [.taken],
             run: survivesCancellation
         ),
         Check(
             "ends a cancelled send to a platform that never answers",
             source: "HTTPPool.send(_:report:)",
+            why: "A shutdown would wait for it.",
             wantsHaste: true,
+            needs: [.disturb],
             run: endsCancelledSend
         ),
         Check(
             "reports everyone after its shutdown, twice over",
             source: "PushBackend.shutdown(grace:)",
+            why: "A reload shuts the old backend down while messages are still handed to it.",
+            needs: [],
             run: survivesShutdown
         ),
         Check(
             "ends a send by its shutdown when the grace is over",
             source: "PushBackend.shutdown(grace:)",
+            why: "The gateway's end would wait for a platform that is silent.",
+            needs: [.disturb],
             run: endsSendByShutdown
         ),
-        Check("ends its watch when cancelled", source: "PushBackend.watch()", run: endsWatch),
+        Check(
+            "ends its watch when cancelled",
+            source: "PushBackend.watch()",
+            why: "A watch that goes on keeps the old backend alive after a reload.",
+            needs: [],
+            run: endsWatch
+        ),
         Check(
             "forgets a device that it does not know without a word",
             source: "PushBackend.forget(device:)",
+            why: "Erasure of a user asks every backend, also those that never saw the user.",
+            needs: [],
             run: forgets
         ),
     ]

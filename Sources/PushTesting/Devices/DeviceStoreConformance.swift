@@ -38,7 +38,11 @@ public struct DeviceStoreConformanceCase: Sendable, CustomStringConvertible {
     ///
     /// - Throws: ``ConformanceFailure`` with the promise, what was seen and the source; else what the store threw.
     public func run(_ store: any DeviceStore) async throws {
-        try await promised(name, source) { try await check(store) }
+        try await promised(
+            name,
+            source,
+            why: "Who gets a message is what the registry says: a token in the wrong place reaches somebody else."
+        ) { try await check(store) }
     }
 
     fileprivate func told(by source: String) -> Self {

@@ -48,7 +48,11 @@ public struct OutboxStoreConformanceCase: Sendable, CustomStringConvertible {
             open: { try await open(time) },
             close: close
         )
-        try await promised(name, "OutboxStore") { try await check(fixture) }
+        try await promised(
+            name,
+            "OutboxStore",
+            why: "A change that is lost or out of order leaves the platform with another device than the registry."
+        ) { try await check(fixture) }
         await close(fixture.store)
     }
 

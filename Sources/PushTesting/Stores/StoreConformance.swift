@@ -49,7 +49,11 @@ public struct StoreConformanceCase: Sendable, CustomStringConvertible {
     ///   the store was closed, must open the same storage again.
     /// - Throws: ``ConformanceFailure`` with the promise, what was seen and the source; else what the store threw.
     public func run(open: @escaping @Sendable (ManualTime) async throws -> any NotificationStore) async throws {
-        try await promised(name, source) { try await check(StoreFixture(open: open)) }
+        try await promised(
+            name,
+            source,
+            why: "A gateway answers 202 on the word of its store: what it says is on disk must be there, once."
+        ) { try await check(StoreFixture(open: open)) }
     }
 
     fileprivate func told(by source: String) -> Self {

@@ -1,6 +1,16 @@
 public import PushCore
 
 /// What every `TokenProvider` promises, as checks that a plugin's tests run.
+///
+/// A provider and one text that is no token are enough to begin; what else to give is said by each check that was not asked.
+///
+/// ```swift
+/// @Test("It keeps the promises of a token provider", arguments: TokenProviderConformance.checks)
+/// func conformance(check: TokenProviderConformance.Check) async throws {
+///     let subject = TokenProviderConformance.Subject(provider: PagerTokenProvider(), invalidTexts: ["no number"])
+///     if let skip = try await check.run(subject) { try Test.cancel("\(skip)") }
+/// }
+/// ```
 public enum TokenProviderConformance {
     /// A provider in each of the situations that the checks are about.
     public struct Subject: Sendable {
@@ -26,7 +36,7 @@ public enum TokenProviderConformance {
             hanging: (any TokenProvider)? = nil,
             failing: (any TokenProvider)? = nil,
             renewing: (any TokenDeleting)? = nil,
-            invalidTexts: [String]
+            invalidTexts: [String] = []
         ) {
             self.renewing = renewing
             self.provider = provider
@@ -42,39 +52,82 @@ public enum TokenProviderConformance {
 
     /// All checks.
     public static let checks: [Check] = [
-        Check("is of a service that the API knows", source: "TokenProvider.service", run: hasKnownService),
+        Check(
+            "is of a service that the API knows",
+            source: "TokenProvider.service",
+            why: "A token of an unknown service is refused with 422 when the device is registered.",
+            needs: [],
+            run: hasKnownService
+        ),
         Check(
             "gives tokens of its own service, in the form it wants itself",
             source: "TokenProvider.validate(_:)",
+            why: "The registry checks tokens by the same rule; a token in another form is another device.",
+            needs: [],
             run: givesValidTokens
         ),
-        Check("gives the same token until it changes", source: "TokenProvider.token()", run: isStable),
-        Check("brings a token to its final form at once", source: "TokenProvider.validate(_:)", run: validatesOnce),
+        Check(
+            "gives the same token until it changes",
+            source: "TokenProvider.token()",
+            why: "Every new token is a registration, and the old one stays as a dead device.",
+            needs: [],
+            run: isStable
+        ),
+        Check(
+            "brings a token to its final form at once",
+            source: "TokenProvider.validate(_:)",
+            why: "A copied blank must not make a second device of one.",
+            needs: [],
+            run: validatesOnce
+        ),
         Check(
             "refuses texts that cannot be a token, without repeating them",
             source: "InvalidToken.problem",
+            why: "A wrong text would be registered, and cost a refused message; a repeated one stands in logs.",
+            needs: [],
+            wants: [.invalidTexts],
             run: refusesTexts
         ),
-        Check("says nil when there is no token", source: "TokenProvider.token()", run: saysNil),
+        Check(
+            "says nil when there is no token",
+            source: "TokenProvider.token()",
+            why: "No token yet is no mistake: the app asks again later.",
+            needs: [.empty],
+            run: saysNil
+        ),
         Check(
             "says that the source failed, and that trying again makes sense",
             source: "PushError.Code.unavailable",
+            why: "A failure taken for \"no token\" unregisters the device.",
+            needs: [.failing],
             run: saysFailure
         ),
         Check(
             "gives up on a source that never answers",
             source: "TokenProvider.token(): a deadline of its own",
+            why: "The app's start would wait for it.",
+            needs: [.hanging],
             run: givesUp
         ),
         Check(
             "ends when its caller is cancelled",
             source: "TokenProvider.token(): a deadline of its own",
+            why: "Whoever leaves the screen must not leave a call behind.",
+            needs: [.hanging],
             run: heedsCancellation
         ),
-        Check("claims to delete only what can be deleted", source: "TokenDeleting", run: claimsNoDeletion),
+        Check(
+            "claims to delete only what can be deleted",
+            source: "TokenDeleting",
+            why: "A log-out that believes in a deletion goes on getting messages.",
+            needs: [],
+            run: claimsNoDeletion
+        ),
         Check(
             "deletes a token, so that the next one is new, and one that is gone",
             source: "TokenDeleting.delete(_:)",
+            why: "After a log-out the old token must not get the next user's messages.",
+            needs: [.renewing],
             run: deletes
         ),
     ]
@@ -177,4 +230,12 @@ public enum TokenProviderConformance {
         guard let token = try await provider.token() else { throw ConformanceFailure("the provider gave no token") }
         return token
     }
+}
+
+extension ConformanceNeed<TokenProviderConformance.Subject> {
+    static let empty = Self("empty: a provider whose source has no token for now") { $0.empty != nil }
+    static let hanging = Self("hanging: a provider whose source never answers") { $0.hanging != nil }
+    static let failing = Self("failing: a provider whose source fails") { $0.failing != nil }
+    static let renewing = Self("renewing: a provider that deletes tokens, if the service can") { $0.renewing != nil }
+    static let invalidTexts = Self("invalidTexts: texts that are no token of the service") { !$0.invalidTexts.isEmpty }
 }

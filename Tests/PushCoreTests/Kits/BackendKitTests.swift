@@ -8,7 +8,7 @@ import Testing
 enum ModelFault: String, Sendable, CaseIterable {
     case oddKind, noAudience, refusesTopics, checksAgain, noWindow
     case reportsNobody, reportsTwice, reportsOneTooFew, reportsStrangers, dropsBeyondLimit, hasNoID, refusesReplays
-    case mixesSends, sendsDryRuns
+    case newIDs, mixesSends, sendsDryRuns
     case blamesMessage, killsForeignTokens, takesAnybody, findsFaults, passesLarge, leaksTokens, leaksSecrets, logsTexts
     case waitsForEver, refusesLost, takesNonsense, doubtsUnsent, callsRepeatsHarmless, seesNoOutage, cannotDiagnose
     case forgetsCancelled, hangsWhenCancelled, goesOnAfterShutdown, cannotShutDownTwice, goesOnInShutdown, watchesOn
@@ -30,6 +30,7 @@ enum ModelFault: String, Sendable, CaseIterable {
         case .dropsBeyondLimit: "takes a large batch"
         case .hasNoID: "gives an id"
         case .refusesReplays: "takes the same message a second time"
+        case .newIDs: "gives the platform the same id"
         case .mixesSends: "keeps concurrent sends apart"
         case .sendsDryRuns: "sends nothing in a dry run"
         case .blamesMessage: "refuses a dead recipient alone"
@@ -86,6 +87,7 @@ struct BackendKitTests {
             disturb: { disturbance in platform.state.withLock { $0.disturbance = disturbance } }
         )
         subject.log = log
+        subject.takesRepeatsOnce = true
         subject.secrets = [Secret(ModelBackend.secret)]
         subject.deadline = .milliseconds(100)
         // What hangs on purpose is not waited for; a slow machine must not look like it.
@@ -128,6 +130,9 @@ struct BackendKitTests {
         let failure = await #expect(throws: ConformanceFailure.self) { try await check.run(Self.subject(fault)) }
         let words = failure?.description ?? ""
         #expect(words.contains(check.name) && words.contains("seen: ") && words.contains("source: \(check.source)"))
+        #expect(
+            !check.why.isEmpty && words.contains("why it matters: \(check.why)") && words.contains("docs/Plugins.md")
+        )
         #expect(!check.source.isEmpty && !words.contains(ModelBackend.secret))
     }
 
@@ -145,6 +150,31 @@ struct BackendKitTests {
         subject.means = BackendConformance.Means()
         let failure = await #expect(throws: ConformanceFailure.self) { try await check.run(subject) }
         #expect(failure?.description.contains("the subject gives no means") == true)
+    }
+
+    @Test("What is not given is skipped by name, with what to give", arguments: BackendConformance.checks)
+    func skips(check: BackendConformance.Check) async throws {
+        #expect(try await check.run(Self.subject(nil)) == nil)
+        let platform = ScriptedBackend(audience: BackendAudience(services: [ModelBackend.own]))
+        let bare = BackendConformance.Subject(
+            backend: platform,
+            recipient: { .token(DeviceToken("token-\($0)", service: ModelBackend.own)) }
+        )
+        let skip = try await check.run(bare)
+        #expect(skip == check.skip(for: bare))
+        #expect((skip == nil) == !BackendConformance.skips(bare).contains { $0.promise == check.name })
+        guard let skip else { return }
+        #expect(!skip.give.isEmpty && "\(skip)".contains(check.name) && "\(skip)".contains("give "))
+    }
+
+    @Test("A bare subject leaves out what the most important checks need")
+    func bareSubject() {
+        var subject = Self.subject(nil)
+        #expect(BackendConformance.skips(subject).isEmpty)
+        subject.disturb = nil
+        #expect(BackendConformance.skips(subject).count { !$0.isPartial } == 7)
+        subject.takesRepeatsOnce = nil
+        #expect(BackendConformance.skips(subject).contains { $0.promise.hasPrefix("gives the platform the same id") })
     }
 
     @Test("What is not declared is not asked for", arguments: BackendConformance.checks)

@@ -174,7 +174,9 @@ extension ModelBackend {
         let disturbance = platform.state.withLock { state in
             if state.disturbance != .unreachable {
                 state.requests += 1
-                state.taken.append(addressee.messageID)
+                // An id that comes again is not sent again.
+                let id = has(.newIDs) ? MessageID.random() : addressee.messageID
+                if !state.taken.contains(id) { state.taken.append(id) }
                 state.messages[addressee.messageID.description] = .acceptedByPlatform
             }
             return state.disturbance

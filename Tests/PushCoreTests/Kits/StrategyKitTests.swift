@@ -91,6 +91,7 @@ struct StrategyKitTests {
         let failure = await #expect(throws: ConformanceFailure.self) { try await check.run(Self.subject(fault)) }
         let words = failure?.description ?? ""
         #expect(words.contains(check.name) && words.contains("seen: ") && words.contains("source: \(check.source)"))
+        #expect(!check.why.isEmpty && words.contains("why it matters: \(check.why)"))
     }
 
     @Test("There is a broken strategy for each check, and a check for each fault")

@@ -1,118 +1,95 @@
 import Foundation
 public import PushCore
 
-/// Text messages through a made-up service that takes JSON over HTTPS, up to a hundred messages a request.
+/// The platform SMS: a request for each message.
 ///
-/// `POST /messages` with `{"messages": [{"id", "number", "text"}]}` is answered by 200 and `{"results": [{"id", "ref"}]}`, or
-/// `{"id", "error"}` for a message that it refuses. An id that comes again is not sent again.
+/// `POST /messages` with `{"id", "to", "text"}` is answered by 200 and `{"ref"}`, or by another status and `{"error"}`. An id that
+/// comes again is not sent again.
 public struct SMSBackend: PushBackend {
     /// The word after `kind:` in configuration files.
     public let kind: BackendKind = "sms"
-    /// Phone numbers.
+    /// Whom it can reach.
     public let audience = BackendAudience(services: [.sms])
-    static let keyFix = "Put the account's key under key and reload."
-    let pool: any HTTPPool
-    let template: HTTPCallTemplate
-    let path: String
+    private let pool: any HTTPPool
+    private let template: HTTPCallTemplate
+    private let path: String
 
     /// Makes a backend; nothing is opened before the first message.
-    public init(url: HTTPBaseURL, key: Secret, common: CommonBackendOptions, http: any HTTPTransport) throws {
-        var configuration = HTTPPoolConfiguration(endpoint: url.endpoint, version: .http1)
-        common.apply(to: &configuration)
+    public init(_ options: SMSOptions, http: any HTTPTransport) throws(HTTPPoolError) {
+        var configuration = HTTPPoolConfiguration(endpoint: options.url.endpoint, version: .http1)
+        options.common.apply(to: &configuration)
         pool = try http.pool(configuration)
-        let fields = [("authorization", "Bearer " + key.reveal()), ("content-type", "application/json")]
+        let fields = [("authorization", "Bearer " + options.key.reveal()), ("content-type", "application/json")]
         template = HTTPCallTemplate(method: "POST", headers: fields.map { HTTPHeader($0.0, $0.1) })
-        path = url.path("messages")
+        path = options.url.path("messages")
     }
 
-    /// A message on its way: how the service knows it, and how its outcome is reported.
-    private typealias Message = (id: String, json: JSONValue, report: @Sendable (DeliveryOutcome) -> DeliveryReport)
-
-    /// Offers every message to the service once, in as few requests as it allows.
+    /// Offers every message to the platform once, all at the same time as far as the connections allow.
     public func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
-        var messages: [Message] = []
+        var calls: [HTTPCall] = []
+        var reports: [@Sendable (DeliveryOutcome) -> DeliveryReport] = []
         for (number, request) in requests.enumerated() {
-            for (place, to) in request.recipients.enumerated() {
-                let own = { @Sendable in DeliveryReport(request: number, recipient: place, outcome: $0) }
-                let (id, text) = (to.messageID.description, Self.text(of: request.notification, for: to.language))
-                if !audience.contains(to.recipient) {
-                    report([own(Self.refused(.message, "no_phone_number", .never))])
-                } else if text.count > 600 {
-                    report([own(Self.refused(.message, "text_too_long", .never))])
-                } else if request.notification.isDryRun {
-                    report([own(.accepted(Acceptance(isDryRun: true)))])
-                } else if case .token(let phone) = to.recipient {
-                    let json: JSONValue = ["id": .string(id), "number": .string(phone.value), "text": .string(text)]
-                    messages.append((id, json, own))
+            for (index, to) in request.recipients.enumerated() {
+                let own = { @Sendable in DeliveryReport(request: number, recipient: index, outcome: $0) }
+                let text = Self.text(of: request.notification, for: to.language)
+                guard case .token(let address) = to.recipient, audience.contains(to.recipient) else {
+                    report([own(SMSRejections.unsupportedRecipient)])
+                    continue
                 }
+                guard text.utf8.count <= Self.maximumBytes else {
+                    report([own(SMSRejections.tooLarge)])
+                    continue
+                }
+                guard !request.notification.isDryRun else {
+                    report([own(.accepted(Acceptance(isDryRun: true)))])
+                    continue
+                }
+                // The id is the same with every attempt, so that the platform knows a repeat.
+                let id = to.messageID.description
+                let body: JSONValue = ["id": .string(id), "to": .string(address.value), "text": .string(text)]
+                calls.append(HTTPCall(template, path: path, body: body.bytes))
+                reports.append(own)
             }
         }
-        let batches = stride(from: 0, to: messages.count, by: 100).map { Array(messages[$0...].prefix(100)) }
-        let calls = batches.map { batch in
-            HTTPCall(template, path: path, body: JSONValue.object(["messages": .array(batch.map(\.json))]).bytes)
-        }
-        await pool.send(calls) { [started = Date()] replies in
-            for reply in replies {
-                let outcome = Self.outcomes(reply.result, since: started)
-                report(batches[reply.index].map { $0.report(outcome($0.id)) })
-            }
+        await pool.send(calls) { [reports, started = Date()] replies in
+            report(replies.map { reports[$0.index](SMSRejections.outcome(of: $0.result, since: started)) })
         }
     }
 
-    /// Finds a text that is too long before it is accepted.
+    /// Finds what the platform would refuse before it is accepted.
     public func check(_ notification: PushNotification, for recipient: Recipient.Form) -> PayloadCheck {
-        guard Self.text(of: notification, for: nil).count > 600 else { return PayloadCheck() }
-        let fault = Finding(pointer: "#/content/body", code: "text_too_long", detail: "At most 600 characters.")
-        return PayloadCheck(faults: [fault])
+        guard Self.text(of: notification, for: nil).utf8.count > Self.maximumBytes else { return PayloadCheck() }
+        let detail = "At most \(Self.maximumBytes) bytes."
+        return PayloadCheck(faults: [Finding(pointer: "#/content/body", code: "too_large", detail: detail)])
+    }
+
+    /// The connections, and why there are none.
+    public var health: BackendHealth { BackendHealth(pool.status) }
+
+    /// Asks the platform with a message that it refuses, and looks whether it takes the key.
+    public func diagnose() async -> [Diagnosis] {
+        do throws(HTTPFailure) {
+            let answer = try await pool.send(HTTPCall(template, path: path, body: JSONValue.object([:]).bytes))
+            switch answer.status {
+            case 200, 400, 422: return [Diagnosis("key", .ok, "The platform takes the key.")]
+            case 401, 403:
+                return [Diagnosis("key", .failure, "The platform refuses the key.", fix: SMSRejections.keyFix)]
+            default:
+                let finding = "The platform answered \(answer.status)."
+                return [Diagnosis("platform", .failure, finding, fix: "Check url; else wait for the platform.")]
+            }
+        } catch {
+            return [Diagnosis("reachability", .failure, error.detail, fix: "Check url, ca_file and the network path.")]
+        }
     }
 
     /// Closes the connections.
     public func shutdown(grace: Duration) async { await pool.shutdown(grace: grace) }
 
+    /// The most bytes of a text.
+    static let maximumBytes = 4_096
+
     private static func text(of notification: PushNotification, for language: String?) -> String {
         [notification.title, notification.body].compactMap { $0?.resolved(for: language) }.joined(separator: "\n")
-    }
-
-    private static func refused(
-        _ kind: Refusal.Kind,
-        _ reason: String,
-        _ advice: Refusal.Advice,
-        _ status: Int? = nil,
-        detail: String? = nil
-    ) -> DeliveryOutcome {
-        .refused(Refusal(kind, reason: reason, detail: detail, status: status, advice: advice))
-    }
-
-    /// What a reply means for the message of an id: a status other than 200 is about all messages of the request.
-    private static func outcomes(_ result: Result<HTTPAnswer, HTTPFailure>, since: Date) -> (String) -> DeliveryOutcome
-    {
-        switch result {
-        case .failure(let failure): return { _ in failure.outcome() }
-        case .success(let answer):
-            let pause = answer.retryAfter(now: Date())
-            switch answer.status {
-            case 200:
-                let list = (try? JSONValue(parsing: answer.body))?["results"]?.arrayValue ?? []
-                let results = Dictionary(list.map { ($0["id"]?.stringValue, $0) }) { first, _ in first }
-                return { outcome(of: results[$0], since: since) }
-            case 400, 413, 422: return { _ in refused(.message, "rejected", .never, answer.status) }
-            case 401, 403: return { _ in refused(.account, "key_refused", .parkBackend, answer.status, detail: keyFix) }
-            case 429, 503: return { _ in refused(.platform, "busy", .slowBackend(after: pause), answer.status) }
-            // It may have sent them before it failed.
-            default: return { _ in .unknown(UnknownOutcome(reason: "status_\(answer.status)")) }
-            }
-        }
-    }
-
-    private static func outcome(of result: JSONValue?, since started: Date) -> DeliveryOutcome {
-        if let ref = result?["ref"]?.stringValue { return .accepted(Acceptance(platformID: ref)) }
-        switch result?["error"]?.stringValue {
-        case "unknown_number":
-            let dead = Refusal.Invalidation(asOf: started, isCertain: true)
-            return .refused(Refusal(.token, reason: "unknown_number", status: 200, advice: .never, invalidation: dead))
-        case "opted_out": return refused(.token, "opted_out", .never, 200)
-        case .some: return refused(.message, "other", .never, 200)
-        case nil: return .unknown(UnknownOutcome(reason: "bad_answer"))
-        }
     }
 }

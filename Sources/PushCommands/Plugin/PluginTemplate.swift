@@ -1,0 +1,48 @@
+import Foundation
+
+/// The files of a new plugin, with words in them that are replaced.
+///
+/// A template is one text: a line `>>> PATH` begins each file. `@Name@` and the other words of ``PluginNames/words`` stand for the
+/// plugin's own, in paths too.
+struct PluginTemplate {
+    private let text: String
+
+    /// A package in Swift: `Examples/custom-plugin` is what it makes, which CI builds.
+    static let swift = PluginTemplate(text: String(decoding: PackageResources.swift_template, as: UTF8.self))
+    /// A service in Python behind the backend `http`.
+    static let python = PluginTemplate(text: String(decoding: PackageResources.python_template, as: UTF8.self))
+
+    /// The files in order, each with its path.
+    func filled(_ words: [String: String]) -> [(path: String, text: String)] {
+        var text = text
+        for (word, value) in words { text = text.replacing("@\(word)@", with: value) }
+        return ("\n" + text).components(separatedBy: "\n>>> ").dropFirst().map { part in
+            let end = part.firstIndex(of: "\n") ?? part.endIndex
+            let body = part[end...].dropFirst()
+            return (String(part[..<end]), body.hasSuffix("\n") ? String(body) : body + "\n")
+        }
+    }
+
+    /// Writes a new file with the folders that it needs; one that is there stays, and is a failure.
+    static func write(_ text: String, to path: String) throws(CommandFailure) {
+        let file = URL(filePath: path)
+        do {
+            try FileManager.default.createDirectory(
+                at: file.deletingLastPathComponent(),
+                withIntermediateDirectories: true
+            )
+            try Data(text.utf8).write(to: file, options: .withoutOverwriting)
+        } catch {
+            throw CommandFailure("cannot write \(path): \(error.localizedDescription)")
+        }
+    }
+
+    /// The relative path from one folder to another, `.` for the same.
+    static func path(from folder: String, to target: String) -> String {
+        let from = URL(filePath: folder).standardizedFileURL.pathComponents
+        let to = URL(filePath: target).standardizedFileURL.pathComponents
+        let common = zip(from, to).prefix { $0 == $1 }.count
+        let steps = Array(repeating: "..", count: from.count - common) + to.dropFirst(common)
+        return steps.isEmpty ? "." : steps.joined(separator: "/")
+    }
+}

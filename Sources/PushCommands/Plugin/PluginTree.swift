@@ -1,0 +1,124 @@
+import Foundation
+
+/// Adds a plugin to the Chapar tree in the current folder: its files, its targets, and its line of registration.
+struct PluginTree {
+    private let names: PluginNames
+    private let root: String
+
+    /// Throws when the current folder is not the root of the tree.
+    init(_ names: PluginNames) throws {
+        self.names = names
+        root = FileManager.default.currentDirectoryPath
+        guard Self.isRoot(root) else { throw CommandFailure("--here is for the root of the Chapar tree", .usage) }
+    }
+
+    /// Whether a folder holds the package chapar.
+    static func isRoot(_ folder: String) -> Bool {
+        let text = try? String(contentsOfFile: folder + "/Package.swift", encoding: .utf8)
+        return text?.contains("Package(\n    name: \"chapar\",") == true
+    }
+
+    /// The root that holds the current folder.
+    static func rootAbove() -> String? {
+        var folder = URL(filePath: FileManager.default.currentDirectoryPath)
+        while true {
+            if isRoot(folder.path) { return folder.path }
+            let parent = folder.deletingLastPathComponent()
+            guard parent.path != folder.path else { return nil }
+            folder = parent
+        }
+    }
+
+    /// Writes the files and changes those that list plugins; gives the paths of all.
+    func write() throws -> [String] {
+        let (type, module) = (names.type, "Push\(names.type)")
+        guard !FileManager.default.fileExists(atPath: "\(root)/Plugins/\(type)") else {
+            throw CommandFailure("Plugins/\(type) exists: nothing is written into it", .usage)
+        }
+        // Every change is made before anything is written.
+        let edits = try [
+            edit("Package.swift") { text in
+                insert(&text, #".library(name: "PushService", targets: ["PushService"]),"#) {
+                    $0.replacing("PushService", with: module)
+                }
+                insert(&text, #"plugin("PushService", at: "Service", ["#) { line in
+                    "\(line.prefix { $0 == " " })plugin(\"\(module)\", at: \"\(type)\"),"
+                }
+                insert(&text, #"pluginTests("PushServiceTests", ["PushService"]),"#) {
+                    $0.replacing("PushService", with: module)
+                }
+                insert(&text, #""PushReleaseNotes", "PushReleaseNotesCommand", "PushService","#) { line in
+                    "\(line.prefix { $0 == " " })\"\(module)\", \"PushSandbox\","
+                }
+            },
+            edit("Sources/chapar/Plugins.swift") { text in
+                insert(&text, "import PushService") { _ in "import \(module)\nimport PushSandbox" }
+                text = Self.sorted(imports: text)
+                insert(&text, "            .service,") { _ in "            .\(names.member)," }
+                insert(&text, "        ],") { _ in "        simulators: [{ \(type)Service() }]," }
+            },
+            edit("Plugins/README.md") { text in
+                insert(&text, "| `Service` |") { _ in
+                    "| `\(type)` | Plugin Options Backend |  |  | Wire Rejections |  |  |  |"
+                }
+            },
+        ]
+        var written: [String] = []
+        for (path, text) in PluginTemplate.swift.filled(names.words) {
+            guard let place = place(of: path) else { continue }
+            // In the tree the simulator stands beside the others.
+            let own = text.replacing("import \(module)Simulator\n", with: "")
+            try PluginTemplate.write(own, to: "\(root)/\(place)")
+            written.append(place)
+        }
+        for (path, text) in edits {
+            do {
+                try Data(text.utf8).write(to: URL(filePath: "\(root)/\(path)"), options: .atomic)
+            } catch {
+                throw CommandFailure("cannot write \(path): \(error.localizedDescription)")
+            }
+            written.append(path)
+        }
+        return written
+    }
+
+    /// Where a file of the package stands in the tree; nil for those that the tree has no need of.
+    private func place(of path: String) -> String? {
+        let (type, file) = (names.type, path.split(separator: "/").last.map(String.init) ?? path)
+        switch file {
+        case "\(type)Wire.swift", "\(type)Rejections.swift": return "Plugins/\(type)/Send/\(file)"
+        case "\(type)Service.swift": return "Sources/PushSandbox/\(type)/\(file)"
+        case "\(type)BackendTests.swift": return "Tests/Push\(type)Tests/\(file)"
+        case "\(type)Plugin.swift", "\(type)Options.swift", "\(type)Backend.swift": return "Plugins/\(type)/\(file)"
+        default: return nil
+        }
+    }
+
+    private func edit(_ path: String, _ change: (inout String) throws -> Void) throws -> (String, String) {
+        var text: String
+        do {
+            text = try String(contentsOfFile: "\(root)/\(path)", encoding: .utf8)
+        } catch {
+            throw CommandFailure("cannot read \(path): \(error.localizedDescription)")
+        }
+        let before = text
+        try change(&text)
+        guard text != before else { throw CommandFailure("\(path) is not as expected: nothing was written") }
+        return (path, text)
+    }
+
+    /// Puts lines behind the first line that has `mark`; a text without it stays as it is.
+    private func insert(_ text: inout String, _ mark: String, _ lines: (String) -> String) {
+        var all = text.components(separatedBy: "\n")
+        guard let index = all.firstIndex(where: { $0.contains(mark) }) else { return }
+        all.insert(lines(all[index]), at: index + 1)
+        text = all.joined(separator: "\n")
+    }
+
+    /// The text with its imports in order.
+    private static func sorted(imports text: String) -> String {
+        let lines = text.components(separatedBy: "\n")
+        let imports = Set(lines.filter { $0.hasPrefix("import ") }).sorted()
+        return (imports + lines.filter { !$0.hasPrefix("import ") }).joined(separator: "\n")
+    }
+}

@@ -1,0 +1,148 @@
+import Foundation
+import PushCore
+import Testing
+
+@testable import PushCommands
+
+/// The package that `plugin new` writes is `Examples/custom-plugin`, which `.ci/custom-plugin` builds and tests.
+@Suite("chapar plugin new", .timeLimit(.minutes(2)))
+struct PluginNewTests {
+    private static let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../..")
+        .standardizedFileURL
+
+    private static func files(in folder: URL) -> [String: String] {
+        let walk = FileManager.default.enumerator(atPath: folder.path)?.allObjects as? [String] ?? []
+        return walk.reduce(into: [:]) { files, path in
+            guard let text = try? String(contentsOf: folder.appending(path: path), encoding: .utf8) else { return }
+            files[path] = text
+        }
+    }
+
+    @Test("The example that CI builds is what the template makes")
+    func example() throws {
+        var words = try PluginNames("SMS", program: "gate").words
+        words["chapar"] = #".package(name: "chapar", path: "../..")"#
+        let folder = Self.root.appending(path: "Examples/custom-plugin")
+        var found = Self.files(in: folder).filter { !$0.key.hasPrefix(".build/") && $0.key != "Package.resolved" }
+        for (path, text) in PluginTemplate.swift.filled(words) {
+            #expect(
+                found.removeValue(forKey: path) == text,
+                "\(path); mend it with: rm -r Examples/custom-plugin; chapar plugin new SMS --program gate --dir Examples/custom-plugin"
+            )
+            #expect(!text.contains("@Name@") && !text.contains("@kind@") && !text.contains("@program@"))
+            #expect(text.split(separator: "\n").allSatisfy { $0.count <= 130 }, "\(path)")
+        }
+        #expect(found.isEmpty, "\(found.keys.sorted())")
+    }
+
+    static let names: [(String, [String])] = [
+        ("SMS", ["SMS", "sms", "sms"]), ("pager", ["Pager", "pager", "pager"]),
+        ("my-chat", ["MyChat", "myChat", "my-chat"]), ("MyChat", ["MyChat", "myChat", "my-chat"]),
+        ("chat2", ["Chat2", "chat2", "chat2"]),
+    ]
+
+    @Test("A name becomes those of types, members and the kind", arguments: names)
+    func names(name: String, expected: [String]) throws {
+        let names = try PluginNames(name)
+        #expect([names.type, names.member, names.kind] == expected)
+        #expect(TokenService.named("x-\(names.kind)") != nil && names.program == "\(names.kind)-gateway")
+    }
+
+    @Test("A package is written once, where nothing stands, and knows the way to Chapar")
+    func package() async throws {
+        let folder = try TestFolder()
+        defer { folder.remove() }
+        let arguments = ["plugin", "new", "pager", "--chapar", Self.root.path]
+        let made = try await Program.run(arguments + ["--json"], in: folder.url)
+        #expect(made.status == 0, "\(made.errors)")
+        let files = Self.files(in: folder.url.appending(path: "push-pager"))
+        #expect(made.lines.count == files.count && files.count == 13)
+        let manifest = try #require(files["Package.swift"])
+        let path = try #require(manifest.split(separator: "path: \"").dropFirst().first?.prefix { $0 != "\"" })
+        let chapar = folder.url.appending(path: "push-pager").appending(path: String(path)).standardizedFileURL
+        #expect(chapar.path == Self.root.path, "\(path)")
+        let again = try await Program.run(arguments, in: folder.url)
+        #expect(again.status == 2 && again.errors.contains("exists"), "\(again.errors)")
+        for mistake in [["apns"], ["2x"], ["a b"], ["é"], ["pager", "--here", "--language", "python"], ["--", "-x"]] {
+            #expect(try await Program.run(["plugin", "new"] + mistake, in: folder.url).status == 2, "\(mistake)")
+        }
+        let nowhere = try await Program.run(["plugin", "new", "other"], in: folder.url)
+        #expect(nowhere.status == 2 && nowhere.errors.contains("--chapar"), "\(nowhere.errors)")
+    }
+
+    @Test("--here writes a plugin of the tree: its files by their roles, its targets, its registration")
+    func here() async throws {
+        let folder = try TestFolder()
+        defer { folder.remove() }
+        let lists = ["Package.swift", "Sources/chapar/Plugins.swift", "Plugins/README.md"]
+        for list in lists {
+            let text = try String(contentsOf: Self.root.appending(path: list), encoding: .utf8)
+            try PluginTemplate.write(text, to: folder.url.appending(path: list).path)
+        }
+        let made = try await Program.run(["plugin", "new", "MyChat", "--here"], in: folder.url)
+        #expect(made.status == 0, "\(made.errors)")
+        let files = Self.files(in: folder.url)
+        for file in [
+            "Plugins/MyChat/MyChatPlugin.swift", "Plugins/MyChat/MyChatOptions.swift",
+            "Plugins/MyChat/MyChatBackend.swift", "Plugins/MyChat/Send/MyChatWire.swift",
+            "Plugins/MyChat/Send/MyChatRejections.swift", "Sources/PushSandbox/MyChat/MyChatService.swift",
+            "Tests/PushMyChatTests/MyChatBackendTests.swift",
+        ] {
+            let text = try #require(files[file], "\(file)")
+            #expect(!text.contains("import PushMyChatSimulator"), "\(file)")
+        }
+        let manifest = try #require(files["Package.swift"])
+        for line in [
+            #".library(name: "PushMyChat", targets: ["PushMyChat"]),"#, #"plugin("PushMyChat", at: "MyChat"),"#,
+            #"pluginTests("PushMyChatTests", ["PushMyChat"]),"#, #""PushMyChat", "PushSandbox","#,
+        ] {
+            #expect(manifest.contains("        " + line + "\n"), "\(line)")
+        }
+        let registration = try #require(files["Sources/chapar/Plugins.swift"])
+        for line in [
+            "import PushMyChat", "import PushSandbox", "            .myChat,",
+            "        simulators: [{ MyChatService() }],",
+        ] {
+            #expect(registration.contains(line + "\n"), "\(line)")
+        }
+        #expect(
+            files["Plugins/README.md"]?.contains("| `MyChat` | Plugin Options Backend |  |  | Wire Rejections |")
+                == true
+        )
+        #expect(try await Program.run(["plugin", "new", "MyChat", "--here"], in: folder.url).status == 2)
+    }
+
+    @Test("A service in Python passes its tests, and a gateway sends through it", .about("http"))
+    func python() async throws {
+        let folder = try TestFolder()
+        defer { folder.remove() }
+        let made = try await Program.run(["plugin", "new", "pager", "--language", "python"], in: folder.url)
+        #expect(made.status == 0, "\(made.errors)")
+        let place = folder.url.appending(path: "push-pager")
+        let interpreter = URL(filePath: "/usr/bin/python3")
+        let tests = try await Child(["-m", "unittest", "-q"], in: place, executable: interpreter).end()
+        #expect(tests.status == 0, "\(tests.errors)")
+
+        let secret = "whsec_c2FuZGJveC1zZWNyZXQtb2YtdGhlLXNlcnZpY2U="
+        let service = try Child(["service.py", "0", secret], in: place, executable: interpreter)
+        defer { service.kill() }
+        let port = try await Program.wait("the service") {
+            service.output.hasSuffix("\n")
+                ? service.output.split(separator: " ").last.flatMap { Int($0.dropLast()) } : nil
+        }
+        let config = place.appending(path: "gateway.yaml")
+        let text = try String(contentsOf: config, encoding: .utf8)
+        try text.replacing("port: 8080", with: "port: 0").write(to: config, atomically: true, encoding: .utf8)
+        let gateway = try Child(
+            ["serve", "--json", "--config", config.path],
+            environment: ["PAGER_URL": "http://127.0.0.1:\(port)/push"]
+        )
+        defer { gateway.kill() }
+        let line = try await Program.wait("listening") { gateway.output.hasSuffix("\n") ? gateway.output : nil }
+        let url = try #require(try JSONValue(parsing: Array(line.utf8))["url"]?.stringValue)
+        let sent = try await Program.run(["send", "--url", url, "--to", "x-pager:address-1", "Hello"])
+        #expect(sent.status == 0 && sent.output.contains("ref-"), "\(sent.output)\(sent.errors)")
+        let gone = try await Program.run(["send", "--url", url, "--to", "x-pager:gone-1", "Hello", "--json"])
+        #expect(gone.status == 1 && gone.output.contains("unknown_address"), "\(gone.output)")
+    }
+}

@@ -42,7 +42,7 @@ struct PluginNewTests {
     ]
 
     @Test("A name becomes those of types, members and the kind", arguments: names)
-    func names(name: String, expected: [String]) throws {
+    func naming(name: String, expected: [String]) throws {
         let names = try PluginNames(name)
         #expect([names.type, names.member, names.kind] == expected)
         #expect(TokenService.named("x-\(names.kind)") != nil && names.program == "\(names.kind)-gateway")

@@ -129,7 +129,7 @@ struct MixedFleetTests {
         configuration.apns.rules.acceptsAnyToken = false
         configuration.apns.rules.honoursMagicTokens = false
         try await SandboxRig.run(configuration) { rig in
-            let blocks = try Block.all(in: ReadmeTests.root.appending(path: "README.md"))
+            let blocks = try Page("README.md").blocks
             var sample = try #require(blocks.first { $0.info == "yaml check" && $0.text.contains("shop-dev:") }).text
             // The sandbox's key and addresses in the place of the sample's.
             let settings = try String(contentsOfFile: rig.config, encoding: .utf8).split(separator: "\n")

@@ -85,7 +85,7 @@ struct PluginNewTests {
         for file in [
             "Plugins/MyChat/MyChatPlugin.swift", "Plugins/MyChat/MyChatOptions.swift",
             "Plugins/MyChat/MyChatBackend.swift", "Plugins/MyChat/Send/MyChatWire.swift",
-            "Plugins/MyChat/Send/MyChatRejections.swift", "Sources/PushSandbox/MyChat/MyChatService.swift",
+            "Plugins/MyChat/Send/MyChatRejections.swift", "Sources/PushSandbox/Own/MyChatService.swift",
             "Tests/PushMyChatTests/MyChatBackendTests.swift",
         ] {
             let text = try #require(files[file], "\(file)")

@@ -88,7 +88,7 @@ struct PluginTree {
         let (type, file) = (names.type, path.split(separator: "/").last.map(String.init) ?? path)
         switch file {
         case "\(type)Wire.swift", "\(type)Rejections.swift": return "Plugins/\(type)/Send/\(file)"
-        case "\(type)Service.swift": return "Sources/PushSandbox/\(type)/\(file)"
+        case "\(type)Service.swift": return "Sources/PushSandbox/Own/\(file)"
         case "\(type)BackendTests.swift": return "Tests/Push\(type)Tests/\(file)"
         case "\(type)Plugin.swift", "\(type)Options.swift", "\(type)Backend.swift": return "Plugins/\(type)/\(file)"
         default: return nil

@@ -54,11 +54,11 @@ final class AltcraftBatch: Sendable {
             }
             guard let kind = call.overrides[name] else {
                 let known = call.overrides.keys.sorted().joined(separator: ", ")
-                let detail = "\(call.rawValue) takes \(known); this value is dropped."
+                let detail = "\(call.rawValue) matches \(known); this value is dropped."
                 check.warnings.append(Finding(pointer: pointer, code: "not_supported", detail: detail))
                 continue
             }
-            if !kind.takes(value) { fault("\(name) must be \(kind.rawValue).") }
+            if !kind.matches(value) { fault("\(name) must be \(kind.rawValue).") }
         }
         return check
     }
@@ -209,7 +209,7 @@ extension AltcraftCampaignOptions.Call {
         case span =
             "{\"days\": …, \"hours\": …, \"minutes\": …}, whole numbers from 0 on, by which the start is delayed"
 
-        func takes(_ value: JSONValue) -> Bool {
+        func matches(_ value: JSONValue) -> Bool {
             switch self {
             case .object: value.objectValue != nil
             case .list: value.arrayValue != nil

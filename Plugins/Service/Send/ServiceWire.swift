@@ -36,7 +36,7 @@ struct ServiceAnswer {
 
     private func verdict(on answer: HTTPAnswer) -> DeliveryOutcome {
         let problem = try? JSONValue(parsing: answer.body)
-        let words = (problem?["detail"] ?? problem?["title"])?.stringValue.map { String($0.prefix(300)) }
+        let text = (problem?["detail"] ?? problem?["title"])?.stringValue.map { String($0.prefix(300)) }
         func refuse(
             _ kind: Refusal.Kind,
             _ reason: String,
@@ -44,7 +44,7 @@ struct ServiceAnswer {
             _ detail: String? = nil
         ) -> DeliveryOutcome {
             .refused(
-                Refusal(kind, reason: reason, detail: words ?? detail, status: answer.status, advice: advice)
+                Refusal(kind, reason: reason, detail: text ?? detail, status: answer.status, advice: advice)
             )
         }
         let pause = answer.retryAfter(now: now)
@@ -58,7 +58,7 @@ struct ServiceAnswer {
         case 429: return refuse(.platform, "rate_limited", .slowBackend(after: pause))
         case 503: return refuse(.platform, "unavailable", .slowBackend(after: pause))
         case 500...599:
-            let detail = words ?? "The service answered \(answer.status): it may have sent the message."
+            let detail = text ?? "The service answered \(answer.status): it may have sent the message."
             return unknown("status_\(answer.status)", detail)
         case 200...299: return bad("The service answered \(answer.status), and not 200 with outcomes.")
         default: return refuse(.account, "wrong_address", .parkBackend, "Check url: nothing there takes batches.")
@@ -73,13 +73,13 @@ struct ServiceAnswer {
         guard let list = (try? JSONValue(parsing: answer.body))?["outcomes"]?.arrayValue else {
             return all(bad("The answer is no JSON object with outcomes."))
         }
-        var told: [String: JSONValue] = [:]
+        var outcomes: [String: JSONValue] = [:]
         for outcome in list {
             // What is said first counts: a second word on the same message must not turn a failure into a success.
-            if let id = outcome["id"]?.stringValue, told[id] == nil { told[id] = outcome }
+            if let id = outcome["id"]?.stringValue, outcomes[id] == nil { outcomes[id] = outcome }
         }
         return chunk.slots.map { slot in
-            guard let value = told[slot.id] else {
+            guard let value = outcomes[slot.id] else {
                 return slot.report(unknown("not_reported", "The answer says nothing about this message."))
             }
             return slot.report(outcome(value, slot))
@@ -87,7 +87,7 @@ struct ServiceAnswer {
     }
 
     private func outcome(_ value: JSONValue, _ slot: ServiceBatch.Slot) -> DeliveryOutcome {
-        let reason = value["reason"]?.stringValue.map(Self.word)
+        let reason = value["reason"]?.stringValue.map(Self.label)
         let detail = value["detail"]?.stringValue.map { String($0.prefix(300)) }
         switch value["outcome"]?.stringValue {
         case "accepted":
@@ -136,11 +136,11 @@ struct ServiceAnswer {
     }
 
     /// A reason as it may stand in a metric label: 64 characters of letters, digits, `_`, `-` and `.`.
-    private static func word(_ text: String) -> String {
-        let word = text.unicodeScalars.prefix(64).map { scalar -> Character in
+    private static func label(_ text: String) -> String {
+        let label = text.unicodeScalars.prefix(64).map { scalar -> Character in
             let isPlain = scalar.isASCII && (scalar.properties.isAlphabetic || ("0"..."9").contains(scalar))
             return isPlain || "_-.".unicodeScalars.contains(scalar) ? Character(scalar) : "_"
         }
-        return word.isEmpty ? "refused" : String(word)
+        return label.isEmpty ? "refused" : String(label)
     }
 }

@@ -149,7 +149,7 @@ public struct GatewayConfiguration: Sendable {
         /// route says otherwise.
         ///
         /// Default nil: as long as the delivery lives.
-        public var patience: Duration?
+        public var fallbackDelay: Duration?
         /// Makes the defaults.
         public init() {}
 

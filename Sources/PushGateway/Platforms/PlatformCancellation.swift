@@ -74,8 +74,7 @@ struct PlatformCancellation {
             writer.beginArray()
             for (backend, error) in errors {
                 writer.beginObject()
-                writer.name("backend")
-                writer.string(backend)
+                writer.field("backend", backend)
                 writer.name("error")
                 writer.pushError(error)
                 writer.endObject()

@@ -23,12 +23,10 @@ struct TokensAPI: Sendable {
         let backend = try backend(name, scope)
         let directory = backend.ability
         let token = try await endpoint.token(of: request, scope, for: backend, of: directory.services)
-        let details = try await endpoint.ask { () throws(PushError) in try await directory.details(of: token) }
+        let details = try await endpoint.call { () throws(PushError) in try await directory.details(of: token) }
         return Response.json { writer in
-            writer.name("backend")
-            writer.string(backend.name)
-            writer.name("known")
-            writer.bool(details != nil)
+            writer.field("backend", backend.name)
+            writer.field("known", details != nil)
             guard let details else { return }
             let members: [(String, String?)] = [
                 ("application", details.application), ("project", details.project), ("platform", details.platform),
@@ -76,23 +74,20 @@ struct TokensAPI: Sendable {
             }
         }
         let (tokens, app, chosen) = (entries.map(\.token), application ?? "", environment)
-        let outcomes = try await endpoint.ask { () throws(PushError) in
+        let outcomes = try await endpoint.call { () throws(PushError) in
             await directory.importTokens(tokens, application: app, environment: chosen)
         }
         if let error = outcomes.commonFailure { throw Problem(error) }
         return Response.json(capacity: 256 * tokens.count) { writer in
-            writer.name("backend")
-            writer.string(backend.name)
+            writer.field("backend", backend.name)
             writer.name("imported")
             writer.beginArray()
             for (entry, outcome) in zip(entries, outcomes) {
                 guard case .imported(let token) = outcome else { continue }
                 writer.beginObject()
                 writer.members(of: entry)
-                writer.name("imported_service")
-                writer.string(token.service.rawValue)
-                writer.name("imported_token")
-                writer.string(token.value)
+                writer.field("imported_service", token.service.rawValue)
+                writer.field("imported_token", token.value)
                 writer.endObject()
             }
             writer.endArray()
@@ -114,10 +109,8 @@ struct TokensAPI: Sendable {
         }
         writer.beginObject()
         writer.members(of: entry)
-        writer.name("reason")
-        writer.string(reason)
-        writer.name("retryable")
-        writer.bool(isPassing)
+        writer.field("reason", reason)
+        writer.field("retryable", isPassing)
         writer.endObject()
     }
 }

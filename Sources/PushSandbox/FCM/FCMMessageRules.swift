@@ -69,7 +69,7 @@ enum FCMMessageRules {
     }()
 
     /// The message in snake_case, and its target; throws what Google would say.
-    static func judge(_ value: JSONValue) throws(FCMRefusal) -> (message: JSONValue, target: FCMDelivery.Target) {
+    static func check(_ value: JSONValue) throws(FCMRefusal) -> (message: JSONValue, target: FCMDelivery.Target) {
         let message = try checked(value, .fields(message), "message")
         let targets = ["token", "fid", "topic", "condition"].filter { message[$0] != nil }
         guard targets.count <= 1 else {
@@ -78,11 +78,11 @@ enum FCMMessageRules {
         guard let name = targets.first, let text = message[name]?.stringValue, !text.isEmpty else {
             throw .invalid("message", "Recipient of the message is not set.")
         }
-        try judgeData(message["data"], "message.data")
-        try judgeData(message["android"]?["data"], "message.android.data")
-        try judgeAndroid(message["android"])
-        try judgeAPNs(message["apns"])
-        try judgeWeb(message["webpush"])
+        try checkData(message["data"], "message.data")
+        try checkData(message["android"]?["data"], "message.android.data")
+        try checkAndroid(message["android"])
+        try checkAPNs(message["apns"])
+        try checkWeb(message["webpush"])
         for path in [
             ["fcm_options"], ["android", "fcm_options"], ["apns", "fcm_options"], ["webpush", "fcm_options"],
         ] {
@@ -163,7 +163,7 @@ enum FCMMessageRules {
 
     // MARK: What fields say
 
-    private static func judgeData(_ data: JSONValue?, _ path: String) throws(FCMRefusal) {
+    private static func checkData(_ data: JSONValue?, _ path: String) throws(FCMRefusal) {
         guard let data = data?.objectValue else { return }
         for (name, _) in data {
             let isReserved =
@@ -173,7 +173,7 @@ enum FCMMessageRules {
         }
     }
 
-    private static func judgeAndroid(_ android: JSONValue?) throws(FCMRefusal) {
+    private static func checkAndroid(_ android: JSONValue?) throws(FCMRefusal) {
         if let ttl = android?["ttl"]?.stringValue {
             guard let seconds = seconds(ttl), (0...2_419_200).contains(seconds) else {
                 throw .invalid("message.android.ttl", "Invalid ttl: it must be 0s to 2419200s")
@@ -192,7 +192,7 @@ enum FCMMessageRules {
         }
     }
 
-    private static func judgeAPNs(_ apns: JSONValue?) throws(FCMRefusal) {
+    private static func checkAPNs(_ apns: JSONValue?) throws(FCMRefusal) {
         guard let payload = apns?["payload"] else { return }
         guard payload["aps"]?.objectValue != nil else {
             throw .invalid("message.apns.payload", "Invalid APNs payload: aps is missing")
@@ -205,7 +205,7 @@ enum FCMMessageRules {
         }
     }
 
-    private static func judgeWeb(_ web: JSONValue?) throws(FCMRefusal) {
+    private static func checkWeb(_ web: JSONValue?) throws(FCMRefusal) {
         if let link = web?["fcm_options"]?["link"]?.stringValue, !link.hasPrefix("https://") {
             throw .invalid("message.webpush.fcm_options.link", "Invalid link: it must be https")
         }

@@ -55,7 +55,7 @@ struct FCMSendHandler: SandboxHandler {
             isDryRun = flag
         }
         guard let value = body["message"] else { throw .invalid("message", "The message is not set.") }
-        let (message, target) = try FCMMessageRules.judge(value)
+        let (message, target) = try FCMMessageRules.check(value)
         let delay = try look(up: target, &state)
         if let exceeded = state.quotas.take(token: target.device, now: now) {
             var refusal = FCMRefusal.quota(exceeded)

@@ -122,8 +122,7 @@ struct AcceptedJSON {
 extension NotificationIntake.Accepted {
     /// The members of its part of a batch's answer, within an object that the caller has begun.
     fileprivate func writeInBatch(to writer: inout JSONWriter) {
-        writer.name("status")
-        writer.integer(202)
+        writer.field("status", 202)
         write(to: &writer, stateName: "state")
     }
 }

@@ -18,11 +18,11 @@ struct PayloadInspection {
         issues: inout RequestIssues
     ) {
         let isOnly = plans.count == 1 && plans[0].backends.count == 1
-        var asked: [String] = []
+        var checked: [String] = []
         for plan in plans {
-            for name in plan.backends where !asked.contains(name) {
+            for name in plan.backends where !checked.contains(name) {
                 guard let backend = snapshot.gateway.routing.backend(name) else { continue }
-                if !isOnly { asked.append(name) }
+                if !isOnly { checked.append(name) }
                 let finding = backend.check(notification, for: form)
                 for fault in finding.faults {
                     if plans.contains(where: { $0.backends.first == name }) {

@@ -56,10 +56,7 @@ struct NotificationDraft: Sendable {
         let capacity = (content?.count ?? 0) + (options?.count ?? 0) + (overrides?.count ?? 0)
         var writer = JSONWriter(capacity: capacity + 40 + (notification.activity.map { $0.utf8.count + 14 } ?? 0))
         writer.beginObject()
-        if let activity = notification.activity {
-            writer.name("activity")
-            writer.string(activity)
-        }
+        writer.field("activity", notification.activity)
         if let content {
             writer.name("content")
             writer.raw(body[content])

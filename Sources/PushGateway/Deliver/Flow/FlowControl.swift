@@ -73,8 +73,8 @@ final class FlowControl: Sendable {
     /// Takes as many messages as the quota lets go, if all are urgent.
     func reserve(_ wanted: Int, at now: Date) -> Allowance {
         quota.withLock { quota in
-            guard let normal = quota.bucket?.room(at: now),
-                let taken = quota.bucket?.take(wanted, isUrgent: true, at: now)
+            guard let normal = quota.bucket?.available(at: now),
+                let taken = quota.bucket?.reserve(wanted, isUrgent: true, at: now)
             else { return Allowance(granted: wanted, normal: wanted, retryAt: now) }
             let retryAt = taken.granted > 0 ? normal.retryAt : taken.retryAt
             return Allowance(granted: taken.granted, normal: min(taken.granted, normal.free), retryAt: retryAt)
@@ -83,7 +83,7 @@ final class FlowControl: Sendable {
 
     /// Says how much of what was taken is used, now.
     func release(reserved: Int, used: Int, at now: Date) {
-        quota.withLock { $0.bucket?.settle(taken: reserved, used: used, at: now) }
+        quota.withLock { $0.bucket?.release(reserved: reserved, used: used, at: now) }
     }
 
     // MARK: Over a restart

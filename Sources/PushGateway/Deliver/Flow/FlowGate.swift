@@ -14,7 +14,7 @@ final class FlowGate: Sendable {
     enum Step: Equatable {
         /// Claim up to so many.
         case claim(Int)
-        /// Send on to other backends what has no more patience.
+        /// Send on to other backends the deliveries whose fallback delay has ended.
         case passOn
         /// Wait for a change, at most until then.
         case wait(until: Date?)
@@ -42,9 +42,9 @@ final class FlowGate: Sendable {
     ///
     /// - Parameters:
     ///   - breaker: Opens after too many failures; nil never does.
-    ///   - patience: The shortest time after which a delivery goes on to another backend; nil when none ever does.
-    init(breaker: Breaker? = nil, patience: Duration? = nil) {
-        guarded = Mutex(State(breaker: breaker, patience: patience))
+    ///   - fallbackDelay: The shortest time after which a delivery goes on to another backend; nil when none ever does.
+    init(breaker: Breaker? = nil, fallbackDelay: Duration? = nil) {
+        guarded = Mutex(State(breaker: breaker, fallbackDelay: fallbackDelay))
     }
 
     /// Reads or changes the state; the loop is woken when `body` says so.

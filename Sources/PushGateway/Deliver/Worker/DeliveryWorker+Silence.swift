@@ -64,7 +64,7 @@ final class OpenBatches: Sendable {
     }
 
     /// Takes out the batches that have reported nothing since a moment; `earliest` is the last report of the others.
-    func takeSilent(since moment: Date) -> (silent: [WorkerBatch], earliest: Date?) {
+    func removeSilent(since moment: Date) -> (silent: [WorkerBatch], earliest: Date?) {
         let (silent, earliest) = state.withLock { state in
             let silent = state.entries.values.filter { $0.batch.lastHeard <= moment }
                 .sorted { $0.batch.number < $1.batch.number }
@@ -101,7 +101,7 @@ extension DeliveryWorker {
         let limit = settings.queue.lease
         while !Task.isCancelled {
             let now = dependencies.time.steady
-            let (silent, earliest) = open.takeSilent(since: now.addingTimeInterval(-limit.inSeconds))
+            let (silent, earliest) = open.removeSilent(since: now.addingTimeInterval(-limit.inSeconds))
             for batch in silent { giveUp(batch) }
             let next = (earliest ?? now).addingTimeInterval(limit.inSeconds)
             try? await dependencies.time.sleep(for: .seconds(clamping: max(0.001, next.timeIntervalSince(now))))

@@ -15,8 +15,7 @@ struct OutboxAPI: Sendable {
     /// The process turns: nothing else is looked at.
     func health() -> Response {
         Response.json { writer in
-            writer.name("status")
-            writer.string("ok")
+            writer.field("status", "ok")
         }
     }
 
@@ -28,12 +27,10 @@ struct OutboxAPI: Sendable {
         let health = await state.store.health()
         let isReady = health.acceptsWork && !state.isDraining
         return Response.json(isReady ? .ok : .serviceUnavailable) { writer in
-            writer.name("status")
-            writer.string(isReady ? "ready" : state.isDraining ? "draining" : "store_refuses_work")
+            writer.field("status", isReady ? "ready" : state.isDraining ? "draining" : "store_refuses_work")
             writer.name("store")
             writer.beginObject()
-            writer.name("accepts_work")
-            writer.bool(health.acceptsWork)
+            writer.field("accepts_work", health.acceptsWork)
             writer.endObject()
         }
     }

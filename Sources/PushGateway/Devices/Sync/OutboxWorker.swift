@@ -56,7 +56,7 @@ final class OutboxWorker: Sendable {
     }
 
     /// Whether a backend has a use for a worker.
-    static func isWanted(for backend: any PushBackend) -> Bool {
+    static func isNeeded(for backend: any PushBackend) -> Bool {
         backend.devices != nil || backend.subscriptions != nil || backend.tags != nil || backend.events != nil
     }
 

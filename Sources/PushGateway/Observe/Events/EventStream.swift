@@ -57,7 +57,7 @@ struct EventStream: Sendable {
             }
             if frames.isEmpty, ContinuousClock.now >= lastWrite + heartbeat { frames.heartbeat(position) }
             if !frames.isEmpty {
-                try await writer.write(frames.take())
+                try await writer.write(frames.drain())
                 lastWrite = .now
             }
             let wake = min(lastWrite + heartbeat, workers == nil ? .now + .seconds(5) : nextWorkers)

@@ -225,19 +225,6 @@ public final class ChabokBackend: PushBackend {
     /// Where the link stands.
     public var connectionState: ChabokConnectionState { client.monitor.state }
 
-    /// Asks for the app's tags: a cheap call that proves address and access token.
-    public func diagnose() async -> [Diagnosis] {
-        do throws(PushError) {
-            _ = try await installations.tags()
-            return [Diagnosis("account", .ok, "The address and the access token are good.")]
-        } catch {
-            let fix =
-                error.code == .credentialsRefused
-                ? "Check access_token and environment." : "Check the network path, app_id and base_url."
-            return [Diagnosis("account", .failure, error.message, fix: fix)]
-        }
-    }
-
     /// Probes the link again and again, for the event stream; returns when cancelled, or at once when probes are off.
     public func watch() async {
         guard options.probeInterval > .zero else { return }

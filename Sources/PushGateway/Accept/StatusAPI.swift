@@ -4,7 +4,11 @@ internal import Hummingbird
 internal import PushCore
 internal import PushQueue
 
-/// `GET` and `DELETE /v1/notifications/{id}` and `GET …/deliveries`: what became of a notification, and how to stop it.
+/// `GET` and `DELETE /v1/notifications/{id}` and `GET …/deliveries`: the status of a notification, and its
+/// cancellation.
+///
+/// Reads and writes the store; with `platform=true` a cancellation goes on to the platforms (``PlatformCancellation``).
+/// A caller without the scope of an administrator sees its own notifications only.
 struct StatusAPI: Sendable {
     private static let pageSize = 100
     private static let largestPage = 1000

@@ -1,6 +1,9 @@
 internal import PushCore
 
-/// Reads the sections of a configuration into settings and backends: the one place that knows the keys of the file.
+/// Reads the sections of a configuration into settings and backends: every key of the file is read here, in
+/// ``KeyReader`` or in ``RouteReader``.
+///
+/// Called by ``ConfigurationLoader``. It collects every mistake and opens no connection.
 struct ConfigurationReader {
     let root: ConfigSection
     let files: FolderFiles

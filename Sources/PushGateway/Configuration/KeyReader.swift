@@ -1,7 +1,9 @@
 internal import Foundation
 internal import PushCore
 
-/// Reads `auth.api_keys`.
+/// Reads `auth.api_keys`: names, hashes, scopes, apps, backends and limits of the API keys.
+///
+/// Called by ``ConfigurationReader``. The keys themselves are never in the file, and so never here: only their hashes.
 struct KeyReader {
     /// The most hashes of one key: its own, and those before it while callers change over.
     private static let mostHashes = 4

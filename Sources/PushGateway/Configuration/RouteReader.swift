@@ -1,7 +1,10 @@
 internal import PushCore
 internal import PushComposition
 
-/// Reads the section `routes`: which recipients go through which backends.
+/// Reads the section `routes`: which recipients go through which backends, and by which plan.
+///
+/// Called by ``ConfigurationReader`` once the backends are read, so that a route to an unknown one is a mistake with
+/// its place.
 struct RouteReader {
     /// The most backends of one route: a notification with tokens of every service has at most 255 plans.
     static let longestChain = 32

@@ -1,7 +1,9 @@
 internal import Foundation
 internal import PushCore
 
-/// Reads what a request says about a device, in one pass, and reports every mistake with its place.
+/// Reads the body of a device request in one pass, and collects every mistake with its place.
+///
+/// Called by ``DevicesAPI`` and ``DeviceBatchAPI``; makes a ``DeviceChange``. It never reads the registry.
 struct DeviceChangeReader {
     /// Checks tokens with the backends that take them.
     let tokens: TokenCheck

@@ -5,7 +5,11 @@ internal import PushCore
 internal import PushComposition
 internal import PushQueue
 
-/// What plugins bring to the API beside platforms: hands requests to a ``GatewayModule``, and lets it use the gateway.
+/// Hands requests to the modules that plugins add to the API (``PushCore/GatewayModule``), and gives them access to the
+/// gateway.
+///
+/// Called by ``GatewayResponder`` for paths of a module. A module sends through ``Gate``, under the caller's key and
+/// limits, like any other caller.
 struct ModulesAPI: Sendable {
     /// The largest body for a module.
     static let maximumBody = 1 << 20

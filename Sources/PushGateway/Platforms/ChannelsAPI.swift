@@ -3,7 +3,9 @@ internal import HTTPTypes
 internal import Hummingbird
 internal import PushCore
 
-/// `/v1/backends/{name}/channels`: the broadcast channels that a platform keeps for an app.
+/// `/v1/backends/{name}/channels`: creates, lists and deletes the broadcast channels that a platform keeps for an app.
+///
+/// Goes to the platform while the caller waits; needs the backend's ability `channels`. Nothing is kept here.
 struct ChannelsAPI: Sendable {
     let endpoint: SyncEndpoint
 

@@ -1,8 +1,11 @@
 internal import Hummingbird
 internal import PushCore
 
-/// `POST /v1/backends/{name}/messages/cancel`: takes messages back by the platform's own ids, or asks a user's devices to take
-/// them away.
+/// `POST /v1/backends/{name}/messages/cancel`: cancels messages by the platform's own ids, or recalls them from a
+/// user's devices.
+///
+/// Goes to the platform while the caller waits, within ``SyncEndpoint``'s deadline; the store's deliveries stay as they
+/// are.
 struct MessagesAPI: Sendable {
     /// The most messages of a request.
     private static let maximum = 100

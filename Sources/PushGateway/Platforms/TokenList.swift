@@ -4,6 +4,8 @@ internal import PushCore
 internal import PushQueue
 
 /// Reads which device tokens a request means: tokens that it writes out, or those of devices and users of the registry.
+///
+/// Called by ``TopicsAPI``; ``TokensAPI`` uses its reader of single tokens. It reads the registry and never changes it.
 struct TokenList: Sendable {
     /// One token, and what in the request it comes from.
     struct Entry: Sendable {

@@ -1,7 +1,10 @@
 internal import Hummingbird
 internal import PushCore
 
-/// `/v1/backends/{name}/tokens`: what a platform knows of a token, and tokens made of another platform's.
+/// `/v1/backends/{name}/tokens`: looks tokens up at a platform, and imports another platform's.
+///
+/// Goes to the platform while the caller waits; needs the backend's ability `token_directory`. The registry is not
+/// changed.
 struct TokensAPI: Sendable {
     /// The most tokens of one import: a platform takes a hundred in a call.
     static let largestImport = 1_000

@@ -1,7 +1,9 @@
 internal import Hummingbird
 internal import PushCore
 
-/// `/v1/backends/{name}/topics`: which tokens are in the topics that a platform keeps.
+/// `/v1/backends/{name}/topics`: adds tokens to the topics that a platform keeps, removes and lists them.
+///
+/// Goes to the platform while the caller waits; needs the backend's ability `topics`. The registry is not changed.
 struct TopicsAPI: Sendable {
     let endpoint: SyncEndpoint
 

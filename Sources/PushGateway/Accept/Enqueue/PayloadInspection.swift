@@ -1,10 +1,10 @@
 internal import PushCore
 internal import PushComposition
 
-/// Asks the backends of a notification's plans whether they could send it, before it is accepted.
+/// Runs the backends' payload checks for the plans of a notification, before it is accepted.
 ///
-/// A fault at the first backend of a plan refuses the notification. At a later one it is a warning: the message can go out,
-/// only this fallback cannot take it.
+/// A fault at the first backend of a plan refuses the notification. At a later one it is a warning: the message can go
+/// out, only this fallback cannot take it. Called by ``NotificationIntake``; no request goes to a platform.
 struct PayloadInspection {
     /// What the platforms would drop or change, and the fallbacks that could not take the message.
     private(set) var warnings: [Finding] = []

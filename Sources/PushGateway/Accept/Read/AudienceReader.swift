@@ -1,6 +1,9 @@
 internal import PushCore
 
-/// Reads `to`: who gets a notification.
+/// Reads `to`, the recipients of a notification: exactly one of eight forms, at most ``maximumRecipients`` of them.
+///
+/// Called by ``NotificationReader``. It checks the form only; whether a backend can address a recipient is
+/// ``PlanAssignment``'s check.
 enum AudienceReader {
     /// The most recipients that one notification may name.
     static let maximumRecipients = 10_000

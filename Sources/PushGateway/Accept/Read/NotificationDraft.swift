@@ -1,6 +1,8 @@
 internal import PushCore
 
-/// A notification as a request asks for it: read and checked field by field, not yet against the configuration.
+/// A notification as its request describes it: read and checked field by field, not yet against the configuration.
+///
+/// Made by ``NotificationReader``; ``NotificationIntake`` turns it into the row that the store keeps.
 struct NotificationDraft: Sendable {
     /// What to show, how urgently, for how long.
     var notification = PushNotification()

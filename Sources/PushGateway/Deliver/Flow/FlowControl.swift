@@ -3,10 +3,10 @@ internal import PushCore
 internal import PushComposition
 internal import Synchronization
 
-/// How a backend is used at the moment: what is under way, what the platform asked for, its breaker and its quota.
+/// How a backend is used at the moment: what is under way, its pauses, its breaker and its quota.
 ///
-/// Outlives the workers of a backend: a reload that leaves the backend as it is hands it to the new worker, and ``memory(at:)``
-/// is kept over a restart.
+/// Outlives the workers of a backend: a reload that leaves the backend as it is hands it to the new worker, and
+/// ``memory(at:)`` is kept over a restart.
 final class FlowControl: Sendable {
     /// How much is under way, and whether more may follow.
     let gate: FlowGate

@@ -5,8 +5,8 @@ internal import Synchronization
 
 /// The state of one backend's delivery: how much is under way, and whether more may follow.
 ///
-/// Shared by the worker's loop and its reports, and by the workers of one backend over a reload: what is under way with the old
-/// one counts in the new one's window, and what the platform asked for stays in force.
+/// Shared by the worker's loop and its reports, and by the workers of one backend over a reload: what is under way with
+/// the old one counts in the new one's window, and a pause that the platform required stays in force.
 ///
 /// The rules are in ``FlowGate/State``, a plain value; this class adds the lock and the waiting.
 final class FlowGate: Sendable {

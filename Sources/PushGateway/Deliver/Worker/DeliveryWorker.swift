@@ -5,11 +5,11 @@ internal import PushComposition
 internal import PushQueue
 internal import Synchronization
 
-/// Carries the deliveries of one backend: claims up to its capacity, hands it to the backend, records what became of it.
+/// Delivers what is queued for one backend: claims up to its capacity, hands it to the backend, records the outcomes.
 ///
-/// One task per claimed batch, none per message. The worker knows nothing of the platform: what an outcome means is
-/// ``PlanRules``, how much may be under way is ``FlowGate``. Workers share nothing but the store: a backend that hangs keeps
-/// its own worker waiting, and no other.
+/// One task per claimed batch, none per message. Nothing here depends on the platform: what follows from an outcome is
+/// decided by ``PlanRules``, how much may be under way by ``FlowGate``. Workers share nothing but the store: a backend
+/// that hangs keeps its own worker waiting, and no other. Made and run by ``Dispatcher``.
 final class DeliveryWorker: Sendable {
     /// What a worker needs of the gateway.
     struct Dependencies: Sendable {

@@ -4,6 +4,9 @@ internal import PushQueue
 internal import Synchronization
 
 /// One claimed batch on its way through a backend: which requests it became, and which deliveries are still open.
+///
+/// Made by ``DeliveryWorker`` for each claim. It matches the backend's reports to deliveries, each once; it decides
+/// nothing and writes nothing.
 final class WorkerBatch: Sendable {
     /// Its number among the batches of its worker, see ``OpenBatches``.
     let number: Int

@@ -4,7 +4,9 @@ internal import Hummingbird
 internal import PushCore
 internal import PushQueue
 
-/// What operators and their machines ask: health, readiness, metrics, backends, the API's description, the dashboard.
+/// The endpoints of operations: health, readiness, metrics, backends, the API's description, the dashboard.
+///
+/// They read the state of the gateway and the depths of the store, and change nothing.
 struct OutboxAPI: Sendable {
     let state: GatewayState
     let workers: any WorkerObserver

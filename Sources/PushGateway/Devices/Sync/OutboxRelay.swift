@@ -6,8 +6,8 @@ internal import Synchronization
 
 /// Runs an outbox worker for each backend that keeps devices.
 ///
-/// A reload replaces every worker. What waits for a backend that is not configured any more waits until it is again, or until
-/// somebody removes it.
+/// A reload replaces every worker. What waits for a backend that is not configured any more waits until it is again, or
+/// until an operator removes it.
 package final class OutboxRelay: Sendable {
     private enum Command: Sendable {
         case install

@@ -2,6 +2,9 @@ internal import HTTPTypes
 internal import PushCore
 
 /// What went wrong with a request, as RFC 9457 problem details: the one shape of every error the API answers.
+///
+/// Thrown by endpoints and readers; ``GatewayResponder`` writes it. Its texts are for callers: no path, key or token is
+/// ever in them.
 struct Problem: Error, Sendable {
     /// The HTTP status.
     var status: HTTPResponse.Status

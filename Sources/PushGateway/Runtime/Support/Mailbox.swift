@@ -13,7 +13,7 @@ extension Array: MailboxContents {}
 
 /// Gathers work from any thread for one task that does it.
 ///
-/// What comes while the task works is taken out together at its next turn. It has no bound of its own: what is in it is
+/// What comes while the task works is received together at its next turn. It has no bound of its own: what is in it is
 /// bounded by those who put something in.
 final class Mailbox<Contents: MailboxContents & Sendable>: Sendable {
     private struct State {

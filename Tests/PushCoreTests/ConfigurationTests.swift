@@ -1,6 +1,7 @@
 import Logging
 import PushCore
 import PushTesting
+import Synchronization
 import Testing
 
 @Suite("Reading a configuration section", .timeLimit(.minutes(1)))
@@ -127,6 +128,28 @@ struct ConfigurationTests {
                 "backends.none",
             ]
         )
+    }
+
+    @Test(
+        "What a backend of an app announces names the device by its key",
+        arguments: [("shop", "shop/phone-1"), (nil, "phone-1")]
+    )
+    func announcedDevice(app: String?, device: String) throws {
+        let factory = BackendFactory("null", summary: "announces at once") { _, context in
+            context.announce(BackendNotice(.info, "seen", device: "phone-1", message: "is there"))
+            return NullBackend()
+        }
+        let announced = Mutex<[String?]>([])
+        let app = app.map { [("app", ConfigNode.Value.scalar($0))] } ?? []
+        let node = Self.map([("one", Self.map([("kind", .scalar("null"))] + app).value)])
+        let section = ConfigSection(node, path: "backends", report: ConfigReport(), files: NoFiles())
+        let backends = try BackendRegistry([factory]).backends(in: section, apps: [AppName(rawValue: "shop")]) {
+            BackendContext(name: $0, http: NoTransport(), logger: Logger(label: "test")) { notice in
+                announced.withLock { $0.append(notice.device) }
+            }
+        }
+        #expect(backends.count == 1)
+        #expect(announced.withLock { $0 } == [device])
     }
 
     @Test("Two factories of one kind are refused")

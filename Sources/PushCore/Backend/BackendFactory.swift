@@ -61,9 +61,26 @@ public struct BackendContext: Sendable {
         self.logger = logger
         self.announce = announce
     }
+
+    /// The same, but what is announced about a device names it by its key, see ``AppName``: as every other event does.
+    func announcing(for app: AppName) -> Self {
+        guard app != .default else { return self }
+        return Self(
+            name: name,
+            http: http,
+            time: time,
+            state: state,
+            credentials: credentials,
+            logger: logger
+        ) { [announce] notice in
+            var keyed = notice
+            keyed.device = notice.device.map(app.key)
+            announce(keyed)
+        }
+    }
 }
 
-/// The keys that every backend takes: where and how to connect. (`max_in_flight` and `rate_limit` are the lane's, and are
+/// The keys that every backend takes: where and how to connect. (`max_in_flight` and `rate_limit` are the queue's, and are
 /// read by the registry.)
 public struct CommonBackendOptions: Sendable {
     /// `base_url`: another address than the platform's own, for a simulator or a relay.

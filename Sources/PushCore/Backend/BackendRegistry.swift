@@ -127,7 +127,7 @@ public struct BackendRegistry: Sendable {
         let pacing = Pacing(section, "rate_limit")
         let breaker = BreakerSettings.read(section, "breaker")
         let registersDevices = section.bool("register_devices", default: true)
-        let backend = factory.make(section, context)
+        let backend = factory.make(section, context.announcing(for: app))
         section.finish()
         guard let backend, section.report.issues.count == before else { return nil }
         return ConfiguredBackend(
@@ -138,12 +138,14 @@ public struct BackendRegistry: Sendable {
             pacing: pacing,
             breaker: breaker,
             registersDevices: registersDevices,
-            identity: kind + "-" + String(section.fingerprint(leavingOut: Self.laneKeys), radix: 16)
+            identity: kind + "-" + String(section.fingerprint(leavingOut: Self.queueKeys), radix: 16)
         )
     }
 
     /// The keys that say how a backend is used, not what it is.
-    private static let laneKeys: Set<String> = ["app", "max_in_flight", "rate_limit", "breaker", "register_devices"]
+    ///
+    /// `app` is not among them: a backend announces under the keys of its app's devices.
+    private static let queueKeys: Set<String> = ["max_in_flight", "rate_limit", "breaker", "register_devices"]
 
     private var words: String { factories.map(\.kind.rawValue).joined(separator: ", ") }
 }

@@ -73,7 +73,7 @@ struct PendingReply: Sendable {
 }
 
 /// The answer to notifications that are on disk, whether they came with this request or with one before.
-struct AcceptedAnswer: Sendable {
+struct EnqueueReply: Sendable {
     var body: [UInt8]
     /// The id that `Location` names.
     var id: String?
@@ -105,15 +105,15 @@ extension AcceptingAPI {
         _ reply: PendingReply,
         _ result: Result<EnqueueResult, StoreError>,
         _ caller: Caller
-    ) throws(Problem) -> AcceptedAnswer {
+    ) throws(Problem) -> EnqueueReply {
         switch result {
         case .success(.accepted):
             caller.use?.accepted.wrappingAdd(reply.labels.count, ordering: .relaxed)
             metrics.accepted(reply.labels)
-            return AcceptedAnswer(body: reply.body, id: reply.id?.description)
+            return EnqueueReply(body: reply.body, id: reply.id?.description)
         case .success(.replayed(let answer)):
             let id = reply.id == nil ? nil : (try? JSONValue(parsing: answer))?["id"]?.stringValue
-            return AcceptedAnswer(body: answer, id: id, isReplay: true)
+            return EnqueueReply(body: answer, id: id, isReplay: true)
         case .success(.keyReused): throw .keyReused
         case .success(.keyInUse): throw .keyInUse
         case .failure(let error): throw Problem(error)
@@ -165,8 +165,7 @@ extension AcceptingAPI {
     }
 
     /// Accepts a body, and waits until it is on disk.
-    func enqueue(_ body: [UInt8], _ key: IdempotencyKey?, _ scope: RequestScope) async throws(Problem) -> AcceptedAnswer
-    {
+    func enqueue(_ body: [UInt8], _ key: IdempotencyKey?, _ scope: RequestScope) async throws(Problem) -> EnqueueReply {
         let begun = try await longWork(bytes: body.count) { () throws(Problem) in try begin(body, key, scope) }
         defer { admission.release(bytes: begun.reserved, payer: scope.payer) }
         let checked: CheckedRequest

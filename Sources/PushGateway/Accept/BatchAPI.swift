@@ -67,7 +67,7 @@ struct BatchAPI: AcceptingAPI {
             clock: state.clock,
             caller: scope.caller
         )
-        var accepted: [NotificationIntake.Accepted?] = []
+        var accepted: [NotificationIntake.Enqueued?] = []
         accepted.reserveCapacity(items.count)
         var notifications: [NewNotification] = []
         notifications.reserveCapacity(items.count)
@@ -132,7 +132,7 @@ struct BatchAPI: AcceptingAPI {
 
     private func write(
         _ items: [Item],
-        _ accepted: [NotificationIntake.Accepted?],
+        _ accepted: [NotificationIntake.Enqueued?],
         _ scope: RequestScope
     ) -> [UInt8] {
         let requestID = Problem.newRequestID()
@@ -145,7 +145,7 @@ struct BatchAPI: AcceptingAPI {
         writer.beginArray()
         for position in items.indices {
             if let accepted = accepted[position] {
-                AcceptedJSON.write(accepted, to: &writer)
+                NotificationTemplate.write(accepted, to: &writer)
                 continue
             }
             writer.beginObject()

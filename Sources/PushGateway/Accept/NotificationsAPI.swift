@@ -77,8 +77,7 @@ struct NotificationsAPI: AcceptingAPI {
     }
 
     /// Accepts a body as a request would be, for parts of the gateway that send themselves.
-    func accept(_ body: [UInt8], _ key: IdempotencyKey?, _ scope: RequestScope) async throws(Problem) -> AcceptedAnswer
-    {
+    func accept(_ body: [UInt8], _ key: IdempotencyKey?, _ scope: RequestScope) async throws(Problem) -> EnqueueReply {
         guard !state.isDraining else { throw .draining }
         return try await enqueue(body, key, scope)
     }

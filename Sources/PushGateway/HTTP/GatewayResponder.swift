@@ -49,7 +49,7 @@ package final class GatewayResponder: HTTPResponder {
         let notifications = NotificationsAPI(state: state, metrics: metrics, admission: admission)
         let batches = BatchAPI(state: state, metrics: metrics, admission: admission)
         let endpoint = SyncEndpoint(state: state, admission: admission)
-        let operations = OutboxAPI(
+        let operations = OperatorAPI(
             state: state,
             workers: workers,
             metrics: metrics,

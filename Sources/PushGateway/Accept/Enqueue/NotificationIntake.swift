@@ -22,7 +22,7 @@ struct NotificationIntake {
     private let now: TimeReading
     /// How many more deliveries the request may have.
     private var deliveriesLeft = Self.maximumDeliveries
-    private var json: AcceptedJSON
+    private var template: NotificationTemplate
 
     init(snapshot: APISnapshot, store: any NotificationStore, clock: WallClock, caller: Caller) {
         self.snapshot = snapshot
@@ -31,11 +31,11 @@ struct NotificationIntake {
         let now = clock.reading
         self.now = now
         acceptedAt = Date(millisecondsSince1970: now.steady.millisecondsSince1970)
-        json = AcceptedJSON(at: now.wall(acceptedAt), caller: caller.name)
+        template = NotificationTemplate(at: now.wall(acceptedAt), caller: caller.name)
     }
 
     /// What the answer says of a notification that can be accepted.
-    struct Accepted {
+    struct Enqueued {
         var id: NotificationID
         /// The state it begins with.
         var state: DeliveryState
@@ -53,7 +53,7 @@ struct NotificationIntake {
         _ body: [UInt8],
         _ issues: inout RequestIssues,
         into accepted: inout [NewNotification]
-    ) -> Accepted? {
+    ) -> Enqueued? {
         let times = times(of: draft.notification, &issues)
         var assignment = PlanAssignment(draft, snapshot.gateway.routing(of: draft.appName), &issues)
         var warnings: [Finding] = []
@@ -101,7 +101,7 @@ struct NotificationIntake {
                 dueAt: times.dueAt,
                 expiresAt: times.expiresAt,
                 collapseID: draft.notification.collapseID,
-                event: json.event(
+                event: template.event(
                     id,
                     state: state,
                     recipients: recipients.count,
@@ -120,7 +120,7 @@ struct NotificationIntake {
         case .topic, .tags, .everyone: isCounted = false
         default: isCounted = true
         }
-        return Accepted(
+        return Enqueued(
             id: id,
             state: state,
             recipients: isCounted ? recipients.count : nil,
@@ -182,7 +182,7 @@ struct NotificationIntake {
     }
 }
 
-extension NotificationIntake.Accepted {
+extension NotificationIntake.Enqueued {
     /// The members of the answer, within an object that the caller has begun.
     func write(to writer: inout JSONWriter, stateName: StaticString) {
         writer.field("id", id.description)

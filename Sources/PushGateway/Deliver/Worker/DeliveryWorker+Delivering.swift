@@ -177,7 +177,7 @@ extension DeliveryWorker {
         resolutions.reserveCapacity(outcomes.count)
         var aftermath = BatchResult()
         let isStopped = isStopped
-        let moment = AcceptanceJSON.Moment(now.wall)
+        let moment = AttemptTemplate.Moment(now.wall)
         let hasLast = batch.hasLast
         for (index, outcome) in outcomes {
             if case .accepted(let acceptance) = outcome {
@@ -220,14 +220,14 @@ extension DeliveryWorker {
         _ acceptance: Acceptance,
         _ claim: ClaimedDelivery,
         _ batch: WorkerBatch,
-        at moment: AcceptanceJSON.Moment
+        at moment: AttemptTemplate.Moment
     ) -> Resolution {
-        let attempt = json.attempt(acceptance, service: batch.service(of: claim), at: moment)
+        let attempt = template.attempt(acceptance, service: batch.service(of: claim), at: moment)
         return Resolution(
             of: claim,
             .end(.acceptedByPlatform),
             attempt: attempt,
-            event: json.event(claim, attempt: attempt, at: moment),
+            event: template.event(claim, attempt: attempt, at: moment),
             receipt: receiptAddress(of: acceptance, claim, batch)
         )
     }

@@ -71,7 +71,7 @@ final class DeliveryWorker: Sendable {
     let watch: InvalidationWatch
     /// How the backend is used at the moment; outlives the worker.
     let flow: FlowControl
-    let json: AcceptanceJSON
+    let template: AttemptTemplate
     /// The batches that are with the backend.
     let open = OpenBatches()
     private let configured: BackendRegistry.ConfiguredBackend
@@ -97,7 +97,7 @@ final class DeliveryWorker: Sendable {
         backend = configured.backend
         addressesDevices = configured.backend.audience.forms.contains(.device)
         rules = PlanRules(settings.queue)
-        json = AcceptanceJSON(backend: configured.name)
+        template = AttemptTemplate(backend: configured.name)
         self.flow = flow
         let gate = flow.gate
         let time = dependencies.time

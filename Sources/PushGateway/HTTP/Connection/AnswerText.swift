@@ -4,7 +4,7 @@ internal import NIOCore
 /// Writes whole answers, head and body, into one buffer: one write to the socket each.
 enum AnswerText {
     /// The answer to notifications that are on disk.
-    static func accepted(_ acceptance: AcceptedAnswer, date: String, closes: Bool) -> ByteBuffer {
+    static func accepted(_ acceptance: EnqueueReply, date: String, closes: Bool) -> ByteBuffer {
         var buffer = ByteBufferAllocator().buffer(capacity: 256 + acceptance.body.count)
         buffer.writeStaticString("HTTP/1.1 202 Accepted\r\nContent-Type: application/json\r\n")
         if let id = acceptance.id {

@@ -13,7 +13,7 @@ struct Handlers: Sendable {
     let deviceEvents: DeviceEventsAPI
     let switches: UserSwitchAPI
     let events: EventsAPI
-    let operations: OutboxAPI
+    let operations: OperatorAPI
     let receipts: ReceiptsAPI
     let clicks: ClicksAPI
     let topics: TopicsAPI

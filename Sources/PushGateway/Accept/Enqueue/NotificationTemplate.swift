@@ -4,9 +4,9 @@ internal import PushComposition
 
 /// Writes the texts about the notifications of one request: their events, and their part of a batch's answer.
 ///
-/// It writes what ``EventJSON`` and ``NotificationIntake/Accepted`` do, byte for byte, but has ready what notifications
+/// It writes what ``EventJSON`` and ``NotificationIntake/Enqueued`` do, byte for byte, but has ready what notifications
 /// have in common: it takes that from samples that those wrote. What is not the usual case it leaves to them.
-struct AcceptedJSON {
+struct NotificationTemplate {
     /// What the events of a sample have in common.
     private struct Kind: Equatable {
         var state: DeliveryState
@@ -56,7 +56,7 @@ struct AcceptedJSON {
         }
         if parts.isEmpty {
             let sample = made(Self.sampleID, Self.sampleTitle)
-            parts = AcceptanceJSON.split(sample, at: [Self.sampleID.description, Self.sampleTitle])
+            parts = AttemptTemplate.split(sample, at: [Self.sampleID.description, Self.sampleTitle])
         }
         guard parts.count == 3, var text = title, let event = Self.join(parts, id, &text) else {
             return made(id, title)
@@ -68,9 +68,9 @@ struct AcceptedJSON {
     private static func join(_ parts: [ArraySlice<UInt8>], _ id: NotificationID, _ title: inout String) -> [UInt8]? {
         var id = id.description
         return title.withUTF8 { title -> [UInt8]? in
-            guard AcceptanceJSON.isPlain(title) else { return nil }
+            guard AttemptTemplate.isPlain(title) else { return nil }
             let capacity = parts.reduce(title.count + id.utf8.count) { $0 + $1.count }
-            return AcceptanceJSON.bytes(capacity) { output in
+            return AttemptTemplate.bytes(capacity) { output in
                 output.append(parts[0])
                 id.withUTF8 { output.append($0) }
                 output.append(parts[1])
@@ -85,7 +85,7 @@ struct AcceptedJSON {
     /// The answer to a notification of a batch that goes to one recipient at once, before and after its id.
     private static let answer: [ArraySlice<UInt8>] = {
         var writer = JSONWriter()
-        let sample = NotificationIntake.Accepted(
+        let sample = NotificationIntake.Enqueued(
             id: sampleID,
             state: .queued,
             recipients: 1,
@@ -95,11 +95,11 @@ struct AcceptedJSON {
         writer.beginObject()
         sample.writeInBatch(to: &writer)
         writer.endObject()
-        return AcceptanceJSON.split(writer.bytes, at: [sampleID.description])
+        return AttemptTemplate.split(writer.bytes, at: [sampleID.description])
     }()
 
     /// Writes the part of a batch's answer that is about one notification.
-    static func write(_ accepted: NotificationIntake.Accepted, to writer: inout JSONWriter) {
+    static func write(_ accepted: NotificationIntake.Enqueued, to writer: inout JSONWriter) {
         guard answer.count == 2, accepted.state == .queued, accepted.recipients == 1, accepted.warnings.isEmpty else {
             writer.beginObject()
             accepted.writeInBatch(to: &writer)
@@ -119,7 +119,7 @@ struct AcceptedJSON {
     }
 }
 
-extension NotificationIntake.Accepted {
+extension NotificationIntake.Enqueued {
     /// The members of its part of a batch's answer, within an object that the caller has begun.
     fileprivate func writeInBatch(to writer: inout JSONWriter) {
         writer.field("status", 202)

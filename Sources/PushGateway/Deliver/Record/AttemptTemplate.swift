@@ -7,7 +7,7 @@ internal import PushQueue
 ///
 /// It writes what ``EventJSON`` does, byte for byte, but has ready what they have in common: it takes that from two
 /// samples that `EventJSON` wrote. Made once for a worker; what is not the usual case it leaves to `EventJSON`.
-struct AcceptanceJSON {
+struct AttemptTemplate {
     /// Stands in a sample where the platform's id or a token does; needs no escape and is in no name.
     private static let mark = "\u{7F}\u{7F}\u{7F}"
 

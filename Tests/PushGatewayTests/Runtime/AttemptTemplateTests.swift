@@ -7,7 +7,7 @@ import Testing
 @testable import PushGateway
 
 @Suite("Attempts and events of what a platform accepted", .timeLimit(.minutes(1)))
-struct AcceptanceJSONTests {
+struct AttemptTemplateTests {
     private static let time = Date(timeIntervalSince1970: 1_790_000_000.25)
 
     private static func claim(_ recipient: Recipient, place: Int64 = 0, plan: [String] = ["ios"]) -> ClaimedDelivery {
@@ -41,8 +41,8 @@ struct AcceptanceJSONTests {
 
     @Test("They are what EventJSON writes, byte for byte", arguments: acceptances, claims)
     func same(acceptance: Acceptance, claim: ClaimedDelivery) {
-        let json = AcceptanceJSON(backend: "ios")
-        let moment = AcceptanceJSON.Moment(Self.time)
+        let json = AttemptTemplate(backend: "ios")
+        let moment = AttemptTemplate.Moment(Self.time)
         for service in [nil, TokenService.iOSAPNs] {
             let attempt = json.attempt(acceptance, service: service, at: moment)
             let other = EventJSON.attempt(

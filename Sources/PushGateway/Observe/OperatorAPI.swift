@@ -4,10 +4,10 @@ internal import Hummingbird
 internal import PushCore
 internal import PushQueue
 
-/// The endpoints of operations: health, readiness, metrics, backends, the API's description, the dashboard.
+/// The endpoints for operators and their monitoring: health, readiness, metrics, backends, the API's description, the dashboard.
 ///
 /// They read the state of the gateway and the depths of the store, and change nothing.
-struct OutboxAPI: Sendable {
+struct OperatorAPI: Sendable {
     let state: GatewayState
     let workers: any WorkerObserver
     let metrics: GatewayMetrics

@@ -6,12 +6,12 @@ import Testing
 @testable import PushGateway
 
 @Suite("What is told of notifications that were accepted together", .timeLimit(.minutes(1)))
-struct AcceptedJSONTests {
+struct NotificationTemplateTests {
     private static let time = Date(timeIntervalSince1970: 1_790_000_000.25)
 
     @Test("Events are what EventJSON writes, byte for byte", arguments: ["", "shop"])
     func events(caller: String) {
-        var json = AcceptedJSON(at: Self.time, caller: caller)
+        var json = NotificationTemplate(at: Self.time, caller: caller)
         let titles = ["Hello", "سلام", "", "a \"quoted\" \\ one\n", nil, "Hello"]
         for (state, recipients, backend) in [
             (DeliveryState.queued, 1, "ios"), (.scheduled, 300, "fcm"), (.queued, 1, "ios"),
@@ -39,9 +39,9 @@ struct AcceptedJSONTests {
         let id = NotificationID(rawValue: 123_456_789_000)
         let warning = Finding(pointer: "#/content", code: "c", detail: "d")
         func accepted(_ state: DeliveryState, _ recipients: Int?, _ warnings: [Finding] = [])
-            -> NotificationIntake.Accepted
+            -> NotificationIntake.Enqueued
         {
-            NotificationIntake.Accepted(
+            NotificationIntake.Enqueued(
                 id: id,
                 state: state,
                 recipients: recipients,
@@ -58,7 +58,7 @@ struct AcceptedJSONTests {
         writer.beginArray()
         general.beginArray()
         for accepted in all + all {
-            AcceptedJSON.write(accepted, to: &writer)
+            NotificationTemplate.write(accepted, to: &writer)
             general.beginObject()
             general.name("status")
             general.integer(202)

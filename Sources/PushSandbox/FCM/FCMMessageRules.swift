@@ -17,7 +17,7 @@ enum FCMMessageRules {
         case list(Field)
         case fields([String: Field])
         /// A name of an enumeration.
-        case word(Set<String>)
+        case oneOf(Set<String>)
     }
 
     private static let options: Field = .fields(["analytics_label": .string])
@@ -25,7 +25,7 @@ enum FCMMessageRules {
         "name": .string, "token": .string, "fid": .string, "topic": .string, "condition": .string, "data": .strings,
         "notification": .fields(["title": .string, "body": .string, "image": .string]),
         "android": .fields([
-            "collapse_key": .string, "priority": .word(["NORMAL", "HIGH"]), "ttl": .string,
+            "collapse_key": .string, "priority": .oneOf(["NORMAL", "HIGH"]), "ttl": .string,
             "restricted_package_name": .string, "data": .strings, "notification": .fields(androidNotification),
             "fcm_options": options, "direct_boot_ok": .bool, "bandwidth_constrained_ok": .bool,
             "restricted_satellite_ok": .bool,
@@ -57,9 +57,9 @@ enum FCMMessageRules {
         }
         for name in ["title_loc_args", "body_loc_args", "vibrate_timings"] { fields[name] = .list(.string) }
         let priorities = ["UNSPECIFIED", "MIN", "LOW", "DEFAULT", "HIGH", "MAX"].map { "PRIORITY_" + $0 }
-        fields["notification_priority"] = .word(Set(priorities))
-        fields["visibility"] = .word(["VISIBILITY_UNSPECIFIED", "PRIVATE", "PUBLIC", "SECRET"])
-        fields["proxy"] = .word(["PROXY_UNSPECIFIED", "ALLOW", "DENY", "IF_PRIORITY_LOWERED"])
+        fields["notification_priority"] = .oneOf(Set(priorities))
+        fields["visibility"] = .oneOf(["VISIBILITY_UNSPECIFIED", "PRIVATE", "PUBLIC", "SECRET"])
+        fields["proxy"] = .oneOf(["PROXY_UNSPECIFIED", "ALLOW", "DENY", "IF_PRIORITY_LOWERED"])
         fields["notification_count"] = .number
         fields["light_settings"] = .fields([
             "color": .fields(["red": .number, "green": .number, "blue": .number, "alpha": .number]),
@@ -140,7 +140,7 @@ enum FCMMessageRules {
         case (.list(let field), .array(let values)):
             for (index, value) in values.enumerated() { _ = try checked(value, field, "\(path)[\(index)]") }
             return value
-        case (.word(let words), .string(let word)):
+        case (.oneOf(let words), .string(let word)):
             // In any case: Google's own SDK for Python writes "high".
             guard words.contains(word.uppercased()) else {
                 throw .mistyped(path, "Invalid value at '\(path)', \"\(word)\"")

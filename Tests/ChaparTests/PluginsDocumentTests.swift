@@ -63,12 +63,12 @@ struct PluginsDocumentTests {
     }
 
     /// What stands in the file of its role in every plugin, and in no other file.
-    private static let roles = [
+    private static let declarations = [
         (declaration: "func diagnose()", role: "Diagnosis"), (declaration: ": PushBackend {", role: "Backend"),
         (declaration: "extension BackendFactory", role: "Plugin"),
     ]
 
-    @Test("A role stands in the file of its name", arguments: roles)
+    @Test("A role stands in the file of its name", arguments: declarations)
     func file(declaration: String, role: String) throws {
         for file in try Self.named() where !file.hasPrefix("ReleaseNotes/") {
             let text = try String(contentsOf: Self.root.appending(path: "Plugins/\(file)"), encoding: .utf8)

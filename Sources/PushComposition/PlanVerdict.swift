@@ -11,7 +11,7 @@ public struct PlanPosition: Sendable, Hashable {
     public var nextStep: Int?
     /// How many attempts were made before this one, over all steps.
     public var attempts: Int
-    /// When it was first due: ``DeliveryPlan/patience`` counts from here.
+    /// When it was first due: ``DeliveryPlan/fallbackDelay`` counts from here.
     public var startedAt: Date
     /// When trying ends; nil for never.
     public var expiresAt: Date?

@@ -122,7 +122,11 @@ public struct JSONWriter: Sendable {
     }
 
     /// Writes a member of an object: nothing at all when there is no value.
-    public mutating func field(_ name: StaticString, _ value: Int?) { field(name, value.map(Int64.init)) }
+    public mutating func field(_ name: StaticString, _ value: Int?) {
+        guard let value else { return }
+        self.name(name)
+        integer(value)
+    }
 
     /// Writes a member of an object: nothing at all when there is no value.
     public mutating func field(_ name: StaticString, _ value: Double?) {

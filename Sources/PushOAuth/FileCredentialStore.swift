@@ -51,7 +51,7 @@ public struct FileCredentialStore: CredentialStore {
         guard unlink(path) == 0 || errno == ENOENT else { throw Self.failure("remove", path) }
     }
 
-    /// Waits for the lock file, at most ``lockTimeout``, and holds it while `body` runs.
+    /// Waits for the lock file, at most `lockTimeout`, and holds it while `body` runs.
     public func exclusively<Value: Sendable>(
         _ body: @Sendable () async throws(OAuth2Error) -> Value
     ) async throws(OAuth2Error) -> Value {

@@ -28,8 +28,8 @@ public final class APNsBackend: PushBackend {
     private let templates: APNsTemplates
     let time: any TimeSource
     private let logger: Logger
-    private let unknownReasons = Mutex<Set<String>>([])
-    private let isShutDown = Mutex(false)
+    private let unknownReasons = SeenValues()
+    private let shutdown = OneTimeStep()
 
     /// Makes a backend; nothing is opened before the first send.
     ///
@@ -133,7 +133,7 @@ public final class APNsBackend: PushBackend {
             return
         }
         // A replay must not meet the refused token again on a sister of the retired connection.
-        if let tokens, tokens.takeReplacement() { pool.replaceConnections() }
+        if let tokens, tokens.consumeReplacement() { pool.replaceConnections() }
         await tokens?.prepare()  // Keeps a token that the refusal made.
         let slots = batch.slots
         await pool.send(refused.map { batch.calls[$0.index] }) { replies in
@@ -164,7 +164,7 @@ public final class APNsBackend: PushBackend {
             if answer.status == 200, !APNsAnswer(answer).isForeign {
                 return .final(.accepted(acceptance(answer, slot)))
             }
-            note(answer)
+            logUnknownReason(answer)
             let context = APNsRejections.Context(
                 started: started,
                 isOwnTopic: slot.isOwnTopic,
@@ -196,10 +196,9 @@ public final class APNsBackend: PushBackend {
     }
 
     /// Logs an unknown reason, once.
-    private func note(_ answer: HTTPAnswer) {
+    private func logUnknownReason(_ answer: HTTPAnswer) {
         guard let reason = APNsAnswer(answer).reason, !APNsRejections.isKnown(reason) else { return }
-        let isNew = unknownReasons.withLock { $0.count < 100 && $0.insert(reason).inserted }
-        guard isNew else { return }
+        guard unknownReasons.add(reason) else { return }
         logger.debug("APNs gave an unknown reason", metadata: ["reason": "\(reason)", "status": "\(answer.status)"])
     }
 
@@ -249,10 +248,10 @@ public final class APNsBackend: PushBackend {
             return BackendHealth(pool.status, alert: tokens?.alert)
         }
         let validity = certificate.validity(at: time.now)
-        let words = validity.fix.map { "\(validity.finding) \($0)" } ?? validity.finding
+        let finding = validity.fix.map { "\(validity.finding) \($0)" } ?? validity.finding
         var health = BackendHealth(
             pool.status,
-            alert: validity.verdict == .ok ? nil : words,
+            alert: validity.verdict == .ok ? nil : finding,
             severity: validity.verdict == .failure ? .down : .degraded
         )
         health.credentialExpiries["client_certificate"] = certificate.notAfter
@@ -261,11 +260,7 @@ public final class APNsBackend: PushBackend {
 
     /// Ends the backend: open streams get until `grace`.
     public func shutdown(grace: Duration) async {
-        let isFirst = isShutDown.withLock { isShutDown in
-            defer { isShutDown = true }
-            return !isShutDown
-        }
-        guard isFirst else { return }
+        guard shutdown.begin() else { return }
         await tokens?.prepare()
         await pool.shutdown(grace: grace)
         if options.broadcastEndpoint != nil { await broadcastPool.shutdown(grace: grace) }

@@ -17,8 +17,8 @@ public final class AltcraftBackend: PushBackend {
     /// Tokens, subscriptions, profile fields, events.
     public let mobile: AltcraftDevices
 
-    private let client: AltcraftClient
-    private let campaign: AltcraftBatch?
+    let client: AltcraftClient
+    let campaign: AltcraftBatch?
 
     /// Makes a backend; nothing is opened before the first call.
     ///
@@ -75,7 +75,7 @@ public final class AltcraftBackend: PushBackend {
 
     /// Finds what a template cannot show.
     public func check(_ notification: PushNotification, for recipient: Recipient.Form) -> PayloadCheck {
-        AltcraftBatch.check(notification, for: client.options.campaign?.call)
+        AltcraftCheck.examine(notification, for: client.options.campaign?.call)
     }
 
     /// A launch that is repeated sends twice.
@@ -89,28 +89,6 @@ public final class AltcraftBackend: PushBackend {
         health.inFlight += campaign.openStreams
         if let outage = campaign.outage { (health.status, health.detail) = (.down, outage.detail) }
         return health
-    }
-
-    /// Looks at what can be seen without a profile: Altcraft has no call that names none.
-    public func diagnose() async -> [Diagnosis] {
-        var findings: [Diagnosis] = []
-        if campaign == nil {
-            let fix = "Add campaign: { url, api_token, trigger_id } to send through a trigger campaign."
-            findings.append(
-                Diagnosis("campaign", .warning, "The backend keeps subscriptions and cannot send.", fix: fix)
-            )
-        }
-        if let failure = client.pool.status.lastConnectFailure {
-            findings.append(
-                Diagnosis("reachability", .failure, failure.detail, fix: "Check api_url and the network path.")
-            )
-        }
-        if let failure = campaign?.status.lastConnectFailure {
-            findings.append(
-                Diagnosis("reachability", .failure, failure.detail, fix: "Check campaign.url and the network path.")
-            )
-        }
-        return findings
     }
 
     /// Ends the backend.

@@ -143,8 +143,8 @@ extension AltcraftAuth {
             return nil
         }
         defer { own.finish() }
-        guard let word = own.requiredString("kind", "rtoken or jwt") else { return nil }
-        switch Kind(rawValue: word) {
+        guard let kindName = own.requiredString("kind", "rtoken or jwt") else { return nil }
+        switch Kind(rawValue: kindName) {
         case .rtoken?:
             guard let token = own.secret("rtoken") else {
                 if !own.has("rtoken") { own.missing("rtoken", "the resource's role token, as \"${ALTCRAFT_RTOKEN}\"") }
@@ -161,16 +161,16 @@ extension AltcraftAuth {
             return source(provider, own, common, context).map {
                 AltcraftAuth(source: $0, checksSubject: checksSubject, time: context.time)
             }
-        case nil where word == AuthKind.oauth2Refresh.name:
+        case nil where kindName == AuthKind.oauth2Refresh.name:
             own.reject(
                 "kind",
-                "\(word) cannot be used with Altcraft: each request's credential names a profile, a refreshed token none",
+                "\(kindName) cannot be used with Altcraft: each request's credential names a profile, a refreshed token none",
                 fix: "Write rtoken or jwt; a service that gives JWTs is asked with provider: url."
             )
             for key in own.keys { own.allow(key) }
             return nil
         case nil:
-            own.rejectWord("kind", word, Kind.allCases.map(\.rawValue))
+            own.rejectWord("kind", kindName, Kind.allCases.map(\.rawValue))
             return nil
         }
     }

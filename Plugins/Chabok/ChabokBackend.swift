@@ -73,8 +73,8 @@ public final class ChabokBackend: PushBackend {
     public func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
         var batch = ChabokBatch()
         for (index, request) in requests.enumerated() {
-            let settled = await add(request, at: index, to: &batch)
-            if !settled.isEmpty { report(settled) }
+            let resolved = await add(request, at: index, to: &batch)
+            if !resolved.isEmpty { report(resolved) }
         }
         batch.finish()
         await withTaskGroup(of: Void.self) { tasks in
@@ -89,34 +89,34 @@ public final class ChabokBackend: PushBackend {
     /// Adds a request's recipients to the batch; gives the outcomes of those that need no call.
     private func add(_ request: PushRequest, at index: Int, to batch: inout ChabokBatch) async -> [DeliveryReport] {
         let notification = request.notification
-        func tell(_ place: Int, _ outcome: DeliveryOutcome) -> DeliveryReport {
-            DeliveryReport(request: index, recipient: place, outcome: outcome)
+        func makeReport(_ position: Int, _ outcome: DeliveryOutcome) -> DeliveryReport {
+            DeliveryReport(request: index, recipient: position, outcome: outcome)
         }
-        func tellAll(_ reason: String, _ detail: String) -> [DeliveryReport] {
+        func refuseAll(_ reason: String, _ detail: String) -> [DeliveryReport] {
             let refusal = Refusal(.message, reason: reason, detail: detail, advice: .never)
-            return request.recipients.indices.map { tell($0, .refused(refusal)) }
+            return request.recipients.indices.map { makeReport($0, .refused(refusal)) }
         }
         if let fault = ChabokCheck.examine(notification, for: nil, options: options).faults.first {
-            return tellAll(fault.code, fault.detail)
+            return refuseAll(fault.code, fault.detail)
         }
         var remaining = notification.timeToLive.map { Int64(clamping: $0.inSeconds.rounded(.up)) }
         switch request.expiration {
         case .at(let end)?:
             remaining = end.subtracting(clamping: Int64(clamping: client.time.now.timeIntervalSince1970))
-            if let remaining, remaining <= 0 { return tellAll("expired", "Its time to live has ended.") }
+            if let remaining, remaining <= 0 { return refuseAll("expired", "Its time to live has ended.") }
         case .immediately?: remaining = 0
         case nil: break
         }
-        var settled: [DeliveryReport] = []
+        var resolved: [DeliveryReport] = []
         var written: [String?: ChabokBatch.Draft] = [:]
-        for (place, addressee) in request.recipients.enumerated() {
+        for (position, addressee) in request.recipients.enumerated() {
             let target = await resolve(addressee.recipient, notification)
             if case .refused(let refusal) = target {
-                settled.append(tell(place, .refused(refusal)))
+                resolved.append(makeReport(position, .refused(refusal)))
                 continue
             }
             if notification.isDryRun {
-                settled.append(tell(place, .accepted(Acceptance(isDryRun: true))))
+                resolved.append(makeReport(position, .accepted(Acceptance(isDryRun: true))))
                 continue
             }
             let language = addressee.language
@@ -127,10 +127,10 @@ public final class ChabokBackend: PushBackend {
                     options
                 )
             written[language] = draft
-            let own = ChabokSlot(request: index, recipient: place, messageID: addressee.messageID)
+            let own = ChabokSlot(request: index, recipient: position, messageID: addressee.messageID)
             batch.add(target, draft, options, own)
         }
-        return settled
+        return resolved
     }
 
     private func send(_ call: ChabokBatchRequest) async -> [DeliveryReport] {
@@ -224,19 +224,6 @@ public final class ChabokBackend: PushBackend {
 
     /// Where the link stands.
     public var connectionState: ChabokConnectionState { client.monitor.state }
-
-    /// Asks for the app's tags: a cheap call that proves address and access token.
-    public func diagnose() async -> [Diagnosis] {
-        do throws(PushError) {
-            _ = try await installations.tags()
-            return [Diagnosis("account", .ok, "The address and the access token are good.")]
-        } catch {
-            let fix =
-                error.code == .credentialsRefused
-                ? "Check access_token and environment." : "Check the network path, app_id and base_url."
-            return [Diagnosis("account", .failure, error.message, fix: fix)]
-        }
-    }
 
     /// Probes the link again and again, for the event stream; returns when cancelled, or at once when probes are off.
     public func watch() async {

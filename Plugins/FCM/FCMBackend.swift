@@ -29,8 +29,8 @@ public final class FCMBackend: PushBackend {
     private let pauses = FCMPartialPauses()
     private let templates = FCMTemplates()
     private let logger: Logger
-    private let unknownCodes = Mutex<Set<String>>([])
-    private let isShutDown = Mutex(false)
+    private let unknownCodes = SeenValues()
+    private let shutdown = OneTimeStep()
 
     /// Makes a backend; nothing is opened before the first send.
     ///
@@ -180,7 +180,7 @@ public final class FCMBackend: PushBackend {
         case .success(let answer) where answer.status == 200:
             return .final(acceptance(answer, slot))
         case .success(let answer):
-            note(answer)
+            logUnknownCode(answer)
             let context = FCMRejections.Context(started: started, target: slot.target, isSecondTry: isSecondTry)
             let verdict = FCMRejections.verdict(on: answer, context)
             if case .hold(let part, let span, let outcome) = verdict {
@@ -210,10 +210,9 @@ public final class FCMBackend: PushBackend {
     }
 
     /// Logs an unknown code, once.
-    private func note(_ answer: HTTPAnswer) {
+    private func logUnknownCode(_ answer: HTTPAnswer) {
         guard let code = FCMAnswer(answer).errorCode, !FCMErrorCode.known.contains(code) else { return }
-        let isNew = unknownCodes.withLock { $0.count < 100 && $0.insert(code).inserted }
-        guard isNew else { return }
+        guard unknownCodes.add(code) else { return }
         logger.debug("FCM gave an unknown error code", metadata: ["code": "\(code)", "status": "\(answer.status)"])
     }
 
@@ -270,11 +269,7 @@ public final class FCMBackend: PushBackend {
 
     /// Ends the backend: open streams get until `grace`.
     public func shutdown(grace: Duration) async {
-        let isFirst = isShutDown.withLock { isShutDown in
-            defer { isShutDown = true }
-            return !isShutDown
-        }
-        guard isFirst else { return }
+        guard shutdown.begin() else { return }
         await pool.shutdown(grace: grace)
         await instanceIDs?.pool.shutdown(grace: grace)
         await (auth as? FCMAuth)?.shutdown(grace: grace)

@@ -37,9 +37,9 @@ public final class HMSBackend: PushBackend {
     private let pauses = HMSTokenPauses()
     /// Until when urgent messages are sent with normal urgency, since Huawei said that the app has no right to them.
     private let demotedUntil = Mutex<Date>(.distantPast)
-    private let unknownCodes = Mutex<Set<String>>([])
+    private let unknownCodes = SeenValues()
     private let alert = Mutex<String?>(nil)
-    private let isShutDown = Mutex(false)
+    private let shutdown = OneTimeStep()
 
     /// Makes a backend; nothing is opened before the first send.
     ///
@@ -118,7 +118,7 @@ public final class HMSBackend: PushBackend {
         do throws(PushError) {
             credential = try await auth.credential(for: options.endpoint)
         } catch {
-            note(error)
+            recordAlert(error)
             report(batchRequests.flatMap { $0.reports(HMSOutcomes.outcome(of: error)) })
             return []
         }
@@ -154,11 +154,11 @@ public final class HMSBackend: PushBackend {
             }
             if !reports.isEmpty { report(reports) }
         }
-        return await settle(rest.withLock { $0 }, credential, started: started, report: report)
+        return await resolve(rest.withLock { $0 }, credential, started: started, report: report)
     }
 
     /// Finds out what refusals of a whole request mean; gives what is to be sent in another round.
-    private func settle(
+    private func resolve(
         _ rest: Rest,
         _ credential: AuthCredential,
         started: Date,
@@ -175,7 +175,7 @@ public final class HMSBackend: PushBackend {
             again.append(batchRequest)
         }
         if !rest.suspicious.isEmpty {
-            let isAppFine = Task.isCancelled ? nil : await askKnownGoodToken(credential, at: started)
+            let isAppFine = Task.isCancelled ? nil : await probeKnownGoodToken(credential, at: started)
             for batchRequest in rest.suspicious {
                 report(HMSOutcomes(started: started, batchRequest: batchRequest).afterProbe(isAppFine: isAppFine))
             }
@@ -184,7 +184,7 @@ public final class HMSBackend: PushBackend {
     }
 
     /// Whether Huawei still takes a token that it took within the last day; nil when unknown.
-    private func askKnownGoodToken(_ credential: AuthCredential, at now: Date) async -> Bool? {
+    private func probeKnownGoodToken(_ credential: AuthCredential, at now: Date) async -> Bool? {
         // v3 has no message that is checked and not sent.
         guard !options.isHarmony, let token = knownGood.token(at: now) else { return nil }
         let call = HTTPCall(
@@ -211,7 +211,7 @@ public final class HMSBackend: PushBackend {
             flow.accepted()
             alert.withLock { $0 = nil }
             if !batchRequest.isDryRun, case .tokens(let tokens) = batchRequest.target, let first = tokens.first {
-                knownGood.note(first, at: now)
+                knownGood.add(first, at: now)
             }
         case "80100000":
             flow.accepted()
@@ -224,19 +224,18 @@ public final class HMSBackend: PushBackend {
             alert.withLock { $0 = HMSRejections.rule(for: code)?.detail }
         default:
             guard !HMSRejections.isKnown(code) else { return }
-            let isNew = unknownCodes.withLock { $0.count < 100 && $0.insert(code).inserted }
-            if isNew { logger.debug("Huawei gave an unknown code", metadata: ["code": "\(code)"]) }
+            if unknownCodes.add(code) { logger.debug("Huawei gave an unknown code", metadata: ["code": "\(code)"]) }
         }
     }
 
     /// Leaves the tokens alone that an answer names with such a reason.
     private func pause(_ answer: HMSAnswer, at now: Date) {
         for (token, reason) in answer.partial?.refused ?? [] {
-            if let reason { pauses.note(reason, of: token, at: now) }
+            if let reason { pauses.add(reason, of: token, at: now) }
         }
     }
 
-    private func note(_ error: PushError) {
+    private func recordAlert(_ error: PushError) {
         if error.code == .credentialsRefused { alert.withLock { $0 = error.message } }
     }
 
@@ -260,11 +259,7 @@ public final class HMSBackend: PushBackend {
 
     /// Ends the backend: open requests get until `grace`.
     public func shutdown(grace: Duration) async {
-        let isFirst = isShutDown.withLock { isShutDown in
-            defer { isShutDown = true }
-            return !isShutDown
-        }
-        guard isFirst else { return }
+        guard shutdown.begin() else { return }
         await pool.shutdown(grace: grace)
         await tokenPool?.shutdown(grace: grace)
         await auth.shutdown()

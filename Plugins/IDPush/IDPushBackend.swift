@@ -92,15 +92,6 @@ public final class IDPushBackend: PushBackend {
         return health
     }
 
-    /// Looks at OneSignal; IDPush has no route that does not write.
-    public func diagnose() async -> [Diagnosis] {
-        guard let sender else {
-            let fix = "Add onesignal: { app_id, api_key } to send."
-            return [Diagnosis("onesignal", .warning, "The backend registers devices and cannot send.", fix: fix)]
-        }
-        return await sender.diagnose()
-    }
-
     /// Ends both.
     public func shutdown(grace: Duration) async {
         await client.shutdown(grace: grace)

@@ -26,7 +26,7 @@ public final class OneSignalBackend: PushBackend {
     let players: any PlayerStore
     private let name: String
     private let ledger: OneSignalLedger
-    private let share: MessageShare
+    private let share: OneSignalMessageShare
     private let registrar: any OneSignalDevices
     private let chunkSize: Mutex<Int>
     private let reconciler: OneSignalReconciler?
@@ -62,7 +62,7 @@ public final class OneSignalBackend: PushBackend {
         directory = OneSignalDirectory(client: client)
         reconciler = options.reconcilesCounts ? OneSignalReconciler(messages, context) : nil
         ledger = OneSignalLedger(state: context.state, backend: context.name, time: context.time)
-        share = MessageShare(limit: options.maximumMessagesPer15Minutes, time: context.time)
+        share = OneSignalMessageShare(limit: options.maximumMessagesPer15Minutes, time: context.time)
         chunkSize = Mutex(options.chunkSize)
         let limiter = DeviceLimiter(time: context.time, spacing: options.writeSpacing)
         registrar =
@@ -95,13 +95,13 @@ public final class OneSignalBackend: PushBackend {
         report: @escaping @Sendable ([DeliveryReport]) -> Void
     ) async {
         let notification = request.notification
-        func tell(_ places: some Sequence<Int>, _ outcome: DeliveryOutcome) {
-            let reports = places.map { DeliveryReport(request: index, recipient: $0, outcome: outcome) }
+        func reportAll(_ indices: some Sequence<Int>, _ outcome: DeliveryOutcome) {
+            let reports = indices.map { DeliveryReport(request: index, recipient: $0, outcome: outcome) }
             if !reports.isEmpty { report(reports) }
         }
         if let fault = OneSignalCheck.faults(notification).first {
-            let refusal = Refusal(.message, reason: fault.code, detail: fault.detail, advice: .never)
-            return tell(request.recipients.indices, .refused(refusal))
+            let refusal = Refusal(fault)
+            return reportAll(request.recipients.indices, .refused(refusal))
         }
         var remaining: Int64? = notification.timeToLive?.components.seconds
         if case .at(let end)? = request.expiration {
@@ -113,15 +113,15 @@ public final class OneSignalBackend: PushBackend {
                     detail: "Its time to live has ended.",
                     advice: .never
                 )
-                return tell(request.recipients.indices, .refused(refusal))
+                return reportAll(request.recipients.indices, .refused(refusal))
             }
         } else if request.expiration == .immediately {
             remaining = 0
         }
         let plan = await OneSignalBatch(request, self, ledger)
-        for (place, outcome) in plan.settled { tell([place], outcome) }
+        for (index, outcome) in plan.resolved { reportAll([index], outcome) }
         if notification.isDryRun {
-            return tell(plan.places.flatMap(\.value), .accepted(Acceptance(isDryRun: true)))
+            return reportAll(plan.indices.flatMap(\.value), .accepted(Acceptance(isDryRun: true)))
         }
         let sendAfter =
             options.schedulesOnPlatform ? notification.sendAt.flatMap { $0 > client.time.now ? $0 : nil } : nil
@@ -143,7 +143,7 @@ public final class OneSignalBackend: PushBackend {
         _ index: Int,
         _ report: @escaping @Sendable ([DeliveryReport]) -> Void
     ) async {
-        let mine = chunk.members.filter { plan.places[$0.message] != nil }
+        let mine = chunk.members.filter { plan.indices[$0.message] != nil }
         let verdict = await ledger.send(chunk, for: mine.map(\.message)) { await self.create($0, body) }
         if case .refused(let refusal) = verdict.outcome, refusal.reason == OneSignalBatch.tooMany,
             chunk.targets.count > 1
@@ -159,7 +159,7 @@ public final class OneSignalBackend: PushBackend {
             return
         }
         let reports = mine.flatMap { member in
-            (plan.places[member.message] ?? []).map {
+            (plan.indices[member.message] ?? []).map {
                 DeliveryReport(request: index, recipient: $0, outcome: verdict.outcome(for: member.target))
             }
         }
@@ -168,7 +168,7 @@ public final class OneSignalBackend: PushBackend {
 
     /// One request, one answer for everybody in it.
     private func create(_ chunk: OneSignalBatchRequest, _ body: OneSignalPayload) async -> OneSignalOutcomes {
-        if let wait = await share.take(chunk.targets.count) {
+        if let wait = await share.reserve(chunk.targets.count) {
             let detail =
                 "The app's limit of messages in 15 minutes would be crossed; OneSignal disables an app for that."
             warn("app_message_limit", detail)
@@ -187,8 +187,8 @@ public final class OneSignalBackend: PushBackend {
             switch try await client.exchange("POST", "/notifications", bytes, quota: .messages) {
             case .success(let answer):
                 let verdict = OneSignalOutcomes(answer, for: chunk)
-                note(answer, verdict)
-                await noteUnsubscribed(answer, chunk, since: started)
+                inspect(answer, verdict)
+                await recordUnsubscribed(answer, chunk, since: started)
                 if case .accepted(let acceptance) = verdict.outcome, let id = acceptance.platformID,
                     chunk.form == .subscriptions
                 {
@@ -210,7 +210,7 @@ public final class OneSignalBackend: PushBackend {
         }
     }
 
-    private func note(_ answer: OneSignalAnswer, _ verdict: OneSignalOutcomes) {
+    private func inspect(_ answer: OneSignalAnswer, _ verdict: OneSignalOutcomes) {
         if answer.isReplayed { logger.debug("OneSignal repeated an earlier answer") }
         if let warnings = answer.body?["warnings"], warnings != .null {
             logger.debug("OneSignal warns of a message", metadata: ["warnings": "\(warnings.text.prefix(300))"])
@@ -241,7 +241,8 @@ public final class OneSignalBackend: PushBackend {
     }
 
     /// Writes down who has unsubscribed, unless a wrong app id may be the reason: then no token is marked.
-    private func noteUnsubscribed(_ answer: OneSignalAnswer, _ chunk: OneSignalBatchRequest, since started: Date) async
+    private func recordUnsubscribed(_ answer: OneSignalAnswer, _ chunk: OneSignalBatchRequest, since started: Date)
+        async
     {
         guard chunk.form == .subscriptions else { return }
         let ids = Set(answer.entries("invalid_player_ids") + answer.entries("invalid_subscription_ids"))
@@ -286,19 +287,6 @@ public final class OneSignalBackend: PushBackend {
 
     /// What went wrong last, until something works.
     public var health: BackendHealth { BackendHealth(client.pool.status, alert: alert.withLock { $0 }) }
-
-    /// Looks at the newest message: one view call that proves key and app.
-    public func diagnose() async -> [Diagnosis] {
-        do throws(PushError) {
-            _ = try await messages.list(limit: 1)
-            return [Diagnosis("account", .ok, "The key and the app are good.")]
-        } catch {
-            let fix =
-                error.code == .credentialsRefused
-                ? "Check api_key and app_id, and the key's IP allowlist." : "Check the network path and base_url."
-            return [Diagnosis("account", .failure, error.message, fix: fix)]
-        }
-    }
 
     /// Ends the backend.
     public func shutdown(grace: Duration) async {

@@ -134,15 +134,15 @@ extension OneSignalOptions {
             return
         }
         let text = key.reveal()
-        let place = fromFile == nil ? "api_key" : "api_key_file"
+        let source = fromFile == nil ? "api_key" : "api_key_file"
         if key.isBlank {
-            section.reject(place, "is empty")
+            section.reject(source, "is empty")
         } else if UUID(uuidString: text) != nil {
-            section.reject(place, "is an app id, not a key", fix: "Settings > Keys & IDs makes API keys.")
+            section.reject(source, "is an app id, not a key", fix: "Settings > Keys & IDs makes API keys.")
         } else if text.hasPrefix("os_v2_org_") {
-            section.reject(place, "is an organisation's key", fix: "Use a key of the app: os_v2_app_…")
+            section.reject(source, "is an organisation's key", fix: "Use a key of the app: os_v2_app_…")
         } else if !text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) {
-            section.reject(place, "holds characters that no key has")
+            section.reject(source, "holds characters that no key has")
         }
         apiKey = key
         // A key that was rotated in its file is taken up without a restart, where the file is sure to be found again.

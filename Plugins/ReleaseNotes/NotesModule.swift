@@ -23,7 +23,7 @@ public struct NotesModule: GatewayModule {
     }
 
     /// What a path names.
-    enum Place: Equatable {
+    enum Resource: Equatable {
         case json, html, text, since(String), versions, announcements, reload
 
         init?(_ steps: some Collection<Substring>) {
@@ -54,17 +54,17 @@ public struct NotesModule: GatewayModule {
         }
     }
 
-    private func find(_ path: Substring) -> (app: String, place: Place)? {
+    private func find(_ path: Substring) -> (app: String, resource: Resource)? {
         let steps = path.dropFirst(prefix.count).split(separator: "/", omittingEmptySubsequences: false)
-        guard let app = steps.first, !app.isEmpty, let place = Place(steps.dropFirst()) else { return nil }
-        return (String(app), place)
+        guard let app = steps.first, !app.isEmpty, let resource = Resource(steps.dropFirst()) else { return nil }
+        return (String(app), resource)
     }
 
     /// The endpoint that a path names.
     public func endpoint(_ path: Substring) -> ModuleEndpoint? {
-        guard let (_, place) = find(path) else { return nil }
-        let pattern = "/v1/apps/{app}/" + place.pattern
-        return switch place {
+        guard let (_, resource) = find(path) else { return nil }
+        let pattern = "/v1/apps/{app}/" + resource.pattern
+        return switch resource {
         case .json, .html, .text, .since: ModuleEndpoint(pattern, ["GET": .open])
         case .versions, .announcements, .reload: ModuleEndpoint(pattern, ["POST": .admin])
         }
@@ -75,11 +75,11 @@ public struct NotesModule: GatewayModule {
         _ request: ModuleRequest,
         through gate: any ModuleGate
     ) async throws(ModuleProblem) -> ModuleAnswer {
-        guard let (id, place) = find(request.path[...]), let app = options.apps[id] else {
+        guard let (id, resource) = find(request.path[...]), let app = options.apps[id] else {
             throw ModuleProblem(404, "not_found", "Not found", detail: "There is no such app.")
         }
-        switch place {
-        case .json, .html, .text, .since: return try await show(app, place, request)
+        switch resource {
+        case .json, .html, .text, .since: return try await show(app, resource, request)
         case .versions: return try await add(to: app, request.body)
         case .reload: return try await reload(app, request.body)
         case .announcements: return try await announce(app, request.body, gate)
@@ -134,8 +134,8 @@ public struct NotesModule: GatewayModule {
         if number == nil { errors.append(.init("#/number", "bad_version", "Must be a version, such as 1.4.0.")) }
         let list = object["changes"]?.arrayValue
         if list == nil { errors.append(.init("#/changes", "wrong_type", "Must be a list of texts.")) }
-        for (place, change) in (list ?? []).enumerated() where change.stringValue == nil {
-            errors.append(.init("#/changes/\(place)", "wrong_type", "Must be a text."))
+        for (index, change) in (list ?? []).enumerated() where change.stringValue == nil {
+            errors.append(.init("#/changes/\(index)", "wrong_type", "Must be a text."))
         }
         if let list, list.count > 500 { errors.append(.init("#/changes", "too_many", "At most 500.")) }
         let language =

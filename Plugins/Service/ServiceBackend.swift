@@ -17,13 +17,13 @@ public final class ServiceBackend: PushBackend {
     public var audience: BackendAudience { options.audience }
 
     private let options: ServiceOptions
-    private let name: String
-    private let path: String
-    private let pool: any HTTPPool
-    private let time: any TimeSource
+    let name: String
+    let path: String
+    let pool: any HTTPPool
+    let time: any TimeSource
     private let strategy: (any AuthStrategy)?
-    private let signature: ServiceAuth
-    private let template: HTTPCallTemplate
+    let signature: ServiceAuth
+    let template: HTTPCallTemplate
 
     /// Makes a backend; nothing is opened before the first message.
     ///
@@ -85,13 +85,9 @@ public final class ServiceBackend: PushBackend {
         }
     }
 
-    /// Finds a message that is larger than the service takes, in the longest of its languages' texts.
+    /// Finds a message that is larger than the service takes.
     public func check(_ notification: PushNotification, for recipient: Recipient.Form) -> PayloadCheck {
-        var message = ServicePayload(notification, expiration: nil)
-        let largest = message.largestSize()
-        guard largest > options.maximumMessageBytes else { return PayloadCheck() }
-        let detail = "The message has \(largest) bytes; the service takes \(options.maximumMessageBytes)."
-        return PayloadCheck(faults: [Finding(pointer: "#/content", code: "message_too_large", detail: detail)])
+        ServiceCheck.examine(notification, options: options)
     }
 
     /// What the options say.
@@ -99,28 +95,6 @@ public final class ServiceBackend: PushBackend {
 
     /// The connections.
     public var health: BackendHealth { BackendHealth(pool.status) }
-
-    /// Posts a batch without messages: a service that takes it can be reached and knows the secret.
-    public func diagnose() async -> [Diagnosis] {
-        let body = Array(#"{"version":1,"backend":\#(JSONValue.string(name).text),"messages":[]}"#.utf8)
-        let seconds = Int64(clamping: time.now.timeIntervalSince1970)
-        let fields = signature.fields(id: "msg_\(MessageID.random())", seconds: seconds, body: body)
-        do throws(HTTPFailure) {
-            let answer = try await pool.send(HTTPCall(template, path: path, headers: fields, body: body))
-            switch answer.status {
-            case 200: return [Diagnosis("service", .ok, "The service takes signed batches.")]
-            case 401, 403:
-                let fix = "Give both sides the same secret, and set both clocks."
-                return [Diagnosis("secret", .failure, "The service refuses the signature.", fix: fix)]
-            default:
-                let fix = "Check url; an empty batch is answered with 200 and no outcomes."
-                return [Diagnosis("service", .failure, "The service answered \(answer.status).", fix: fix)]
-            }
-        } catch {
-            let fix = "Check url, ca_file and the network path."
-            return [Diagnosis("reachability", .failure, error.detail, fix: fix)]
-        }
-    }
 
     /// Ends the backend.
     public func shutdown(grace: Duration) async {

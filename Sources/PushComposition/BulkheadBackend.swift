@@ -50,7 +50,7 @@ public struct BulkheadBackend: BackendWrapper {
             let end = time.steady.addingTimeInterval(maximumWait.inSeconds)
             var rest = indices[..<admitted]
             while !rest.isEmpty {
-                let granted = await permits.take(rest.count, until: end, time: time)
+                let granted = await permits.reserve(rest.count, until: end, time: time)
                 guard granted > 0 else {
                     permits.leave(rest.count)
                     refuse(rest, report)

@@ -31,19 +31,19 @@ public struct DeliveryPlan: Sendable, Hashable {
     /// How long trouble of an account or a platform is borne at each step before the next backend gets its turn.
     ///
     /// Kept to the millisecond. Nil leaves it to the interpreter; the last step has the whole time to live.
-    public var patience: Duration?
+    public var fallbackDelay: Duration?
 
     /// Makes a plan.
     public init(
         _ backends: [String],
         onUnknown: UnknownRule? = nil,
         unknownWait: Duration = Self.defaultUnknownWait,
-        patience: Duration? = nil
+        fallbackDelay: Duration? = nil
     ) {
         self.backends = backends
         self.onUnknown = onUnknown
         self.unknownWait = unknownWait
-        self.patience = patience
+        self.fallbackDelay = fallbackDelay
     }
 
     /// The steps after one whose backends `isUsable` accepts, in order: where a delivery can go on.
@@ -57,10 +57,10 @@ public struct DeliveryPlan: Sendable, Hashable {
     /// Backend names never hold `>` or `|`.
     public var storedForm: String {
         var text = backends.joined(separator: ">")
-        let hasSpans = unknownWait != Self.defaultUnknownWait || patience != nil
+        let hasSpans = unknownWait != Self.defaultUnknownWait || fallbackDelay != nil
         if onUnknown != nil || hasSpans { text += "|" + (onUnknown?.rawValue ?? "") }
         if unknownWait != Self.defaultUnknownWait { text += "|wait=\(unknownWait.inMilliseconds)" }
-        if let patience { text += "|patience=\(patience.inMilliseconds)" }
+        if let fallbackDelay { text += "|patience=\(fallbackDelay.inMilliseconds)" }
         return text
     }
 
@@ -75,9 +75,18 @@ public struct DeliveryPlan: Sendable, Hashable {
             guard pair.count == 2, let milliseconds = Int64(pair[1]) else { continue }
             switch pair[0] {
             case "wait": unknownWait = .milliseconds(milliseconds)
-            case "patience": patience = .milliseconds(milliseconds)
+            case "patience": fallbackDelay = .milliseconds(milliseconds)
             default: continue
             }
         }
+    }
+}
+
+extension DeliveryPlan {
+    /// The former name of ``fallbackDelay``.
+    @available(*, deprecated, renamed: "fallbackDelay")
+    public var patience: Duration? {
+        get { fallbackDelay }
+        set { fallbackDelay = newValue }
     }
 }

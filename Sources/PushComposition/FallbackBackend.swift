@@ -3,7 +3,7 @@ public import PushCore
 /// Several backends of which the next takes over when one cannot do it: a ``DeliveryPlan`` interpreted in memory.
 ///
 /// A recipient goes to the first backend that can address it. When that refuses for good, or its trouble outlasts the
-/// patience, the next one gets its turn; after an attempt without an answer the plan's rule decides. A chain hands each
+/// `fallbackDelay`, the next one gets its turn; after an attempt without an answer the plan's rule decides. A chain hands each
 /// backend its own kind of recipient: a raw token only ever goes to backends of its service, and a ``PushCore/Recipient/device(_:)``
 /// becomes the token of a service that the backend takes, by the ``RecipientResolver``.
 ///
@@ -24,7 +24,7 @@ public struct FallbackBackend: BackendGroup {
     ///   - members: The backends, the first tried first; each name once.
     ///   - onUnknown: What is done after no answer; nil stops where a repeat does harm, else tries again.
     ///   - unknownWait: How long the rule `wait` waits for the platform's status.
-    ///   - patience: How long a platform's trouble is borne while another backend is left.
+    ///   - fallbackDelay: How long a platform's trouble is borne while another backend is left.
     ///   - retry: How often is tried, over all backends together.
     ///   - deadline: How long a batch is tried at most; a shorter time to live ends it earlier.
     ///   - resolver: How devices become tokens; nil when only tokens are sent to.
@@ -35,7 +35,7 @@ public struct FallbackBackend: BackendGroup {
         _ members: [NamedBackend],
         onUnknown: DeliveryPlan.UnknownRule? = nil,
         unknownWait: Duration = DeliveryPlan.defaultUnknownWait,
-        patience: Duration = .zero,
+        fallbackDelay: Duration = .zero,
         retry: RetryPolicy = RetryPolicy(),
         deadline: Duration = .seconds(120),
         resolver: RecipientResolver? = nil,
@@ -47,7 +47,12 @@ public struct FallbackBackend: BackendGroup {
         self.resolver = resolver
         interpreter = PlanInterpreter(
             steps: members,
-            plan: DeliveryPlan(members.map(\.name), onUnknown: onUnknown, unknownWait: unknownWait, patience: patience),
+            plan: DeliveryPlan(
+                members.map(\.name),
+                onUnknown: onUnknown,
+                unknownWait: unknownWait,
+                fallbackDelay: fallbackDelay
+            ),
             rules: PlanRules(retry: retry, waitsForOperator: false),
             deadline: deadline,
             resolver: resolver,

@@ -64,7 +64,7 @@ final class Permits: Sendable {
     }
 
     /// Takes 1 to `wanted` permits, waiting for them until a moment; 0 when it came first, or the task was cancelled.
-    func take(_ wanted: Int, until end: Date, time: any TimeSource) async -> Int {
+    func reserve(_ wanted: Int, until end: Date, time: any TimeSource) async -> Int {
         let (granted, id) = state.withLock { state -> (Int, UInt64) in
             if state.free > 0, state.line.isEmpty {
                 let granted = min(state.free, wanted)

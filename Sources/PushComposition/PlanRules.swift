@@ -13,7 +13,7 @@ public struct PlanRules: Sendable, Hashable {
     /// How often is tried, how long is waited.
     public var retry: RetryPolicy
     /// How long trouble of a platform is borne at a step that has a next one, unless the plan says otherwise.
-    public var patience: Duration
+    public var fallbackDelay: Duration
     /// Whether a message waits at its last step, until its time ends, for an operator to mend the backend.
     public var waitsForOperator: Bool
     /// The pause of a backend whose platform asks for one without saying how long.
@@ -22,12 +22,12 @@ public struct PlanRules: Sendable, Hashable {
     /// Makes rules.
     public init(
         retry: RetryPolicy,
-        patience: Duration = .seconds(60),
+        fallbackDelay: Duration = .seconds(60),
         waitsForOperator: Bool = true,
         defaultPause: Duration = .seconds(5)
     ) {
         self.retry = retry
-        self.patience = patience
+        self.fallbackDelay = fallbackDelay
         self.waitsForOperator = waitsForOperator
         self.defaultPause = defaultPause
     }
@@ -148,7 +148,7 @@ public struct PlanRules: Sendable, Hashable {
         if let expiresAt = position.expiresAt, time >= expiresAt {
             return next(position, at: now) ?? PlanVerdict(.end(position.mayHaveBeenSent ? .unknown : .expired))
         }
-        let borne = (position.plan.patience ?? patience).inSeconds * Double(position.step + 1)
+        let borne = (position.plan.fallbackDelay ?? fallbackDelay).inSeconds * Double(position.step + 1)
         if time > position.startedAt.addingTimeInterval(borne), let next = next(position, at: now) { return next }
         return PlanVerdict(.retry(at: time))
     }

@@ -11,8 +11,8 @@ public struct PlanPosition: Sendable, Hashable {
     public var nextStep: Int?
     /// How many attempts were made before this one, over all steps.
     public var attempts: Int
-    /// When the first attempt was made, or is being made: ``DeliveryPlan/patience`` and a refusal's retry limit count from
-    /// here, since what waits for its time, or behind others, has failed at no backend.
+    /// When the first attempt was made, or is being made: ``DeliveryPlan/fallbackDelay`` and a refusal's retry limit count
+    /// from here, since what waits for its time, or behind others, has failed at no backend.
     public var startedAt: Date
     /// When trying ends; nil for never.
     public var expiresAt: Date?

@@ -69,7 +69,7 @@ public struct RateLimitedBackend: BackendWrapper {
                 while !rest.isEmpty {
                     let now = time.steady
                     let (granted, retryAt) = core.bucket.withLock {
-                        $0.take(rest.count, isUrgent: isUrgent, at: now)
+                        $0.reserve(rest.count, isUrgent: isUrgent, at: now)
                     }
                     if granted > 0 {
                         let part = SubBatch(rest.prefix(granted), of: requests)

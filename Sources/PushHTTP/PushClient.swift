@@ -26,7 +26,7 @@ public final class PushClient: Sendable {
     }
 
     /// How long a backend that does not keep its own grace is waited for beyond it.
-    static let patience: Duration = .seconds(1)
+    static let shutdownMargin: Duration = .seconds(1)
 
     private let transport: NIOTransport
     private let logger: Logger
@@ -132,7 +132,7 @@ public final class PushClient: Sendable {
             for (name, backend) in owned {
                 tasks.addTask {
                     do {
-                        try await Deadline.run(grace + Self.patience) { await backend.shutdown(grace: grace) }
+                        try await Deadline.run(grace + Self.shutdownMargin) { await backend.shutdown(grace: grace) }
                     } catch {
                         logger.debug("a backend did not end in time", metadata: ["backend": "\(name)"])
                     }

@@ -107,6 +107,41 @@ public struct JSONWriter: Sendable {
         needsComma = true
     }
 
+    /// Writes a member of an object: nothing at all when there is no value.
+    public mutating func field(_ name: StaticString, _ value: String?) {
+        guard let value else { return }
+        self.name(name)
+        string(value)
+    }
+
+    /// Writes a member of an object: nothing at all when there is no value.
+    public mutating func field(_ name: StaticString, _ value: Int64?) {
+        guard let value else { return }
+        self.name(name)
+        integer(value)
+    }
+
+    /// Writes a member of an object: nothing at all when there is no value.
+    public mutating func field(_ name: StaticString, _ value: Int?) {
+        guard let value else { return }
+        self.name(name)
+        integer(value)
+    }
+
+    /// Writes a member of an object: nothing at all when there is no value.
+    public mutating func field(_ name: StaticString, _ value: Double?) {
+        guard let value else { return }
+        self.name(name)
+        double(value)
+    }
+
+    /// Writes a member of an object: nothing at all when there is no value.
+    public mutating func field(_ name: StaticString, _ value: Bool?) {
+        guard let value else { return }
+        self.name(name)
+        bool(value)
+    }
+
     /// Writes any value.
     public mutating func value(_ value: JSONValue) {
         switch value {

@@ -10,7 +10,7 @@ public struct FileCredentialStore: CredentialStore {
     private let path: String
     private let style: OAuthCredential.KeyStyle
     private let allowsInsecurePermissions: Bool
-    private let patience: Duration
+    private let lockTimeout: Duration
 
     /// Makes a store; nothing is read or written yet.
     ///
@@ -18,17 +18,17 @@ public struct FileCredentialStore: CredentialStore {
     ///   - path: The file. Its folder is made with mode 0700 when it is not there.
     ///   - style: How it is written; both styles are read.
     ///   - allowsInsecurePermissions: Whether a file that others can read is used all the same.
-    ///   - patience: How long another process may hold the lock.
+    ///   - lockTimeout: How long another process may hold the lock.
     public init(
         path: String,
         style: OAuthCredential.KeyStyle = .long,
         allowsInsecurePermissions: Bool = false,
-        patience: Duration = .seconds(60)
+        lockTimeout: Duration = .seconds(60)
     ) {
         self.path = path
         self.style = style
         self.allowsInsecurePermissions = allowsInsecurePermissions
-        self.patience = patience
+        self.lockTimeout = lockTimeout
     }
 
     /// Reads the file; no file is no credential, and a file that is none is an error that names the wrong key.
@@ -51,7 +51,7 @@ public struct FileCredentialStore: CredentialStore {
         guard unlink(path) == 0 || errno == ENOENT else { throw Self.failure("remove", path) }
     }
 
-    /// Waits for the lock file, at most the patience, and holds it while `body` runs.
+    /// Waits for the lock file, at most `lockTimeout`, and holds it while `body` runs.
     public func exclusively<Value: Sendable>(
         _ body: @Sendable () async throws(OAuth2Error) -> Value
     ) async throws(OAuth2Error) -> Value {
@@ -60,7 +60,7 @@ public struct FileCredentialStore: CredentialStore {
         let descriptor = open(lock, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard descriptor >= 0 else { throw Self.failure("open", lock) }
         defer { close(descriptor) }
-        let end = ContinuousClock.now + patience
+        let end = ContinuousClock.now + lockTimeout
         while flock(descriptor, LOCK_EX | LOCK_NB) != 0 {
             guard errno == EWOULDBLOCK || errno == EINTR else { throw Self.failure("lock", lock) }
             guard ContinuousClock.now < end else { throw .storeFailed("another process holds \(lock)") }

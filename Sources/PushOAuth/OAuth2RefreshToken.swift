@@ -343,7 +343,7 @@ public actor OAuth2RefreshToken: AuthStrategy {
         guard history.count < settings.maximumRefreshes else {
             let error = OAuth2Error.excessiveRefresh(retryAfter: settings.refreshWindow)
             cooldown = (start + settings.refreshWindow, 0, error)
-            tell(error, nil)
+            reportFailure(error, nil)
             throw error
         }
         waiters = 1
@@ -355,7 +355,7 @@ public actor OAuth2RefreshToken: AuthStrategy {
     }
 
     private func run(isEarly: Bool) async -> Result<Void, OAuth2Error> {
-        let asked = now()
+        let requested = now()
         let outcome: Outcome
         do throws(OAuth2Error) {
             outcome = try await store.exclusively { () async throws(OAuth2Error) in await self.attempt() }
@@ -367,7 +367,7 @@ public actor OAuth2RefreshToken: AuthStrategy {
         counters.mostWaiters = max(counters.mostWaiters, waiters)
         switch outcome {
         case .refreshed(let credential, let revision, let isUnsaved):
-            put(credential, revision: revision, isUnsaved: isUnsaved, isNew: true, askedAt: asked)
+            put(credential, revision: revision, isUnsaved: isUnsaved, isNew: true, askedAt: requested)
             (cooldown, malformedInARow, dropped) = (nil, 0, nil)
             counters.refreshed += 1
             counters.early += isEarly ? 1 : 0
@@ -393,12 +393,12 @@ public actor OAuth2RefreshToken: AuthStrategy {
             held = nil
             terminal = (error, now())
             observe(.credentialDropped)
-            tell(error, answer)
+            reportFailure(error, answer)
             notify { await $0.shouldDropCredential(error) }
             return .failure(error)
         case .terminal(let error, let answer):
             terminal = (error, now())
-            tell(error, answer)
+            reportFailure(error, answer)
             return .failure(error)
         case .transient(let error, let answer):
             return .failure(rest(after: error, answer))
@@ -423,7 +423,7 @@ public actor OAuth2RefreshToken: AuthStrategy {
             error = .refreshFailed(cause: cause, retryAfter: pause)
         }
         cooldown = (now() + pause, step + 1, error)
-        tell(error, answer)
+        reportFailure(error, answer)
         return terminal?.error ?? error
     }
 
@@ -443,7 +443,7 @@ public actor OAuth2RefreshToken: AuthStrategy {
             observe(.storeUnreadable(error))
         }
         let answer: HTTPAnswer
-        let asked = time.now
+        let requested = time.now
         do {
             let request = try hooks.refreshRequest(for: held.credential, settings: settings)
             let pool = try await pool(to: request.endpoint)
@@ -456,8 +456,8 @@ public actor OAuth2RefreshToken: AuthStrategy {
             let cause = (error as? HTTPFailure)?.detail ?? "the token endpoint did not answer"
             return .transient(.refreshFailed(cause: cause, retryAfter: nil), nil)
         }
-        noteClock(answer)
-        switch OAuth2Answer(answer, askedAt: asked, now: time.now, replacing: held.credential) {
+        observeClock(answer)
+        switch OAuth2Answer(answer, askedAt: requested, now: time.now, replacing: held.credential) {
         case .credential(let credential): return await keep(credential, revision)
         case .refused(let error): return await drop(error, answer, revision)
         case .misconfigured(let error): return .terminal(error, answer)
@@ -508,13 +508,13 @@ public actor OAuth2RefreshToken: AuthStrategy {
         return .refused(error, answer)
     }
 
-    private func noteClock(_ answer: HTTPAnswer) {
+    private func observeClock(_ answer: HTTPAnswer) {
         guard let date = answer.date else { return }
         let skew = date.timeIntervalSince(time.now)
         if abs(skew) > 60 { observe(.clockSkew(seconds: Int(clamping: skew))) }
     }
 
-    private func tell(_ error: OAuth2Error, _ answer: HTTPAnswer?) {
+    private func reportFailure(_ error: OAuth2Error, _ answer: HTTPAnswer?) {
         counters.failed += 1
         observe(.refreshFailed(error))
         notify { await $0.didFailToRefresh(error, answer: answer) }

@@ -86,9 +86,9 @@ package struct DeviceFields {
 
     /// The hash of whatever else OneSignal is told; other attributes of the device are not sent.
     package var fieldsHash: String {
-        var told = JSONObject()
-        for name in Self.attributes { told[name] = record.attributes[name] }
-        return Self.hash("\(record.user ?? "")\n\(language ?? "")\n\(JSONValue.object(told).text)")
+        var fields = JSONObject()
+        for name in Self.attributes { fields[name] = record.attributes[name] }
+        return Self.hash("\(record.user ?? "")\n\(language ?? "")\n\(JSONValue.object(fields).text)")
     }
 
     /// The attributes that OneSignal has a field for.

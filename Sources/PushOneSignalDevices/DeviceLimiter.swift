@@ -41,11 +41,11 @@ package actor DeviceLimiter {
                 }
             }
         }
-        defer { note(device) }
+        defer { recordEnd(device) }
         return try await body()
     }
 
-    private func note(_ device: String) {
+    private func recordEnd(_ device: String) {
         guard spacing > .zero else { return }
         if ended.count > 10_000 {
             let old = time.steady.addingTimeInterval(-spacing.inSeconds)

@@ -17,7 +17,7 @@ package final class WatchedPlayers: PlayerStore {
     /// Whether the device turned messages off, as far as is known.
     package func isDeclined(_ device: String) -> Bool { declined.withLock { $0.contains(device) } }
 
-    private func note(_ record: PlayerRecord) {
+    private func updateIndex(_ record: PlayerRecord) {
         declined.withLock { declined in
             guard record.subscription == .declined else { return _ = declined.remove(record.device) }
             if declined.count >= Self.capacity { declined.removeFirst() }
@@ -27,7 +27,7 @@ package final class WatchedPlayers: PlayerStore {
 
     package func load(device: String) async throws(PushError) -> PlayerRecord? {
         let record = try await inner.load(device: device)
-        if let record { note(record) }
+        if let record { updateIndex(record) }
         return record
     }
 
@@ -37,7 +37,7 @@ package final class WatchedPlayers: PlayerStore {
 
     package func save(_ record: PlayerRecord) async throws(PushError) {
         try await inner.save(record)
-        note(record)
+        updateIndex(record)
     }
 
     package func remove(device: String) async throws(PushError) {

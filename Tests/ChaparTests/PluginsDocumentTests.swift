@@ -57,7 +57,24 @@ struct PluginsDocumentTests {
         for plugin in plugins.subtracting(["ReleaseNotes"]) {
             #expect(named.contains("\(plugin)/\(plugin)Options.swift"))
             #expect(named.contains("\(plugin)/\(plugin)Backend.swift"))
+            #expect(named.contains("\(plugin)/\(plugin)Diagnosis.swift"))
             #expect(named.contains("\(plugin)/Send/\(plugin)Wire.swift"))
+        }
+    }
+
+    /// What stands in the file of its role in every plugin, and in no other file.
+    private static let declarations = [
+        (declaration: "func diagnose()", role: "Diagnosis"), (declaration: ": PushBackend {", role: "Backend"),
+        (declaration: "extension BackendFactory", role: "Plugin"),
+    ]
+
+    @Test("A role stands in the file of its name", arguments: declarations)
+    func file(declaration: String, role: String) throws {
+        for file in try Self.named() where !file.hasPrefix("ReleaseNotes/") {
+            let text = try String(contentsOf: Self.root.appending(path: "Plugins/\(file)"), encoding: .utf8)
+            guard text.contains(declaration) else { continue }
+            let plugin = file.prefix { $0 != "/" }
+            #expect(file == "\(plugin)/\(plugin)\(role).swift", "\(declaration)")
         }
     }
 }

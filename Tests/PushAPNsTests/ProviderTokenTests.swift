@@ -99,8 +99,8 @@ struct ProviderTokenTests {
             for connection in connections { tasks.addTask { source.expired(on: connection) } }
         }
         #expect(source.generation == 2)
-        #expect(source.takeReplacement(), "connections that carry the refused token are replaced")
-        #expect(!source.takeReplacement(), "once")
+        #expect(source.consumeReplacement(), "connections that carry the refused token are replaced")
+        #expect(!source.consumeReplacement(), "once")
     }
 
     @Test(

@@ -226,7 +226,7 @@ struct AltcraftDeviceTests {
                 let error = await failure { () async throws(PushError) in
                     switch action {
                     case .update: _ = try await harness.mobile.updateToken(of: moved, as: attempt)
-                    case .event: _ = try await harness.mobile.tell(.opened, uid: "m", of: .sample(), as: attempt)
+                    case .event: _ = try await harness.mobile.report(.opened, uid: "m", of: .sample(), as: attempt)
                     case .unsuspend: _ = try await harness.mobile.unsuspend(.sample())
                     case .status: _ = try await harness.mobile.status(.latest, of: .sample())
                     case .profile: _ = try await harness.mobile.updateProfile(["city": "x"], of: .sample(), as: attempt)
@@ -267,7 +267,7 @@ struct AltcraftDeviceTests {
             )
         ) { events.add($0) }
         let error = await failure { () async throws(PushError) in
-            _ = try await backend.mobile.tell(
+            _ = try await backend.mobile.report(
                 .opened,
                 uid: "m",
                 of: .sample(),

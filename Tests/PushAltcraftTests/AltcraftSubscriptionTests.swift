@@ -199,7 +199,7 @@ struct AltcraftSubscriptionTests {
                 #expect(harness.codes == expected)
             }
             _ = await failure { () async throws(PushError) in
-                _ = try await harness.mobile.tell(
+                _ = try await harness.mobile.report(
                     .opened,
                     uid: "m",
                     of: .sample(),
@@ -232,7 +232,7 @@ struct AltcraftSubscriptionTests {
                 context: BackendContext(name: "crm", http: http, logger: quiet)
             )
             let error = await failure { () async throws(PushError) in
-                _ = try await backend.mobile.tell(.opened, uid: "m", of: .sample(), as: OutboxAttempt(at: Date()))
+                _ = try await backend.mobile.report(.opened, uid: "m", of: .sample(), as: OutboxAttempt(at: Date()))
             }
             #expect((error == nil) == isFollowed && http.calls.count == (isFollowed ? 2 : 1), "\(location)")
             #expect(Set(http.calls.map { "\($0.method) \($0.endpoint.host) \($0.text)" }).count == 1)

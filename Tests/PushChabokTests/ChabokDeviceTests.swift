@@ -237,7 +237,7 @@ struct ChabokDeviceTests {
                 user: "u-1",
                 at: at
             )
-            #expect(read.action == .taken("map") && read.customData == ["order": 41])
+            #expect(read.action == .button("map") && read.customData == ["order": 41])
             let event = harness.bodies("installations/events").first?["eventData"]
             let expected: JSONValue = [
                 [

@@ -90,7 +90,7 @@ struct ChabokPayloadTests {
 
     static let identifiers: [(String?, ChabokNotification.Action)] = [
         ("com.apple.UNNotificationDefaultActionIdentifier", .opened),
-        ("com.apple.UNNotificationDismissActionIdentifier", .dismissed), ("map", .taken("map")), (nil, .shown),
+        ("com.apple.UNNotificationDismissActionIdentifier", .dismissed), ("map", .button("map")), (nil, .shown),
     ]
 
     @Test("An action's identifier has one meaning", arguments: identifiers)
@@ -100,12 +100,12 @@ struct ChabokPayloadTests {
 
     static let words: [(String, ChabokNotification.Action?)] = [
         ("opened", .opened), ("OPENED", .opened), ("opend", .opened), ("DISMISSED", .dismissed), ("shown", .shown),
-        ("ACTION_TAKEN", .taken("x")), ("closed", nil),
+        ("ACTION_TAKEN", .button("x")), ("closed", nil),
     ]
 
     @Test("Both letter cases of a kind are read, and the misspelt one", arguments: words)
     func kinds(word: String, action: ChabokNotification.Action?) {
-        #expect(ChabokNotification.Action(word: word, actionID: "x") == action)
+        #expect(ChabokNotification.Action(name: word, actionID: "x") == action)
     }
 
     static let addresses: [(String?, String?)] = [

@@ -20,7 +20,7 @@ struct TokenBucketTests {
         (0..<seconds).map { second in
             (0..<100).reduce(0) { sum, tick in
                 let now = start.addingTimeInterval(Double(second) + Double(tick) / 100)
-                return sum + bucket.take(.max / 2, isUrgent: isUrgent, at: now).granted
+                return sum + bucket.reserve(.max / 2, isUrgent: isUrgent, at: now).granted
             }
         }
     }
@@ -37,42 +37,42 @@ struct TokenBucketTests {
     @Test("Says when the next may go, and is right")
     func retryAt() {
         var bucket = TokenBucket(Pacing(perSecond: 4), at: Self.start)
-        #expect(bucket.take(10, at: Self.start).granted == 1)
-        let (none, retryAt) = bucket.take(1, at: Self.start)
+        #expect(bucket.reserve(10, at: Self.start).granted == 1)
+        let (none, retryAt) = bucket.reserve(1, at: Self.start)
         #expect(none == 0)
         #expect(abs(retryAt.timeIntervalSince(Self.start) - 0.25) < 0.001)
-        #expect(bucket.take(1, at: retryAt).granted == 1)
+        #expect(bucket.reserve(1, at: retryAt).granted == 1)
     }
 
     @Test("A clock that is set back fills nothing twice")
     func clockSetBack() {
         var bucket = TokenBucket(Pacing(perSecond: 1), at: Self.start)
-        #expect(bucket.take(1, at: Self.start).granted == 1)
-        #expect(bucket.take(1, at: Self.start.addingTimeInterval(-100)).granted == 0)
-        #expect(bucket.take(1, at: Self.start.addingTimeInterval(-99)).granted == 1)
+        #expect(bucket.reserve(1, at: Self.start).granted == 1)
+        #expect(bucket.reserve(1, at: Self.start.addingTimeInterval(-100)).granted == 0)
+        #expect(bucket.reserve(1, at: Self.start.addingTimeInterval(-99)).granted == 1)
     }
 
     @Test("What is given back can be taken again, within the bucket")
     func givesBack() {
         var bucket = TokenBucket(Pacing(perSecond: 100), at: Self.start)
-        #expect(bucket.take(10, at: Self.start).granted == 10)
-        bucket.settle(taken: 10, used: 6, at: Self.start)
-        #expect(bucket.take(10, at: Self.start).granted == 4)
-        bucket.settle(taken: 1000, used: 0, at: Self.start)
-        #expect(bucket.take(1000, at: Self.start).granted == 10)
+        #expect(bucket.reserve(10, at: Self.start).granted == 10)
+        bucket.release(reserved: 10, used: 6, at: Self.start)
+        #expect(bucket.reserve(10, at: Self.start).granted == 4)
+        bucket.release(reserved: 1000, used: 0, at: Self.start)
+        #expect(bucket.reserve(1000, at: Self.start).granted == 10)
     }
 
     @Test("What was taken long before it is used does not fill the bucket a second time")
     func usedLate() {
         var bucket = TokenBucket(Pacing(perSecond: 100, burst: .seconds(10)), at: Self.start)
-        #expect(bucket.take(512, at: Self.start).granted == 512)
+        #expect(bucket.reserve(512, at: Self.start).granted == 512)
         let later = Self.start.addingTimeInterval(30)
-        bucket.settle(taken: 512, used: 512, at: later)
-        #expect(bucket.take(1000, at: later).granted == 488)
+        bucket.release(reserved: 512, used: 512, at: later)
+        #expect(bucket.reserve(1000, at: later).granted == 488)
         let idle = later.addingTimeInterval(30)
-        #expect(bucket.take(512, at: idle).granted == 512)
-        bucket.settle(taken: 512, used: 0, at: idle.addingTimeInterval(30))
-        #expect(bucket.take(2000, at: idle.addingTimeInterval(30)).granted == 1000)
+        #expect(bucket.reserve(512, at: idle).granted == 512)
+        bucket.release(reserved: 512, used: 0, at: idle.addingTimeInterval(30))
+        #expect(bucket.reserve(2000, at: idle.addingTimeInterval(30)).granted == 1000)
     }
 
     @Test("A ramp rises from its start to the whole rate and no faster")
@@ -93,7 +93,7 @@ struct TokenBucketTests {
         var bucket = TokenBucket(Pacing(perSecond: 1_000, rampUp: .seconds(10)), at: Self.start)
         _ = Self.drain(&bucket, seconds: 12)
         #expect(bucket.rate > 990)
-        _ = bucket.take(1, at: Self.start.addingTimeInterval(60))
+        _ = bucket.reserve(1, at: Self.start.addingTimeInterval(60))
         #expect(bucket.rate < 110)
     }
 
@@ -104,8 +104,8 @@ struct TokenBucketTests {
         var others = 0
         for tick in 0..<1_000 {
             let now = Self.start.addingTimeInterval(Double(tick) / 100)
-            others += bucket.take(.max / 2, at: now).granted
-            if tick % 10 == 0 { urgent += bucket.take(10, isUrgent: true, at: now).granted }
+            others += bucket.reserve(.max / 2, at: now).granted
+            if tick % 10 == 0 { urgent += bucket.reserve(10, isUrgent: true, at: now).granted }
         }
         #expect(urgent == 1_000, "ten a tenth of a second, each at once")
         #expect(others + urgent <= 10_000 + 200)

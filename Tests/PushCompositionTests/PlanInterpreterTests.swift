@@ -17,7 +17,7 @@ struct PlanInterpreterTests {
             one.makeBackends().map { NamedBackend($0.name, $0.backend) },
             onUnknown: one.plan.onUnknown,
             unknownWait: one.plan.unknownWait,
-            patience: one.plan.patience ?? .zero,
+            fallbackDelay: one.plan.fallbackDelay ?? .zero,
             retry: PlanCase.retry,
             deadline: one.timeToLive,
             resolver: RecipientResolver { _ in ["device-1": one.deviceTokens] },
@@ -81,7 +81,7 @@ struct PlanInterpreterTests {
         let google = ScriptedBackend("google", audience: BackendAudience(services: [.iOSFirebase]))
         let chain = FallbackBackend(
             [NamedBackend("apple", apple), NamedBackend("google", google)],
-            patience: .seconds(60),
+            fallbackDelay: .seconds(60),
             resolver: RecipientResolver { ids in
                 Dictionary(
                     uniqueKeysWithValues: ids.map {

@@ -84,9 +84,9 @@ struct ModelTests {
                 ["ios", "android"],
                 onUnknown: .wait,
                 unknownWait: .seconds(45),
-                patience: .milliseconds(1500)
+                fallbackDelay: .milliseconds(1500)
             ),
-            DeliveryPlan(["ios", "android"], patience: .zero),
+            DeliveryPlan(["ios", "android"], fallbackDelay: .zero),
         ]
     )
     func plans(plan: DeliveryPlan) {

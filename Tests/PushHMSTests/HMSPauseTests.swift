@@ -100,7 +100,7 @@ struct HMSPauseTests {
         #expect(pauses.refusal(of: "t", isSilent: false, at: now)?.reason == "device_inactive", "the longer one counts")
         try report(0, at: now)
         #expect(pauses.refusal(of: "t", isSilent: false, at: now) == nil)
-        for number in 0...HMSTokenPauses.capacity { pauses.note("noRight", of: "t-\(number)", at: now) }
+        for number in 0...HMSTokenPauses.capacity { pauses.add("noRight", of: "t-\(number)", at: now) }
         #expect(pauses.count == HMSTokenPauses.capacity)
     }
 }

@@ -279,7 +279,7 @@ struct OAuth2ScenarioTests {
     func rotation(rotates: Bool) async throws {
         var rules = OAuth2Simulator.Rules()
         rules.rotates = rotates
-        rules.tellsRefreshToken = rotates
+        rules.returnsRefreshToken = rotates
         try await OAuth2Harness.run(rules) { harness in
             for _ in 0..<3 {
                 harness.server.revokeAccessTokens()
@@ -340,7 +340,7 @@ struct OAuth2ScenarioTests {
     func usedUp(_ end: End) async throws {
         var rules = OAuth2Simulator.Rules()
         rules.rotates = end == .replaced
-        rules.tellsRefreshToken = rules.rotates
+        rules.returnsRefreshToken = rules.rotates
         try await OAuth2Harness.run(rules, startsEmpty: true) { harness in
             let folder = FileManager.default.temporaryDirectory.appending(path: "chapar-oauth-\(UUID())").path
             defer { try? FileManager.default.removeItem(atPath: folder) }
@@ -571,7 +571,7 @@ struct OAuth2ScenarioTests {
         var rules = OAuth2Simulator.Rules()
         rules.encoding = .form
         rules.clientAuthentication = authentication
-        rules.wantsAccessToken = false
+        rules.requiresAccessToken = false
         try await OAuth2Harness.run(rules, adjust: { $0.sendsAccessToken = false }) { harness in
             harness.server.revokeAccessTokens()
             #expect(await harness.ask() == "200")

@@ -169,7 +169,7 @@ struct OneSignalDeviceTests {
     @Test("An answer that shows no subscription leads to a look at the user")
     func untold() async throws {
         var rules = OneSignalSimulator.Rules.lenient
-        rules.tellsSubscriptions = false
+        rules.returnsSubscriptions = false
         try await run(.users, rules) { harness, backend in
             let id = try await #require(backend.devices).register(.sample())
             #expect(harness.simulator.player(id) != nil)

@@ -77,7 +77,7 @@ struct APNsChannelTests {
                 body
             )
             do throws(APNsRefusal) {
-                _ = try rules.judgeBroadcast(request, now: RuleBench.now, connection: &sending, state: &state)
+                _ = try rules.checkBroadcast(request, now: RuleBench.now, connection: &sending, state: &state)
                 return nil
             } catch {
                 return error.reason

@@ -54,7 +54,7 @@ struct RuleBench {
             body: body
         )
         do throws(APNsRefusal) {
-            _ = try rules.judge(request, now: now, connection: &connection, state: &state)
+            _ = try rules.check(request, now: now, connection: &connection, state: &state)
             return nil
         } catch {
             return error

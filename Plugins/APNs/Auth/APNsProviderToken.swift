@@ -55,17 +55,13 @@ struct APNsProviderToken: Sendable, Hashable, CustomStringConvertible, CustomRef
     private static func signedPart(keyID: String, teamID: String, issuedAt: Int64) -> String {
         var header = JSONWriter(capacity: 64)
         header.beginObject()
-        header.name("alg")
-        header.string("ES256")
-        header.name("kid")
-        header.string(keyID)
+        header.field("alg", "ES256")
+        header.field("kid", keyID)
         header.endObject()
         var claims = JSONWriter(capacity: 64)
         claims.beginObject()
-        claims.name("iss")
-        claims.string(teamID)
-        claims.name("iat")
-        claims.integer(issuedAt)
+        claims.field("iss", teamID)
+        claims.field("iat", issuedAt)
         claims.endObject()
         return "\(Base64URL.encode(header.bytes)).\(Base64URL.encode(claims.bytes))"
     }

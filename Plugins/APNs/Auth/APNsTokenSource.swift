@@ -209,7 +209,7 @@ public final class APNsTokenSource: Sendable {
     }
 
     /// Whether all connections are to be replaced: true once after a refused token was replaced.
-    func takeReplacement() -> Bool {
+    func consumeReplacement() -> Bool {
         state.withLock { state in
             defer { state.mustReplaceConnections = false }
             return state.mustReplaceConnections

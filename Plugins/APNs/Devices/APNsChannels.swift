@@ -27,10 +27,8 @@ public final class APNsChannels: ChannelManager {
     public func create(storage: ChannelStorage) async throws(PushError) -> String {
         var body = JSONWriter(capacity: 64)
         body.beginObject()
-        body.name("message-storage-policy")
-        body.integer(storage == .none ? 0 : 1)
-        body.name("push-type")
-        body.string("LiveActivity")
+        body.field("message-storage-policy", storage == .none ? 0 : 1)
+        body.field("push-type", "LiveActivity")
         body.endObject()
         let answer: HTTPAnswer
         do throws(PushError) {

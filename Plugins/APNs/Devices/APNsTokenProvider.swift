@@ -25,15 +25,7 @@ public struct APNsTokenProvider: TokenProvider {
     ///
     /// Throws `PushError.Code.unavailable` when the app fails or does not answer within the deadline.
     public func token() async throws(PushError) -> DeviceToken? {
-        let bytes: [UInt8]?
-        do {
-            bytes = try await Deadline.run(deadline, fetch)
-        } catch is Deadline.Passed {
-            throw PushError(.unavailable, "the app gave no token within \(deadline.inSeconds) s")
-        } catch {
-            throw PushError(.unavailable, "the app could not give its token")
-        }
-        guard let bytes, !bytes.isEmpty else { return nil }
+        guard let bytes = try await AppToken.fetch(within: deadline, fetch), !bytes.isEmpty else { return nil }
         guard bytes.count <= 200 else { throw PushError(.badAnswer, "the app gave \(bytes.count) bytes for a token") }
         return DeviceToken(Self.hexadecimal(bytes), service: service)
     }
@@ -63,9 +55,9 @@ public struct APNsTokenProvider: TokenProvider {
     private static func hexadecimal(_ bytes: [UInt8]) -> String {
         let digits = Array("0123456789abcdef".utf8)
         return String(unsafeUninitializedCapacity: bytes.count * 2) { text in
-            for (place, byte) in bytes.enumerated() {
-                text[2 * place] = digits[Int(byte >> 4)]
-                text[2 * place + 1] = digits[Int(byte & 15)]
+            for (index, byte) in bytes.enumerated() {
+                text[2 * index] = digits[Int(byte >> 4)]
+                text[2 * index + 1] = digits[Int(byte & 15)]
             }
             return bytes.count * 2
         }

@@ -134,16 +134,7 @@ enum APNsCheck {
             warnings.append(Finding(pointer: "#/content/\(field)", code: code, detail: detail))
         }
         if headers.pushType == .background {
-            let dropped = [
-                ("title", notification.title != nil), ("subtitle", notification.subtitle != nil),
-                ("body", notification.body != nil), ("sound", notification.sound != nil),
-                ("badge", notification.badge != nil), ("image", notification.image != nil),
-                ("click_url", notification.clickURL != nil), ("actions", !notification.actions.isEmpty),
-                ("category", notification.category != nil),
-            ]
-            for (field, isSet) in dropped where isSet {
-                warn(field, "dropped_when_silent", "A silent push shows nothing: \(field) is left out.")
-            }
+            warnings += notification.fieldsDroppedWhenSilent(dropsCategory: true)
             return warnings
         }
         if notification.image != nil {

@@ -178,8 +178,8 @@ public struct APNsLiveActivity: Sendable, Hashable {
             return try JSONValue(encoding: value)
         } catch {
             // Not the error's own words, which may hold the value.
-            let place = (error as? EncodingError)?.place ?? ""
-            let detail = "\(name) cannot be written as JSON\(place.isEmpty ? "" : ", at \(place)")."
+            let path = (error as? EncodingError)?.pathText ?? ""
+            let detail = "\(name) cannot be written as JSON\(path.isEmpty ? "" : ", at \(path)")."
             throw PayloadError([APNsCheck.fault("/aps/\(name)", "not_encodable", detail)])
         }
     }
@@ -207,7 +207,7 @@ extension APNsLiveActivity.Alert {
 
 extension EncodingError {
     /// The path of names to what could not be encoded.
-    fileprivate var place: String {
+    fileprivate var pathText: String {
         guard case .invalidValue(_, let context) = self else { return "" }
         return context.codingPath.map(\.stringValue).joined(separator: "/")
     }

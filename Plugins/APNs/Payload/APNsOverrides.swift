@@ -12,7 +12,7 @@ struct APNsOverrides {
     var topic: String?
     var faults: [Finding] = []
 
-    private static let place = "#/overrides/apns"
+    private static let pointer = "#/overrides/apns"
     private static let headerNames = [
         "apns-push-type", "apns-priority", "apns-expiration", "apns-collapse-id", "apns-topic",
     ]
@@ -52,13 +52,13 @@ struct APNsOverrides {
 
     private mutating func read(_ headers: JSONObject) {
         for (name, value) in headers {
-            let place = "headers/\(name)"
+            let pointer = "headers/\(name)"
             let text: String
             switch value {
             case .string(let value): text = value
             case .integer(let value): text = String(value)
             default:
-                fault(place, "not_a_text", "A header's value is a text or a whole number.")
+                fault(pointer, "not_a_text", "A header's value is a text or a whole number.")
                 continue
             }
             switch name.lowercased() {
@@ -67,31 +67,31 @@ struct APNsOverrides {
                 if pushType == nil {
                     let types = APNsPushType.allCases.map(\.rawValue)
                     let nearest = Suggestion.nearest(to: text, among: types).map { "Did you mean \"\($0)\"? " } ?? ""
-                    fault(place, "unknown_push_type", "\(nearest)Allowed: \(types.joined(separator: ", ")).")
+                    fault(pointer, "unknown_push_type", "\(nearest)Allowed: \(types.joined(separator: ", ")).")
                 }
             case "apns-priority":
                 priority = text
-                if !["1", "5", "10"].contains(text) { fault(place, "bad_priority", "Allowed: 1, 5, 10.") }
+                if !["1", "5", "10"].contains(text) { fault(pointer, "bad_priority", "Allowed: 1, 5, 10.") }
             case "apns-expiration":
                 expiration = text
                 if Int64(text).map({ $0 < 0 }) ?? true {
-                    fault(place, "bad_expiration", "Write whole seconds since 1970, or 0 for \"now or never\".")
+                    fault(pointer, "bad_expiration", "Write whole seconds since 1970, or 0 for \"now or never\".")
                 }
             case "apns-collapse-id": collapseID = text
             case "apns-topic": topic = text
             case "apns-id":
-                fault(place, "header_reserved", "apns-id is the delivery's own id, a UUID that Chapar makes.")
+                fault(pointer, "header_reserved", "apns-id is the delivery's own id, a UUID that Chapar makes.")
             case "authorization", "apns-channel-id":
-                fault(place, "header_reserved", "\(name.lowercased()) is set by Chapar.")
+                fault(pointer, "header_reserved", "\(name.lowercased()) is set by Chapar.")
             default:
                 let nearest = Suggestion.nearest(to: name, among: Self.headerNames)
                 let fix = nearest.map { "Did you mean \"\($0)\"? " } ?? ""
-                fault(place, "unknown_header", "\(fix)Allowed: \(Self.headerNames.joined(separator: ", ")).")
+                fault(pointer, "unknown_header", "\(fix)Allowed: \(Self.headerNames.joined(separator: ", ")).")
             }
         }
     }
 
     private mutating func fault(_ name: String, _ code: String, _ detail: String) {
-        faults.append(Finding(pointer: "\(Self.place)/\(name)", code: code, detail: detail))
+        faults.append(Finding(pointer: "\(Self.pointer)/\(name)", code: code, detail: detail))
     }
 }

@@ -50,33 +50,20 @@ enum APNsPayload {
         writer.beginObject()
         switch pushType {
         case .background:
-            writer.name("content-available")
-            writer.integer(1)
+            writer.field("content-available", 1)
         case .widgets:
-            writer.name("content-changed")
-            writer.bool(true)
+            writer.field("content-changed", true)
         case .liveactivity: activityAlert(notification, language, &writer)
         default:
             alert(notification, language, &writer)
-            if let badge = notification.badge {
-                writer.name("badge")
-                writer.integer(badge)
-            }
-            if let sound = notification.sound {
-                writer.name("sound")
-                writer.string(sound)
-            }
-            if let category = notification.category {
-                writer.name("category")
-                writer.string(category)
-            }
+            writer.field("badge", notification.badge)
+            writer.field("sound", notification.sound)
+            writer.field("category", notification.category)
             if needsExtension(notification), pushType == .alert {
-                writer.name("mutable-content")
-                writer.integer(1)
+                writer.field("mutable-content", 1)
             }
             if notification.isSilent {
-                writer.name("content-available")
-                writer.integer(1)
+                writer.field("content-available", 1)
             }
         }
         writer.endObject()
@@ -87,16 +74,13 @@ enum APNsPayload {
         writer.name("alert")
         writer.beginObject()
         if let title = notification.title {
-            writer.name("title")
-            writer.string(title.resolved(for: language))
+            writer.field("title", title.resolved(for: language))
         }
         if let subtitle = notification.subtitle {
-            writer.name("subtitle")
-            writer.string(subtitle.resolved(for: language))
+            writer.field("subtitle", subtitle.resolved(for: language))
         }
         if let body = notification.body {
-            writer.name("body")
-            writer.string(body.resolved(for: language))
+            writer.field("body", body.resolved(for: language))
         }
         writer.endObject()
     }
@@ -112,10 +96,7 @@ enum APNsPayload {
             writer.name(name)
             writer.string(text.resolved(for: language))
         }
-        if let sound = notification.sound {
-            writer.name("sound")
-            writer.string(sound)
-        }
+        writer.field("sound", notification.sound)
         writer.endObject()
     }
 
@@ -128,27 +109,16 @@ enum APNsPayload {
         guard notification.image != nil || notification.clickURL != nil || !notification.actions.isEmpty else { return }
         writer.name("chapar")
         writer.beginObject()
-        if let image = notification.image {
-            writer.name("image")
-            writer.string(image)
-        }
-        if let clickURL = notification.clickURL {
-            writer.name("click_url")
-            writer.string(clickURL)
-        }
+        writer.field("image", notification.image)
+        writer.field("click_url", notification.clickURL)
         if !notification.actions.isEmpty {
             writer.name("actions")
             writer.beginArray()
             for action in notification.actions {
                 writer.beginObject()
-                writer.name("id")
-                writer.string(action.id)
-                writer.name("title")
-                writer.string(action.title)
-                if let url = action.url {
-                    writer.name("url")
-                    writer.string(url)
-                }
+                writer.field("id", action.id)
+                writer.field("title", action.title)
+                writer.field("url", action.url)
                 writer.endObject()
             }
             writer.endArray()

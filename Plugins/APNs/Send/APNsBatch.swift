@@ -81,11 +81,11 @@ struct APNsBatch {
             notification.overrides.isEmpty
             ? nil : notification.overrides[APNsBackend.kind.rawValue].map { APNsOverrides($0) }
         var payloads = PayloadCache()
-        var shared: [Recipient.Form: Result<Shared, Fault>] = [:]
-        var device: Result<Shared, Fault>?
+        var shared: [Recipient.Form: Result<Shared, MessageFault>] = [:]
+        var device: Result<Shared, MessageFault>?
         for (place, addressee) in request.recipients.enumerated() {
             let form = addressee.recipient.form
-            let common: Result<Shared, Fault>
+            let common: Result<Shared, MessageFault>
             if form == .token, let device {
                 common = device
             } else {
@@ -110,7 +110,7 @@ struct APNsBatch {
         let form = addressee.recipient.form
         let body = payloads.payload(notification, addressee.language, shared.headers.pushType, shared.overrides)
         if let fault = APNsCheck.tooLarge(body.count, shared.headers, form) {
-            return refuse(index, place, Fault(fault).refusal)
+            return refuse(index, place, MessageFault(fault).refusal)
         }
         var slot = Slot(
             request: Int32(clamping: index),
@@ -177,7 +177,7 @@ struct APNsBatch {
         _ request: PushRequest,
         _ overrides: APNsOverrides?,
         _ form: Recipient.Form
-    ) -> Result<Shared, Fault> {
+    ) -> Result<Shared, MessageFault> {
         if let usual, form == .token, APNsCheck.isPlain(request.notification), request.notification.priority == .high,
             usual.expiration?.value == APNsHeaders.expiration(of: request, now: now)
         {
@@ -191,7 +191,7 @@ struct APNsBatch {
             hasProviderToken: options.hasProviderToken
         )
         let faults = APNsCheck.faults(request.notification, headers: headers, overrides: overrides, form: form)
-        if let fault = faults.first { return .failure(Fault(fault)) }
+        if let fault = faults.first { return .failure(MessageFault(fault)) }
         let template = form == .platformID ? templates.broadcast(for: headers) : templates.template(for: headers)
         let expiration = headers.expiration ?? APNsHeaders.expiration(of: request, now: now)
         let shared = Shared(headers, overrides, template, expiration)
@@ -202,15 +202,6 @@ struct APNsBatch {
     }
 
     // MARK: What never leaves
-
-    /// A fault as an error, and as the refusal it becomes.
-    private struct Fault: Error {
-        let fault: Finding
-
-        init(_ fault: Finding) { self.fault = fault }
-
-        var refusal: Refusal { Refusal(.message, reason: fault.code, detail: fault.detail, advice: .never) }
-    }
 
     private mutating func refuse(_ index: Int, _ place: Int, _ refusal: Refusal) {
         refused.append(DeliveryReport(request: index, recipient: place, outcome: .refused(refusal)))

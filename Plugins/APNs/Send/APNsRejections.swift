@@ -47,15 +47,18 @@ enum APNsRejections {
     static func isKnown(_ reason: String) -> Bool { known[reason] != nil }
 
     private static func unknown(_ reason: String, status: Int) -> Rule {
-        let word = reason.isEmpty ? "no reason" : "\"\(reason)\", a reason unknown to Chapar"
+        let description = reason.isEmpty ? "no reason" : "\"\(reason)\", a reason unknown to Chapar"
         switch status {
-        case 403: return Rule(.configuration, "Apple refused the credentials and gave \(word).")
+        case 403: return Rule(.configuration, "Apple refused the credentials and gave \(description).")
         case 404, 405:
-            return Rule(.configuration, "The address is not one of APNs' (\(word)): check base_url and any proxy.")
-        case 410: return Rule(.invalidToken, "Apple says the token is gone and gave \(word).")
-        case 429: return Rule(.slowRecipient, "Apple wants fewer messages and gave \(word).")
-        case 500...: return Rule(.retry, "Apple's service has a problem and gave \(word).")
-        case 400..<500: return Rule(.drop, "Apple refused the message and gave \(word).")
+            return Rule(
+                .configuration,
+                "The address is not one of APNs' (\(description)): check base_url and any proxy."
+            )
+        case 410: return Rule(.invalidToken, "Apple says the token is gone and gave \(description).")
+        case 429: return Rule(.slowRecipient, "Apple wants fewer messages and gave \(description).")
+        case 500...: return Rule(.retry, "Apple's service has a problem and gave \(description).")
+        case 400..<500: return Rule(.drop, "Apple refused the message and gave \(description).")
         default:
             return Rule(.configuration, "Status \(status) is not one of APNs': check base_url and any proxy.")
         }

@@ -125,7 +125,7 @@ extension AltcraftDevices: TagEditor {
 extension AltcraftDevices: EventReporter {
     /// Tells an event.
     public func report(_ event: PushEvent, platformID: String, device: DeviceRecord) async throws(PushError) {
-        _ = try await tell(event, uid: platformID, of: device, as: OutboxAttempt(at: client.time.now))
+        _ = try await report(event, uid: platformID, of: device, as: OutboxAttempt(at: client.time.now))
     }
 
     /// The `_uid` of a payload that carries Altcraft's marker.
@@ -151,6 +151,6 @@ extension AltcraftDevices: EventReporter {
         device: DeviceRecord,
         as attempt: OutboxAttempt
     ) async throws(PushError) -> JSONObject {
-        try await tell(event, uid: platformID, of: device, as: attempt).redacted().json
+        try await report(event, uid: platformID, of: device, as: attempt).redacted().json
     }
 }

@@ -155,16 +155,16 @@ public final class AltcraftDevices: Sendable {
         let answer = try await client.perform(context) { mode in
             .subscription(change.status, token: token, mode: mode, at: time, options: options, fields: fields)
         }
-        try await note(answer, token, device.id)
+        try await recordAnswer(answer, token, device.id)
         return answer
     }
 
     /// After a log-in or log-out: suspends what other profiles have with the device's token, resumes what this one has.
     public func unsuspend(_ device: DeviceRecord) async throws(PushError) -> ResponseWithHttp {
-        try await unsuspend(device, hearing: nil)
+        try await unsuspend(device, answer: nil)
     }
 
-    package func unsuspend(_ device: DeviceRecord, hearing heard: AnswerSlot?) async throws(PushError)
+    package func unsuspend(_ device: DeviceRecord, answer answerSlot: AnswerSlot?) async throws(PushError)
         -> ResponseWithHttp
     {
         var context = AltcraftRequestContext(
@@ -172,34 +172,34 @@ public final class AltcraftDevices: Sendable {
             device: device,
             attempt: OutboxAttempt(at: client.time.now)
         )
-        context.heard = heard
+        context.answerSlot = answerSlot
         let record = try await client.store.load(device.id)
         guard let token = try await client.token(of: device, record) else {
             throw client.unprepared(context, "there is no push token")
         }
         context.tokens = [token.value]
         let answer = try await client.perform(context) { .unsuspend(token, mode: $0) }
-        if answer.response?.profile?.subscription != nil { try await note(answer, token, device.id) }
+        if answer.response?.profile?.subscription != nil { try await recordAnswer(answer, token, device.id) }
         return answer
     }
 
     /// Asks about a subscription.
     public func status(_ query: SubscriptionQuery, of device: DeviceRecord) async throws(PushError) -> ResponseWithHttp
     {
-        try await status(query, of: device, hearing: nil)
+        try await status(query, of: device, answer: nil)
     }
 
     package func status(
         _ query: SubscriptionQuery,
         of device: DeviceRecord,
-        hearing heard: AnswerSlot?
+        answer answerSlot: AnswerSlot?
     ) async throws(PushError) -> ResponseWithHttp {
         var context = AltcraftRequestContext(
             action: .status,
             device: device,
             attempt: OutboxAttempt(at: client.time.now)
         )
-        context.heard = heard
+        context.answerSlot = answerSlot
         let service: TokenService?
         var token: String?
         switch query {
@@ -217,7 +217,9 @@ public final class AltcraftDevices: Sendable {
         return try await client.perform(context) { .status(service: service, token: token, mode: $0) }
     }
 
-    private func note(_ answer: ResponseWithHttp, _ token: DeviceToken, _ device: String) async throws(PushError) {
+    private func recordAnswer(_ answer: ResponseWithHttp, _ token: DeviceToken, _ device: String)
+        async throws(PushError)
+    {
         let hashID = answer.response?.profile?.subscription?.hashId
         try await client.store.edit(device) { record in
             // After a refused move the subscription that was made now is one of the new token.
@@ -244,7 +246,7 @@ public final class AltcraftDevices: Sendable {
     }
 
     /// Tells Altcraft that a message reached the device, or was opened; `uid` is the message as its payload named it.
-    public func tell(
+    public func report(
         _ event: PushEvent,
         uid: String,
         of device: DeviceRecord,

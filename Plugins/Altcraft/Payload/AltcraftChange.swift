@@ -61,8 +61,8 @@ package struct AltcraftChange: Hashable {
     }
 
     private mutating func readCategories(_ value: JSONValue, _ pointer: String, _ issues: inout [Finding]) {
-        func wrong(_ place: String, _ detail: String) {
-            issues.append(Finding(pointer: place, code: "invalid_category", detail: detail))
+        func wrong(_ path: String, _ detail: String) {
+            issues.append(Finding(pointer: path, code: "invalid_category", detail: detail))
         }
         guard let list = value.arrayValue else {
             return wrong(pointer, "cats must be a list of {\"name\": …, \"active\": true or false}.")
@@ -74,22 +74,22 @@ package struct AltcraftChange: Hashable {
             )
         }
         for (index, entry) in list.enumerated() {
-            let place = "\(pointer)/\(index)"
+            let path = "\(pointer)/\(index)"
             guard let object = entry.objectValue else {
-                wrong(place, "A category is an object: {\"name\": …, \"active\": true or false}.")
+                wrong(path, "A category is an object: {\"name\": …, \"active\": true or false}.")
                 continue
             }
             guard let name = object["name"]?.stringValue, !name.allSatisfy(\.isWhitespace) else {
-                wrong("\(place)/name", "A category's name must be a text that is not empty.")
+                wrong("\(path)/name", "A category's name must be a text that is not empty.")
                 continue
             }
             if let active = object["active"], active.boolValue == nil {
-                wrong("\(place)/active", "active must be true or false.")
+                wrong("\(path)/active", "active must be true or false.")
                 continue
             }
             // A title and a lock come in answers, and mean nothing in a request.
             if let other = object.first(where: { !["name", "active", "title", "steady"].contains($0.name) })?.name {
-                wrong("\(place)/\(other.jsonPointerStep)", "A category has name and active.")
+                wrong("\(path)/\(other.jsonPointerStep)", "A category has name and active.")
                 continue
             }
             categories.append(CategoryData(name: name, active: object["active"]?.boolValue))

@@ -88,9 +88,9 @@ public struct AltcraftReceivedPush: Sendable, Hashable {
     }
 
     private static func map(of payload: JSONObject) -> JSONObject? {
-        let places = [payload["message"]?["data"], payload["data"], .object(payload)]
-        for place in places {
-            switch place {
+        let sources = [payload["message"]?["data"], payload["data"], .object(payload)]
+        for source in sources {
+            switch source {
             case .object(let object)? where object[marker] != nil: return object
             case .string(let text)? where text.utf8.count <= 65_536:
                 // HMS hands on the data as a text.

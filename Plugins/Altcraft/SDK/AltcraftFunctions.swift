@@ -50,10 +50,10 @@ public struct AltcraftSubscriptionFunctions: Sendable {
     /// Asked once. With HTTP 200 and no subscription in the answer, subscribe next. Nil when there was no answer.
     public func unSuspendPushSubscription() async -> ResponseWithHttp? {
         guard let backend = await core.ready("unSuspendPushSubscription()") else { return nil }
-        let heard = AnswerSlot()
+        let answerSlot = AnswerSlot()
         // A failure has been told as an event; its answer, if there was one, is heard all the same.
-        _ = try? await backend.mobile.unsuspend(core.record(), hearing: heard)
-        return heard.answer
+        _ = try? await backend.mobile.unsuspend(core.record(), answer: answerSlot)
+        return answerSlot.answer
     }
 
     /// How the profile's newest subscription stands.
@@ -72,9 +72,9 @@ public struct AltcraftSubscriptionFunctions: Sendable {
 
     private func status(_ query: SubscriptionQuery) async -> ResponseWithHttp? {
         guard let backend = await core.ready("status()") else { return nil }
-        let heard = AnswerSlot()
-        _ = try? await backend.mobile.status(query, of: core.record(), hearing: heard)
-        return heard.answer
+        let answerSlot = AnswerSlot()
+        _ = try? await backend.mobile.status(query, of: core.record(), answer: answerSlot)
+        return answerSlot.answer
     }
 
     private func change(
@@ -231,13 +231,13 @@ public struct AltcraftEventFunctions: Sendable {
 
     /// Tells that a message reached the device; a payload that is not Altcraft's is ignored.
     @discardableResult
-    public func deliveryEvent(from payload: JSONValue) async -> ResponseWithHttp? { await tell(.delivered, payload) }
+    public func deliveryEvent(from payload: JSONValue) async -> ResponseWithHttp? { await report(.delivered, payload) }
 
     /// Tells that a message was opened; a payload that is not Altcraft's is ignored.
     @discardableResult
-    public func openEvent(from payload: JSONValue) async -> ResponseWithHttp? { await tell(.opened, payload) }
+    public func openEvent(from payload: JSONValue) async -> ResponseWithHttp? { await report(.opened, payload) }
 
-    private func tell(_ event: PushEvent, _ payload: JSONValue) async -> ResponseWithHttp? {
+    private func report(_ event: PushEvent, _ payload: JSONValue) async -> ResponseWithHttp? {
         let function = "\(event.altcraftName)Event()"
         guard let object = payload.objectValue else {
             core.events.emit(.error, function, "the payload is no object", 450)

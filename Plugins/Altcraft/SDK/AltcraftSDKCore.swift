@@ -22,7 +22,7 @@ actor AltcraftSDKCore {
     private var queue: AltcraftQueue?
     private var providers: Set<TokenService> = []
     private var isSweeping = false
-    private var wantsSweep = false
+    private var needsSweep = false
     /// How many repeats the local chain has made since the last success.
     private var repeats = 0
     private var needsRepeat = false
@@ -81,7 +81,7 @@ actor AltcraftSDKCore {
         }
         let queue = queueOfGroup
         do {
-            try await noteRole(configuration.getRToken(), queue)
+            try await recordRole(configuration.getRToken(), queue)
             options.providerPriority = try await order(of: configuration)
             let order = options.providerPriority
             let events = events
@@ -133,7 +133,7 @@ actor AltcraftSDKCore {
     }
 
     /// Another role's changes must not go out under this one.
-    private func noteRole(_ token: Secret?, _ queue: AltcraftQueue) async throws {
+    private func recordRole(_ token: Secret?, _ queue: AltcraftQueue) async throws {
         guard let role = token.map({ AltcraftMatching.hash($0.reveal()) }) else { return }
         let name = "altcraft-sdk/\(group)/role"
         if let old = try await state.loadState(name), old != Array(role.utf8) {
@@ -301,17 +301,17 @@ actor AltcraftSDKCore {
     @discardableResult
     func sweep() async -> [UUID: ResponseWithHttp] {
         guard !isSweeping else {
-            wantsSweep = true
+            needsSweep = true
             return [:]
         }
         isSweeping = true
         defer { isSweeping = false }
         var answers: [UUID: ResponseWithHttp] = [:]
         repeat {
-            wantsSweep = false
+            needsSweep = false
             needsRepeat = false
             await pass(&answers)
-        } while wantsSweep
+        } while needsSweep
         return answers
     }
 
@@ -359,7 +359,7 @@ actor AltcraftSDKCore {
                 let change = SubscriptionChange(status, options: row.body)
                 answers[row.id] = try await backend.mobile.subscription(change, of: record, as: attempt)
             } else if let event = row.event, let uid = row.body["uid"]?.stringValue {
-                answers[row.id] = try await backend.mobile.tell(event, uid: uid, of: record, as: attempt)
+                answers[row.id] = try await backend.mobile.report(event, uid: uid, of: record, as: attempt)
             }
         } catch {
             let isPassing = error.code == .unavailable || error.code == .badAnswer

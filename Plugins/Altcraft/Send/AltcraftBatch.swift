@@ -30,39 +30,6 @@ final class AltcraftBatch: Sendable {
         )
     }
 
-    /// What no template gets, and overrides that the call does not take; nil is no campaign at all.
-    static func check(_ notification: PushNotification, for call: AltcraftCampaignOptions.Call?) -> PayloadCheck {
-        let dropped: [(isUsed: Bool, field: String)] = [
-            (notification.badge != nil, "badge"), (notification.sound != nil, "sound"),
-            (notification.category != nil, "category"), (!notification.actions.isEmpty, "actions"),
-            (notification.collapseID != nil, "collapse_id"), (notification.isSilent, "silent"),
-        ]
-        var check = PayloadCheck(
-            warnings: dropped.filter(\.isUsed).map { _, field in
-                Finding(
-                    pointer: "#/content/\(field)",
-                    code: "not_supported",
-                    detail: "The template of the campaign decides about \(field); this value is dropped."
-                )
-            }
-        )
-        guard let call else { return check }
-        for (name, value) in notification.overrides[AltcraftBackend.kind.rawValue] ?? JSONObject() {
-            let pointer = "#/overrides/\(AltcraftBackend.kind.rawValue)/\(name.jsonPointerStep)"
-            func fault(_ detail: String) {
-                check.faults.append(Finding(pointer: pointer, code: "wrong_type", detail: detail))
-            }
-            guard let kind = call.overrides[name] else {
-                let known = call.overrides.keys.sorted().joined(separator: ", ")
-                let detail = "\(call.rawValue) takes \(known); this value is dropped."
-                check.warnings.append(Finding(pointer: pointer, code: "not_supported", detail: detail))
-                continue
-            }
-            if !kind.takes(value) { fault("\(name) must be \(kind.rawValue).") }
-        }
-        return check
-    }
-
     func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
         await withTaskGroup(of: Void.self) { tasks in
             var count = 0
@@ -200,32 +167,6 @@ final class AltcraftBatch: Sendable {
 }
 
 extension AltcraftCampaignOptions.Call {
-    /// What a parameter holds.
-    enum ParameterKind: String {
-        case object = "an object"
-        case list = "a list"
-        case flag = "true or false"
-        case number = "a whole number"
-        case span =
-            "{\"days\": …, \"hours\": …, \"minutes\": …}, whole numbers from 0 on, by which the start is delayed"
-
-        func takes(_ value: JSONValue) -> Bool {
-            switch self {
-            case .object: value.objectValue != nil
-            case .list: value.arrayValue != nil
-            case .flag: value.boolValue != nil
-            case .number: value.integerValue != nil
-            case .span:
-                value.objectValue.map { span in
-                    !span.isEmpty
-                        && span.allSatisfy { name, number in
-                            ["days", "hours", "minutes"].contains(name) && number.integerValue.map { $0 >= 0 } ?? false
-                        }
-                } ?? false
-            }
-        }
-    }
-
     /// Where the call goes.
     var path: String {
         switch self {

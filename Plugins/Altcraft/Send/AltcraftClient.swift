@@ -17,7 +17,7 @@ struct AltcraftRequestContext: Sendable {
     /// Texts that must not be in a message.
     var tokens: [String] = []
     /// Hears the answer, whether it is yes or no.
-    var heard: AnswerSlot?
+    var answerSlot: AnswerSlot?
 }
 
 /// Holds the answer to a request whose failure is thrown.
@@ -44,18 +44,18 @@ final class AltcraftClient: Sendable {
     let time: any TimeSource
     let pool: any HTTPPool
     private let priority: Mutex<[TokenService]>
-    private let tell: @Sendable (AltcraftEvent) -> Void
+    private let onEvent: @Sendable (AltcraftEvent) -> Void
     private let templates: [String: HTTPCallTemplate]
 
     init(
         options: AltcraftOptions,
         auth: AltcraftAuth,
         context: BackendContext,
-        tell: @escaping @Sendable (AltcraftEvent) -> Void
+        onEvent: @escaping @Sendable (AltcraftEvent) -> Void
     ) throws(HTTPPoolError) {
         self.options = options
         self.auth = auth
-        self.tell = tell
+        self.onEvent = onEvent
         time = context.time
         store = AltcraftStore(context)
         priority = Mutex(options.providerPriority)
@@ -189,7 +189,7 @@ final class AltcraftClient: Sendable {
             device: context.device.id
         )
         event.requestID = context.attempt.id
-        tell(event)
+        onEvent(event)
     }
 
     func emit(
@@ -200,7 +200,7 @@ final class AltcraftClient: Sendable {
         _ value: JSONObject? = nil,
         device: String? = nil
     ) {
-        tell(
+        onEvent(
             AltcraftEvent(
                 level,
                 function: function,

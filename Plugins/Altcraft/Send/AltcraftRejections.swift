@@ -12,7 +12,7 @@ extension AltcraftClient {
         var response = Response(answer.body)
         if let text = response?.errorText { response?.errorText = redacted(text, context) }
         let full = ResponseWithHttp(httpCode: answer.status, response: response)
-        context.heard?.answer = full
+        context.answerSlot?.answer = full
         let value = context.value
         let shown = full.redacted()
         let error = response?.error ?? 0

@@ -86,14 +86,14 @@ extension ChabokNotification {
         guard let messageID else { return nil }
         let event: DeliveryReceipt.Event =
             switch action {
-            case .opened, .taken: .opened
+            case .opened, .button: .opened
             case .dismissed, .shown: .delivered
             }
         return DeliveryReceipt(
             event,
             platformID: messageID,
             token: user.map { Recipient.user($0).storedForm },  // The users of one call share the message's id.
-            reason: action.word.lowercased(),
+            reason: action.name.lowercased(),
             at: time
         )
     }
@@ -101,7 +101,7 @@ extension ChabokNotification {
     /// The notification as a gateway's answer shows it.
     var json: JSONObject {
         var json: JSONObject = [
-            "source": .string(source == .apns ? "apns" : "chabok_message"), "action": .string(action.word.lowercased()),
+            "source": .string(source == .apns ? "apns" : "chabok_message"), "action": .string(action.name.lowercased()),
         ]
         func set(_ name: String, _ text: String?) { if let text { json[name] = .string(text) } }
         set("action_id", action.actionID)

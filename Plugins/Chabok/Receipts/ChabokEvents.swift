@@ -58,7 +58,7 @@ public struct ChabokReport: Sendable, Hashable {
         case other(String)
 
         /// Our word for it, of bounded variety.
-        public var word: String {
+        public var name: String {
             switch self {
             case .delivered: "delivered"
             case .seen: "seen"
@@ -75,9 +75,9 @@ public struct ChabokReport: Sendable, Hashable {
         }
 
         /// Reads a word in any of the spellings that are about, `opend` included.
-        public init(word: String) {
+        public init(name: String) {
             self =
-                switch word.lowercased().filter({ $0.isLetter }) {
+                switch name.lowercased().filter({ $0.isLetter }) {
                 case "delivered", "delivery", "messagedelivery", "messagedelivered": .delivered
                 case "seen", "read", "messageseen": .seen
                 case "shown", "notificationshown": .shown
@@ -88,7 +88,7 @@ public struct ChabokReport: Sendable, Hashable {
                 case "newuser": .newUser
                 case "appopened", "appopen", "applaunch": .appOpened
                 case "uninstalled", "uninstall": .uninstalled
-                default: .other(word)
+                default: .other(name)
                 }
         }
     }
@@ -199,7 +199,7 @@ extension ChabokEvent {
             BackendNotice(
                 new == .disconnectedError || new == .socketTimeout ? .retry : .info,
                 "connection",
-                message: "The link to Chabok is \(new.word).",
+                message: "The link to Chabok is \(new.name).",
                 detail: ["old": .integer(Int64(old.rawValue)), "new": .integer(Int64(new.rawValue))]
             )
         case .reachabilityChanged(let isReachable, _):
@@ -214,8 +214,8 @@ extension ChabokEvent {
                 ? nil
                 : BackendNotice(
                     .info,
-                    report.kind.word,
-                    message: "Chabok reports: \(report.kind.word).",
+                    report.kind.name,
+                    message: "Chabok reports: \(report.kind.name).",
                     detail: report.ids
                 )
         }

@@ -17,7 +17,7 @@ public struct ChabokNotification: Sendable, Hashable {
         /// Wiped it away.
         case dismissed
         /// Tapped the button of this id.
-        case taken(String)
+        case button(String)
         /// Nothing: it was shown.
         case shown
 
@@ -28,33 +28,33 @@ public struct ChabokNotification: Sendable, Hashable {
                 case nil: .shown
                 case "com.apple.UNNotificationDefaultActionIdentifier"?: .opened
                 case "com.apple.UNNotificationDismissActionIdentifier"?: .dismissed
-                case let identifier?: .taken(identifier)
+                case let identifier?: .button(identifier)
                 }
         }
 
         /// Reads a kind as bridges (lower case, one of them `opend`) and reports (upper case) write it; nil for others.
-        public init?(word: String, actionID: String? = nil) {
-            switch word.lowercased() {
+        public init?(name: String, actionID: String? = nil) {
+            switch name.lowercased() {
             case "opened", "opend": self = .opened
             case "dismissed": self = .dismissed
             case "shown": self = .shown
-            case "action_taken": self = .taken(actionID ?? "")
+            case "action_taken": self = .button(actionID ?? "")
             default: return nil
             }
         }
 
         /// The word in reports to the server.
-        public var word: String {
+        public var name: String {
             switch self {
             case .opened: "OPENED"
             case .dismissed: "DISMISSED"
-            case .taken: "ACTION_TAKEN"
+            case .button: "ACTION_TAKEN"
             case .shown: "SHOWN"
             }
         }
 
         /// The button's id.
-        public var actionID: String? { if case .taken(let id) = self { id } else { nil } }
+        public var actionID: String? { if case .button(let id) = self { id } else { nil } }
     }
 
     /// Where it came from.

@@ -68,7 +68,7 @@ public struct ChabokReceipts: ReceiptReader {
             return nil
         }
         return ChabokReport(
-            ChabokReport.Kind(word: text("event", "type", "name") ?? ""),
+            ChabokReport.Kind(name: text("event", "type", "name") ?? ""),
             messageID: text("messageId", "id"),
             user: text("userId"),
             installation: text("installationId", "deviceId"),

@@ -162,7 +162,7 @@ public struct ChabokTracker: EventReporter {
         at time: Date
     ) async throws(PushError) {
         var event: JSONObject = [
-            "type": 1, "actionType": .string(action.word), "msgId": .string(messageID),
+            "type": 1, "actionType": .string(action.name), "msgId": .string(messageID),
             "actionTs": .integer(time.millisecondsSince1970),
         ]
         if let trackID { event["trackId"] = .string(trackID) }

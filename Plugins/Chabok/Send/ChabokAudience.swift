@@ -143,9 +143,9 @@ public struct ChabokSegment: Sendable, Hashable {
         if rules.isEmpty {
             problems.append(Finding(pointer: "#/segment", code: "audience_empty", detail: "There is no rule."))
         }
-        for (place, rule) in rules.enumerated() {
+        for (index, rule) in rules.enumerated() {
             func problem(_ code: String, _ detail: String) {
-                problems.append(Finding(pointer: "#/segment/\(place)", code: code, detail: detail))
+                problems.append(Finding(pointer: "#/segment/\(index)", code: code, detail: detail))
             }
             if !Self.names.contains(rule.name), !rule.name.contains(".") {
                 problem("unknown_name", "Chabok knows no \"\(rule.name)\".")

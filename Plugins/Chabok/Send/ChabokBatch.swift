@@ -16,7 +16,7 @@ struct ChabokBatchRequest: Sendable {
     /// Whether an audience answers for itself, whose size only Chabok knows.
     var isForAudience = false
 
-    var places: [ChabokSlot] { members.flatMap(\.self) }
+    var slots: [ChabokSlot] { members.flatMap(\.self) }
 }
 
 /// Who is addressed by one recipient, after devices were looked up.
@@ -40,7 +40,7 @@ struct ChabokBatch {
     static let arrayLimit = 100
 
     private(set) var calls: [ChabokBatchRequest] = []
-    private var groups: [Key: [(user: String, places: [ChabokSlot])]] = [:]
+    private var groups: [Key: [(user: String, slots: [ChabokSlot])]] = [:]
     private var order: [Key] = []
     private var bodies: [Key: JSONObject] = [:]
     private var seen: [Key: [String: Int]] = [:]
@@ -74,7 +74,7 @@ struct ChabokBatch {
     }
 
     /// Adds a recipient that was not refused.
-    mutating func add(_ target: ChabokTarget, _ draft: Draft, _ options: ChabokOptions, _ place: ChabokSlot) {
+    mutating func add(_ target: ChabokTarget, _ draft: Draft, _ options: ChabokOptions, _ slot: ChabokSlot) {
         let message = draft.message
         let path = Self.path(message.mechanism)
         func audience(_ path: String, _ audience: JSONObject, channel: String? = nil) {
@@ -82,7 +82,7 @@ struct ChabokBatch {
                 ChabokBatchRequest(
                     path: path,
                     body: .object(message.body(audience, channel: channel)),
-                    members: [[place]],
+                    members: [[slot]],
                     isForAudience: true
                 )
             )
@@ -95,14 +95,14 @@ struct ChabokBatch {
                 bodies[key] = draft.body
             }
             if let index = seen[key]?[user] {
-                groups[key]?[index].places.append(place)
+                groups[key]?[index].slots.append(slot)
             } else {
                 seen[key, default: [:]][user] = groups[key]?.count ?? 0
-                groups[key, default: []].append((user, [place]))
+                groups[key, default: []].append((user, [slot]))
             }
         case .installation(let id, let user):
-            let body = message.body(["user": .string(user)], channel: "private/\(id)", clientID: "\(place.messageID)")
-            calls.append(ChabokBatchRequest(path: path, body: .object(body), members: [[place]]))
+            let body = message.body(["user": .string(user)], channel: "private/\(id)", clientID: "\(slot.messageID)")
+            calls.append(ChabokBatchRequest(path: path, body: .object(body), members: [[slot]]))
         case .channel(let name):
             let channel = (ChabokChannel(name)?.normalized) ?? "public/\(name)"
             audience(path, ["user": "*"], channel: channel)
@@ -118,7 +118,7 @@ struct ChabokBatch {
                 ChabokBatchRequest(
                     path: "/push/notifyUsers",
                     body: .object(members.body(["target": everybody])),
-                    members: [[place]],
+                    members: [[slot]],
                     isForAudience: true
                 )
             )
@@ -134,14 +134,14 @@ struct ChabokBatch {
             let common = bodies[key] ?? JSONObject()
             let isSmart = key.path == Self.path(.smart)
             if users.count == 1 || isSmart {
-                for (user, places) in users {
+                for (user, slots) in users {
                     var body = JSONObject()
                     body["user"] = .string(user)
                     for (name, value) in common { body[name] = value }
-                    if key.path == Self.path(.message), let place = places.first {
-                        body["clientId"] = .string("\(place.messageID)")
+                    if key.path == Self.path(.message), let slot = slots.first {
+                        body["clientId"] = .string("\(slot.messageID)")
                     }
-                    singles[key.path, default: []].append((body, places))
+                    singles[key.path, default: []].append((body, slots))
                 }
                 continue
             }
@@ -149,7 +149,7 @@ struct ChabokBatch {
                 let part = users[start..<min(start + Self.chunk, users.count)]
                 var body: JSONObject = ["users": .array(part.map { .string($0.user) })]
                 for (name, value) in common { body[name] = value }
-                calls.append(ChabokBatchRequest(path: key.path, body: .object(body), members: [part.flatMap(\.places)]))
+                calls.append(ChabokBatchRequest(path: key.path, body: .object(body), members: [part.flatMap(\.slots)]))
             }
         }
         for (path, bodies) in singles.sorted(by: { $0.key < $1.key }) {

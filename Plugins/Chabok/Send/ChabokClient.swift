@@ -55,7 +55,7 @@ final class ChabokClient: Sendable {
         _ path: String,
         _ body: JSONValue? = nil
     ) async throws(PushError) -> Result<ChabokAnswer, HTTPFailure> {
-        try await budget.take(within: options.common.timeout)
+        try await budget.reserve(within: options.common.timeout)
         var headers = [HTTPHeader("accept", "application/json")]
         if body != nil { headers.append(HTTPHeader("content-type", "application/json")) }
         let template = HTTPCallTemplate(method: method, headers: headers, deadline: options.common.timeout)

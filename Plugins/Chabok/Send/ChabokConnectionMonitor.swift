@@ -46,7 +46,7 @@ public enum ChabokConnectionState: Hashable, Sendable {
     }
 
     /// The word of the vendor's bridges.
-    public var word: String {
+    public var name: String {
         switch self {
         case .connectingStart, .connecting: "CONNECTING"
         case .connected: "CONNECTED"
@@ -93,7 +93,7 @@ public enum ChabokNetworkType: Hashable, Sendable {
 /// The state machine of the link: a value that is told what happened and says what changed.
 struct ChabokConnectionMachine: Sendable {
     /// So many failures in a row count as a lost connection.
-    static let patience = 3
+    static let failureThreshold = 3
 
     private(set) var state = ChabokConnectionState.connectingStart
     /// Nil before anything is known.
@@ -109,8 +109,8 @@ struct ChabokConnectionMachine: Sendable {
 
     mutating func failed(isTimeout: Bool) -> [ChabokEvent] {
         failures += 1
-        if isTimeout, failures < Self.patience { return move(to: .socketTimeout) }
-        guard failures >= Self.patience else { return [] }
+        if isTimeout, failures < Self.failureThreshold { return move(to: .socketTimeout) }
+        guard failures >= Self.failureThreshold else { return [] }
         return reach(false) + move(to: isTimeout ? .socketTimeout : .disconnectedError)
     }
 
@@ -139,20 +139,20 @@ final class ChabokConnectionMonitor: Sendable {
     var state: ChabokConnectionState { machine.withLock { $0.state } }
     var isReachable: Bool? { machine.withLock { $0.isReachable } }
 
-    func began() { tell { $0.began() } }
-    func answered(_ status: Int) { tell { $0.answered(status) } }
-    func ended() { tell { $0.ended() } }
+    func began() { apply { $0.began() } }
+    func answered(_ status: Int) { apply { $0.answered(status) } }
+    func ended() { apply { $0.ended() } }
 
     func failed(_ failure: HTTPFailure) {
         switch failure.cause {
         case .cancelled, .invalidCall, .credentials, .queueFull: return  // They say nothing about the link.
-        case .deadline: tell { $0.failed(isTimeout: true) }
-        default: tell { $0.failed(isTimeout: false) }
+        case .deadline: apply { $0.failed(isTimeout: true) }
+        default: apply { $0.failed(isTimeout: false) }
         }
     }
 
     /// Told under the lock, so that two changes never change places; the stream does not block.
-    private func tell(_ change: (inout ChabokConnectionMachine) -> [ChabokEvent]) {
+    private func apply(_ change: (inout ChabokConnectionMachine) -> [ChabokEvent]) {
         machine.withLock { machine in
             for event in change(&machine) { events.send(event) }
         }

@@ -16,9 +16,9 @@ struct ChabokOutcomes: Sendable {
             var refusal = ChabokRejections.refusal(answer)
             guard answer.status == 500 else { return all(.refused(refusal)) }
             // Also what wrong credentials can look like: one repeat of each delivery, and no more.
-            return call.places.map { place in
-                refusal.advice = secondChances.take(place.messageID) ? .retry(after: answer.retryAfter) : .never
-                return report(place, .refused(refusal))
+            return call.slots.map { slot in
+                refusal.advice = secondChances.use(slot.messageID) ? .retry(after: answer.retryAfter) : .never
+                return report(slot, .refused(refusal))
             }
         }
         guard let entries = answer.entries else {
@@ -33,9 +33,9 @@ struct ChabokOutcomes: Sendable {
             )
         }
         if entries.count == call.members.count {
-            return zip(call.members, entries).flatMap { places, entry in
+            return zip(call.members, entries).flatMap { slots, entry in
                 let outcome = outcome(entry, answer.status)
-                return places.map { report($0, outcome) }
+                return slots.map { report($0, outcome) }
             }
         }
         // Another number of entries than of messages: what they say together is all there is to know.
@@ -47,10 +47,10 @@ struct ChabokOutcomes: Sendable {
         all(failure.outcome(isRepeatHarmful: !resendsAmbiguous))
     }
 
-    func all(_ outcome: DeliveryOutcome) -> [DeliveryReport] { call.places.map { report($0, outcome) } }
+    func all(_ outcome: DeliveryOutcome) -> [DeliveryReport] { call.slots.map { report($0, outcome) } }
 
-    private func report(_ place: ChabokSlot, _ outcome: DeliveryOutcome) -> DeliveryReport {
-        DeliveryReport(request: place.request, recipient: place.recipient, outcome: outcome)
+    private func report(_ slot: ChabokSlot, _ outcome: DeliveryOutcome) -> DeliveryReport {
+        DeliveryReport(request: slot.request, recipient: slot.recipient, outcome: outcome)
     }
 
     /// A count of no devices is a success of HTTP, and nothing is delivered.
@@ -84,7 +84,7 @@ final class ChabokSecondChances: Sendable {
     private let state = Mutex((seen: Set<MessageID>(), order: [MessageID]()))
 
     /// Whether the delivery has its second chance still; it has none afterwards.
-    func take(_ message: MessageID) -> Bool {
+    func use(_ message: MessageID) -> Bool {
         state.withLock { state in
             guard state.seen.insert(message).inserted else { return false }
             state.order.append(message)

@@ -74,10 +74,9 @@ final class GoogleTokenExchange: Sendable {
     }
 
     private func refusal(_ answer: HTTPAnswer, _ object: JSONObject?) -> PushError {
-        let word = object?["error"]?.stringValue.flatMap(FCMAnswer.word)
-        let reason = word ?? "http_\(answer.status)"
+        let reason = object?["error"]?.stringValue.flatMap(\.asReasonLabel) ?? "http_\(answer.status)"
         func refused(_ text: String) -> PushError { PushError(.credentialsRefused, text, reason: reason) }
-        switch (answer.status, word) {
+        switch (answer.status, reason) {
         case (429, _), (500..., _):
             return PushError(
                 .unavailable,
@@ -85,8 +84,8 @@ final class GoogleTokenExchange: Sendable {
                 reason: reason,
                 retryAfter: answer.retryAfter(now: time.now)
             )
-        case (_, "invalid_grant"?): return refused("Google refused the assertion (invalid_grant): \(clockHint)")
-        case (_, "invalid_scope"?): return refused("Google refused the scope: the account may not use Cloud Messaging.")
+        case (_, "invalid_grant"): return refused("Google refused the assertion (invalid_grant): \(clockHint)")
+        case (_, "invalid_scope"): return refused("Google refused the scope: the account may not use Cloud Messaging.")
         case (401, _): return refused("Google does not know the client (\(reason)): use a new key of the account.")
         case (403, _): return refused("An organisation policy forbids the account to get tokens (\(reason)).")
         case (404, _): return refused("\(uri.description) is no token endpoint: check token_uri in the key file.")

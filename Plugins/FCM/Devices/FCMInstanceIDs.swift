@@ -95,7 +95,7 @@ public struct FCMInstanceIDs: TopicManager, TokenDirectory {
                 } else if status == "INTERNAL" || status == "Internal Server Error" {
                     outcomes[index] = .failed(PushError(.unavailable, "Google could not import the token"))
                 } else {
-                    outcomes[index] = .refused(FCMAnswer.word(status) ?? "UNKNOWN")
+                    outcomes[index] = .refused(status.asReasonLabel ?? "UNKNOWN")
                 }
             }
         } fails: { error in
@@ -139,7 +139,7 @@ public struct FCMInstanceIDs: TopicManager, TokenDirectory {
             return .failed(PushError(.unavailable, "Google could not do it for this token", reason: word))
         case "PERMISSION_DENIED"?:
             return .failed(PushError(.credentialsRefused, "The account may not manage this token", reason: word))
-        default: return .refused(word.flatMap(FCMAnswer.word) ?? "UNKNOWN")
+        default: return .refused(word.flatMap(\.asReasonLabel) ?? "UNKNOWN")
         }
     }
 

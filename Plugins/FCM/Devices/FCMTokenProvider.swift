@@ -69,22 +69,7 @@ public struct FCMTokenProvider: TokenProvider {
     ///
     /// Throws `PushError.Code.unavailable` when the app fails or does not answer within the deadline.
     public func token() async throws(PushError) -> DeviceToken? {
-        let text: String?
-        do {
-            text = try await Deadline.run(deadline, fetch)
-        } catch is Deadline.Passed {
-            throw PushError(.unavailable, "the app gave no token within \(deadline.inSeconds) s")
-        } catch let error as PushError {
-            throw error
-        } catch {
-            throw PushError(.unavailable, "the app could not give its token")
-        }
-        guard let text, !text.isEmpty else { return nil }
-        do throws(InvalidToken) {
-            return try validate(text)
-        } catch {
-            throw PushError(.badAnswer, "the app gave something that is no token: \(error.problem)")
-        }
+        try await AppToken.fetch(within: deadline, fetch) { text throws(InvalidToken) in try validate(text) }
     }
 
     /// Takes blanks off both ends; inside there may be none, nor control characters, and 4,096 characters at most.

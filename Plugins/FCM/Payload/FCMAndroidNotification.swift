@@ -117,35 +117,5 @@ public struct FCMAndroidNotification: Sendable, Hashable {
     }
 }
 
-/// How the light of an Android device blinks.
-public struct FCMLight: Sendable, Hashable {
-    /// The share of red, 0 to 1.
-    public var red: Double
-    /// The share of green, 0 to 1.
-    public var green: Double
-    /// The share of blue, 0 to 1.
-    public var blue: Double
-    /// How opaque it is, 0 to 1.
-    public var alpha: Double
-    /// How long it is on.
-    public var on: Duration
-    /// How long it is off.
-    public var off: Duration
-
-    /// Makes a light.
-    public init(red: Double, green: Double, blue: Double, alpha: Double = 1, on: Duration, off: Duration) {
-        self.red = red
-        self.green = green
-        self.blue = blue
-        self.alpha = alpha
-        self.on = on
-        self.off = off
-    }
-
-    var value: JSONValue {
-        [
-            "color": ["red": .number(red), "green": .number(green), "blue": .number(blue), "alpha": .number(alpha)],
-            "light_on_duration": .span(on), "light_off_duration": .span(off),
-        ]
-    }
-}
+/// How the light of an Android device blinks: Google and Huawei write it alike.
+public typealias FCMLight = AndroidLight

@@ -11,8 +11,8 @@ enum FCMCheck {
         var check = PayloadCheck(faults: faults(notification, overrides: payload.overrides))
         check.warnings = warnings(payload, form: form)
         let kinds: [FCMTarget.Class] = form == .topic ? [.topic] : [.android, .iOS, .web]
-        let room = kinds.map(\.payloadLimit).min() ?? 0
-        guard check.faults.isEmpty, upperBound(notification, payload.overrides) > room else { return check }
+        let limit = kinds.map(\.payloadLimit).min() ?? 0
+        guard check.faults.isEmpty, upperBound(notification, payload.overrides) > limit else { return check }
         for language in notification.languages {
             for kind in kinds {
                 guard let fault = payload.tooLarge(payload.encoded(for: kind, language: language), for: kind) else {
@@ -91,16 +91,7 @@ enum FCMCheck {
             warnings.append(longCollapseID(collapseID))
         }
         if notification.isSilent {
-            let dropped = [
-                ("title", notification.title != nil), ("subtitle", notification.subtitle != nil),
-                ("body", notification.body != nil), ("sound", notification.sound != nil),
-                ("badge", notification.badge != nil), ("image", notification.image != nil),
-                ("click_url", notification.clickURL != nil), ("actions", !notification.actions.isEmpty),
-                ("category", notification.category != nil),
-            ]
-            for (field, isSet) in dropped where isSet {
-                warn("content/\(field)", "dropped_when_silent", "A silent push shows nothing: \(field) is left out.")
-            }
+            warnings += notification.fieldsDroppedWhenSilent(dropsCategory: true)
             return warnings
         }
         if !payload.showsSomething, notification.priority == .high {

@@ -134,7 +134,7 @@ enum FCMSchema {
         case secureLink
         /// An RFC 3339 time.
         case time
-        case word([String])
+        case oneOf([String])
         /// A map of texts.
         case texts(limit: Int?)
         /// An object of any content.
@@ -150,7 +150,7 @@ enum FCMSchema {
     ]
 
     private static let android: [String: Shape] = [
-        "collapse_key": .text, "priority": .word(["NORMAL", "HIGH"]), "ttl": .duration(maximum: 2_419_200),
+        "collapse_key": .text, "priority": .oneOf(["NORMAL", "HIGH"]), "ttl": .duration(maximum: 2_419_200),
         "restricted_package_name": .text, "data": .texts(limit: nil), "notification": .object(androidNotification),
         "fcm_options": .object(["analytics_label": .label]), "direct_boot_ok": .bool,
         "bandwidth_constrained_ok": .bool, "restricted_satellite_ok": .bool,
@@ -161,18 +161,18 @@ enum FCMSchema {
         "click_action": .text, "title_loc_key": .text, "title_loc_args": .list(.text), "body_loc_key": .text,
         "body_loc_args": .list(.text), "channel_id": .text, "ticker": .text, "sticky": .bool, "event_time": .time,
         "local_only": .bool,
-        "notification_priority": .word(
+        "notification_priority": .oneOf(
             ["UNSPECIFIED", "MIN", "LOW", "DEFAULT", "HIGH", "MAX"].map { "PRIORITY_" + $0 }
         ),
         "default_sound": .bool, "default_vibrate_timings": .bool, "default_light_settings": .bool,
         "vibrate_timings": .list(.duration(maximum: nil)),
-        "visibility": .word(["VISIBILITY_UNSPECIFIED", "PRIVATE", "PUBLIC", "SECRET"]),
+        "visibility": .oneOf(["VISIBILITY_UNSPECIFIED", "PRIVATE", "PUBLIC", "SECRET"]),
         "notification_count": .integer,
         "light_settings": .object([
             "color": .object(["red": .number, "green": .number, "blue": .number, "alpha": .number]),
             "light_on_duration": .duration(maximum: nil), "light_off_duration": .duration(maximum: nil),
         ]),
-        "image": .text, "proxy": .word(["PROXY_UNSPECIFIED", "ALLOW", "DENY", "IF_PRIORITY_LOWERED"]),
+        "image": .text, "proxy": .oneOf(["PROXY_UNSPECIFIED", "ALLOW", "DENY", "IF_PRIORITY_LOWERED"]),
     ]
 
     private static let apns: [String: Shape] = [
@@ -203,8 +203,8 @@ extension FCMSchema.Shape {
             if text.hasPrefix("https://") { return nil }
         case (.time, .string(let text)):
             if RFC3339.parse(text) != nil { return nil }
-        case (.word(let words), .string(let text)):
-            if words.contains(text) { return nil }
+        case (.oneOf(let values), .string(let text)):
+            if values.contains(text) { return nil }
         default: break
         }
         return "Write \(meaning)."
@@ -221,7 +221,7 @@ extension FCMSchema.Shape {
         case .label: "1 to 50 of a-z, A-Z, 0-9, - _ . ~ %"
         case .secureLink: "an https address"
         case .time: "an RFC 3339 time"
-        case .word(let words): "one of \(words.joined(separator: ", "))"
+        case .oneOf(let values): "one of \(values.joined(separator: ", "))"
         case .texts, .anyObject, .object: "an object"
         case .list: "a list"
         }

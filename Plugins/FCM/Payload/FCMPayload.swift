@@ -23,16 +23,16 @@ struct FCMBody: Sendable {
         var marks: [Int] = []
         text.withUnsafeBytes { text in
             guard let start = text.baseAddress else { return }
-            var place = 0
-            while place < text.count,
-                let hit = memchr(start + place, Int32(truncatingIfNeeded: UInt8(ascii: "\\")), text.count - place)
+            var index = 0
+            while index < text.count,
+                let hit = memchr(start + index, Int32(truncatingIfNeeded: UInt8(ascii: "\\")), text.count - index)
             {
-                place = UnsafeRawPointer(hit) - start
-                guard place + encodedMark.count <= text.count else { return }
-                let isMark = memcmp(start + place, encodedMark, encodedMark.count) == 0
-                if isMark { marks.append(place) }
+                index = UnsafeRawPointer(hit) - start
+                guard index + encodedMark.count <= text.count else { return }
+                let isMark = memcmp(start + index, encodedMark, encodedMark.count) == 0
+                if isMark { marks.append(index) }
                 // Another escape of some text has at least two bytes.
-                place += isMark ? encodedMark.count : 2
+                index += isMark ? encodedMark.count : 2
             }
         }
         return marks
@@ -70,15 +70,6 @@ struct FCMBody: Sendable {
             }
         }
     }
-}
-
-/// A fault as an error, and as the refusal it becomes.
-struct FCMFault: Error {
-    let fault: Finding
-
-    init(_ fault: Finding) { self.fault = fault }
-
-    var refusal: Refusal { Refusal(.message, reason: fault.code, detail: fault.detail, advice: .never) }
 }
 
 /// Turns the neutral notification into FCM's `message`.
@@ -131,12 +122,11 @@ struct FCMPayload {
     }
 
     /// A request body up to its target; the fault when the message is too large for the kind.
-    func body(for kind: FCMTarget.Class, language: String?) -> Result<FCMBody, FCMFault> {
+    func body(for kind: FCMTarget.Class, language: String?) -> Result<FCMBody, MessageFault> {
         var writer = JSONWriter(capacity: 640)
         writer.beginObject()
         if notification.isDryRun {
-            writer.name("validate_only")
-            writer.bool(true)
+            writer.field("validate_only", true)
         }
         writer.name("message")
         let start = writer.bytes.count
@@ -145,7 +135,7 @@ struct FCMPayload {
         if writer.bytes.count - start > kind.payloadLimit,
             let fault = tooLarge(Array(writer.bytes[start...]), for: kind)
         {
-            return .failure(FCMFault(fault))
+            return .failure(MessageFault(fault))
         }
         return .success(FCMBody(prefix: writer.bytes.dropLast()))
     }
@@ -176,8 +166,7 @@ struct FCMPayload {
         if let label {
             writer.name("fcm_options")
             writer.beginObject()
-            writer.name("analytics_label")
-            writer.string(label)
+            writer.field("analytics_label", label)
             writer.endObject()
         }
         writer.endObject()
@@ -192,17 +181,12 @@ struct FCMPayload {
         writer.name("notification")
         writer.beginObject()
         if let title = notification.title {
-            writer.name("title")
-            writer.string(title.resolved(for: language))
+            writer.field("title", title.resolved(for: language))
         }
         if let body = notification.body {
-            writer.name("body")
-            writer.string(body.resolved(for: language))
+            writer.field("body", body.resolved(for: language))
         }
-        if let image = notification.image {
-            writer.name("image")
-            writer.string(image)
-        }
+        writer.field("image", notification.image)
         writer.endObject()
     }
 
@@ -218,8 +202,7 @@ struct FCMPayload {
             writer.string(Self.text(of: value))
         }
         if hasExtras {
-            writer.name("chapar")
-            writer.string(extras.text)
+            writer.field("chapar", extras.text)
         }
         if !showsSomething {
             writer.name("chapar_id")
@@ -259,25 +242,17 @@ struct FCMPayload {
             identity(&writer)
         }
         if let seconds = life.seconds {
-            writer.name("ttl")
-            writer.string("\(seconds)s")
+            writer.field("ttl", "\(seconds)s")
         }
         if showsSomething {
             writer.name("notification")
             writer.beginObject()
             writer.name("tag")
             identity(&writer)
-            if let sound = notification.sound {
-                writer.name("sound")
-                writer.string(sound)
-            }
-            if let category = notification.category {
-                writer.name("channel_id")
-                writer.string(category)
-            }
+            writer.field("sound", notification.sound)
+            writer.field("channel_id", notification.category)
             if let badge = notification.badge, badge > 0 {
-                writer.name("notification_count")
-                writer.integer(badge)
+                writer.field("notification_count", badge)
             }
             writer.endObject()
         }
@@ -292,14 +267,11 @@ struct FCMPayload {
         writer.name("headers")
         writer.beginObject()
         if !isActivity {
-            writer.name("apns-push-type")
-            writer.string(alertsOnApple ? "alert" : "background")
+            writer.field("apns-push-type", alertsOnApple ? "alert" : "background")
         }
-        writer.name("apns-priority")
-        writer.string((alertsOnApple || isActivity) && notification.priority == .high ? "10" : "5")
+        writer.field("apns-priority", (alertsOnApple || isActivity) && notification.priority == .high ? "10" : "5")
         if let expiration = life.expiration {
-            writer.name("apns-expiration")
-            writer.string("\(expiration)")
+            writer.field("apns-expiration", "\(expiration)")
         }
         if notification.collapseID != nil || showsSomething, !isActivity {
             writer.name("apns-collapse-id")
@@ -312,8 +284,7 @@ struct FCMPayload {
         writer.beginObject()
         if alertsOnApple, !isActivity { aps(language, &writer) }
         if notification.isSilent || !alertsOnApple, !isActivity {
-            writer.name("content-available")
-            writer.integer(1)
+            writer.field("content-available", 1)
         }
         writer.endObject()
         writer.endObject()
@@ -326,32 +297,19 @@ struct FCMPayload {
             writer.name("alert")
             writer.beginObject()
             if let title = notification.title {
-                writer.name("title")
-                writer.string(title.resolved(for: language))
+                writer.field("title", title.resolved(for: language))
             }
-            writer.name("subtitle")
-            writer.string(subtitle.resolved(for: language))
+            writer.field("subtitle", subtitle.resolved(for: language))
             if let body = notification.body {
-                writer.name("body")
-                writer.string(body.resolved(for: language))
+                writer.field("body", body.resolved(for: language))
             }
             writer.endObject()
         }
-        if let badge = notification.badge {
-            writer.name("badge")
-            writer.integer(badge)
-        }
-        if let sound = notification.sound {
-            writer.name("sound")
-            writer.string(sound)
-        }
-        if let category = notification.category {
-            writer.name("category")
-            writer.string(category)
-        }
+        writer.field("badge", notification.badge)
+        writer.field("sound", notification.sound)
+        writer.field("category", notification.category)
         if notification.image != nil || !notification.actions.isEmpty {
-            writer.name("mutable-content")
-            writer.integer(1)
+            writer.field("mutable-content", 1)
         }
     }
 
@@ -365,8 +323,7 @@ struct FCMPayload {
         if let seconds = life.seconds, hasLife {
             writer.name("headers")
             writer.beginObject()
-            writer.name("TTL")
-            writer.string("\(seconds)")
+            writer.field("TTL", "\(seconds)")
             writer.endObject()
         }
         if hasTag {
@@ -379,8 +336,7 @@ struct FCMPayload {
         if let link {
             writer.name("fcm_options")
             writer.beginObject()
-            writer.name("link")
-            writer.string(link)
+            writer.field("link", link)
             writer.endObject()
         }
         writer.endObject()

@@ -60,7 +60,7 @@ struct FCMBatch {
             notification.overrides.isEmpty
             ? nil : notification.overrides[FCMBackend.kind.rawValue].map { FCMOverrides($0) }
         if let fault = FCMCheck.faults(notification, overrides: overrides).first {
-            for place in request.recipients.indices { refuse(index, place, FCMFault(fault).refusal) }
+            for place in request.recipients.indices { refuse(index, place, Refusal(fault)) }
             return
         }
         let payload = FCMPayload(
@@ -166,8 +166,8 @@ private struct BodyCache {
     private let payload: FCMPayload
     private let isLocalized: Bool
     /// The last one used: nearly always the only one.
-    private var latest: (key: Key, body: Result<FCMBody, FCMFault>)?
-    private var others: [Key: Result<FCMBody, FCMFault>] = [:]
+    private var latest: (key: Key, body: Result<FCMBody, MessageFault>)?
+    private var others: [Key: Result<FCMBody, MessageFault>] = [:]
 
     init(_ payload: FCMPayload) {
         self.payload = payload
@@ -177,7 +177,7 @@ private struct BodyCache {
     var isDryRun: Bool { payload.notification.isDryRun }
     var isRepeatHarmful: Bool { payload.overrides?.isRepeatHarmful ?? false }
 
-    mutating func body(for kind: FCMTarget.Class, language: String?) -> Result<FCMBody, FCMFault> {
+    mutating func body(for kind: FCMTarget.Class, language: String?) -> Result<FCMBody, MessageFault> {
         let key = Key(kind: kind, language: isLocalized ? language : nil)
         if let latest, latest.key == key { return latest.body }
         let body = others[key] ?? make(key)
@@ -187,7 +187,7 @@ private struct BodyCache {
         return body
     }
 
-    private func make(_ key: Key) -> Result<FCMBody, FCMFault> {
+    private func make(_ key: Key) -> Result<FCMBody, MessageFault> {
         if let fault = FCMCheck.faults(payload.notification, for: key.kind).first { return .failure(.init(fault)) }
         return payload.body(for: key.kind, language: key.language)
     }

@@ -214,7 +214,7 @@ extension FCMRejections {
         return .refused(
             Refusal(
                 isOurs ? .account : .platform,
-                reason: error.reason.flatMap(FCMAnswer.word) ?? error.code.rawValue,
+                reason: error.reason.flatMap(\.asReasonLabel) ?? error.code.rawValue,
                 detail: error.message,
                 advice: isOurs ? .parkBackend : .slowBackend(after: error.retryAfter ?? .seconds(5))
             )

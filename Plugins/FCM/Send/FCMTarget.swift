@@ -143,53 +143,53 @@ enum FCMTopic {
     /// Reads a condition by recursive descent; brackets nest at most as deep as there are bytes, bounded above.
     private struct ConditionReader {
         private let bytes: [UInt8]
-        private var place = 0
+        private var index = 0
         private var depth = 0
         private(set) var topics = 0
 
         init(_ text: String) { bytes = Array(text.utf8) }
 
-        var isAtEnd: Bool { bytes[place...].allSatisfy { $0 == 0x20 } }
+        var isAtEnd: Bool { bytes[index...].allSatisfy { $0 == 0x20 } }
 
         mutating func expression() -> Bool {
             depth += 1
             defer { depth -= 1 }
             guard depth <= 32, operand() else { return false }
-            while take("&&") || take("||") {
+            while consume("&&") || consume("||") {
                 guard operand() else { return false }
             }
             return true
         }
 
         private mutating func operand() -> Bool {
-            while take("!") {}
-            if take("(") { return expression() && take(")") }
+            while consume("!") {}
+            if consume("(") { return expression() && consume(")") }
             return topic()
         }
 
         private mutating func topic() -> Bool {
             skipBlanks()
-            guard place < bytes.count, bytes[place] == UInt8(ascii: "'") || bytes[place] == UInt8(ascii: "\"") else {
+            guard index < bytes.count, bytes[index] == UInt8(ascii: "'") || bytes[index] == UInt8(ascii: "\"") else {
                 return false
             }
-            let quote = bytes[place]
-            guard let end = bytes[(place + 1)...].firstIndex(of: quote), end > place + 1,
-                bytes[(place + 1)..<end].allSatisfy(isNameByte)
+            let quote = bytes[index]
+            guard let end = bytes[(index + 1)...].firstIndex(of: quote), end > index + 1,
+                bytes[(index + 1)..<end].allSatisfy(isNameByte)
             else { return false }
-            place = end + 1
+            index = end + 1
             topics += 1
-            return take("in") && take("topics")
+            return consume("in") && consume("topics")
         }
 
-        private mutating func take(_ word: String) -> Bool {
+        private mutating func consume(_ word: String) -> Bool {
             skipBlanks()
-            guard bytes[place...].starts(with: word.utf8) else { return false }
-            place += word.utf8.count
+            guard bytes[index...].starts(with: word.utf8) else { return false }
+            index += word.utf8.count
             return true
         }
 
         private mutating func skipBlanks() {
-            while place < bytes.count, bytes[place] == 0x20 { place += 1 }
+            while index < bytes.count, bytes[index] == 0x20 { index += 1 }
         }
     }
 }

@@ -44,7 +44,7 @@ struct FCMAnswer {
             isForeign = answer.body.first { $0 > 0x20 } != UInt8(ascii: "{")
             return
         }
-        status = error["status"]?.stringValue.flatMap(Self.word)
+        status = error["status"]?.stringValue.flatMap(\.asReasonLabel)
         message = error["message"]?.stringValue ?? ""
         quotaText = message.lowercased()
         for detail in error["details"]?.arrayValue ?? [] { read(detail) }
@@ -53,11 +53,11 @@ struct FCMAnswer {
     private mutating func read(_ detail: JSONValue) {
         let type = detail["@type"]?.stringValue ?? ""
         if type.hasSuffix("google.firebase.fcm.v1.FcmError") {
-            errorCode = detail["errorCode"]?.stringValue.flatMap(Self.word)
+            errorCode = detail["errorCode"]?.stringValue.flatMap(\.asReasonLabel)
             // The old name, from before 2020.
             if errorCode == "APNS_AUTH_ERROR" { errorCode = FCMErrorCode.thirdPartyAuth }
         } else if type.hasSuffix("google.firebase.fcm.v1.ApnsError") {
-            appleReason = detail["reason"]?.stringValue.flatMap(Self.word)
+            appleReason = detail["reason"]?.stringValue.flatMap(\.asReasonLabel)
         } else if type.hasSuffix("google.rpc.BadRequest") {
             violatedFields += (detail["fieldViolations"]?.arrayValue ?? []).compactMap { $0["field"]?.stringValue }
         } else if type.hasSuffix("google.rpc.QuotaFailure") {
@@ -67,23 +67,8 @@ struct FCMAnswer {
                 }
             }
         } else if type.hasSuffix("google.rpc.ErrorInfo") {
-            infoReason = detail["reason"]?.stringValue.flatMap(Self.word)
+            infoReason = detail["reason"]?.stringValue.flatMap(\.asReasonLabel)
         }
-    }
-
-    /// A word fit for a metric label; nil for anything that no platform would use as one.
-    static func word(_ text: String) -> String? {
-        let isWord =
-            (1...64).contains(text.utf8.count)
-            && text.utf8.allSatisfy {
-                switch $0 {
-                case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                    UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"), UInt8(ascii: "-"):
-                    true
-                default: false
-                }
-            }
-        return isWord ? text : nil
     }
 }
 
@@ -97,34 +82,34 @@ enum FCMMessageName {
     /// Nil when it looks different.
     private static func plainID(in body: [UInt8]) -> String? {
         body.withUnsafeBufferPointer { text in
-            var place = 0
+            var index = 0
             func skipBlanks() {
-                while place < text.count, text[place] == 0x20 || text[place] == 0x0A || text[place] == 0x0D {
-                    place += 1
+                while index < text.count, text[index] == 0x20 || text[index] == 0x0A || text[index] == 0x0D {
+                    index += 1
                 }
             }
-            func take(_ word: StaticString) -> Bool {
+            func consume(_ word: StaticString) -> Bool {
                 skipBlanks()
-                guard text.count - place >= word.utf8CodeUnitCount, let start = text.baseAddress,
-                    memcmp(start + place, word.utf8Start, word.utf8CodeUnitCount) == 0
+                guard text.count - index >= word.utf8CodeUnitCount, let start = text.baseAddress,
+                    memcmp(start + index, word.utf8Start, word.utf8CodeUnitCount) == 0
                 else { return false }
-                place += word.utf8CodeUnitCount
+                index += word.utf8CodeUnitCount
                 return true
             }
-            guard take("{"), take("\"name\""), take(":"), take("\"") else { return nil }
-            var start = place
-            while place < text.count, text[place] != UInt8(ascii: "\"") {
-                switch text[place] {
-                case UInt8(ascii: "/"): start = place + 1
+            guard consume("{"), consume("\"name\""), consume(":"), consume("\"") else { return nil }
+            var start = index
+            while index < text.count, text[index] != UInt8(ascii: "\"") {
+                switch text[index] {
+                case UInt8(ascii: "/"): start = index + 1
                 case UInt8(ascii: "\\"), 0..<0x20, 0x80...: return nil
                 default: break
                 }
-                place += 1
+                index += 1
             }
-            let id = text[start..<place]
-            guard take("\""), take("}"), !id.isEmpty, text[start - 1] == UInt8(ascii: "/") else { return nil }
+            let id = text[start..<index]
+            guard consume("\""), consume("}"), !id.isEmpty, text[start - 1] == UInt8(ascii: "/") else { return nil }
             skipBlanks()
-            return place == text.count ? String(decoding: id, as: UTF8.self) : nil
+            return index == text.count ? String(decoding: id, as: UTF8.self) : nil
         }
     }
 

@@ -56,20 +56,7 @@ public struct HMSTokenProvider: TokenDeleting {
     ///
     /// Throws `PushError.Code.unavailable` when the app fails or does not answer within the deadline.
     public func token() async throws(PushError) -> DeviceToken? {
-        let text: String?
-        do {
-            text = try await Deadline.run(deadline, fetch)
-        } catch is Deadline.Passed {
-            throw PushError(.unavailable, "the app gave no token within \(deadline.inSeconds) s")
-        } catch {
-            throw PushError(.unavailable, "the app could not give its token")
-        }
-        guard let text, !text.isEmpty else { return nil }
-        do throws(InvalidToken) {
-            return try validate(text)
-        } catch {
-            throw PushError(.badAnswer, "the app gave something that is no token: \(error.problem)")
-        }
+        try await AppToken.fetch(within: deadline, fetch) { text throws(InvalidToken) in try validate(text) }
     }
 
     /// Takes 1 to 1024 printable characters, as they are but for blanks around them: Huawei's tokens have no pattern.

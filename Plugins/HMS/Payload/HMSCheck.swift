@@ -145,15 +145,7 @@ enum HMSCheck {
             warnings.append(Finding(pointer: "#/\(pointer)", code: code, detail: detail))
         }
         if notification.isSilent {
-            let dropped = [
-                ("title", notification.title != nil), ("subtitle", notification.subtitle != nil),
-                ("body", notification.body != nil), ("sound", notification.sound != nil),
-                ("badge", notification.badge != nil), ("image", notification.image != nil),
-                ("click_url", notification.clickURL != nil), ("actions", !notification.actions.isEmpty),
-            ]
-            for (field, isSet) in dropped where isSet {
-                warn("content/\(field)", "dropped_when_silent", "A silent push shows nothing: \(field) is left out.")
-            }
+            warnings += notification.fieldsDroppedWhenSilent()
         } else {
             if form == .harmony {
                 if notification.subtitle != nil { warn("content/subtitle", "dropped", "HarmonyOS shows no subtitle.") }
@@ -197,7 +189,7 @@ enum HMSAndroidCheck {
             { $0.integerValue.map(range.contains) ?? false }
         }
         func atMost(_ count: Int) -> (JSONValue) -> Bool { { $0.arrayValue.map { $0.count <= count } ?? false } }
-        func word(_ words: String...) -> (JSONValue) -> Bool { { $0.stringValue.map(words.contains) ?? false } }
+        func oneOf(_ values: String...) -> (JSONValue) -> Bool { { $0.stringValue.map(values.contains) ?? false } }
 
         check("ttl", android["ttl"], "bad_ttl", "ttl is like \"3600s\", from 1 second to 15 days.") { value in
             guard let text = value.stringValue, text.hasSuffix("s"), let seconds = Double(text.dropLast()) else {
@@ -205,7 +197,7 @@ enum HMSAndroidCheck {
             }
             return (1...Double(HMSPayloadTree.longestLife)).contains(seconds)
         }
-        check("urgency", android["urgency"], "bad_urgency", "Allowed: HIGH, NORMAL.", word("HIGH", "NORMAL"))
+        check("urgency", android["urgency"], "bad_urgency", "Allowed: HIGH, NORMAL.", oneOf("HIGH", "NORMAL"))
         check(
             "collapse_key",
             android["collapse_key"],
@@ -227,14 +219,14 @@ enum HMSAndroidCheck {
             shown["importance"],
             "bad_importance",
             "Allowed: LOW, NORMAL, HIGH.",
-            word("LOW", "NORMAL", "HIGH")
+            oneOf("LOW", "NORMAL", "HIGH")
         )
         check(
             "notification/visibility",
             shown["visibility"],
             "bad_visibility",
             "Allowed: VISIBILITY_UNSPECIFIED, PRIVATE, PUBLIC, SECRET.",
-            word("VISIBILITY_UNSPECIFIED", "PRIVATE", "PUBLIC", "SECRET")
+            oneOf("VISIBILITY_UNSPECIFIED", "PRIVATE", "PUBLIC", "SECRET")
         )
         check("notification/style", shown["style"], "bad_style", "Allowed: 0, 1, 3.") { [0, 1, 3].contains($0) }
         check("notification/buttons", shown["buttons"], "too_many", "At most 3 buttons.", atMost(3))

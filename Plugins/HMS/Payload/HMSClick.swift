@@ -1,4 +1,4 @@
-import PushCore
+public import PushCore
 
 /// What a tap on a notification does on a Huawei phone.
 ///
@@ -102,37 +102,5 @@ public struct HMSBadge: Sendable, Hashable {
     }
 }
 
-/// How the light of a Huawei phone blinks.
-///
-/// Source: Huawei, Push Kit, `LightSettings`, read 2026-08.
-public struct HMSLight: Sendable, Hashable {
-    /// The share of red, 0 to 1.
-    public var red: Double
-    /// The share of green, 0 to 1.
-    public var green: Double
-    /// The share of blue, 0 to 1.
-    public var blue: Double
-    /// How opaque it is, 0 to 1.
-    public var alpha: Double
-    /// How long it is on.
-    public var on: Duration
-    /// How long it is off.
-    public var off: Duration
-
-    /// Makes a light.
-    public init(red: Double, green: Double, blue: Double, alpha: Double = 1, on: Duration, off: Duration) {
-        self.red = red
-        self.green = green
-        self.blue = blue
-        self.alpha = alpha
-        self.on = on
-        self.off = off
-    }
-
-    var value: JSONValue {
-        [
-            "color": ["alpha": .number(alpha), "red": .number(red), "green": .number(green), "blue": .number(blue)],
-            "light_on_duration": .span(on), "light_off_duration": .span(off),
-        ]
-    }
-}
+/// How the light of a Huawei phone blinks: Huawei and Google write it alike.
+public typealias HMSLight = AndroidLight

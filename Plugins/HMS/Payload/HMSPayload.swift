@@ -55,17 +55,17 @@ struct HMSPayload: Sendable {
         options: HMSOptions,
         now: Date,
         isDemoted: Bool
-    ) -> Result<HMSPayload, HMSFault> {
+    ) -> Result<HMSPayload, MessageFault> {
         if form == .harmony { return scene(request, language: language, options: options, now: now) }
         let overrides = request.notification.overrides[HMSBackend.kind.rawValue]
         var tree = HMSPayloadTree.make(request, form: form, language: language, options: options, now: now)
         if let overrides { tree = tree.merging(form.blocks(of: overrides)) }
         if isDemoted { tree = HMSPayloadTree.demoted(tree) ?? tree }
         if let fault = HMSCheck.faults(request.notification, tree: tree, form: form, overrides: overrides).first {
-            return .failure(HMSFault(fault))
+            return .failure(MessageFault(fault))
         }
         let bytes = JSONValue.object(tree).bytes
-        if let fault = HMSCheck.tooLarge(bytes.count) { return .failure(HMSFault(fault)) }
+        if let fault = HMSCheck.tooLarge(bytes.count) { return .failure(MessageFault(fault)) }
         let normal = options.demotesWithoutRight ? HMSPayloadTree.demoted(tree) : nil
         return .success(
             HMSPayload(
@@ -83,13 +83,13 @@ struct HMSPayload: Sendable {
         language: String?,
         options: HMSOptions,
         now: Date
-    ) -> Result<HMSPayload, HMSFault> {
+    ) -> Result<HMSPayload, MessageFault> {
         let notification = request.notification
         let tag = HMSPayloadTree.tag(request, language)
         let (pushType, tree) = HMSScene.make(request, language: language, tag: tag, options: options, now: now)
-        if let fault = HMSScene.faults(notification, pushType, tree).first { return .failure(HMSFault(fault)) }
+        if let fault = HMSScene.faults(notification, pushType, tree).first { return .failure(MessageFault(fault)) }
         let bytes = JSONValue.object(tree).bytes
-        if let fault = HMSCheck.tooLarge(bytes.count) { return .failure(HMSFault(fault)) }
+        if let fault = HMSCheck.tooLarge(bytes.count) { return .failure(MessageFault(fault)) }
         return .success(
             HMSPayload(
                 head: Array(bytes.dropLast()),
@@ -107,10 +107,10 @@ struct HMSPayload: Sendable {
 
     /// The body of a request to recipients.
     func body(to target: HMSBatchRequest.Target, isDryRun: Bool? = nil) -> [UInt8] {
-        var room = head.count + 64
-        if case .tokens(let tokens) = target { room += tokens.reduce(0) { $0 + $1.utf8.count + 3 } }
+        var capacity = head.count + 64
+        if case .tokens(let tokens) = target { capacity += tokens.reduce(0) { $0 + $1.utf8.count + 3 } }
         var bytes: [UInt8] = []
-        bytes.reserveCapacity(room)
+        bytes.reserveCapacity(capacity)
         if pushType != nil {
             bytes += head
             bytes += #","target":{"token":["#.utf8

@@ -67,7 +67,7 @@ public struct HMSReceipts: ReceiptReader {
         if receipt.event == .delivered {
             pauses.end(token)
         } else {
-            pauses.note(receipt.reason, of: token, at: min(receipt.at, receivedAt))
+            pauses.add(receipt.reason, of: token, at: min(receipt.at, receivedAt))
         }
     }
 

@@ -34,12 +34,12 @@ struct HMSBatch {
 
     /// Recipients that get one message, before they are cut into requests.
     private final class Group {
-        let message: Result<HMSPayload, HMSFault>
+        let message: Result<HMSPayload, MessageFault>
         var tokens: [String] = []
-        var places: [String: Int32] = [:]
+        var indices: [String: Int32] = [:]
         var slots: [HMSBatchRequest.Slot] = []
 
-        init(_ message: Result<HMSPayload, HMSFault>) { self.message = message }
+        init(_ message: Result<HMSPayload, MessageFault>) { self.message = message }
     }
 
     let started: Date
@@ -80,10 +80,10 @@ struct HMSBatch {
         let isLocalized = request.notification.isLocalized
         // The recipients of a request share its group, unless they differ in language or platform.
         var last: (form: HMSPayload.Form, language: String?, group: Group)?
-        for (place, addressee) in request.recipients.enumerated() {
+        for (position, addressee) in request.recipients.enumerated() {
             let slot = HMSBatchRequest.Slot(
                 request: Int32(clamping: index),
-                recipient: Int32(clamping: place),
+                recipient: Int32(clamping: position),
                 token: 0,
                 isReplay: addressee.isReplay
             )
@@ -124,12 +124,12 @@ struct HMSBatch {
         var slot = slot
         let next = Int32(clamping: group.tokens.count)
         // A token that is there already gets the message once; everybody who has it gets the one outcome.
-        let place = group.places[token] ?? next
-        if place == next {
-            group.places[token] = next
+        let index = group.indices[token] ?? next
+        if index == next {
+            group.indices[token] = next
             group.tokens.append(token)
         }
-        slot.token = place
+        slot.token = index
         group.slots.append(slot)
     }
 
@@ -206,15 +206,6 @@ struct HMSBatch {
             advice: .never
         )
     }
-}
-
-/// Something that Huawei would refuse, found before sending.
-struct HMSFault: Error, Sendable {
-    let fault: Finding
-
-    init(_ fault: Finding) { self.fault = fault }
-
-    var refusal: Refusal { Refusal(.message, reason: fault.code, detail: fault.detail, advice: .never) }
 }
 
 /// The form of Huawei's device tokens: opaque, with no fixed length.

@@ -8,7 +8,7 @@ final class HMSKnownGoodTokens: Sendable {
     private let last = Mutex<[(token: String, at: Date)]>([])
 
     /// Notes a token that was accepted.
-    func note(_ token: String, at now: Date) {
+    func add(_ token: String, at now: Date) {
         last.withLock { last in
             last.removeAll { $0.token == token }
             last.append((token, now))

@@ -48,15 +48,15 @@ enum HMSRejections {
     /// The row of a code; of its family when the code is unknown, nil when it has none.
     static func rule(for code: String) -> Rule? {
         if let rule = known[code] { return rule }
-        let word = "a code unknown to Chapar"
+        let description = "a code unknown to Chapar"
         switch code.prefix(4) {
-        case "8010": return Rule(.drop, "Huawei refused the message with \(word).")
-        case "8020": return Rule(.reauthorize, "Huawei refused the credentials with \(word).")
-        case "8030": return Rule(.configuration, "Huawei refused the request with \(word).")
-        case "8060", "8100", "8101", "8102": return Rule(.retry, "Huawei's service has a problem: \(word).")
+        case "8010": return Rule(.drop, "Huawei refused the message with \(description).")
+        case "8020": return Rule(.reauthorize, "Huawei refused the credentials with \(description).")
+        case "8030": return Rule(.configuration, "Huawei refused the request with \(description).")
+        case "8060", "8100", "8101", "8102": return Rule(.retry, "Huawei's service has a problem: \(description).")
         default:
             if code.hasPrefix("806") || code.hasPrefix("81") {
-                return Rule(.retry, "Huawei's service has a problem: \(word).")
+                return Rule(.retry, "Huawei's service has a problem: \(description).")
             }
             return nil
         }

@@ -47,7 +47,7 @@ final class HMSTokenPauses: Sendable {
     private let pauses = Mutex<[String: Pause]>([:])
 
     /// Takes note of a word of Huawei's about a token, said at `moment`; a word without a rule changes nothing.
-    func note(_ reason: String, of token: String, at moment: Date) {
+    func add(_ reason: String, of token: String, at moment: Date) {
         guard let rule = Self.rules[reason] else { return }
         let until =
             switch rule.span {

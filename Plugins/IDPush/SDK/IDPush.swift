@@ -24,7 +24,7 @@ public final class IDPush: Sendable {
     private let client: IDPushClient
     private let store: any PlayerIDStore
     private let device: @Sendable () -> DeviceFacts
-    private let say: @Sendable (String) -> Void
+    private let printLine: @Sendable (String) -> Void
     private let acceptsAny2xx: Bool
     private let state = Mutex(State())
 
@@ -47,7 +47,7 @@ public final class IDPush: Sendable {
         self.store = store
         self.acceptsAny2xx = acceptsAny2xx
         self.device = device
-        say = print
+        printLine = print
     }
 
     /// The project id in force; empty before a set-up.
@@ -58,7 +58,7 @@ public final class IDPush: Sendable {
     /// Takes the project id, trimmed; a blank one changes nothing and is told to the developer.
     public func setup(projectID: String) {
         let trimmed = projectID.trimmed
-        guard !trimmed.isEmpty else { return say(IDPushConfigureError.missingProjectID.description) }
+        guard !trimmed.isEmpty else { return printLine(IDPushConfigureError.missingProjectID.description) }
         state.withLock { state in
             state.projectID = trimmed
             state.isConfigured = true
@@ -77,7 +77,7 @@ public final class IDPush: Sendable {
                 return state.playerID
             }
         } catch {
-            say("IDPush: the player id cannot be read: \(error)")
+            printLine("IDPush: the player id cannot be read: \(error)")
             return nil
         }
     }
@@ -140,13 +140,13 @@ public final class IDPush: Sendable {
         do {
             try store.write(playerID)
         } catch {
-            say("IDPush: the player id cannot be kept: \(error)")
+            printLine("IDPush: the player id cannot be kept: \(error)")
         }
     }
 
     @discardableResult
     private func fail(_ error: IDPushActionError, _ data: JSONValue? = nil) -> Result {
-        say(error.description)
+        printLine(error.description)
         return Result(error: error, data: data)
     }
 }

@@ -62,48 +62,52 @@ enum OneSignalCheck {
     }
 
     private static func check(_ name: String, _ value: JSONValue, _ fault: (String, String, String) -> Void) {
-        let place = "overrides/onesignal/\(name)"
+        let pointer = "overrides/onesignal/\(name)"
         if OneSignalPayload.isReserved(name) {
-            fault(place, "reserved_key", "\(name) is Chapar's: the recipients decide the audience.")
+            fault(pointer, "reserved_key", "\(name) is Chapar's: the recipients decide the audience.")
             return
         }
         switch name {
         case "name":
-            if (value.stringValue ?? "").count > 128 { fault(place, "too_long", "A name has at most 128 characters.") }
+            if (value.stringValue ?? "").count > 128 {
+                fault(pointer, "too_long", "A name has at most 128 characters.")
+            }
         case "ttl":
             let seconds = value.integerValue ?? -1
             if !(0...OneSignalPayload.longestTimeToLive).contains(seconds) {
-                fault(place, "bad_ttl", "ttl is 0 to \(OneSignalPayload.longestTimeToLive) seconds.")
+                fault(pointer, "bad_ttl", "ttl is 0 to \(OneSignalPayload.longestTimeToLive) seconds.")
             }
         case "collapse_id":
-            if (value.stringValue ?? "").count > 64 { fault(place, "too_long", "At most 64 characters.") }
+            if (value.stringValue ?? "").count > 64 { fault(pointer, "too_long", "At most 64 characters.") }
         case "web_buttons":
-            if (value.arrayValue ?? []).count > 2 { fault(place, "too_many_actions", "OneSignal takes 2 web buttons.") }
+            if (value.arrayValue ?? []).count > 2 {
+                fault(pointer, "too_many_actions", "OneSignal takes 2 web buttons.")
+            }
         case "buttons":
-            if (value.arrayValue ?? []).count > 3 { fault(place, "too_many_actions", "OneSignal takes 3 buttons.") }
+            if (value.arrayValue ?? []).count > 3 { fault(pointer, "too_many_actions", "OneSignal takes 3 buttons.") }
         case "priority":
-            if value != 5 && value != 10 { fault(place, "bad_priority", "priority is 5 or 10.") }
+            if value != 5 && value != 10 { fault(pointer, "bad_priority", "priority is 5 or 10.") }
         case "ios_interruption_level":
             let words = ["active", "passive", "time_sensitive", "critical"]
             if !words.contains(value.stringValue ?? "") {
-                fault(place, "bad_value", "Allowed: \(words.joined(separator: ", ")), with an underscore.")
+                fault(pointer, "bad_value", "Allowed: \(words.joined(separator: ", ")), with an underscore.")
             }
         case "ios_relevance_score":
             if !(value.numberValue.map { (0...1).contains($0) } ?? false) {
-                fault(place, "bad_value", "The relevance is from 0 to 1.")
+                fault(pointer, "bad_value", "The relevance is from 0 to 1.")
             }
         case "huawei_badge_add_num":
-            if !(1...99).contains(value.integerValue ?? 0) { fault(place, "bad_value", "A number from 1 to 99.") }
+            if !(1...99).contains(value.integerValue ?? 0) { fault(pointer, "bad_value", "A number from 1 to 99.") }
         case "apns_push_type_override":
-            if value != "voip" { fault(place, "bad_value", "Allowed: voip; OneSignal chooses the others itself.") }
+            if value != "voip" { fault(pointer, "bad_value", "Allowed: voip; OneSignal chooses the others itself.") }
         case "delayed_option":
             if !["timezone", "last-active"].contains(value.stringValue ?? "") {
-                fault(place, "bad_value", "Allowed: timezone, last-active.")
+                fault(pointer, "bad_value", "Allowed: timezone, last-active.")
             }
         case "throttle_rate_per_minute":
-            if (value.integerValue ?? -1) < 0 { fault(place, "bad_value", "A whole number, 0 or more.") }
+            if (value.integerValue ?? -1) < 0 { fault(pointer, "bad_value", "A whole number, 0 or more.") }
         case "custom_data":
-            if value.bytes.count > dataLimit { fault(place, "data_too_large", "custom_data has at most 2048 bytes.") }
+            if value.bytes.count > dataLimit { fault(pointer, "data_too_large", "custom_data has at most 2048 bytes.") }
         default: break
         }
     }
@@ -123,15 +127,7 @@ enum OneSignalCheck {
             warn("content/actions", "action_url_dropped", "Only web buttons open an address of their own.")
         }
         if notification.isSilent {
-            let dropped = [
-                ("title", notification.title != nil), ("subtitle", notification.subtitle != nil),
-                ("body", notification.body != nil), ("sound", notification.sound != nil),
-                ("badge", notification.badge != nil), ("image", notification.image != nil),
-                ("click_url", notification.clickURL != nil), ("actions", !notification.actions.isEmpty),
-            ]
-            for (field, isSet) in dropped where isSet {
-                warn("content/\(field)", "dropped_when_silent", "A silent push shows nothing: \(field) is left out.")
-            }
+            warnings += notification.fieldsDroppedWhenSilent()
         }
         return warnings
     }

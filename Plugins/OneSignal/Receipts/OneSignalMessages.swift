@@ -161,7 +161,7 @@ public struct OneSignalMessages: MessageCanceller, MessageTracker {
     public func cancel(platformID: String) async throws(PushError) -> Bool {
         let path = try OneSignalClient.path("notifications", platformID) + "?app_id=\(client.options.appID)"
         let answer = try await client.call("DELETE", path, quota: .messages) { $0.status == 400 || $0.status == 404 }
-        if answer.status == 404 || answer.says("Notification not found") {
+        if answer.status == 404 || answer.mentions("Notification not found") {
             throw PushError(.invalidRequest, "OneSignal does not know the message", reason: "not_found")
         }
         if answer.status == 400 { return false }
@@ -172,6 +172,6 @@ public struct OneSignalMessages: MessageCanceller, MessageTracker {
     }
 
     private static func isUnknown(_ answer: OneSignalAnswer) -> Bool {
-        answer.status == 404 || answer.status == 400 && answer.says("Notification not found")
+        answer.status == 404 || answer.status == 400 && answer.mentions("Notification not found")
     }
 }

@@ -72,14 +72,14 @@ actor OneSignalReconciler {
         for entry in due where !Task.isCancelled {
             var report = reports[entry.id]
             if report == nil { report = try? await messages.report(of: entry.id) }
-            note(entry.id, report)
+            update(entry.id, report)
         }
     }
 
-    private func note(_ id: String, _ report: OneSignalMessages.Report?) {
-        guard let place = entries.firstIndex(where: { $0.id == id }) else { return }
+    private func update(_ id: String, _ report: OneSignalMessages.Report?) {
+        guard let index = entries.firstIndex(where: { $0.id == id }) else { return }
         if let report, report.completedAt != nil {
-            let entry = entries.remove(at: place)
+            let entry = entries.remove(at: index)
             let missing = entry.expected - report.successful - report.failed - report.errored
             guard missing > 0 else { return }
             announce(
@@ -95,11 +95,11 @@ actor OneSignalReconciler {
             )
             return
         }
-        entries[place].looks += 1
-        guard entries[place].looks < Self.moments.count else {
-            entries.remove(at: place)
+        entries[index].looks += 1
+        guard entries[index].looks < Self.moments.count else {
+            entries.remove(at: index)
             return
         }
-        entries[place].due = entries[place].sentAt.addingTimeInterval(Self.moments[entries[place].looks].inSeconds)
+        entries[index].due = entries[index].sentAt.addingTimeInterval(Self.moments[entries[index].looks].inSeconds)
     }
 }

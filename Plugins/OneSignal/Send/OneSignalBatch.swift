@@ -8,11 +8,11 @@ struct OneSignalBatch: Sendable {
     static let tooMany = "too_many_entries"
 
     /// Outcomes that need no request.
-    private(set) var settled: [(place: Int, outcome: DeliveryOutcome)] = []
+    private(set) var resolved: [(index: Int, outcome: DeliveryOutcome)] = []
     /// The requests.
     private(set) var chunks: [OneSignalBatchRequest] = []
     /// The recipients' places, by their delivery.
-    private(set) var places: [MessageID: [Int]] = [:]
+    private(set) var indices: [MessageID: [Int]] = [:]
 
     init(_ request: PushRequest, _ backend: OneSignalBackend, _ ledger: OneSignalLedger) async {
         let name = backend.backendName
@@ -20,20 +20,20 @@ struct OneSignalBatch: Sendable {
         var order: [OneSignalBatchRequest.Form] = []
         let open = request.notification.isDryRun ? [:] : await ledger.find(request.recipients.map(\.messageID))
         var repeated: [String: OneSignalBatchRequest] = [:]
-        for (place, addressee) in request.recipients.enumerated() {
+        for (index, addressee) in request.recipients.enumerated() {
             if let chunk = open[addressee.messageID] {
                 repeated[chunk.key] = chunk
-                places[addressee.messageID, default: []].append(place)
+                indices[addressee.messageID, default: []].append(index)
                 continue
             }
             switch await Self.resolve(addressee.recipient, backend) {
-            case .refused(let refusal): settled.append((place, .refused(refusal)))
+            case .refused(let refusal): resolved.append((index, .refused(refusal)))
             case .target(let form, let target):
-                if places[addressee.messageID] == nil {
+                if indices[addressee.messageID] == nil {
                     if groups[form] == nil { order.append(form) }
                     groups[form, default: []].append(.init(message: addressee.messageID, target: target))
                 }
-                places[addressee.messageID, default: []].append(place)
+                indices[addressee.messageID, default: []].append(index)
             }
         }
         chunks = repeated.values.sorted { $0.key < $1.key }
@@ -69,8 +69,8 @@ struct OneSignalBatch: Sendable {
             current.append(member)
         }
         if !current.isEmpty { chunks.append(OneSignalBatchRequest(form, current, backend: backend)) }
-        for (place, members) in late {
-            chunks[place] = OneSignalBatchRequest(form, chunks[place].members + members, backend: backend)
+        for (index, members) in late {
+            chunks[index] = OneSignalBatchRequest(form, chunks[index].members + members, backend: backend)
         }
         return chunks
     }

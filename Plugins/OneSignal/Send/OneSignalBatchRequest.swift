@@ -93,7 +93,7 @@ actor OneSignalLedger {
         var since: Date
         var sending: Task<OneSignalOutcomes, Never>?
         var verdict: OneSignalOutcomes?
-        var untold: Set<MessageID>
+        var unreported: Set<MessageID>
     }
 
     /// How many requests are kept in the store at a time; further ones are kept in memory only.
@@ -156,7 +156,7 @@ actor OneSignalLedger {
             entries[chunk.key]?.sending = nil
             entries[chunk.key]?.verdict = verdict.isOpen ? nil : verdict
         }
-        if !verdict.isOpen { await tell(chunk.key, told) }
+        if !verdict.isOpen { await markReported(chunk.key, told) }
         return verdict
     }
 
@@ -169,7 +169,7 @@ actor OneSignalLedger {
     private func open(_ chunk: OneSignalBatchRequest) -> Bool {
         guard entries[chunk.key] == nil else { return false }
         trim()
-        entries[chunk.key] = Entry(chunk: chunk, since: time.now, untold: Set(chunk.members.map(\.message)))
+        entries[chunk.key] = Entry(chunk: chunk, since: time.now, unreported: Set(chunk.members.map(\.message)))
         for member in chunk.members { keys[member.message] = chunk.key }
         return true
     }
@@ -181,9 +181,9 @@ actor OneSignalLedger {
         try? await state.saveState("\(prefix)/\(slot)", chunk.stored(since: time.now))
     }
 
-    private func tell(_ key: String, _ messages: [MessageID]) async {
-        entries[key]?.untold.subtract(messages)
-        if entries[key]?.untold.isEmpty ?? false { await close(key) }
+    private func markReported(_ key: String, _ messages: [MessageID]) async {
+        entries[key]?.unreported.subtract(messages)
+        if entries[key]?.unreported.isEmpty ?? false { await close(key) }
     }
 
     private func close(_ key: String) async {
@@ -225,7 +225,7 @@ actor OneSignalLedger {
                 chunk: chunk,
                 slot: slot,
                 since: since,
-                untold: Set(chunk.members.map(\.message))
+                unreported: Set(chunk.members.map(\.message))
             )
             for member in chunk.members { keys[member.message] = chunk.key }
         }
@@ -235,15 +235,15 @@ actor OneSignalLedger {
 extension OneSignalBatchRequest {
     /// One line for the request, one for each member.
     fileprivate func stored(since: Date) -> [UInt8]? {
-        let word: String
+        let formName: String
         switch form {
-        case .subscriptions: word = "subscriptions"
-        case .users: word = "users"
-        case .tokens(let service): word = service.rawValue
+        case .subscriptions: formName = "subscriptions"
+        case .users: formName = "users"
+        case .tokens(let service): formName = service.rawValue
         case .audience: return nil  // Of one member, whose key needs no memory.
         }
         let lines = members.map { "\($0.message) \($0.target)" }
-        return Array("\(key) \(word) \(since.millisecondsSince1970)\n\(lines.joined(separator: "\n"))".utf8)
+        return Array("\(key) \(formName) \(since.millisecondsSince1970)\n\(lines.joined(separator: "\n"))".utf8)
     }
 
     fileprivate static func read(_ bytes: [UInt8]) -> (OneSignalBatchRequest, Date)? {

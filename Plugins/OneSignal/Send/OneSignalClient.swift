@@ -46,7 +46,7 @@ final class OneSignalClient: Sendable {
         _ body: [UInt8] = [],
         quota: Quota
     ) async throws(PushError) -> Result<OneSignalAnswer, HTTPFailure> {
-        try await budget(quota).take(within: options.common.timeout)
+        try await budget(quota).reserve(within: options.common.timeout)
         var headers = [HTTPHeader("accept", "application/json")]
         if !body.isEmpty { headers.append(HTTPHeader("content-type", "application/json; charset=utf-8")) }
         let template = HTTPCallTemplate(method: method, headers: headers, deadline: options.common.timeout)

@@ -4,7 +4,7 @@ import PushCore
 /// Counts the messages of the last 15 minutes against OneSignal's limit, beyond which it disables the app until a person acts.
 ///
 /// ``OneSignalBackend`` asks it before each request.
-actor MessageShare {
+actor OneSignalMessageShare {
     private static let window = Duration.seconds(900)
 
     private let limit: Int
@@ -19,7 +19,7 @@ actor MessageShare {
     }
 
     /// Reserves capacity for so many recipients; nil when there is enough, else how long until there may be.
-    func take(_ count: Int) -> Duration? {
+    func reserve(_ count: Int) -> Duration? {
         guard limit > 0 else { return nil }
         let now = time.steady
         let old = now.addingTimeInterval(-Self.window.inSeconds)

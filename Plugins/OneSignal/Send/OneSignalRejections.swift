@@ -26,10 +26,10 @@ enum OneSignalRejections {
         case 401:
             return refusal(.account, "unauthorized", .parkBackend, "Check api_key.")
         case 403:
-            let word = text?.hasPrefix("Access denied") ?? false ? "access_denied" : "forbidden"
+            let reason = text?.hasPrefix("Access denied") ?? false ? "access_denied" : "forbidden"
             return refusal(
                 .account,
-                word,
+                reason,
                 .parkBackend,
                 "Check api_key, app_id, the key's IP allowlist and the plan."
             )
@@ -52,7 +52,7 @@ enum OneSignalRejections {
             return refusal(.platform, "conflict", .retry(after: .seconds(1)))
         case 413: return refusal(.message, "too_large", .never)
         case 422: return refusal(.account, "plan_limit", .never)
-        case 400: return refusal(.message, word(answer), .never)
+        case 400: return refusal(.message, reason(answer), .never)
         case 404: return refusal(.message, "not_found", .never)
         default: return refusal(.message, "other", .never)
         }
@@ -66,8 +66,8 @@ enum OneSignalRejections {
     ]
 
     /// A word of bounded variety for the sentinels of a 400.
-    private static func word(_ answer: OneSignalAnswer) -> String {
-        sentinels.first { answer.says($0.0) }?.1 ?? "bad_request"
+    private static func reason(_ answer: OneSignalAnswer) -> String {
+        sentinels.first { answer.mentions($0.0) }?.1 ?? "bad_request"
     }
 
     /// Whether a refusal says that the request has too many entries.
@@ -75,9 +75,9 @@ enum OneSignalRejections {
     /// The exact text is not documented.
     static func isTooMany(_ answer: OneSignalAnswer) -> Bool {
         guard answer.status == 400 || answer.status == 413 else { return false }
-        return ["too many", "cannot exceed", "more than", "maximum of", "at most"].contains { answer.says($0) }
+        return ["too many", "cannot exceed", "more than", "maximum of", "at most"].contains { answer.mentions($0) }
             && ["player", "subscription", "alias", "ids", "entries", "recipients", "external"].contains {
-                answer.says($0)
+                answer.mentions($0)
             }
     }
 

@@ -43,12 +43,12 @@ struct OneSignalAnswer {
         return String(joined.prefix(300))
     }
 
-    func says(_ words: String) -> Bool { faults.contains { $0.text.localizedCaseInsensitiveContains(words) } }
+    func mentions(_ words: String) -> Bool { faults.contains { $0.text.localizedCaseInsensitiveContains(words) } }
     func hasCode(_ code: String) -> Bool { faults.contains { $0.code == code } }
 
     /// Whether a player or subscription is gone: what makes a caller register the device again.
     var isUnknownDevice: Bool {
-        status == 404 || says("No user with this id found") || hasCode("subscription-0")
+        status == 404 || mentions("No user with this id found") || hasCode("subscription-0")
     }
 
     /// The entries of a map among the errors, such as `invalid_player_ids`.

@@ -57,7 +57,7 @@ struct AnnouncementLedger: Sendable {
     }
 
     /// Notes that the gateway has taken a part.
-    mutating func settle(_ number: Int, _ notification: NotificationID) async throws(PushError) {
+    mutating func markAccepted(_ number: Int, _ notification: NotificationID) async throws(PushError) {
         parts[number].notification = notification
         try await save(number)
     }

@@ -35,11 +35,11 @@ struct AnnouncementRequest: Sendable {
                 wrong(name, "wrong_type", "Must be a list of names.")
                 return nil
             }
-            for (place, word) in list.enumerated() where !known.contains(word.stringValue ?? "") {
+            for (index, word) in list.enumerated() where !known.contains(word.stringValue ?? "") {
                 let hint = Suggestion.nearest(to: word.stringValue ?? "", among: known).map {
                     "Did you mean \"\($0)\"?"
                 }
-                wrong("\(name)/\(place)", "unknown_name", hint ?? "Known: \(known.joined(separator: ", ")).")
+                wrong("\(name)/\(index)", "unknown_name", hint ?? "Known: \(known.joined(separator: ", ")).")
             }
             return list.compactMap(\.stringValue)
         }

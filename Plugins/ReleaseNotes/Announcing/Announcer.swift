@@ -5,7 +5,7 @@ actor Announcer {
     /// The most devices of one notification.
     private static let partSize = 1000
     /// The most announcements that wait for their turn.
-    private static let patience = 8
+    private static let maximumWaiting = 8
 
     private let state: (any StateStore)?
     /// Without a store the ledgers live here.
@@ -48,7 +48,7 @@ actor Announcer {
         _ texts: AnnouncementTexts,
         _ gate: any ModuleGate
     ) async throws(ModuleProblem) -> Result {
-        guard waiting.count < Self.patience else {
+        guard waiting.count < Self.maximumWaiting else {
             throw ModuleProblem(503, "too_busy", "Other announcements are under way", retryAfter: .seconds(5))
         }
         await enter()
@@ -166,7 +166,7 @@ actor Announcer {
         let number = try await ledger.add(.init(request: notification, key: key))
         do throws(PushError) {
             let id = try await gate.accept(notification, idempotencyKey: key)
-            try await ledger.settle(number, id)
+            try await ledger.markAccepted(number, id)
             result.sent += count
             result.perBackend[backend, default: (0, 0)].sent += count
         } catch {
@@ -183,7 +183,7 @@ actor Announcer {
     private func finish(_ ledger: inout AnnouncementLedger, _ gate: any ModuleGate) async throws(PushError) {
         for (number, part) in ledger.parts.enumerated() where part.notification == nil {
             do throws(PushError) {
-                try await ledger.settle(number, try await gate.accept(part.request, idempotencyKey: part.key))
+                try await ledger.markAccepted(number, try await gate.accept(part.request, idempotencyKey: part.key))
             } catch {
                 guard error.code == .invalidRequest else { throw error }
                 try await ledger.withdraw(number)

@@ -135,7 +135,7 @@ actor NotesLibrary {
         source.bytes = bytes
         guard let bytes else {
             source.problems = [ReleaseNotesProblem(.missing, "file \"\(file.name)\" not found: \(reason)")]
-            return tell(source.problems, key)
+            return log(source.problems, key)
         }
         do throws(ReleaseNotesReader.Failure) {
             let reading = try ReleaseNotesReader.read(bytes, name: file.name, mode: app.mode)
@@ -145,10 +145,10 @@ actor NotesLibrary {
         } catch {
             source.problems = error.problems
         }
-        tell(source.problems + (source.read?.problems(for: app.current) ?? []), key)
+        log(source.problems + (source.read?.problems(for: app.current) ?? []), key)
     }
 
-    private func tell(_ problems: [ReleaseNotesProblem], _ key: Key) {
+    private func log(_ problems: [ReleaseNotesProblem], _ key: Key) {
         for problem in problems {
             logger.warning(
                 "release notes",

@@ -76,10 +76,10 @@ public enum ReleaseNotesReader {
         }
         var entries: [ReleaseNotes.Entry] = []
         var problems: [ReleaseNotesProblem] = []
-        for (place, item) in items.enumerated() {
+        for (index, item) in items.enumerated() {
             switch item.entry {
             case .success(let entry): entries.append(entry)
-            case .failure(let reason): problems.append(.init(.badItem, "item \(place) ignored: \(reason.text)"))
+            case .failure(let reason): problems.append(.init(.badItem, "item \(index) ignored: \(reason.text)"))
             }
         }
         if isStrict, !problems.isEmpty { throw Failure(problems: problems) }

@@ -4,7 +4,7 @@ import PushCore
 /// What everybody may read: JSON, page, text.
 extension NotesModule {
     /// What a request for a list asks for.
-    private struct Wish {
+    private struct Parameters {
         var language: String
         var current: ReleaseVersion
         /// What is wrong with the version that the reader gave.
@@ -15,11 +15,13 @@ extension NotesModule {
         var text = NotesText.Options()
     }
 
-    func show(_ app: NotesApp, _ place: Place, _ request: ModuleRequest) async throws(ModuleProblem) -> ModuleAnswer {
-        let wish = try wish(app, place, request)
+    func show(_ app: NotesApp, _ resource: Resource, _ request: ModuleRequest) async throws(ModuleProblem)
+        -> ModuleAnswer
+    {
+        let parameters = try parameters(app, resource, request)
         let shelf: NotesLibrary.Shelf?
         do throws(PushError) {
-            shelf = try await library.shelf(app.id, wish.language)
+            shelf = try await library.shelf(app.id, parameters.language)
         } catch {
             throw Self.problem(error)
         }
@@ -32,43 +34,43 @@ extension NotesModule {
                 retryAfter: .seconds(30)
             )
         }
-        var headers = [HTTPHeader("content-language", wish.language), HTTPHeader("vary", "Accept-Language")]
+        var headers = [HTTPHeader("content-language", parameters.language), HTTPHeader("vary", "Accept-Language")]
         let body: String
-        switch place {
+        switch resource {
         case .html:
             headers.append(HTTPHeader("content-type", "text/html; charset=utf-8"))
             headers.append(HTTPHeader("content-security-policy", NotesPage.policy))
-            body = NotesPage.html(view(app, wish, shelf.notes))
+            body = NotesPage.html(view(app, parameters, shelf.notes))
         case .text:
             headers.append(HTTPHeader("content-type", "text/plain; charset=utf-8"))
-            body = NotesText.render(view(app, wish, shelf.notes), wish.text)
+            body = NotesText.render(view(app, parameters, shelf.notes), parameters.text)
         case .since(let version):
             guard let version = ReleaseVersion(version) else {
                 throw Self.badParameter("version", "must be a version, such as 1.4.0.")
             }
             headers.append(HTTPHeader("content-type", "application/json; charset=utf-8"))
-            body = shelf.notes.since(version).json(wish.shape).text
+            body = shelf.notes.since(version).json(parameters.shape).text
         default:
             headers.append(HTTPHeader("content-type", "application/json; charset=utf-8"))
-            body = shelf.notes.json(wish.shape).text
+            body = shelf.notes.json(parameters.shape).text
         }
-        if let problem = wish.problem {
+        if let problem = parameters.problem {
             headers.append(HTTPHeader("x-release-notes-problem", Self.headerText(problem.description)))
         }
         return Self.cached(Array(body.utf8), headers, changedAt: shelf.changedAt, request)
     }
 
-    private func view(_ app: NotesApp, _ wish: Wish, _ notes: ReleaseNotes) -> NotesView {
+    private func view(_ app: NotesApp, _ parameters: Parameters, _ notes: ReleaseNotes) -> NotesView {
         var view = NotesView(
             notes,
-            style: app.style(wish.language),
-            current: wish.current,
-            language: wish.language,
+            style: app.style(parameters.language),
+            current: parameters.current,
+            language: parameters.language,
             appName: app.name,
             reviewURL: app.reviewURL
         )
-        view.direction = wish.direction
-        view.theme = wish.theme
+        view.direction = parameters.direction
+        view.theme = parameters.theme
         return view
     }
 
@@ -83,9 +85,11 @@ extension NotesModule {
         ModuleProblem(400, "invalid_parameter", "A parameter is wrong", detail: "\(name): \(detail)")
     }
 
-    private func wish(_ app: NotesApp, _ place: Place, _ request: ModuleRequest) throws(ModuleProblem) -> Wish {
+    private func parameters(_ app: NotesApp, _ resource: Resource, _ request: ModuleRequest) throws(ModuleProblem)
+        -> Parameters
+    {
         let known: [String] =
-            switch place {
+            switch resource {
             case .html: ["lang", "current", "lenient", "dir", "theme"]
             case .text: ["lang", "current", "lenient", "dir", "theme", "width", "color"]
             default: ["lang", "shape"]
@@ -97,16 +101,16 @@ extension NotesModule {
         guard let language = language(app, request) else {
             throw ModuleProblem(404, "not_found", "Not found", detail: "There are no release notes in this language.")
         }
-        var wish = Wish(language: language, current: app.current, shape: app.shape)
-        wish.shape = try Self.choice(request, "shape", wish.shape)
-        wish.direction = try Self.choice(request, "dir", .auto)
-        wish.theme = try Self.choice(request, "theme", .auto)
+        var parameters = Parameters(language: language, current: app.current, shape: app.shape)
+        parameters.shape = try Self.choice(request, "shape", parameters.shape)
+        parameters.direction = try Self.choice(request, "dir", .auto)
+        parameters.theme = try Self.choice(request, "theme", .auto)
         if let text = request.query["current"] {
             let isLenient = request.query["lenient"] == "1"
             if let current = ReleaseVersion(text, allowsSigns: isLenient) {
-                wish.current = current
+                parameters.current = current
             } else if isLenient {
-                (wish.current, wish.problem) = (ReleaseVersion(major: 0), .badCurrent(text))
+                (parameters.current, parameters.problem) = (ReleaseVersion(major: 0), .badCurrent(text))
             } else {
                 throw Self.badParameter("current", "must be a version, such as 1.4.0.")
             }
@@ -115,14 +119,14 @@ extension NotesModule {
             guard let width = Int(text), (20...500).contains(width) else {
                 throw Self.badParameter("width", "must be a whole number from 20 to 500.")
             }
-            wish.text.width = width
+            parameters.text.width = width
         }
         switch request.query["color"] {
         case nil, "none"?: break
-        case "always"?: wish.text.hasColor = true
+        case "always"?: parameters.text.hasColor = true
         default: throw Self.badParameter("color", "must be none or always.")
         }
-        return wish
+        return parameters
     }
 
     private static func choice<Choice: RawRepresentable<String> & CaseIterable>(
@@ -174,13 +178,13 @@ extension NotesModule {
 enum AcceptedLanguages {
     static func read(_ field: String) -> [String] {
         let ranges = field.prefix(1000).split(separator: ",").prefix(50).enumerated().compactMap {
-            (place, part) -> (tag: String, weight: Double, place: Int)? in
+            (index, part) -> (tag: String, weight: Double, index: Int)? in
             let pieces = part.split(separator: ";").map { $0.filter { $0 != " " } }
             guard let tag = pieces.first, !tag.isEmpty, tag != "*" else { return nil }
             let quality = pieces.dropFirst().first { $0.hasPrefix("q=") }.map { Double($0.dropFirst(2)) ?? 0 } ?? 1
-            return quality > 0 ? (tag, quality, place) : nil
+            return quality > 0 ? (tag, quality, index) : nil
         }
-        return ranges.sorted { ($1.weight, $0.place) < ($0.weight, $1.place) }.map(\.tag)
+        return ranges.sorted { ($1.weight, $0.index) < ($0.weight, $1.index) }.map(\.tag)
     }
 }
 

@@ -21,8 +21,8 @@ public enum NotesText {
     public static func render(_ view: NotesView, _ options: Options = Options()) -> String {
         var lines: [Line] = []
         let entries = view.notes.entries
-        for (place, entry) in entries.enumerated() {
-            let isLast = place == entries.count - 1
+        for (index, entry) in entries.enumerated() {
+            let isLast = index == entries.count - 1
             lines += Row(entry, view, isLast: isLast).lines(options.width)
             if !isLast { lines.append(Line(edge: Row.connector(view), gap: 0, text: nil)) }
         }

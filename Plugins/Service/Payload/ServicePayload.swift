@@ -84,10 +84,7 @@ struct ServicePayload {
         }
         text("image", notification.image)
         text("sound", notification.sound)
-        if let badge = notification.badge {
-            writer.name("badge")
-            writer.integer(badge)
-        }
+        writer.field("badge", notification.badge)
         text("category", notification.category)
         text("click_url", notification.clickURL)
         if !notification.actions.isEmpty {
@@ -115,27 +112,19 @@ struct ServicePayload {
         _ writer: inout JSONWriter
     ) {
         writer.beginObject()
-        writer.name("priority")
-        writer.string(notification.priority.rawValue)
-        if let id = notification.collapseID {
-            writer.name("collapse_id")
-            writer.string(id)
-        }
+        writer.field("priority", notification.priority.rawValue)
+        writer.field("collapse_id", notification.collapseID)
         if notification.isSilent {
-            writer.name("silent")
-            writer.bool(true)
+            writer.field("silent", true)
         }
         if notification.isDryRun {
-            writer.name("dry_run")
-            writer.bool(true)
+            writer.field("dry_run", true)
         }
         switch expiration {
         case .immediately?:
-            writer.name("expires_at")
-            writer.integer(0)
+            writer.field("expires_at", 0)
         case .at(let seconds)?:
-            writer.name("expires_at")
-            writer.integer(seconds)
+            writer.field("expires_at", seconds)
         case nil: break
         }
         writer.endObject()
@@ -144,20 +133,17 @@ struct ServicePayload {
     /// Writes whom a message goes to.
     static func write(_ addressee: Addressee, to writer: inout JSONWriter) {
         writer.beginObject()
-        writer.name("id")
-        writer.string(addressee.messageID.description)
+        writer.field("id", addressee.messageID.description)
         writer.name("to")
         writer.beginObject()
         switch addressee.recipient {
         case .token(let token):
-            writer.name("token")
-            writer.string(token.value)
-            writer.name("service")
-            writer.string(token.service.rawValue)
-        case .device(let id): word("device", id, &writer)
-        case .user(let id): word("user", id, &writer)
-        case .platformID(let id): word("platform_id", id, &writer)
-        case .topic(let name): word("topic", name, &writer)
+            writer.field("token", token.value)
+            writer.field("service", token.service.rawValue)
+        case .device(let id): writer.field("device", id)
+        case .user(let id): writer.field("user", id)
+        case .platformID(let id): writer.field("platform_id", id)
+        case .topic(let name): writer.field("topic", name)
         case .tags(let filter):
             writer.name("tags")
             writer.beginObject()
@@ -169,20 +155,13 @@ struct ServicePayload {
             }
             writer.endObject()
         case .everyone:
-            writer.name("everyone")
-            writer.bool(true)
+            writer.field("everyone", true)
         }
         writer.endObject()
-        if let language = addressee.language { word("language", language, &writer) }
+        writer.field("language", addressee.language)
         if addressee.isReplay {
-            writer.name("replay")
-            writer.bool(true)
+            writer.field("replay", true)
         }
         writer.endObject()
-    }
-
-    private static func word(_ name: StaticString, _ value: String, _ writer: inout JSONWriter) {
-        writer.name(name)
-        writer.string(value)
     }
 }

@@ -43,26 +43,26 @@ struct ServiceBatch {
         let notification = request.notification
         let isLocalized = notification.isLocalized
         var languages: [String?] = []
-        var places: [String?: [Int]] = [:]
-        for (place, addressee) in request.recipients.enumerated() {
+        var positions: [String?: [Int]] = [:]
+        for (position, addressee) in request.recipients.enumerated() {
             guard options.audience.contains(addressee.recipient) else {
-                refuse(index, place, "unsupported_recipient", "The service takes no such recipients.")
+                refuse(index, position, "unsupported_recipient", "The service takes no such recipients.")
                 continue
             }
             let language = isLocalized ? addressee.language : nil
-            if places[language] == nil { languages.append(language) }
-            places[language, default: []].append(place)
+            if positions[language] == nil { languages.append(language) }
+            positions[language, default: []].append(position)
         }
         var message = ServicePayload(notification, expiration: request.expiration)
         for language in languages {
             let texts = message.texts(in: language)
             let size = message.size(with: texts)
             guard size <= options.maximumMessageBytes else {
-                for place in places[language] ?? [] { refuse(index, place, "message_too_large", large(size)) }
+                for position in positions[language] ?? [] { refuse(index, position, "message_too_large", large(size)) }
                 continue
             }
             let bytes = message.bytes(with: texts)
-            var rest = (places[language] ?? [])[...]
+            var rest = (positions[language] ?? [])[...]
             while !rest.isEmpty {
                 if slots.count >= options.batchSize { close(name) }
                 let now = rest.prefix(options.batchSize - slots.count)
@@ -72,15 +72,15 @@ struct ServiceBatch {
         }
     }
 
-    private mutating func add(_ message: [UInt8], _ request: PushRequest, _ index: Int, _ places: ArraySlice<Int>) {
-        var writer = JSONWriter(capacity: message.count + places.count * 160)
+    private mutating func add(_ message: [UInt8], _ request: PushRequest, _ index: Int, _ positions: ArraySlice<Int>) {
+        var writer = JSONWriter(capacity: message.count + positions.count * 160)
         writer.beginObject()
         writer.name("message")
         writer.raw(message)
         writer.name("recipients")
         writer.beginArray()
-        for place in places {
-            let addressee = request.recipients[place]
+        for position in positions {
+            let addressee = request.recipients[position]
             ServicePayload.write(addressee, to: &writer)
             let isAudience =
                 switch addressee.recipient {
@@ -90,7 +90,7 @@ struct ServiceBatch {
             slots.append(
                 Slot(
                     request: index,
-                    recipient: place,
+                    recipient: position,
                     id: addressee.messageID.description,
                     isDryRun: request.notification.isDryRun,
                     isAudience: isAudience
@@ -106,10 +106,8 @@ struct ServiceBatch {
         guard !slots.isEmpty else { return }
         var writer = JSONWriter(capacity: messages.reduce(128) { $0 + $1.count + 1 })
         writer.beginObject()
-        writer.name("version")
-        writer.integer(1)
-        writer.name("backend")
-        writer.string(name)
+        writer.field("version", 1)
+        writer.field("backend", name)
         writer.name("messages")
         writer.beginArray()
         for message in messages { writer.raw(message) }
@@ -124,8 +122,8 @@ struct ServiceBatch {
         "The message has \(bytes) bytes; the service takes \(options.maximumMessageBytes)."
     }
 
-    private mutating func refuse(_ index: Int, _ place: Int, _ reason: String, _ detail: String) {
+    private mutating func refuse(_ index: Int, _ position: Int, _ reason: String, _ detail: String) {
         let refusal = Refusal(.message, reason: reason, detail: detail, advice: .never)
-        refused.append(DeliveryReport(request: index, recipient: place, outcome: .refused(refusal)))
+        refused.append(DeliveryReport(request: index, recipient: position, outcome: .refused(refusal)))
     }
 }

@@ -35,35 +35,35 @@ public struct TokenBucket: Sendable {
     /// The messages a second that are allowed now.
     public var rate: Double { pacing.perSecond * (pacing.startShare + (1 - pacing.startShare) * level) }
 
-    /// How many of `wanted` may go now, and when to ask again if that is none.
-    public mutating func take(_ wanted: Int, isUrgent: Bool = false, at now: Date) -> (granted: Int, retryAt: Date) {
-        let (free, retryAt) = room(isUrgent: isUrgent, at: now)
+    /// Reserves up to `wanted` messages that may go now; `retryAt` is when to try again if none may.
+    public mutating func reserve(_ wanted: Int, isUrgent: Bool = false, at now: Date) -> (granted: Int, retryAt: Date) {
+        let (free, retryAt) = available(isUrgent: isUrgent, at: now)
         let granted = max(0, min(wanted, free))
         tokens -= Double(granted)
         return (granted, retryAt)
     }
 
     /// How many messages may go now, and when there may be one more.
-    public mutating func room(isUrgent: Bool = false, at now: Date) -> (free: Int, retryAt: Date) {
+    public mutating func available(isUrgent: Bool = false, at now: Date) -> (free: Int, retryAt: Date) {
         fill(at: now)
-        let free = tokens - (isUrgent ? 0 : reserve)
+        let free = tokens - (isUrgent ? 0 : urgentReserve)
         let missing = free < 1 ? 1 - free : 1 - free.truncatingRemainder(dividingBy: 1)
         // Sums of fractions fall short of a whole by a hair.
         return (max(0, Int(clamping: (free + 1e-9).rounded(.down))), now.addingTimeInterval(missing / rate))
     }
 
-    /// Says how much of what was taken is used, now; the rest is given back.
+    /// Gives back what of a reservation was not used.
     ///
-    /// The bucket is not fuller after it than if the used part had been taken only now: else who takes, waits and then uses
-    /// it finds a full bucket again, and twice the burst goes.
-    public mutating func settle(taken: Int, used: Int, at now: Date) {
-        tokens = min(capacity, tokens + Double(taken - used))
+    /// The bucket is not fuller after it than if the used part had been reserved only now: otherwise a caller that reserves,
+    /// waits and then sends would find a full bucket again, and twice the burst would go.
+    public mutating func release(reserved: Int, used: Int, at now: Date) {
+        tokens = min(capacity, tokens + Double(reserved - used))
         fill(at: now)
         tokens = min(tokens, capacity - Double(used))
     }
 
-    private var reserve: Double { pacing.urgentShare > 0 ? max(1, rate * pacing.urgentShare) : 0 }
-    private var capacity: Double { max(1, rate * pacing.burst.inSeconds) + reserve }
+    private var urgentReserve: Double { pacing.urgentShare > 0 ? max(1, rate * pacing.urgentShare) : 0 }
+    private var capacity: Double { max(1, rate * pacing.burst.inSeconds) + urgentReserve }
 
     private mutating func fill(at now: Date) {
         let elapsed = max(0, now.timeIntervalSince(filledAt))
@@ -74,5 +74,25 @@ public struct TokenBucket: Sendable {
         // Filling is making up for use; what is left of the time the bucket stood full, so the rate was not needed.
         level = min(1, max(0, level + (filling - (elapsed - filling)) / pacing.rampUp.inSeconds))
         tokens = min(tokens, capacity)
+    }
+}
+
+extension TokenBucket {
+    /// The former name of ``reserve(_:isUrgent:at:)``.
+    @available(*, deprecated, renamed: "reserve(_:isUrgent:at:)")
+    public mutating func take(_ wanted: Int, isUrgent: Bool = false, at now: Date) -> (granted: Int, retryAt: Date) {
+        reserve(wanted, isUrgent: isUrgent, at: now)
+    }
+
+    /// The former name of ``available(isUrgent:at:)``.
+    @available(*, deprecated, renamed: "available(isUrgent:at:)")
+    public mutating func room(isUrgent: Bool = false, at now: Date) -> (free: Int, retryAt: Date) {
+        available(isUrgent: isUrgent, at: now)
+    }
+
+    /// The former name of ``release(reserved:used:at:)``.
+    @available(*, deprecated, renamed: "release(reserved:used:at:)")
+    public mutating func settle(taken: Int, used: Int, at now: Date) {
+        release(reserved: taken, used: used, at: now)
     }
 }

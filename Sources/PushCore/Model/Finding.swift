@@ -20,3 +20,41 @@ public struct Finding: Sendable, Hashable {
 /// The former name of ``Finding``.
 @available(*, deprecated, renamed: "Finding")
 public typealias PushWarning = Finding
+
+/// A finding that keeps a message from being sent, as an error of a plugin's encoder.
+package struct MessageFault: Error, Sendable {
+    /// What is wrong.
+    package let finding: Finding
+
+    package init(_ finding: Finding) { self.finding = finding }
+
+    /// The refusal that the recipients of the message get.
+    package var refusal: Refusal { Refusal(finding) }
+}
+
+extension Refusal {
+    /// The refusal of a message for a finding: nothing was sent, and a repeat would be refused as well.
+    package init(_ finding: Finding) {
+        self.init(.message, reason: finding.code, detail: finding.detail, advice: .never)
+    }
+}
+
+extension PushNotification {
+    /// The fields that a silent push leaves out, one finding each.
+    ///
+    /// - Parameter dropsCategory: Whether the platform's silent push has no category either.
+    package func fieldsDroppedWhenSilent(dropsCategory: Bool = false) -> [Finding] {
+        let fields = [
+            ("title", title != nil), ("subtitle", subtitle != nil), ("body", body != nil), ("sound", sound != nil),
+            ("badge", badge != nil), ("image", image != nil), ("click_url", clickURL != nil),
+            ("actions", !actions.isEmpty), ("category", dropsCategory && category != nil),
+        ]
+        return fields.filter(\.1).map { field, _ in
+            Finding(
+                pointer: "#/content/\(field)",
+                code: "dropped_when_silent",
+                detail: "A silent push shows nothing: \(field) is left out."
+            )
+        }
+    }
+}

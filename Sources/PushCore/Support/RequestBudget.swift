@@ -26,7 +26,7 @@ package actor RequestBudget {
     }
 
     /// Waits until a request is free; throws when it would take longer than `limit`.
-    package func take(within limit: Duration) async throws(PushError) {
+    package func reserve(within limit: Duration) async throws(PushError) {
         let end = time.steady.addingTimeInterval(limit.inSeconds)
         while true {
             let now = time.steady
@@ -34,7 +34,7 @@ package actor RequestBudget {
             if let pausedUntil, now < pausedUntil {
                 ready = pausedUntil
             } else {
-                let (granted, retryAt) = bucket.take(1, at: now)
+                let (granted, retryAt) = bucket.reserve(1, at: now)
                 if granted > 0 { return }
                 ready = retryAt
             }

@@ -31,21 +31,11 @@ public struct ClosureTokenProvider: TokenProvider {
     /// Throws ``PushError/Code/unavailable`` when the app fails or does not answer within the deadline, and
     /// ``PushError/Code/badAnswer`` when it gives what cannot be a token.
     public func token() async throws(PushError) -> DeviceToken? {
-        let text: String?
-        do {
-            text = try await Deadline.run(deadline, fetch)
-        } catch is Deadline.Passed {
-            throw PushError(.unavailable, "the app gave no token within \(deadline.inSeconds) s")
-        } catch let error as PushError {
-            throw error
-        } catch {
-            throw PushError(.unavailable, "the app could not give its token")
-        }
-        guard let text, !text.allSatisfy(\.isWhitespace) else { return nil }
-        do throws(InvalidToken) {
-            return try validate(text)
-        } catch {
-            throw PushError(.badAnswer, error.description)
+        try await AppToken.fetch(within: deadline) { [fetch] in
+            let text = try await fetch()
+            return text?.allSatisfy(\.isWhitespace) ?? true ? nil : text
+        } validate: { text throws(InvalidToken) in
+            try validate(text)
         }
     }
 

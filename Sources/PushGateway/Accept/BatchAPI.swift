@@ -139,10 +139,8 @@ struct BatchAPI: AcceptingAPI {
         let count = accepted.count { $0 != nil }
         var writer = JSONWriter(capacity: 160 * items.count + 64)
         writer.beginObject()
-        writer.name("accepted")
-        writer.integer(count)
-        writer.name("refused")
-        writer.integer(items.count - count)
+        writer.field("accepted", count)
+        writer.field("refused", items.count - count)
         writer.name("notifications")
         writer.beginArray()
         for position in items.indices {
@@ -151,8 +149,7 @@ struct BatchAPI: AcceptingAPI {
                 continue
             }
             writer.beginObject()
-            writer.name("status")
-            writer.integer(422)
+            writer.field("status", 422)
             writer.name("problem")
             writer.beginObject()
             Problem(items[position].issues).write(to: &writer, instance: String(scope.path), requestID: requestID)

@@ -4,7 +4,8 @@ internal import PushQueue
 
 /// `POST /v1/notifications`: accepts one notification.
 ///
-/// What it answers with 202 is on disk.
+/// The steps are those of ``AcceptingAPI``: the body, the reader, the intake, the commit. What is answered with 202 is
+/// on disk.
 struct NotificationsAPI: AcceptingAPI {
     let state: GatewayState
     let metrics: GatewayMetrics

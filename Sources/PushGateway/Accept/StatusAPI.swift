@@ -4,7 +4,11 @@ internal import Hummingbird
 internal import PushCore
 internal import PushQueue
 
-/// `GET` and `DELETE /v1/notifications/{id}` and `GET …/deliveries`: what became of a notification, and how to stop it.
+/// `GET` and `DELETE /v1/notifications/{id}` and `GET …/deliveries`: the status of a notification, and its
+/// cancellation.
+///
+/// Reads and writes the store; with `platform=true` a cancellation goes on to the platforms (``PlatformCancellation``).
+/// A caller without the scope of an administrator sees its own notifications only.
 struct StatusAPI: Sendable {
     private static let pageSize = 100
     private static let largestPage = 1000
@@ -19,10 +23,8 @@ struct StatusAPI: Sendable {
         let stored = try await find(id, scope)
         let now = state.clock.reading
         return Response.json { writer in
-            writer.name("id")
-            writer.string(stored.id.description)
-            writer.name("status")
-            writer.string(DeliveryState.summary(of: stored.counts).rawValue)
+            writer.field("id", stored.id.description)
+            writer.field("status", DeliveryState.summary(of: stored.counts).rawValue)
             writer.name("counts")
             writer.beginObject()
             for state in DeliveryState.allCases {
@@ -31,8 +33,7 @@ struct StatusAPI: Sendable {
                 writer.integer(count)
             }
             writer.endObject()
-            writer.name("recipients")
-            writer.integer(stored.counts.values.reduce(0, +))
+            writer.field("recipients", stored.counts.values.reduce(0, +))
             writer.name("created_at")
             RFC3339.write(now.wall(stored.acceptedAt), to: &writer)
             if let dueAt = stored.dueAt {
@@ -42,8 +43,7 @@ struct StatusAPI: Sendable {
             writer.name("expires_at")
             RFC3339.write(now.wall(stored.expiresAt), to: &writer)
             if !stored.caller.isEmpty {
-                writer.name("caller")
-                writer.string(stored.caller)
+                writer.field("caller", stored.caller)
             }
             writer.name("notification")
             writer.raw(stored.content)
@@ -91,10 +91,10 @@ struct StatusAPI: Sendable {
         }
     }
 
-    /// Cancels what has not gone out; with `platform=true` also asks platforms to take back what they have taken.
+    /// Cancels what has not gone out; with `platform=true` also asks platforms to take back what they have accepted.
     func cancel(_ id: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         try scope.allowParameters(["platform"])
-        let asksPlatforms = try scope.flag("platform")
+        let includesPlatforms = try scope.flag("platform")
         let notification = try Self.id(id)
         if !scope.caller.isAdministrator { _ = try await find(id, scope) }
         let result: Cancellation?
@@ -106,19 +106,16 @@ struct StatusAPI: Sendable {
             throw Problem(error)
         }
         guard let result else { throw Self.unknown(id) }
-        let taken = asksPlatforms ? try await PlatformCancellation(endpoint: endpoint, scope).run(notification) : nil
+        let platforms =
+            includesPlatforms ? try await PlatformCancellation(endpoint: endpoint, scope).run(notification) : nil
         return Response.json { writer in
-            writer.name("id")
-            writer.string(notification.description)
-            writer.name("cancelled")
-            writer.integer(result.cancelled)
-            writer.name("too_late")
-            writer.integer(result.tooLate)
-            writer.name("in_flight")
-            writer.integer(result.inFlight)
-            guard let taken else { return }
+            writer.field("id", notification.description)
+            writer.field("cancelled", result.cancelled)
+            writer.field("too_late", result.tooLate)
+            writer.field("in_flight", result.inFlight)
+            guard let platforms else { return }
             writer.name("platform")
-            taken.write(to: &writer)
+            platforms.write(to: &writer)
         }
     }
 
@@ -153,18 +150,11 @@ struct StatusAPI: Sendable {
         to writer: inout JSONWriter
     ) {
         writer.beginObject()
-        writer.name("delivery")
-        writer.integer(delivery.id - id.rawValue)
-        writer.name("recipient")
-        writer.string(showsTokens ? delivery.recipient.storedForm : delivery.recipient.shownForm)
-        writer.name("state")
-        writer.string(delivery.state.rawValue)
-        writer.name("backend")
-        writer.string(delivery.backend)
-        if let id = platformID(in: delivery.attemptLog) {
-            writer.name("platform_id")
-            writer.string(id)
-        }
+        writer.field("delivery", delivery.id - id.rawValue)
+        writer.field("recipient", showsTokens ? delivery.recipient.storedForm : delivery.recipient.shownForm)
+        writer.field("state", delivery.state.rawValue)
+        writer.field("backend", delivery.backend)
+        writer.field("platform_id", platformID(in: delivery.attemptLog))
         if !delivery.state.isFinal, let dueAt = delivery.dueAt {
             writer.name("next_attempt_at")
             RFC3339.write(now.wall(dueAt), to: &writer)

@@ -35,9 +35,9 @@ extension GatewayConfiguration {
             let text: Secret
             switch source {
             case .key(let key): text = key
-            case .command(let words):
+            case .command(let arguments):
                 do {
-                    text = try KeyCommand(words).run()
+                    text = try KeyCommand(arguments).run()
                 } catch {
                     throw KeyUnavailable("\(position).key_command gave no key: \(error)")
                 }
@@ -62,7 +62,7 @@ extension GatewayConfiguration.Encryption {
     /// Reads the section; mistakes go into its report.
     init(_ section: ConfigSection) {
         key = Self.source(section)
-        if key == nil, !section.has("old_keys"), !section.keys.contains(where: Self.words.contains) {
+        if key == nil, !section.has("old_keys"), !section.keys.contains(where: Self.keyNames.contains) {
             section.missing(
                 "key",
                 "32 random bytes in base64 (openssl rand -base64 32), as key, key_file or key_command"
@@ -71,7 +71,7 @@ extension GatewayConfiguration.Encryption {
         oldKeys = section.sections("old_keys").compactMap { own in
             defer { own.finish() }
             let source = Self.source(own)
-            if source == nil, !own.keys.contains(where: Self.words.contains) {
+            if source == nil, !own.keys.contains(where: Self.keyNames.contains) {
                 own.missing("key", "the key, as key, key_file or key_command")
             }
             return source
@@ -79,19 +79,19 @@ extension GatewayConfiguration.Encryption {
         section.finish()
     }
 
-    private static let words = ["key", "key_file", "key_command"]
+    private static let keyNames = ["key", "key_file", "key_command"]
 
     /// The key that a map names; nil when it names none, or after an issue.
     private static func source(_ section: ConfigSection) -> Source? {
         let key = section.secret("key")
         let file = section.file("key_file").map { Secret(String(decoding: $0, as: UTF8.self)) }
         let command = section.strings("key_command")
-        let given = words.filter { section.keys.contains($0) }
+        let given = keyNames.filter { section.keys.contains($0) }
         if given.count > 1 {
             section.reject(
                 given[1],
                 "there is \(given[0]) as well",
-                fix: "Write one of \(words.joined(separator: ", "))."
+                fix: "Write one of \(keyNames.joined(separator: ", "))."
             )
         }
         if let text = key ?? file, let problem = SealingKey.problem(with: text) {

@@ -2,10 +2,10 @@ internal import Crypto
 internal import Foundation
 package import PushCore
 
-/// Names somebody in a log without telling who it is: the same name always gives the same hash within one store.
+/// Stands for a name in a log: the same name always gives the same hash within one store.
 ///
-/// HMAC-SHA-256 with a random key that the store makes once and keeps. Who has the store and a list of names can find out which
-/// one is meant; who has the log alone cannot.
+/// HMAC-SHA-256 with a random key that the store makes once and keeps. With the store and a list of names one can find
+/// out which name is meant; with the log alone one cannot.
 package struct KeyedHash: Sendable {
     private static let name = "audit.hash-key"
     private let key: SymmetricKey

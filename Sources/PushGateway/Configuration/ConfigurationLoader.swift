@@ -137,8 +137,8 @@ struct FolderFiles: ConfigFileReader {
     }
 
     private static var reason: String {
-        let words = String(cString: strerror(errno))
-        return words.prefix(1).lowercased() + words.dropFirst()
+        let text = String(cString: strerror(errno))
+        return text.prefix(1).lowercased() + text.dropFirst()
     }
 
     /// Why a file cannot be read.

@@ -1,6 +1,9 @@
 internal import PushCore
 
-/// Reads the sections of a configuration into settings and backends: the one place that knows the keys of the file.
+/// Reads the sections of a configuration into settings and backends: every key of the file is read here, in
+/// ``KeyReader`` or in ``RouteReader``.
+///
+/// Called by ``ConfigurationLoader``. It collects every mistake and opens no connection.
 struct ConfigurationReader {
     let root: ConfigSection
     let files: FolderFiles
@@ -106,15 +109,15 @@ struct ConfigurationReader {
     }
 
     private func tokenPriority() -> [TokenService] {
-        guard let words = root.strings("token_priority") else { return TokenService.priority }
+        guard let values = root.strings("token_priority") else { return TokenService.priority }
         var services: [TokenService] = []
-        for word in words {
-            guard let service = TokenService.named(word) else {
-                root.rejectWord("token_priority", word, TokenService.known.map(\.rawValue))
+        for value in values {
+            guard let service = TokenService.named(value) else {
+                root.rejectWord("token_priority", value, TokenService.known.map(\.rawValue))
                 continue
             }
             if services.contains(service) {
-                root.reject("token_priority", "names \"\(word)\" twice", fix: "Each service has one place.")
+                root.reject("token_priority", "names \"\(value)\" twice", fix: "Each service has one place.")
             } else {
                 services.append(service)
             }
@@ -246,7 +249,7 @@ struct ConfigurationReader {
             default: queue.idempotencyWindow
         )
         queue.payloadCheck = section.choice("payload_check", default: queue.payloadCheck)
-        queue.patience = section.optionalSeconds("patience", in: 0...28 * 86400)
+        queue.fallbackDelay = section.optionalSeconds("patience", in: 0...28 * 86400)
         if queue.maximumRetry < queue.firstRetry {
             section.reject("max_retry", "is shorter than first_retry", fix: "Write at least as many seconds.")
         }

@@ -2,9 +2,9 @@ public import Foundation
 public import PushCore
 public import PushComposition
 
-/// Everything a configuration file says, but for the backends, which are built from it.
+/// The settings of a configuration file, but for the backends, which are built from it.
 ///
-/// Made by ``ConfigurationLoader`` from a file, or by code directly.
+/// Made by ``ConfigurationLoader`` from a file, or by code directly. A value: a reload makes a new one.
 public struct GatewayConfiguration: Sendable {
     /// The section `server`.
     public var server = Server()
@@ -149,7 +149,7 @@ public struct GatewayConfiguration: Sendable {
         /// route says otherwise.
         ///
         /// Default nil: as long as the delivery lives.
-        public var patience: Duration?
+        public var fallbackDelay: Duration?
         /// Makes the defaults.
         public init() {}
 

@@ -1,7 +1,9 @@
 internal import Foundation
 internal import PushCore
 
-/// Reads `auth.api_keys`.
+/// Reads `auth.api_keys`: names, hashes, scopes, apps, backends and limits of the API keys.
+///
+/// Called by ``ConfigurationReader``. The keys themselves are never in the file, and so never here: only their hashes.
 struct KeyReader {
     /// The most hashes of one key: its own, and those before it while callers change over.
     private static let mostHashes = 4
@@ -58,12 +60,12 @@ struct KeyReader {
     }
 
     private func hashes(_ section: ConfigSection) -> [String]? {
-        guard let words = section.strings("hash") else {
+        guard let values = section.strings("hash") else {
             if !section.has("hash") { section.missing("hash", "the line that \"chapar keys create\" prints") }
             return nil
         }
-        let hashes = words.compactMap(Self.digits)
-        guard hashes.count == words.count else {
+        let hashes = values.compactMap(Self.digits)
+        guard hashes.count == values.count else {
             section.reject(
                 "hash",
                 "is not sha256: and 64 hexadecimal digits",
@@ -84,24 +86,24 @@ struct KeyReader {
 
     private func scopes(_ section: ConfigSection) -> Set<GatewayConfiguration.APIKey.Scope> {
         let allowed = GatewayConfiguration.APIKey.Scope.allCases.map(\.rawValue)
-        guard let words = section.strings("scopes") else {
+        guard let values = section.strings("scopes") else {
             if !section.has("scopes") { section.missing("scopes", "a list of \(allowed.joined(separator: ", "))") }
             return []
         }
-        if words.isEmpty { section.reject("scopes", "is empty", fix: "Allowed: \(allowed.joined(separator: ", ")).") }
+        if values.isEmpty { section.reject("scopes", "is empty", fix: "Allowed: \(allowed.joined(separator: ", ")).") }
         return Set(
-            words.compactMap { word in
-                let scope = GatewayConfiguration.APIKey.Scope(rawValue: word)
-                if scope == nil { section.rejectWord("scopes", word, allowed) }
+            values.compactMap { value in
+                let scope = GatewayConfiguration.APIKey.Scope(rawValue: value)
+                if scope == nil { section.rejectWord("scopes", value, allowed) }
                 return scope
             }
         )
     }
 
     private func app(_ section: ConfigSection) -> AppName? {
-        guard let word = section.string("app") else { return nil }
-        if !apps.contains(AppName(rawValue: word)) { section.rejectWord("app", word, apps.map(\.rawValue)) }
-        return AppName(rawValue: word)
+        guard let value = section.string("app") else { return nil }
+        if !apps.contains(AppName(rawValue: value)) { section.rejectWord("app", value, apps.map(\.rawValue)) }
+        return AppName(rawValue: value)
     }
 
     /// The backends that a key is for: those it names, else those of its app; nil for all.
@@ -115,12 +117,12 @@ struct KeyReader {
     }
 
     private func named(_ section: ConfigSection) -> Set<String>? {
-        guard let words = section.strings("backends") else { return nil }
-        if words.isEmpty {
+        guard let values = section.strings("backends") else { return nil }
+        if values.isEmpty {
             section.reject("backends", "is empty", fix: "Name backends, or leave the key out for all of them.")
         }
-        for word in words where !backends.contains(word) { section.rejectWord("backends", word, backends) }
-        return Set(words)
+        for value in values where !backends.contains(value) { section.rejectWord("backends", value, backends) }
+        return Set(values)
     }
 
     private func notAfter(_ section: ConfigSection) -> Date? {

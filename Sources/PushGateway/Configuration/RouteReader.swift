@@ -1,7 +1,10 @@
 internal import PushCore
 internal import PushComposition
 
-/// Reads the section `routes`: which recipients go through which backends.
+/// Reads the section `routes`: which recipients go through which backends, and by which plan.
+///
+/// Called by ``ConfigurationReader`` once the backends are read, so that a route to an unknown one is a mistake with
+/// its place.
 struct RouteReader {
     /// The most backends of one route: a notification with tokens of every service has at most 255 plans.
     static let longestChain = 32
@@ -21,9 +24,9 @@ struct RouteReader {
             if let name, !BackendRegistry.isName(name) {
                 section.reject("name", "is not a name", fix: "Use letters, digits, - and _, at most 64.")
             }
-            let (word, platform, service) = match(section)
+            let (value, platform, service) = match(section)
             let use = use(section)
-            let app = app(of: use?.plan.backends ?? [], word, section)
+            let app = app(of: use?.plan.backends ?? [], value, section)
             if let name, !taken.insert([app.rawValue, name]).inserted {
                 section.reject(
                     "name",
@@ -41,7 +44,7 @@ struct RouteReader {
     }
 
     /// The app of a route's backends, which must be one, and that of its match.
-    private func app(of backends: [String], _ word: String?, _ section: ConfigSection) -> AppName {
+    private func app(of backends: [String], _ value: String?, _ section: ConfigSection) -> AppName {
         let known = backends.filter { apps[$0] != nil }
         guard let first = known.first, let app = apps[first] else { return .default }
         if let other = known.first(where: { apps[$0] != app }) {
@@ -51,8 +54,8 @@ struct RouteReader {
                 fix: "A recipient is of one app: write a route for each."
             )
         }
-        if let word, word != app.rawValue {
-            section.reject("match", "asks for the app \"\(word)\", but \(first) is of the app \"\(app)\"")
+        if let value, value != app.rawValue {
+            section.reject("match", "asks for the app \"\(value)\", but \(first) is of the app \"\(app)\"")
         }
         return app
     }
@@ -62,14 +65,14 @@ struct RouteReader {
         let app = match.string("app")
         var platform = match.string("platform")
         let platforms = Set(TokenService.known.map(\.platform)).sorted()
-        if let word = platform, !platforms.contains(word) {
-            match.rejectWord("platform", word, platforms)
+        if let value = platform, !platforms.contains(value) {
+            match.rejectWord("platform", value, platforms)
             platform = nil
         }
         var service: TokenService?
-        if let word = match.string("service") {
-            service = TokenService.named(word)
-            if service == nil { match.rejectWord("service", word, TokenService.known.map(\.rawValue)) }
+        if let value = match.string("service") {
+            service = TokenService.named(value)
+            if service == nil { match.rejectWord("service", value, TokenService.known.map(\.rawValue)) }
         }
         if let platform, let service, service.platform != platform {
             match.reject(
@@ -100,13 +103,13 @@ struct RouteReader {
         }
         let rule: DeliveryPlan.UnknownRule? = use.choice("on_unknown")
         let wait = use.seconds("unknown_wait", in: 0...86400, default: DeliveryPlan.defaultUnknownWait)
-        let patience = use.optionalSeconds("patience", in: 0...28 * 86400)
+        let fallbackDelay = use.optionalSeconds("patience", in: 0...28 * 86400)
         if use.has("patience"), use.has("fan_out") {
             use.reject("patience", "means nothing with fan_out", fix: "There is no next backend to go on to.")
         }
         use.finish()
         return (chain ?? fan).map {
-            (DeliveryPlan($0, onUnknown: rule, unknownWait: wait, patience: patience), chain == nil)
+            (DeliveryPlan($0, onUnknown: rule, unknownWait: wait, fallbackDelay: fallbackDelay), chain == nil)
         }
     }
 

@@ -34,10 +34,8 @@ struct BackendsAnswer {
         writer.beginArray()
         for backend in backends {
             writer.beginObject()
-            writer.name("name")
-            writer.string(backend.name)
-            writer.name("kind")
-            writer.string(backend.backend.kind.rawValue)
+            writer.field("name", backend.name)
+            writer.field("kind", backend.backend.kind.rawValue)
             write(audience: backend.backend.audience, to: &writer)
             writer.name("abilities")
             writer.beginArray()
@@ -62,12 +60,9 @@ struct BackendsAnswer {
 
     private func write(gone name: String, to writer: inout JSONWriter) {
         writer.beginObject()
-        writer.name("name")
-        writer.string(name)
-        writer.name("kind")
-        writer.string("gone")
-        writer.name("gone")
-        writer.bool(true)
+        writer.field("name", name)
+        writer.field("kind", "gone")
+        writer.field("gone", true)
         write(audience: BackendAudience(), to: &writer)
         writer.name("abilities")
         writer.beginArray()
@@ -83,8 +78,7 @@ struct BackendsAnswer {
     private func write(operations name: String, to writer: inout JSONWriter) {
         writer.name("operations")
         writer.beginObject()
-        writer.name("waiting")
-        writer.integer(operations[name]?.waiting ?? 0)
+        writer.field("waiting", operations[name]?.waiting ?? 0)
         writer.name("oldest_age")
         if let oldest = operations[name]?.oldest {
             writer.double((max(0, now.wall.timeIntervalSince(oldest)) * 1000).rounded() / 1000)
@@ -111,14 +105,9 @@ struct BackendsAnswer {
     private func write(health: BackendHealth, to writer: inout JSONWriter) {
         writer.name("health")
         writer.beginObject()
-        writer.name("status")
-        writer.string(health.status.rawValue)
-        if let detail = health.detail {
-            writer.name("detail")
-            writer.string(detail)
-        }
-        writer.name("connections")
-        writer.integer(health.connections)
+        writer.field("status", health.status.rawValue)
+        writer.field("detail", health.detail)
+        writer.field("connections", health.connections)
         writer.name("credential_expiries")
         writer.beginObject()
         for (name, end) in health.credentialExpiries.sorted(by: { $0.key < $1.key }) {
@@ -134,42 +123,29 @@ struct BackendsAnswer {
         let depth = depths[name] ?? QueueDepth()
         writer.name("lane")
         writer.beginObject()
-        writer.name("in_flight")
-        writer.integer(worker.inFlight)
-        writer.name("window")
-        writer.integer(worker.window)
-        writer.name("waiting")
-        writer.integer(depth.waiting)
-        writer.name("claimed")
-        writer.integer(depth.claimed)
+        writer.field("in_flight", worker.inFlight)
+        writer.field("window", worker.window)
+        writer.field("waiting", depth.waiting)
+        writer.field("claimed", depth.claimed)
         writer.name("oldest_age")
         if let due = depth.oldestDue {
             writer.double((max(0, now.steady.timeIntervalSince(due)) * 1000).rounded() / 1000)
         } else {
             writer.null()
         }
-        writer.name("parked")
-        writer.bool(worker.isParked)
-        writer.name("breaker")
-        writer.string(worker.breaker.status.rawValue)
+        writer.field("parked", worker.isParked)
+        writer.field("breaker", worker.breaker.status.rawValue)
         if let until = worker.breaker.until {
             writer.name("breaker_until")
             RFC3339.write(until, to: &writer)
         }
-        if let reason = worker.breaker.reason {
-            writer.name("breaker_reason")
-            writer.string(reason)
-        }
-        writer.name("invalidations_held")
-        writer.bool(worker.areInvalidationsHeld)
+        writer.field("breaker_reason", worker.breaker.reason)
+        writer.field("invalidations_held", worker.areInvalidationsHeld)
         if let until = worker.pausedUntil {
             writer.name("paused_until")
             RFC3339.write(until, to: &writer)
         }
-        if let reason = worker.pauseReason {
-            writer.name("pause_reason")
-            writer.string(reason)
-        }
+        writer.field("pause_reason", worker.pauseReason)
         writer.endObject()
     }
 }

@@ -236,7 +236,7 @@ package final class Dispatcher: WorkerObserver, Sendable {
         }
         let kept = flow ?? FlowControl(configured, at: now.steady)
         kept.gate.update { state in
-            state.patience = settings.patience
+            state.fallbackDelay = settings.fallbackDelay
             return ((), wakes: false)
         }
         flows.withLock { $0[configured.name] = kept }

@@ -36,12 +36,9 @@ struct GoneBackendsAPI: Sendable {
         do throws(GoneBackends.Failure) {
             let moved = try await gone.move(name, to: other)
             return Response.json { writer in
-                writer.name("backend")
-                writer.string(name)
-                writer.name("to")
-                writer.string(other)
-                writer.name("moved")
-                writer.integer(moved)
+                writer.field("backend", name)
+                writer.field("to", other)
+                writer.field("moved", moved)
             }
         } catch {
             throw Self.problem(error, name)
@@ -57,10 +54,8 @@ struct GoneBackendsAPI: Sendable {
         do throws(GoneBackends.Failure) {
             let dropped = try await gone.drop(name)
             return Response.json { writer in
-                writer.name("backend")
-                writer.string(name)
-                writer.name("dropped")
-                writer.integer(dropped)
+                writer.field("backend", name)
+                writer.field("dropped", dropped)
             }
         } catch {
             throw Self.problem(error, name)

@@ -4,7 +4,11 @@ internal import PushCore
 internal import PushQueue
 internal import Synchronization
 
-/// Ends deliveries whose time is over while they wait, and removes what is older than the retention, a little at a time.
+/// Ends deliveries whose time is over while they wait, and removes what is older than the retention, a little at a
+/// time.
+///
+/// Run by ``Dispatcher`` beside the workers. Each step is a short commit, so that accepting and delivering never wait
+/// long for it.
 final class Upkeep: Sendable {
     private static let pause = Duration.seconds(1)
     private static let batch = 500

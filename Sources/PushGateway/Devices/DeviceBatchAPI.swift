@@ -115,21 +115,15 @@ struct DeviceBatchAPI: Sendable {
     ) -> Response {
         let created = results.count { $0.isNew }
         return Response.json(capacity: 64 * items.count + 128) { writer in
-            writer.name("created")
-            writer.integer(created)
-            writer.name("replaced")
-            writer.integer(results.count - created)
-            writer.name("refused")
-            writer.integer(items.count - results.count)
+            writer.field("created", created)
+            writer.field("replaced", results.count - created)
+            writer.field("refused", items.count - results.count)
             writer.name("devices")
             writer.beginArray()
             var next = results.startIndex
             for item in items {
                 writer.beginObject()
-                if let id = item.change.id {
-                    writer.name("id")
-                    writer.string(id)
-                }
+                writer.field("id", item.change.id)
                 writer.name("status")
                 if item.issues.isEmpty {
                     writer.integer(results[next].isNew ? 201 : 200)

@@ -1,7 +1,10 @@
 internal import Foundation
 internal import PushCore
 
-/// What a request says about a device, member by member: the one form of registrations, merge patches and imports.
+/// What a request changes of a device, member by member: the one form of registrations, merge patches and imports.
+///
+/// Made by ``DeviceChangeReader``; the device store applies it within its transaction. A value: it reads neither the
+/// store nor the configuration.
 struct DeviceChange: Sendable {
     /// What a request says about one member.
     enum Member<Value: Sendable>: Sendable {

@@ -1,7 +1,9 @@
 internal import Foundation
 internal import PushCore
 
-/// Reads what a request says about a device, in one pass, and reports every mistake with its place.
+/// Reads the body of a device request in one pass, and collects every mistake with its place.
+///
+/// Called by ``DevicesAPI`` and ``DeviceBatchAPI``; makes a ``DeviceChange``. It never reads the registry.
 struct DeviceChangeReader {
     /// Checks tokens with the backends that take them.
     let tokens: TokenCheck
@@ -261,7 +263,7 @@ struct DeviceChangeReader {
         }
         var text: String?
         var hasText = false
-        var word: String?
+        var kindName: String?
         var activity: String?
         var attributesType: String?
         var environment = TokenEnvironment.unknown
@@ -274,7 +276,7 @@ struct DeviceChangeReader {
             case .token:
                 hasText = true
                 text = try self.text(&scanner, &issues, service, pointer + "/token")
-            case .kind: word = try scanner.text(&issues, pointer + "/kind")
+            case .kind: kindName = try scanner.text(&issues, pointer + "/kind")
             case .activity: activity = try scanner.text(&issues, pointer + "/activity")
             case .attributesType: attributesType = try scanner.text(&issues, pointer + "/attributes_type")
             case .registeredAt: registeredAt = try time(&scanner, &issues, pointer + "/registered_at")
@@ -297,7 +299,7 @@ struct DeviceChangeReader {
                 "A tombstone needs the time the token was registered at; leave the tombstone out to register anew."
             )
         }
-        let kind = kind(word, activity: activity, attributesType: attributesType, in: slot, &issues, pointer)
+        let kind = kind(kindName, activity: activity, attributesType: attributesType, in: slot, &issues, pointer)
         return text.map {
             Token(
                 value: $0,
@@ -312,15 +314,15 @@ struct DeviceChangeReader {
 
     /// The kind that the members of a token name; nil when they name none.
     private func kind(
-        _ word: String?,
+        _ kindName: String?,
         activity: String?,
         attributesType: String?,
         in slot: TokenSlot,
         _ issues: inout RequestIssues,
         _ pointer: String
     ) -> TokenKind? {
-        guard word != nil || activity != nil || attributesType != nil else { return nil }
-        let known = word ?? slot.kind.word
+        guard kindName != nil || activity != nil || attributesType != nil else { return nil }
+        let known = kindName ?? slot.kind.word
         let name =
             switch (activity, attributesType) {
             case (let name?, nil) where known == TokenKind.liveActivityUpdate(activity: "").word: name
@@ -346,8 +348,8 @@ struct DeviceChangeReader {
     ) throws(JSONSyntaxError) -> TokenEnvironment {
         guard let text = try scanner.text(&issues, pointer) else { return .unknown }
         if let environment = TokenEnvironment(rawValue: text) { return environment }
-        let words = TokenEnvironment.allCases.map(\.rawValue)
-        let hint = didYouMean(text, words) ?? "The environments are \(words.joined(separator: ", "))."
+        let names = TokenEnvironment.allCases.map(\.rawValue)
+        let hint = didYouMean(text, names) ?? "The environments are \(names.joined(separator: ", "))."
         issues.add(pointer, "unknown_environment", hint)
         return .unknown
     }

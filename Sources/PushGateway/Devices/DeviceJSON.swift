@@ -6,10 +6,8 @@ extension Device {
     /// What is not known is left out, and whatever stands here may be sent back as it is: but for `fingerprint`, which stands
     /// in the place of a token that the caller may not see.
     func write(to writer: inout JSONWriter, for caller: Caller) {
-        writer.name("id")
-        writer.string(name)
-        writer.name("app")
-        writer.string(app.rawValue)
+        writer.field("id", name)
+        writer.field("app", app.rawValue)
         writer.member("user", userName)
         writer.member("platform", platform)
         writer.name("tokens")
@@ -48,24 +46,19 @@ extension RegisteredToken {
         writer.string(showsToken ? token.value : TokenFingerprint.of(token.value))
         writer.name("registered_at")
         RFC3339.write(registeredAt, to: &writer)
-        writer.name("alive")
-        writer.bool(isAlive)
+        writer.field("alive", isAlive)
         if kind != .device {
-            writer.name("kind")
-            writer.string(kind.word)
+            writer.field("kind", kind.word)
         }
         switch kind {
         case .liveActivityStart(let type):
-            writer.name("attributes_type")
-            writer.string(type)
+            writer.field("attributes_type", type)
         case .liveActivityUpdate(let activity):
-            writer.name("activity")
-            writer.string(activity)
+            writer.field("activity", activity)
         default: break
         }
         if environment != .unknown {
-            writer.name("environment")
-            writer.string(environment.rawValue)
+            writer.field("environment", environment.rawValue)
         }
         if !refusals.isEmpty {
             writer.name("refused_by")
@@ -73,8 +66,7 @@ extension RegisteredToken {
             for refusal in refusals {
                 writer.name(refusal.backend)
                 writer.beginObject()
-                writer.name("reason")
-                writer.string(refusal.reason)
+                writer.field("reason", refusal.reason)
                 writer.name("as_of")
                 RFC3339.write(refusal.asOf, to: &writer)
                 writer.endObject()
@@ -88,12 +80,9 @@ extension RegisteredToken {
         RFC3339.write(tombstone.asOf, to: &writer)
         writer.name("at")
         RFC3339.write(tombstone.at, to: &writer)
-        writer.name("backend")
-        writer.string(tombstone.backend)
-        writer.name("reason")
-        writer.string(tombstone.reason)
-        writer.name("held")
-        writer.bool(tombstone.isHeld)
+        writer.field("backend", tombstone.backend)
+        writer.field("reason", tombstone.reason)
+        writer.field("held", tombstone.isHeld)
         writer.endObject()
     }
 }

@@ -4,7 +4,10 @@ internal import Hummingbird
 internal import PushCore
 internal import PushQueue
 
-/// `/v1/devices` and `/v1/devices/{id}`: the device registry.
+/// `/v1/devices` and `/v1/devices/{id}`: reads, creates, changes and removes devices of the registry.
+///
+/// The store keeps a change and its outbox entry in one commit, then the caller has its answer; platforms are called
+/// later, by ``OutboxWorker``.
 struct DevicesAPI: Sendable {
     private static let pageSize = 100
     private static let largestPage = 1000

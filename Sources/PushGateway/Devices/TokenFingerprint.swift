@@ -2,7 +2,8 @@ internal import Crypto
 internal import Foundation
 internal import PushCore
 
-/// Stands for a device token where the token itself is not to be seen: who has the token can compute it, nobody can go back.
+/// Stands for a device token where the token itself must not be shown: computed from the token, and of no way back to
+/// it.
 ///
 /// `sha256-` and the first 16 hexadecimal digits of the SHA-256 of the token's text.
 enum TokenFingerprint {

@@ -4,6 +4,8 @@ internal import PushCore
 internal import Synchronization
 
 /// What the API derives from a configuration once, not with every request: keys, known names, limits.
+///
+/// ``APISnapshots`` makes a new one at each reload; a request uses the one it began with.
 final class APISnapshot: Sendable {
     let gateway: GatewaySnapshot
     let keyring: Keyring

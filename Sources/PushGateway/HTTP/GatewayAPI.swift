@@ -5,10 +5,10 @@ package import Logging
 internal import PushCore
 internal import Synchronization
 
-/// The gateway's front: everything that is asked over HTTP.
+/// The HTTP server of the gateway: makes the application, its connections and the endpoints behind them.
 ///
-/// Made once for a gateway. ``makeApplication(onListening:)`` gives the server as a service, which ends by itself at a graceful
-/// shutdown: it takes no new connections, ends event streams, and lets requests in progress finish.
+/// Made once for a gateway. ``makeApplication(onListening:)`` gives the server as a service, which ends by itself at a
+/// graceful shutdown: it takes no new connections, ends event streams, and finishes requests in progress.
 package struct GatewayAPI: Sendable {
     /// Answers requests; for servers and tests of one's own.
     package let responder: GatewayResponder

@@ -14,7 +14,10 @@ package struct GatewayRequestContext: InitializableFromSource {
     package init(source: ApplicationRequestContextSource) { connected = PeerAddress(source.channel.remoteAddress) }
 }
 
-/// Answers every request of the API: finds the endpoint, checks who asks, bounds what is in progress, counts.
+/// Answers every request of the API: finds the route, authenticates the caller, bounds what is in progress, counts.
+///
+/// Made once by ``GatewayAPI``; Hummingbird calls it for each request that the fast path has not answered. The work of
+/// a route is its endpoint's: nothing here reads a body.
 package final class GatewayResponder: HTTPResponder {
     /// What Hummingbird gives along with a request.
     package typealias Context = GatewayRequestContext

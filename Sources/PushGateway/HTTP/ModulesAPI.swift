@@ -5,7 +5,11 @@ internal import PushCore
 internal import PushComposition
 internal import PushQueue
 
-/// What plugins bring to the API beside platforms: hands requests to a ``GatewayModule``, and lets it use the gateway.
+/// Hands requests to the modules that plugins add to the API (``PushCore/GatewayModule``), and gives them access to the
+/// gateway.
+///
+/// Called by ``GatewayResponder`` for paths of a module. A module sends through ``Gate``, under the caller's key and
+/// limits, like any other caller.
 struct ModulesAPI: Sendable {
     /// The largest body for a module.
     static let maximumBody = 1 << 20
@@ -33,23 +37,23 @@ struct ModulesAPI: Sendable {
         _ scope: RequestScope
     ) async throws(Problem) -> Response {
         let method = request.method == .head ? HTTPRequest.Method.get : request.method
-        guard method != .get else { return try await ask(module, request, method, [], scope) }
+        guard method != .get else { return try await call(module, request, method, [], scope) }
         guard !notifications.state.isDraining else { throw .draining }
         try RequestBodyReader.requireJSON(scope.fields)
         let reader = RequestBodyReader(admission: notifications.admission, scope, limit: Self.maximumBody)
         return try await reader.withBody(of: request) { (body) throws(Problem) in
-            try await ask(module, request, method, body, scope)
+            try await call(module, request, method, body, scope)
         }
     }
 
-    private func ask(
+    private func call(
         _ module: any GatewayModule,
         _ request: Request,
         _ method: HTTPRequest.Method,
         _ body: [UInt8],
         _ scope: RequestScope
     ) async throws(Problem) -> Response {
-        let asked = ModuleRequest(
+        let moduleRequest = ModuleRequest(
             method: method.rawValue,
             path: String(scope.path),
             query: try scope.parameters(),
@@ -58,7 +62,7 @@ struct ModulesAPI: Sendable {
         )
         let answer: ModuleAnswer
         do throws(ModuleProblem) {
-            answer = try await module.answer(asked, through: Gate(notifications: notifications, scope: scope))
+            answer = try await module.answer(moduleRequest, through: Gate(notifications: notifications, scope: scope))
         } catch {
             throw Problem(error)
         }

@@ -3,6 +3,9 @@ internal import Hummingbird
 internal import NIOCore
 
 /// Collects the body of a request, within the limits of size, memory and time.
+///
+/// Called by the endpoints once the caller is authenticated. Beyond a limit it stops reading and gives the problem to
+/// answer with; it never keeps a part of a body.
 struct RequestBodyReader: Sendable {
     /// How long a body may take from its head to its end.
     static let deadline = Duration.seconds(60)

@@ -13,15 +13,15 @@ struct AppChoice {
     let snapshot: GatewaySnapshot
     let caller: Caller
 
-    /// The app that a request means by `word`; nil is nothing said.
-    func app(_ word: String?) throws(Failure) -> AppName {
+    /// The app that a request means by `name`; nil is nothing said.
+    func app(_ name: String?) throws(Failure) -> AppName {
         let known = snapshot.apps
-        if let word {
-            let app = AppName(rawValue: word)
+        if let name {
+            let app = AppName(rawValue: name)
             // What is registered under an app without backends, such as the one before apps were named, can still be reached.
             guard known.contains(app) || snapshot.configuration.apps.contains(app) || app == .default else {
                 let names = Set(known + snapshot.configuration.apps).sorted().map(\.rawValue)
-                let hint = didYouMean(word, names) ?? "The apps are \(names.joined(separator: ", "))."
+                let hint = didYouMean(name, names) ?? "The apps are \(names.joined(separator: ", "))."
                 throw Failure(code: "unknown_app", detail: hint)
             }
             if let own = caller.app, own != app {

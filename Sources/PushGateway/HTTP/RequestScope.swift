@@ -3,6 +3,8 @@ internal import HTTPTypes
 internal import Hummingbird
 
 /// What the handling of one request works with: the configuration it began with, its caller, its parameters.
+///
+/// Made by ``GatewayResponder``, given to the endpoint. A value that ends with the request.
 struct RequestScope: Sendable {
     let snapshot: APISnapshot
     let caller: Caller

@@ -4,7 +4,9 @@ internal import Hummingbird
 internal import PushCore
 internal import PushQueue
 
-/// What operators and their monitoring read: health, readiness, metrics, backends, the API's description, the dashboard.
+/// The endpoints for operators and their monitoring: health, readiness, metrics, backends, the API's description, the dashboard.
+///
+/// They read the state of the gateway and the depths of the store, and change nothing.
 struct OperatorAPI: Sendable {
     let state: GatewayState
     let workers: any WorkerObserver
@@ -15,8 +17,7 @@ struct OperatorAPI: Sendable {
     /// The process turns: nothing else is looked at.
     func health() -> Response {
         Response.json { writer in
-            writer.name("status")
-            writer.string("ok")
+            writer.field("status", "ok")
         }
     }
 
@@ -28,12 +29,10 @@ struct OperatorAPI: Sendable {
         let health = await state.store.health()
         let isReady = health.acceptsWork && !state.isDraining
         return Response.json(isReady ? .ok : .serviceUnavailable) { writer in
-            writer.name("status")
-            writer.string(isReady ? "ready" : state.isDraining ? "draining" : "store_refuses_work")
+            writer.field("status", isReady ? "ready" : state.isDraining ? "draining" : "store_refuses_work")
             writer.name("store")
             writer.beginObject()
-            writer.name("accepts_work")
-            writer.bool(health.acceptsWork)
+            writer.field("accepts_work", health.acceptsWork)
             writer.endObject()
         }
     }

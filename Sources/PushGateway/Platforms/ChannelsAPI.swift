@@ -3,7 +3,9 @@ internal import HTTPTypes
 internal import Hummingbird
 internal import PushCore
 
-/// `/v1/backends/{name}/channels`: the broadcast channels that a platform keeps for an app.
+/// `/v1/backends/{name}/channels`: creates, lists and deletes the broadcast channels that a platform keeps for an app.
+///
+/// Goes to the platform while the caller waits; needs the backend's ability `channels`. Nothing is kept here.
 struct ChannelsAPI: Sendable {
     let endpoint: SyncEndpoint
 
@@ -21,10 +23,9 @@ struct ChannelsAPI: Sendable {
     func list(_ name: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         let backend = try backend(name, scope)
         let channels = backend.ability
-        let ids = try await endpoint.ask { () throws(PushError) in try await channels.list() }
+        let ids = try await endpoint.call { () throws(PushError) in try await channels.list() }
         return Response.json(capacity: 32 * ids.count + 64) { writer in
-            writer.name("backend")
-            writer.string(backend.name)
+            writer.field("backend", backend.name)
             writer.name("channels")
             writer.beginArray()
             for id in ids { writer.string(id) }
@@ -36,19 +37,19 @@ struct ChannelsAPI: Sendable {
     func create(_ request: Request, _ name: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         let backend = try backend(name, scope)
         let channels = backend.ability
-        let words = ChannelStorage.allCases.map(\.rawValue).joined(separator: " or ")
+        let names = ChannelStorage.allCases.map(\.rawValue).joined(separator: " or ")
         var storage: ChannelStorage?
         var isThere = false
         try await endpoint.body(of: request, scope, Field.self) { (scanner, issues, _) throws(JSONSyntaxError) in
             isThere = true
             guard let value = try scanner.identifier(&issues, "#/message_storage", limit: 32) else { return }
             storage = ChannelStorage(rawValue: value)
-            if storage == nil { issues.add("#/message_storage", "unknown_storage", "Write \(words).") }
+            if storage == nil { issues.add("#/message_storage", "unknown_storage", "Write \(names).") }
         } check: { issues in
-            if !isThere { issues.add("#/message_storage", "missing", "Write \(words): it cannot be changed later.") }
+            if !isThere { issues.add("#/message_storage", "missing", "Write \(names): it cannot be changed later.") }
         }
         let chosen = storage ?? .newest
-        let id = try await endpoint.ask { () throws(PushError) in try await channels.create(storage: chosen) }
+        let id = try await endpoint.call { () throws(PushError) in try await channels.create(storage: chosen) }
         var response = Self.answer(backend.name, id, chosen, .created)
         let step = id.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? id
         response.headers[.location] = "/v1/backends/\(backend.name)/channels/\(step)"
@@ -60,7 +61,7 @@ struct ChannelsAPI: Sendable {
         let backend = try backend(values[0], scope)
         let channels = backend.ability
         let id = SyncEndpoint.decoded(values[1])
-        let storage = try await endpoint.ask { () throws(PushError) in try await channels.read(id) }
+        let storage = try await endpoint.call { () throws(PushError) in try await channels.read(id) }
         guard let storage else { throw Self.unknown }
         return Self.answer(backend.name, id, storage)
     }
@@ -69,7 +70,7 @@ struct ChannelsAPI: Sendable {
     func delete(_ values: [Substring], _ scope: RequestScope) async throws(Problem) -> Response {
         let channels = try backend(values[0], scope).ability
         let id = SyncEndpoint.decoded(values[1])
-        let wasThere = try await endpoint.ask { () throws(PushError) in try await channels.delete(id) }
+        let wasThere = try await endpoint.call { () throws(PushError) in try await channels.delete(id) }
         guard wasThere else { throw Self.unknown }
         return Response(status: .noContent)
     }
@@ -83,12 +84,9 @@ struct ChannelsAPI: Sendable {
         _ status: HTTPResponse.Status = .ok
     ) -> Response {
         Response.json(status) { writer in
-            writer.name("backend")
-            writer.string(backend)
-            writer.name("id")
-            writer.string(id)
-            writer.name("message_storage")
-            writer.string(storage.rawValue)
+            writer.field("backend", backend)
+            writer.field("id", id)
+            writer.field("message_storage", storage.rawValue)
         }
     }
 }

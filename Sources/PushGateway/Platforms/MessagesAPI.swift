@@ -1,8 +1,11 @@
 internal import Hummingbird
 internal import PushCore
 
-/// `POST /v1/backends/{name}/messages/cancel`: takes messages back by the platform's own ids, or asks a user's devices to take
-/// them away.
+/// `POST /v1/backends/{name}/messages/cancel`: cancels messages by the platform's own ids, or recalls them from a
+/// user's devices.
+///
+/// Goes to the platform while the caller waits, within ``SyncEndpoint``'s deadline; the store's deliveries stay as they
+/// are.
 struct MessagesAPI: Sendable {
     /// The most messages of a request.
     private static let maximum = 100
@@ -21,7 +24,7 @@ struct MessagesAPI: Sendable {
     }
 
     /// What a request asks for.
-    private struct Wish {
+    private struct Selection {
         var ids: [String]?
         var user: String?
         var isAll = false
@@ -34,33 +37,31 @@ struct MessagesAPI: Sendable {
             let ability = Ability(cancellation: backend.cancellation, recall: backend.recall)
             return ability.cancellation == nil && ability.recall == nil ? nil : ability
         }
-        let wish = try await read(request, scope, backend.ability)
-        if let user = wish.user, let recall = backend.ability.recall {
-            let ids = wish.ids
-            let isTaken = try await endpoint.ask { () throws(PushError) in try await recall.recall(ids, from: user) }
+        let selection = try await read(request, scope, backend.ability)
+        if let user = selection.user, let recall = backend.ability.recall {
+            let ids = selection.ids
+            let isTaken = try await endpoint.call { () throws(PushError) in try await recall.recall(ids, from: user) }
             return Response.json { writer in
-                writer.name("backend")
-                writer.string(backend.name)
-                writer.name("requested")
-                writer.bool(isTaken)
+                writer.field("backend", backend.name)
+                writer.field("requested", isTaken)
             }
         }
         guard let cancellation = backend.ability.cancellation else { throw Problem(RequestIssues()) }
-        return try await cancel(wish.ids ?? [], cancellation, backend.name)
+        return try await cancel(selection.ids ?? [], cancellation, backend.name)
     }
 
     private func read(
         _ request: Request,
         _ scope: RequestScope,
         _ ability: Ability
-    ) async throws(Problem) -> Wish {
-        var wish = Wish()
+    ) async throws(Problem) -> Selection {
+        var selection = Selection()
         var seen: Set<Int> = []
         try await endpoint.body(of: request, scope, Field.self) { (scanner, issues, field) throws(JSONSyntaxError) in
             seen.insert(field.rawValue)
             switch field {
-            case .user: wish.user = try scanner.identifier(&issues, "#/user", limit: Device.maximumNameBytes)
-            case .all: wish.isAll = try scanner.flag(&issues, "#/all") ?? false
+            case .user: selection.user = try scanner.identifier(&issues, "#/user", limit: Device.maximumNameBytes)
+            case .all: selection.isAll = try scanner.flag(&issues, "#/all") ?? false
             case .ids:
                 var ids: [String] = []
                 var count = 0
@@ -70,7 +71,7 @@ struct MessagesAPI: Sendable {
                     if let id = try scanner.identifier(&issues, "#/ids/\(index)", limit: 256) { ids.append(id) }
                 }
                 if count > Self.maximum { issues.add("#/ids", "too_many_ids", "At most \(Self.maximum).") }
-                wish.ids = ids
+                selection.ids = ids
             }
         } check: { issues in
             guard issues.isEmpty else { return }
@@ -78,19 +79,19 @@ struct MessagesAPI: Sendable {
                 let sentence = "This platform cancels by a message's id alone."
                 if seen.contains(Field.user.rawValue) { issues.add("#/user", "unsupported", sentence) }
                 if seen.contains(Field.all.rawValue) { issues.add("#/all", "unsupported", sentence) }
-            } else if ability.cancellation == nil, wish.user == nil {
+            } else if ability.cancellation == nil, selection.user == nil {
                 issues.add("#/user", "missing", "This platform asks the devices of one user: say whose.")
             }
-            if wish.isAll == (wish.ids != nil) {
+            if selection.isAll == (selection.ids != nil) {
                 issues.add("#/ids", "missing", "Give the ids of messages, or \"all\": true for all of a user.")
-            } else if wish.ids?.isEmpty ?? false {
+            } else if selection.ids?.isEmpty ?? false {
                 issues.add("#/ids", "empty", "Name at least one message.")
             }
-            if wish.isAll, wish.user == nil {
+            if selection.isAll, selection.user == nil {
                 issues.add("#/all", "needs_user", "All messages are taken away from one user only: say whose.")
             }
         }
-        return wish
+        return selection
     }
 
     private func cancel(
@@ -106,8 +107,7 @@ struct MessagesAPI: Sendable {
         let tally = await PlatformCancellation.carryOut(calls, endpoint)
         if tally.failed == ids.count, let error = tally.errors.first?.error { throw Problem(error) }
         return Response.json { writer in
-            writer.name("backend")
-            writer.string(name)
+            writer.field("backend", name)
             writer.name("platform")
             tally.write(to: &writer)
         }

@@ -2,8 +2,8 @@ internal import Foundation
 internal import PushCore
 internal import PushQueue
 
-/// Asks platforms to take back what they have taken of a notification: a call for each message, since many recipients may share
-/// one.
+/// Cancels at the platforms what they have accepted of a notification: a call for each message, since many recipients
+/// may share one.
 ///
 /// The deliveries stay as they are: what was on its way before may have arrived.
 struct PlatformCancellation {
@@ -74,8 +74,7 @@ struct PlatformCancellation {
             writer.beginArray()
             for (backend, error) in errors {
                 writer.beginObject()
-                writer.name("backend")
-                writer.string(backend)
+                writer.field("backend", backend)
                 writer.name("error")
                 writer.pushError(error)
                 writer.endObject()

@@ -16,14 +16,14 @@ extension RequestScope {
     ///
     /// - Parameters:
     ///   - step: The step of the path.
-    ///   - words: What a backend without the ability does not do: `keeps no topics`.
+    ///   - inability: What a backend without the ability does not do: `keeps no topics`.
     ///   - find: Gives the ability; nil when a backend has it not.
     /// - Returns: The backend.
     /// - Throws: 403 for a key that is not for the backend, 404 without such a backend, 422 for one of another app or without
     ///   the ability.
     func backend<Ability: Sendable>(
         _ step: Substring,
-        _ words: String,
+        _ inability: String,
         _ find: (any PushBackend) -> Ability?
     ) throws(Problem) -> AbleBackend<Ability> {
         let name = SyncEndpoint.decoded(step)
@@ -43,7 +43,7 @@ extension RequestScope {
         }
         let able = all.filter { caller.mayUse(backend: $0.name) && find($0.backend) != nil }.map(\.name)
         let others = able.isEmpty ? "." : "; of those configured here: \(able.joined(separator: ", "))."
-        let detail = "The backend \(name) (\(found.backend.kind)) \(words)\(others)"
+        let detail = "The backend \(name) (\(found.backend.kind)) \(inability)\(others)"
         issues.add("#/backend", "unsupported", detail)
         throw Problem(issues)
     }

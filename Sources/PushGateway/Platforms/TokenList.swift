@@ -4,6 +4,8 @@ internal import PushCore
 internal import PushQueue
 
 /// Reads which device tokens a request means: tokens that it writes out, or those of devices and users of the registry.
+///
+/// Called by ``TopicsAPI``; ``TokensAPI`` uses its reader of single tokens. It reads the registry and never changes it.
 struct TokenList: Sendable {
     /// One token, and what in the request it comes from.
     struct Entry: Sendable {
@@ -66,9 +68,9 @@ struct TokenList: Sendable {
             case .devices, .users: names = try Self.names(&scanner, &issues, "#/\(Field.names[field.rawValue])")
             }
         } check: { issues in
-            let words = Field.names.joined(separator: ", ")
-            if fields == 0, issues.isEmpty { issues.add("#", "audience_missing", "Say whose tokens: \(words).") }
-            if fields > 1 { issues.add("#", "audience_ambiguous", "Give exactly one of \(words).") }
+            let names = Field.names.joined(separator: ", ")
+            if fields == 0, issues.isEmpty { issues.add("#", "audience_missing", "Say whose tokens: \(names).") }
+            if fields > 1 { issues.add("#", "audience_ambiguous", "Give exactly one of \(names).") }
         }
         entries = tokens
         if let kind, kind != .tokens {
@@ -144,8 +146,8 @@ struct TokenList: Sendable {
             let sentence = "They have more than \(Self.maximum) devices or tokens; ask in parts."
             issues.add(pointer, "too_many_recipients", sentence)
         } else if entries.isEmpty, issues.isEmpty {
-            let words = services.map(\.rawValue).joined(separator: " or ")
-            issues.add(pointer, "audience_empty", "None of their devices has a live token of \(words).")
+            let names = services.map(\.rawValue).joined(separator: " or ")
+            issues.add(pointer, "audience_empty", "None of their devices has a live token of \(names).")
         }
         guard issues.isEmpty else { throw Problem(issues) }
     }
@@ -215,8 +217,8 @@ struct TokenList: Sendable {
         ) -> DeviceToken? {
             guard let service = service ?? services.first else { return nil }
             guard services.contains(service) else {
-                let words = services.map(\.rawValue).joined(separator: ", ")
-                issues.add("\(pointer)/service", "wrong_service", "Here the services are: \(words).")
+                let names = services.map(\.rawValue).joined(separator: ", ")
+                issues.add("\(pointer)/service", "wrong_service", "Here the services are: \(names).")
                 return nil
             }
             let token = DeviceToken(value, service: service)
@@ -298,15 +300,9 @@ extension SyncEndpoint {
 extension JSONWriter {
     /// Which token of a request something is about: its place, its device when it was registered, its service and fingerprint.
     mutating func members(of entry: TokenList.Entry) {
-        name("index")
-        integer(entry.index)
-        if let device = entry.device {
-            name("device")
-            string(device)
-        }
-        name("service")
-        string(entry.token.service.rawValue)
-        name("fingerprint")
-        string(TokenFingerprint.of(entry.token.value))
+        field("index", entry.index)
+        field("device", entry.device)
+        field("service", entry.token.service.rawValue)
+        field("fingerprint", TokenFingerprint.of(entry.token.value))
     }
 }

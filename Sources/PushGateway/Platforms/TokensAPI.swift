@@ -1,7 +1,10 @@
 internal import Hummingbird
 internal import PushCore
 
-/// `/v1/backends/{name}/tokens`: what a platform knows of a token, and tokens made of another platform's.
+/// `/v1/backends/{name}/tokens`: looks tokens up at a platform, and imports another platform's.
+///
+/// Goes to the platform while the caller waits; needs the backend's ability `token_directory`. The registry is not
+/// changed.
 struct TokensAPI: Sendable {
     /// The most tokens of one import: a platform takes a hundred in a call.
     static let largestImport = 1_000
@@ -23,12 +26,10 @@ struct TokensAPI: Sendable {
         let backend = try backend(name, scope)
         let directory = backend.ability
         let token = try await endpoint.token(of: request, scope, for: backend, of: directory.services)
-        let details = try await endpoint.ask { () throws(PushError) in try await directory.details(of: token) }
+        let details = try await endpoint.call { () throws(PushError) in try await directory.details(of: token) }
         return Response.json { writer in
-            writer.name("backend")
-            writer.string(backend.name)
-            writer.name("known")
-            writer.bool(details != nil)
+            writer.field("backend", backend.name)
+            writer.field("known", details != nil)
             guard let details else { return }
             let members: [(String, String?)] = [
                 ("application", details.application), ("project", details.project), ("platform", details.platform),
@@ -76,23 +77,20 @@ struct TokensAPI: Sendable {
             }
         }
         let (tokens, app, chosen) = (entries.map(\.token), application ?? "", environment)
-        let outcomes = try await endpoint.ask { () throws(PushError) in
+        let outcomes = try await endpoint.call { () throws(PushError) in
             await directory.importTokens(tokens, application: app, environment: chosen)
         }
         if let error = outcomes.commonFailure { throw Problem(error) }
         return Response.json(capacity: 256 * tokens.count) { writer in
-            writer.name("backend")
-            writer.string(backend.name)
+            writer.field("backend", backend.name)
             writer.name("imported")
             writer.beginArray()
             for (entry, outcome) in zip(entries, outcomes) {
                 guard case .imported(let token) = outcome else { continue }
                 writer.beginObject()
                 writer.members(of: entry)
-                writer.name("imported_service")
-                writer.string(token.service.rawValue)
-                writer.name("imported_token")
-                writer.string(token.value)
+                writer.field("imported_service", token.service.rawValue)
+                writer.field("imported_token", token.value)
                 writer.endObject()
             }
             writer.endArray()
@@ -114,10 +112,8 @@ struct TokensAPI: Sendable {
         }
         writer.beginObject()
         writer.members(of: entry)
-        writer.name("reason")
-        writer.string(reason)
-        writer.name("retryable")
-        writer.bool(isPassing)
+        writer.field("reason", reason)
+        writer.field("retryable", isPassing)
         writer.endObject()
     }
 }

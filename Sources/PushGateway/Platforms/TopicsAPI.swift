@@ -1,7 +1,9 @@
 internal import Hummingbird
 internal import PushCore
 
-/// `/v1/backends/{name}/topics`: which tokens are in the topics that a platform keeps.
+/// `/v1/backends/{name}/topics`: adds tokens to the topics that a platform keeps, removes and lists them.
+///
+/// Goes to the platform while the caller waits; needs the backend's ability `topics`. The registry is not changed.
 struct TopicsAPI: Sendable {
     let endpoint: SyncEndpoint
 
@@ -22,22 +24,17 @@ struct TopicsAPI: Sendable {
         let topic = SyncEndpoint.decoded(values[1])
         let list = try await TokenList(request, scope, endpoint, for: backend, of: topics.services)
         let tokens = list.tokens
-        let outcomes = try await endpoint.ask { () throws(PushError) in
+        let outcomes = try await endpoint.call { () throws(PushError) in
             try await joins ? topics.subscribe(tokens, to: topic) : topics.unsubscribe(tokens, from: topic)
         }
         if let error = outcomes.commonFailure { throw Problem(error) }
         let answered = zip(list.entries, outcomes)
         return Response.json(capacity: 256) { writer in
-            writer.name("backend")
-            writer.string(backend.name)
-            writer.name("topic")
-            writer.string(topic)
-            writer.name("tokens")
-            writer.integer(tokens.count)
-            writer.name("done")
-            writer.integer(outcomes.count { if case .done = $0 { true } else { false } })
-            writer.name("without_token")
-            writer.integer(list.missed)
+            writer.field("backend", backend.name)
+            writer.field("topic", topic)
+            writer.field("tokens", tokens.count)
+            writer.field("done", outcomes.count { if case .done = $0 { true } else { false } })
+            writer.field("without_token", list.missed)
             writer.name("refused")
             writer.beginArray()
             for (entry, outcome) in answered { Self.write(outcome, of: entry, to: &writer) }
@@ -54,8 +51,7 @@ struct TopicsAPI: Sendable {
         }
         writer.beginObject()
         writer.members(of: entry)
-        writer.name("reason")
-        writer.string(reason)
+        writer.field("reason", reason)
         writer.name("dead")
         if case .dead = outcome { writer.bool(true) } else { writer.bool(false) }
         writer.name("retryable")
@@ -75,21 +71,19 @@ struct TopicsAPI: Sendable {
         let tokens = device.tokens(of: topics.services, usableBy: backend.name)
         var found: [(token: DeviceToken, topics: [TopicMembership]?)] = []
         for token in tokens {
-            found.append((token, try await endpoint.ask { () throws(PushError) in try await topics.topics(of: token) }))
+            found.append(
+                (token, try await endpoint.call { () throws(PushError) in try await topics.topics(of: token) })
+            )
         }
         return Response.json { writer in
-            writer.name("backend")
-            writer.string(backend.name)
-            writer.name("device")
-            writer.string(device.name)
+            writer.field("backend", backend.name)
+            writer.field("device", device.name)
             writer.name("tokens")
             writer.beginArray()
             for (token, topics) in found {
                 writer.beginObject()
-                writer.name("service")
-                writer.string(token.service.rawValue)
-                writer.name("fingerprint")
-                writer.string(TokenFingerprint.of(token.value))
+                writer.field("service", token.service.rawValue)
+                writer.field("fingerprint", TokenFingerprint.of(token.value))
                 writer.members(of: topics)
                 writer.endObject()
             }
@@ -105,12 +99,10 @@ struct TopicsAPI: Sendable {
         let backend = try backend(name, scope)
         let topics = backend.ability
         let token = try await endpoint.token(of: request, scope, for: backend, of: topics.services)
-        let found = try await endpoint.ask { () throws(PushError) in try await topics.topics(of: token) }
+        let found = try await endpoint.call { () throws(PushError) in try await topics.topics(of: token) }
         return Response.json { writer in
-            writer.name("backend")
-            writer.string(backend.name)
-            writer.name("service")
-            writer.string(token.service.rawValue)
+            writer.field("backend", backend.name)
+            writer.field("service", token.service.rawValue)
             writer.members(of: found)
         }
     }
@@ -127,8 +119,7 @@ extension [TokenOutcome] {
 extension JSONWriter {
     /// Whether a platform knows a token, and the token's topics.
     mutating func members(of topics: [TopicMembership]?) {
-        name("known")
-        bool(topics != nil)
+        field("known", topics != nil)
         name("topics")
         array(of: topics ?? [])
     }
@@ -138,12 +129,8 @@ extension JSONWriter {
         beginArray()
         for topic in topics {
             beginObject()
-            name("name")
-            string(topic.name)
-            if let since = topic.since {
-                name("since")
-                string(since)
-            }
+            field("name", topic.name)
+            field("since", topic.since)
             endObject()
         }
         endArray()

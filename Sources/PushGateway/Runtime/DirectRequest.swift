@@ -2,7 +2,7 @@ internal import Foundation
 package import PushCore
 package import PushComposition
 
-/// A request in the API's form, judged like one that came over HTTP, to be sent at once and without a store.
+/// A request in the API's form, checked like one that came over HTTP, to be sent at once and without a store.
 ///
 /// `chapar send` uses it without a gateway, so that the same message means the same with a server and without.
 package struct DirectRequest: Sendable {

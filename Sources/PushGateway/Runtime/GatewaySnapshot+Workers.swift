@@ -12,20 +12,22 @@ extension GatewaySnapshot {
             tokenPriority: configuration.tokenPriority,
             audiences: Dictionary(backends.map { ($0.name, $0.backend.audience) }) { first, _ in first },
             backends: backends.map { ($0.name, $0.backend) },
-            patience: patience(of: name)
+            fallbackDelay: fallbackDelay(of: name)
         )
     }
 
     /// The shortest time after which some delivery leaves the backend's worker while that stands still; nil when none does.
-    private func patience(of name: String) -> Duration? {
-        var shortest = configuration.queue.patience
+    private func fallbackDelay(of name: String) -> Duration? {
+        var shortest = configuration.queue.fallbackDelay
         for route in configuration.routes {
             guard let index = route.plan.backends.firstIndex(of: name) else { continue }
-            var patience: Duration?
+            var fallbackDelay: Duration?
             // A wait for the platform's status ends while the worker stands still, too.
-            if route.plan.onUnknown == .wait { patience = .zero }
-            if !route.isFanOut, index + 1 < route.plan.backends.count { patience = patience ?? route.plan.patience }
-            if let patience { shortest = shortest.map { min($0, patience) } ?? patience }
+            if route.plan.onUnknown == .wait { fallbackDelay = .zero }
+            if !route.isFanOut, index + 1 < route.plan.backends.count {
+                fallbackDelay = fallbackDelay ?? route.plan.fallbackDelay
+            }
+            if let fallbackDelay { shortest = shortest.map { min($0, fallbackDelay) } ?? fallbackDelay }
         }
         return shortest
     }

@@ -5,6 +5,9 @@ package import PushQueue
 internal import Synchronization
 
 /// What every part of a running gateway shares: the configuration in force, the store, the clock, the workers.
+///
+/// Made by ``Gateway``; endpoints, workers and upkeep get it at their start. It holds references and makes no
+/// decisions.
 package final class GatewayState: Sendable {
     /// The store.
     package let store: any NotificationStore

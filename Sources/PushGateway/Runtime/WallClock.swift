@@ -4,8 +4,8 @@ internal import Synchronization
 
 /// Translates between the steady clock, by which the gateway decides, and the time of day, which it shows.
 ///
-/// The difference of the two is constant until somebody sets the machine's clock, so that a stored time is shown alike each
-/// time it is asked for. One for a gateway.
+/// The difference of the two is constant until the machine's clock is set, so that a stored time is shown alike each
+/// time. One for a gateway.
 package final class WallClock: Sendable {
     /// A difference between two looks that only a jump makes: slewing a clock takes longer.
     private static let jump = 0.25

@@ -25,13 +25,13 @@ final class Mailbox: Sendable {
     }
 
     /// Takes everything out.
-    func take() -> [Batch] {
+    func drain() -> [Batch] {
         contents.withLock { contents in
             contents.isAwaited = false
             contents.calls = 0
-            var taken: [Batch] = []
-            swap(&taken, &contents.batches)
-            return taken
+            var drained: [Batch] = []
+            swap(&drained, &contents.batches)
+            return drained
         }
     }
 

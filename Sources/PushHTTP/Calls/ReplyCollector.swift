@@ -8,7 +8,7 @@ final class ReplyCollector {
     private var handover: [HTTPReply] = []
 
     /// Notes what became of a call.
-    func note(_ call: QueuedCall, _ result: Result<HTTPAnswer, HTTPFailure>, connection: UInt64) {
+    func add(_ call: QueuedCall, _ result: Result<HTTPAnswer, HTTPFailure>, connection: UInt64) {
         if call.batch.pending.isEmpty { touched.append(call.batch) }
         call.batch.pending.append(HTTPReply(index: call.index, result: result, connection: connection))
     }

@@ -46,11 +46,11 @@ struct WaitingQueue {
     /// Takes the first call.
     mutating func popFirst() -> QueuedCall? {
         guard !spans.isEmpty else { return nil }
-        let place = spans.startIndex
-        let call = QueuedCall(batch: spans[place].batch, index: spans[place].next, tries: spans[place].tries)
-        spans[place].next += 1
+        let index = spans.startIndex
+        let call = QueuedCall(batch: spans[index].batch, index: spans[index].next, tries: spans[index].tries)
+        spans[index].next += 1
         count -= 1
-        if spans[place].next == spans[place].end { spans.removeFirst() }
+        if spans[index].next == spans[index].end { spans.removeFirst() }
         return call
     }
 
@@ -76,9 +76,9 @@ struct WaitingQueue {
 
     /// Takes out the calls whose deadline is at or before `now`.
     mutating func removeExpired(_ now: NIODeadline, default timeout: TimeAmount) -> [QueuedCall] {
-        for place in spans.indices where spans[place].earliest == nil {
-            let span = spans[place]
-            spans[place].earliest = (span.next..<span.end).map { span.batch.deadline(of: $0, default: timeout) }.min()
+        for index in spans.indices where spans[index].earliest == nil {
+            let span = spans[index]
+            spans[index].earliest = (span.next..<span.end).map { span.batch.deadline(of: $0, default: timeout) }.min()
         }
         guard spans.contains(where: { $0.earliest.map { $0 <= now } ?? false }) else { return [] }
         return removeAll { batch, index in batch.deadline(of: index, default: timeout) <= now }

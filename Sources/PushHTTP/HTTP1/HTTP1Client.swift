@@ -29,7 +29,7 @@ final class HTTP1Client {
     var active = 0
     var isRetired = false
     private var fields: Result<[HTTPHeader], HTTPFailure> = .success([])
-    private var askedAt: NIODeadline?
+    private var requestedAt: NIODeadline?
 
     init(_ configuration: HTTPPoolConfiguration, tls: TLSConfiguration, loop: any EventLoop, count: Count) {
         info = HTTPConnectionInfo(
@@ -59,8 +59,8 @@ final class HTTP1Client {
 
     /// The policy's fields, asked for at most once a second.
     func fields(_ policy: (any HTTPConnectionPolicy)?, _ now: NIODeadline) -> Result<[HTTPHeader], HTTPFailure> {
-        guard let policy, askedAt.map({ now - $0 >= .seconds(1) }) ?? true else { return fields }
-        askedAt = now
+        guard let policy, requestedAt.map({ now - $0 >= .seconds(1) }) ?? true else { return fields }
+        requestedAt = now
         do throws(HTTPFailure) {
             fields = .success(try policy.headers(for: info))
         } catch {

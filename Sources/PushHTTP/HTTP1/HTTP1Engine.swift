@@ -30,7 +30,7 @@ final class HTTP1Engine: @unchecked Sendable {
     private var backoff: Backoff
     private var lastConnectFailure: HTTPFailure?
     private var tick: Scheduled<Void>?
-    private var isSettling = false
+    private var isAdvancing = false
     private var isEnding = false
     private var graceEnds: NIODeadline?
     private var closing = 0
@@ -55,7 +55,7 @@ final class HTTP1Engine: @unchecked Sendable {
     // MARK: From other threads
 
     func submit(_ batch: Batch) {
-        if mailbox.put(batch) { loop.execute { self.takeSubmissions() } }
+        if mailbox.put(batch) { loop.execute { self.drainSubmissions() } }
     }
 
     func cancel(_ batch: Batch) {
@@ -63,7 +63,7 @@ final class HTTP1Engine: @unchecked Sendable {
         loop.execute {
             let failure = HTTPFailure(.notProcessed, .cancelled, "the caller was cancelled")
             self.fail(self.waiting.removeAll(of: batch), failure)
-            self.settle()
+            self.advance()
         }
     }
 
@@ -76,19 +76,19 @@ final class HTTP1Engine: @unchecked Sendable {
 
     // MARK: Calls
 
-    private func takeSubmissions() {
-        for batch in mailbox.take() {
+    private func drainSubmissions() {
+        for batch in mailbox.drain() {
             waiting.append(batch)
             guard isEnding || batch.isCancelled else { continue }
             let text = isEnding ? "the pool was shut down" : "the caller was cancelled"
             fail(waiting.removeAll(of: batch), HTTPFailure(.notProcessed, .cancelled, text))
         }
-        settle()
+        advance()
     }
 
-    private func settle() {
-        guard !isSettling else { return }  // AsyncHTTPClient may call back at once; the loop below sees to it.
-        isSettling = true
+    private func advance() {
+        guard !isAdvancing else { return }  // AsyncHTTPClient may call back at once; the loop below sees to it.
+        isAdvancing = true
         let now = NIODeadline.now()
         dispatch(now)
         let excess = waiting.trim(to: configuration.maximumWaiting)
@@ -96,7 +96,7 @@ final class HTTP1Engine: @unchecked Sendable {
             let text = "\(configuration.maximumWaiting) calls wait already"
             fail(excess, HTTPFailure(.notProcessed, .queueFull, text))
         }
-        isSettling = false
+        isAdvancing = false
         finishEndIfDone()
         mailbox.publish(
             HTTPPoolStatus(
@@ -166,7 +166,7 @@ final class HTTP1Engine: @unchecked Sendable {
         case .success(let answer):
             backoff.succeed()
             lastConnectFailure = nil
-            replies.note(exchange.call, .success(answer), connection: client.info.id)
+            replies.add(exchange.call, .success(answer), connection: client.info.id)
             let isSuccess = (200..<300).contains(answer.status)
             if !isSuccess, configuration.policy?.verdict(on: answer, from: client.info) == .retire { retire(client) }
         case .failure(let error):
@@ -178,12 +178,12 @@ final class HTTP1Engine: @unchecked Sendable {
             failed(exchange, failure)
         }
         if client.isRetired, client.active == 0 { close(client) }
-        settle()
+        advance()
     }
 
     private func failed(_ exchange: HTTP1Exchange, _ failure: HTTPFailure) {
         guard !exchange.isHeadSent else {
-            return replies.note(exchange.call, .failure(failure), connection: 0)
+            return replies.add(exchange.call, .failure(failure), connection: 0)
         }
         switch failure.cause {
         case .connect, .tls, .proxy:
@@ -207,7 +207,7 @@ final class HTTP1Engine: @unchecked Sendable {
     }
 
     private func fail(_ calls: [QueuedCall], _ failure: HTTPFailure) {
-        for call in calls { replies.note(call, .failure(failure), connection: 0) }
+        for call in calls { replies.add(call, .failure(failure), connection: 0) }
     }
 
     private var lateFailure: HTTPFailure {
@@ -227,7 +227,7 @@ final class HTTP1Engine: @unchecked Sendable {
     func replaceConnections() {
         if let current { retire(current) }
         backoff.succeed()
-        settle()
+        advance()
     }
 
     private func retire(_ client: HTTP1Client) {
@@ -242,7 +242,7 @@ final class HTTP1Engine: @unchecked Sendable {
         client.client.shutdown().whenComplete { _ in
             self.loop.execute {
                 self.closing -= 1
-                self.settle()
+                self.advance()
             }
         }
     }
@@ -262,7 +262,7 @@ final class HTTP1Engine: @unchecked Sendable {
             let failure = HTTPFailure(.unknown, .cancelled, "the pool was shut down before the answer came")
             for exchange in exchanges.values { exchange.task?.fail(reason: failure) }
         }
-        settle()
+        advance()
     }
 
     func end(grace: Duration, _ waiter: CheckedContinuation<Void, Never>?) {
@@ -272,7 +272,7 @@ final class HTTP1Engine: @unchecked Sendable {
         self.graceEnds = self.graceEnds.map { min($0, graceEnds) } ?? graceEnds
         fail(waiting.removeAll(), HTTPFailure(.notProcessed, .cancelled, "the pool was shut down"))
         if let current { retire(current) }
-        settle()
+        advance()
     }
 
     private func finishEndIfDone() {

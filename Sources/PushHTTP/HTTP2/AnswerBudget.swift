@@ -14,8 +14,8 @@ final class AnswerBudget: Sendable {
     /// Bytes in use.
     var bytes: Int { used.load(ordering: .relaxed) }
 
-    /// Takes bytes; false when there are too few.
-    func take(_ bytes: Int) -> Bool {
+    /// Reserves bytes; false when there are too few.
+    func reserve(_ bytes: Int) -> Bool {
         guard used.wrappingAdd(bytes, ordering: .relaxed).newValue <= limit else {
             used.wrappingSubtract(bytes, ordering: .relaxed)
             return false
@@ -23,6 +23,6 @@ final class AnswerBudget: Sendable {
         return true
     }
 
-    /// Gives bytes back.
-    func give(_ bytes: Int) { used.wrappingSubtract(bytes, ordering: .relaxed) }
+    /// Releases bytes.
+    func release(_ bytes: Int) { used.wrappingSubtract(bytes, ordering: .relaxed) }
 }

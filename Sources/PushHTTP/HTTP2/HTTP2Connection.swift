@@ -200,7 +200,7 @@ final class HTTP2Connection: ChannelInboundHandler {
             reason = HTTPFailure(.unknown, .connectionLost, "\(endpoint) said \(goAway.text)")
             if phase == .greeting { return abort(HTTPFailure(.notProcessed, .goAway, goAway.text)) }
             retire(asFailure: true)
-        } else if !session.takesRequests, !session.isExhausted, reason == nil {
+        } else if !session.acceptsRequests, !session.isExhausted, reason == nil {
             // The peer broke a rule. Calls that wait must not be tried here, each try would be lost.
             let failure = HTTPFailure(.unknown, .connectionLost, "\(endpoint): \(session.complaint ?? "a broken rule")")
             if phase == .greeting { return abort(failure) }
@@ -209,13 +209,13 @@ final class HTTP2Connection: ChannelInboundHandler {
         }
         if phase == .greeting, session.hasSettings { becomeOpen() }
         collect()
-        engine?.settle(lastSign, reading: self)
+        engine?.advance(lastSign, reading: self)
         closeIfFinished()
     }
 
     func channelWritabilityChanged(context: ChannelHandlerContext) {
         if context.channel.isWritable, phase == .open || phase == .draining {
-            engine?.settle(.now(), reading: self)
+            engine?.advance(.now(), reading: self)
             closeIfFinished()
         }
         context.fireChannelWritabilityChanged()

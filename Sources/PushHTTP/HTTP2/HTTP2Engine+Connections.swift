@@ -34,7 +34,7 @@ extension HTTP2Engine {
             case .failure(let error):
                 guard self.attempt?.id == id else { return }
                 self.attemptFailed(HTTPFailure(connecting: error, to: self.configuration.endpoint))
-                self.settle(.now())
+                self.advance(.now())
             }
         }
     }
@@ -48,7 +48,7 @@ extension HTTP2Engine {
             attemptFailed(
                 HTTPFailure(.notProcessed, .connect, "\(configuration.endpoint) closed the connection at once")
             )
-            return settle(.now())
+            return advance(.now())
         }
         attempt?.connection = connection
         attempt?.channel = channel
@@ -95,7 +95,7 @@ extension HTTP2Engine {
         )
         connections.append(connection)
         if isEnding { connection.retire() }
-        settle(.now())
+        advance(.now())
     }
 
     // MARK: Losing
@@ -104,7 +104,7 @@ extension HTTP2Engine {
     func connectionStopped(_ connection: HTTP2Connection, asFailure: Bool) {
         connections.removeAll { $0 === connection }
         draining.append(connection)
-        if asFailure { noteEnd(of: connection, HTTPFailure(.notProcessed, .goAway, "the connection was retired")) }
+        if asFailure { recordEnd(of: connection, HTTPFailure(.notProcessed, .goAway, "the connection was retired")) }
     }
 
     /// The connection has ended, before or after it was ready.
@@ -114,17 +114,17 @@ extension HTTP2Engine {
             attemptFailed(HTTPFailure(.notProcessed, failure.cause, failure.detail))
         } else if connections.contains(where: { $0 === connection }) {
             connections.removeAll { $0 === connection }
-            noteEnd(of: connection, failure)
+            recordEnd(of: connection, failure)
         }
         draining.removeAll { $0 === connection }
         logger.debug(
             "push connection closed",
             metadata: ["http.connection": "\(connection.id)", "http.failure": "\(failure)"]
         )
-        settle(.now())
+        advance(.now())
     }
 
-    private func noteEnd(of connection: HTTP2Connection, _ failure: HTTPFailure) {
+    private func recordEnd(of connection: HTTP2Connection, _ failure: HTTPFailure) {
         guard connection.successes == 0 else { return backoff.succeed() }
         backoff.fail(.now(), random: tuning.jitter())
         let detail = connection.ending?.detail ?? failure.detail
@@ -158,7 +158,7 @@ extension HTTP2Engine {
             self.attempt = nil
             attempt.connection?.abort(HTTPFailure(.notProcessed, .connectionLost, "replaced before it was ready"))
         }
-        settle(.now())
+        advance(.now())
     }
 
     // MARK: The end
@@ -175,7 +175,7 @@ extension HTTP2Engine {
             self.attempt = nil
             attempt.connection?.abort(HTTPFailure(.notProcessed, .cancelled, "the pool was shut down"))
         }
-        settle(.now())
+        advance(.now())
     }
 
     func finishEndIfDone() {

@@ -43,8 +43,8 @@ final class HTTP2Engine: @unchecked Sendable {
     var graceEnds: NIODeadline?
     var endWaiters: [CheckedContinuation<Void, Never>] = []
 
-    private var isSettling = false
-    private var mustSettleAgain = false
+    private var isAdvancing = false
+    private var mustAdvanceAgain = false
     private var tick: Scheduled<Void>?
 
     init(
@@ -67,7 +67,7 @@ final class HTTP2Engine: @unchecked Sendable {
 
     /// Takes a batch over; one wake-up serves all that come before the loop turns.
     func submit(_ batch: Batch) {
-        if mailbox.put(batch) { loop.execute { self.takeSubmissions() } }
+        if mailbox.put(batch) { loop.execute { self.drainSubmissions() } }
     }
 
     /// Fails what of the batch still waits.
@@ -77,7 +77,7 @@ final class HTTP2Engine: @unchecked Sendable {
             let calls = self.waiting.removeAll(of: batch)
             guard !calls.isEmpty else { return }  // Not handed over yet, or all on the wire.
             self.fail(calls, HTTPFailure(.notProcessed, .cancelled, "the caller was cancelled"))
-            self.settle(.now())
+            self.advance(.now())
         }
     }
 
@@ -85,8 +85,8 @@ final class HTTP2Engine: @unchecked Sendable {
 
     // MARK: Calls
 
-    private func takeSubmissions() {
-        for batch in mailbox.take() {
+    private func drainSubmissions() {
+        for batch in mailbox.drain() {
             if isEnding || batch.isCancelled {
                 let text = isEnding ? "the pool was shut down" : "the caller was cancelled"
                 let calls = batch.calls.indices.map { QueuedCall(batch: batch, index: $0, tries: 0) }
@@ -95,7 +95,7 @@ final class HTTP2Engine: @unchecked Sendable {
                 waiting.append(batch)
             }
         }
-        settle(.now())
+        advance(.now())
     }
 
     /// The next call that is not too late.
@@ -131,7 +131,7 @@ final class HTTP2Engine: @unchecked Sendable {
 
     /// Notes a reply; the batch's owner gets it at the end of this turn, together with others.
     func report(_ call: QueuedCall, _ result: Result<HTTPAnswer, HTTPFailure>, connection: UInt64) {
-        replies.note(call, result, connection: connection)
+        replies.add(call, result, connection: connection)
     }
 
     /// The error of a call whose deadline passed while it waited: why there was no connection, when that is the reason.
@@ -151,20 +151,20 @@ final class HTTP2Engine: @unchecked Sendable {
     /// Brings everything into order after an event.
     ///
     /// May be entered again from a write; then it runs once more.
-    func settle(_ now: NIODeadline, reading: HTTP2Connection? = nil) {
-        guard !isSettling else {
-            mustSettleAgain = true
+    func advance(_ now: NIODeadline, reading: HTTP2Connection? = nil) {
+        guard !isAdvancing else {
+            mustAdvanceAgain = true
             return
         }
-        isSettling = true
+        isAdvancing = true
         repeat {
-            mustSettleAgain = false
+            mustAdvanceAgain = false
             dispatch(now)
             reading?.flush()
             for connection in draining { connection.closeIfDone() }
             connectIfNeeded(now)
-        } while mustSettleAgain
-        isSettling = false
+        } while mustAdvanceAgain
+        isAdvancing = false
         finishEndIfDone()
         publish()
         scheduleTick()
@@ -226,6 +226,6 @@ final class HTTP2Engine: @unchecked Sendable {
             for connection in connections + draining { connection.abort(failure) }
         }
         for connection in connections + draining { connection.flush() }
-        settle(now)
+        advance(now)
     }
 }

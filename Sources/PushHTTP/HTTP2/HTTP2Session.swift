@@ -87,7 +87,7 @@ final class HTTP2Session {
     /// Whether there are frames to write.
     var wantsWrite: Bool { nghttp2_session_want_write(codec) != 0 }
     /// Whether the codec would still send a request: no longer after a GOAWAY, which it sends itself to a peer that broke a rule.
-    var takesRequests: Bool { nghttp2_session_check_request_allowed(codec) != 0 }
+    var acceptsRequests: Bool { nghttp2_session_check_request_allowed(codec) != 0 }
     /// Whether nothing more can come of this connection.
     var isFinished: Bool { nghttp2_session_want_read(codec) == 0 && nghttp2_session_want_write(codec) == 0 }
 
@@ -183,7 +183,7 @@ final class HTTP2Session {
         guard let batch = stream.pointee.batch else { return }
         stream.pointee.batch = nil
         // The codec may hold the stream for long; what there is of an answer goes at once.
-        budget.give(stream.pointee.held)
+        budget.release(stream.pointee.held)
         (stream.pointee.held, stream.pointee.body, stream.pointee.headers) = (0, [], [])
         let call = QueuedCall(batch: batch, index: stream.pointee.index, tries: stream.pointee.tries)
         ended.append(EndedCall(call: call, result: result))
@@ -212,7 +212,7 @@ extension HTTP2Session {
         guard (100..<200).contains(stream.pointee.status) else { return }
         stream.pointee.status = 0  // What came so far was informational (1xx); this block is another.
         stream.pointee.headers.removeAll()
-        budget.give(stream.pointee.held)
+        budget.release(stream.pointee.held)
         stream.pointee.held = 0
     }
 
@@ -251,7 +251,7 @@ extension HTTP2Session {
 
     /// Takes memory for an answer; without any left the answer is given up.
     private func hold(_ bytes: Int, _ slot: Int) -> Bool {
-        guard budget.take(bytes) else {
+        guard budget.reserve(bytes) else {
             let text = "the unfinished answers of this service have more than \(budget.limit) bytes"
             giveUp(slot, HTTPFailure(.unknown, .badAnswer, text), NGHTTP2_CANCEL)
             return false

@@ -22,16 +22,16 @@ final class FieldArena {
     }
 
     /// Room for `count` bytes.
-    func room(_ count: Int) -> UnsafeMutablePointer<UInt8> {
-        if let place = next, left >= count {
-            next = place + count
+    func allocate(_ count: Int) -> UnsafeMutablePointer<UInt8> {
+        if let start = next, left >= count {
+            next = start + count
             left -= count
-            return place
+            return start
         }
-        return roomElsewhere(count)
+        return allocateElsewhere(count)
     }
 
-    private func roomElsewhere(_ count: Int) -> UnsafeMutablePointer<UInt8> {
+    private func allocateElsewhere(_ count: Int) -> UnsafeMutablePointer<UInt8> {
         while used < blocks.count, blocks[used].count < count { used += 1 }
         if used == blocks.count {
             blocks.append(.allocate(byteCount: max(count, Self.blockSize), alignment: 16))
@@ -39,21 +39,21 @@ final class FieldArena {
         let block = blocks[used]
         used += 1
         // Blocks are never empty, so they have a base address.
-        let place = block.baseAddress.unsafelyUnwrapped.assumingMemoryBound(to: UInt8.self)
-        next = place + count
+        let start = block.baseAddress.unsafelyUnwrapped.assumingMemoryBound(to: UInt8.self)
+        next = start + count
         left = block.count - count
-        return place
+        return start
     }
 
     /// Copies the UTF-8 bytes of a string.
     func copy(_ text: String) -> UnsafeMutableBufferPointer<UInt8> {
         let count = text.utf8.count
-        let target = room(count)
+        let target = allocate(count)
         let isDone: Void? = text.utf8.withContiguousStorageIfAvailable { source in
             if let base = source.baseAddress { target.update(from: base, count: count) }
         }
         if isDone == nil {
-            for (place, byte) in text.utf8.enumerated() { target[place] = byte }
+            for (index, byte) in text.utf8.enumerated() { target[index] = byte }
         }
         return UnsafeMutableBufferPointer(start: target, count: count)
     }

@@ -47,11 +47,11 @@ final class RequestFields {
         }
         fields[HeaderBlock.pathIndex].value = path.baseAddress
         fields[HeaderBlock.pathIndex].valuelen = path.count
-        var place = block.fields.count
+        var index = block.fields.count
         for header in call.headers {
             guard let field = header.field(in: arena) else { return nil }
-            fields[place] = field
-            place += 1
+            fields[index] = field
+            index += 1
         }
         return UnsafePointer(fields)
     }

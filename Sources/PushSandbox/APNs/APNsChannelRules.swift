@@ -43,7 +43,7 @@ extension APNsRules {
     }
 
     /// Judges a broadcast on a send listener.
-    func judgeBroadcast(
+    func checkBroadcast(
         _ request: APNsRequest,
         now: Date,
         connection: inout APNsConnectionState,

@@ -167,8 +167,8 @@ final class APNsPeer: SandboxHTTP2Peer {
             }
             let push =
                 isBroadcast
-                ? try rules.judgeBroadcast(request, now: now, connection: &connection, state: &state)
-                : try rules.judge(request, now: now, connection: &connection, state: &state)
+                ? try rules.checkBroadcast(request, now: now, connection: &connection, state: &state)
+                : try rules.check(request, now: now, connection: &connection, state: &state)
             draft.delay = push.delay
             if listener.environment == .development { draft.uniqueID = state.random.uuid() }
             let arrival = APNsInbox.Arrival(

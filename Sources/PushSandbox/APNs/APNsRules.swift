@@ -37,7 +37,7 @@ struct APNsRules {
     var options = APNsRuleOptions()
 
     /// Judges one request.
-    func judge(
+    func check(
         _ request: APNsRequest,
         now: Date,
         connection: inout APNsConnectionState,

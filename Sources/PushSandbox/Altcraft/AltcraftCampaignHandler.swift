@@ -76,7 +76,7 @@ struct AltcraftCampaignHandler {
                 title: body["content"]?["title"]?.stringValue ?? ""
             )
             state.starts.append(start)
-            state.settle(at: now)
+            state.advance(at: now)
         }
         return AltcraftHandler.json(200, ["error": 0, "error_text": "Successful operation"])
     }

@@ -49,7 +49,7 @@ struct AltcraftHandler: SandboxHandler {
     }
 
     private func route(_ request: SandboxRequest, _ now: Date) throws(Refusal) -> SandboxAnswer {
-        simulator.withState { $0.settle(at: now) }
+        simulator.withState { $0.advance(at: now) }
         if request.path.hasPrefix("/api/v1.1/") { return try AltcraftCampaignHandler(simulator).answer(request, now) }
         guard request.header("content-type")?.lowercased().hasPrefix("application/json") ?? false else {
             throw Self.refuse(400, "Content-Type must be application/json")

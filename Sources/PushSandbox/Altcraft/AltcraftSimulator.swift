@@ -103,7 +103,7 @@ public final class AltcraftSimulator: Sendable {
     public var profiles: [AltcraftProfile] {
         let now = host.state.now
         return withState { state in
-            state.settle(at: now)
+            state.advance(at: now)
             return state.profiles
         }
     }
@@ -113,7 +113,7 @@ public final class AltcraftSimulator: Sendable {
     public var launches: [AltcraftLaunch] {
         let now = host.state.now
         return withState { state in
-            state.settle(at: now)
+            state.advance(at: now)
             return state.launches
         }
     }

@@ -129,7 +129,7 @@ struct AltcraftState {
     }
 
     /// Carries out what has become due.
-    mutating func settle(at now: Date) {
+    mutating func advance(at now: Date) {
         let due = pending.filter { $0.due <= now }
         pending.removeAll { $0.due <= now }
         for entry in due { _ = apply(entry.change) }

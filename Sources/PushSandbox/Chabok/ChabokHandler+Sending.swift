@@ -29,7 +29,7 @@ extension ChabokHandler {
         var checked: [JSONObject] = []
         for body in bodies { checked.append(try check(body, name, isInList: isList)) }
         let (sent, shape) = simulator.withState { [checked] state in
-            let sent = checked.map { state.take($0, at: call.now, listener) }
+            let sent = checked.map { state.accept($0, at: call.now, listener) }
             return (sent, state.rules.shape)
         }
         return Self.json(200, Self.answer(sent, shape, isList: isList))
@@ -44,7 +44,7 @@ extension ChabokHandler {
         let body: JSONObject = ["user": .string(call.path[2]), "notification": call.body]
         try checkAudience(body, "notifyUser")
         let (sent, shape) = simulator.withState { state in
-            ([state.take(body, at: call.now, listener)], state.rules.shape)
+            ([state.accept(body, at: call.now, listener)], state.rules.shape)
         }
         return Self.json(200, Self.answer(sent, shape, isList: false))
     }
@@ -150,18 +150,18 @@ extension ChabokHandler {
 
 extension ChabokState {
     /// Takes a message, and counts the devices it goes to.
-    mutating func take(_ body: JSONObject, at now: Date, _ listener: SandboxListener) -> ChabokSimulator.Message {
+    mutating func accept(_ body: JSONObject, at now: Date, _ listener: SandboxListener) -> ChabokSimulator.Message {
         var space = spaces[listener] ?? Space()
         defer { spaces[listener] = space }
         let users =
             body["users"]?.arrayValue?.compactMap(\.stringValue) ?? (body["user"]?.stringValue.map { [$0] } ?? [])
         let devices: Int
         if users == ["*"] || users.isEmpty {
-            devices = max(space.reached(by: body), rules.knowsEverybody ? 1 : 0)
+            devices = max(space.reached(by: body), rules.acceptsAnyUser ? 1 : 0)
         } else {
             devices = users.reduce(0) { sum, user in
                 let own = space.devices(of: user)
-                return sum + (own == 0 && rules.knowsEverybody ? 1 : own)
+                return sum + (own == 0 && rules.acceptsAnyUser ? 1 : own)
             }
         }
         var kept = body

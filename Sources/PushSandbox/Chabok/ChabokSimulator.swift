@@ -29,7 +29,7 @@ public final class ChabokSimulator: Sendable {
         /// The shape of answers to sends; an array of messages is answered with an array by all but `ids`.
         public var shape = Shape.idAndCount
         /// Whether users without an installation count as having one device.
-        public var knowsEverybody = false
+        public var acceptsAnyUser = false
 
         /// Makes the defaults.
         public init() {}
@@ -37,7 +37,7 @@ public final class ChabokSimulator: Sendable {
         /// For a sandbox: everybody can be sent to.
         public static var demonstration: Rules {
             var rules = Rules()
-            rules.knowsEverybody = true
+            rules.acceptsAnyUser = true
             return rules
         }
     }

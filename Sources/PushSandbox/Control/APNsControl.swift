@@ -53,7 +53,9 @@ struct APNsControl: Sendable {
         let state = try fields.string("state") ?? "registered"
         let time = try fields.integer("at").map { Date(millisecondsSince1970: Int64($0)) } ?? simulator.service.now
         let isOnline = try fields.bool("online") ?? true
-        guard let tokens = fields.take("tokens")?.arrayValue else { throw fields.wrong("tokens", "a list of strings") }
+        guard let tokens = fields.remove("tokens")?.arrayValue else {
+            throw fields.wrong("tokens", "a list of strings")
+        }
         try fields.finish()
         let device: APNsDevice? =
             switch state {

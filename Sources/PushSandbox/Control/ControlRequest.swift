@@ -79,27 +79,27 @@ struct ControlFields {
         self.place = place
     }
 
-    mutating func take(_ name: String) -> JSONValue? {
+    mutating func remove(_ name: String) -> JSONValue? {
         defer { rest[name] = nil }
         return rest[name] == .null ? nil : rest[name]
     }
 
     mutating func string(_ name: String) throws(ControlError) -> String? {
-        try take(name).map { (value) throws(ControlError) in
+        try remove(name).map { (value) throws(ControlError) in
             guard let text = value.stringValue else { throw wrong(name, "a string") }
             return text
         }
     }
 
     mutating func integer(_ name: String) throws(ControlError) -> Int? {
-        try take(name).map { (value) throws(ControlError) in
+        try remove(name).map { (value) throws(ControlError) in
             guard let number = value.integerValue else { throw wrong(name, "a whole number") }
             return Int(number)
         }
     }
 
     mutating func number(_ name: String) throws(ControlError) -> Double? {
-        try take(name).map { (value) throws(ControlError) in
+        try remove(name).map { (value) throws(ControlError) in
             switch value {
             case .integer(let number): return Double(number)
             case .double(let number): return number
@@ -109,7 +109,7 @@ struct ControlFields {
     }
 
     mutating func bool(_ name: String) throws(ControlError) -> Bool? {
-        try take(name).map { (value) throws(ControlError) in
+        try remove(name).map { (value) throws(ControlError) in
             guard let flag = value.boolValue else { throw wrong(name, "true or false") }
             return flag
         }

@@ -82,7 +82,9 @@ struct FCMControl: Sendable {
         var fields = try ControlFields(json, in: "tokens")
         let state = try fields.string("state") ?? "alive"
         let platform = try fields.string("platform") ?? "ANDROID"
-        guard let tokens = fields.take("tokens")?.arrayValue else { throw fields.wrong("tokens", "a list of strings") }
+        guard let tokens = fields.remove("tokens")?.arrayValue else {
+            throw fields.wrong("tokens", "a list of strings")
+        }
         try fields.finish()
         let device: FCMDevice? =
             switch state {

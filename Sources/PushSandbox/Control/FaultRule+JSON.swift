@@ -11,8 +11,10 @@ extension FaultRule {
         var fields = try ControlFields(json, in: "rule")
         let name = try fields.string("name") ?? ""
         let point = try fields.choice("at", Point.self) ?? .request
-        let match = try fields.take("match").map { (value) throws(ControlError) in try FaultMatch(value, words) }
-        guard let list = fields.take("steps")?.arrayValue, !list.isEmpty else { throw fields.wrong("steps", "a list") }
+        let match = try fields.remove("match").map { (value) throws(ControlError) in try FaultMatch(value, words) }
+        guard let list = fields.remove("steps")?.arrayValue, !list.isEmpty else {
+            throw fields.wrong("steps", "a list")
+        }
         var steps: [FaultStep] = []
         for step in list { steps.append(try FaultStep(step)) }
         try fields.finish()
@@ -115,7 +117,7 @@ extension FaultAnswer {
 extension SandboxGoAway {
     init(_ fields: inout ControlFields) throws(ControlError) {
         let last: LastStream =
-            switch fields.take("last") {
+            switch fields.remove("last") {
             case nil, .string("current"): .current
             case .string("none"): .none
             case .string("middle"): .middle

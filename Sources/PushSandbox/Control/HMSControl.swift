@@ -83,7 +83,7 @@ struct HMSControl: Sendable {
         let reason = try fields.string("reason") ?? "tokenFormatError"
         let isApple = try fields.bool("apple") ?? false
         let appID = try fields.string("app_id")
-        guard let list = fields.take("tokens")?.arrayValue else { throw fields.wrong("tokens", "a list of strings") }
+        guard let list = fields.remove("tokens")?.arrayValue else { throw fields.wrong("tokens", "a list of strings") }
         try fields.finish()
         let device: HMSDevice? =
             switch state {
@@ -137,7 +137,7 @@ struct HMSControl: Sendable {
         plan.isDoubled = try fields.bool("doubled") ?? false
         plan.isReversed = try fields.bool("reversed") ?? false
         if let delay = try fields.seconds("delay") { plan.delay = delay }
-        if let statuses = fields.take("statuses")?.objectValue {
+        if let statuses = fields.remove("statuses")?.objectValue {
             for (token, status) in statuses {
                 guard let status = status.integerValue else { throw fields.wrong("statuses", "numbers by token") }
                 plan.statuses[token] = Int(status)

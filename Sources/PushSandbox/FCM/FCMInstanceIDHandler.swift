@@ -24,7 +24,7 @@ struct FCMInstanceIDHandler: SandboxHandler {
         service.withState { state in
             state.counters.instanceIDCalls += 1
             do throws(Refusal) {
-                return SandboxReply(answer: Self.json(200, try take(request, at: now, &state)))
+                return SandboxReply(answer: Self.json(200, try accept(request, at: now, &state)))
             } catch {
                 return SandboxReply(answer: Self.json(error.status, ["error": .string(error.error)]))
             }
@@ -36,7 +36,7 @@ struct FCMInstanceIDHandler: SandboxHandler {
         return fault.plain(json: body, now: now)
     }
 
-    private func take(
+    private func accept(
         _ request: SandboxRequest,
         at now: Date,
         _ state: inout FCMState

@@ -17,7 +17,7 @@ enum FCMMessageRules {
         case list(Field)
         case fields([String: Field])
         /// A name of an enumeration.
-        case word(Set<String>)
+        case oneOf(Set<String>)
     }
 
     private static let options: Field = .fields(["analytics_label": .string])
@@ -25,7 +25,7 @@ enum FCMMessageRules {
         "name": .string, "token": .string, "fid": .string, "topic": .string, "condition": .string, "data": .strings,
         "notification": .fields(["title": .string, "body": .string, "image": .string]),
         "android": .fields([
-            "collapse_key": .string, "priority": .word(["NORMAL", "HIGH"]), "ttl": .string,
+            "collapse_key": .string, "priority": .oneOf(["NORMAL", "HIGH"]), "ttl": .string,
             "restricted_package_name": .string, "data": .strings, "notification": .fields(androidNotification),
             "fcm_options": options, "direct_boot_ok": .bool, "bandwidth_constrained_ok": .bool,
             "restricted_satellite_ok": .bool,
@@ -57,9 +57,9 @@ enum FCMMessageRules {
         }
         for name in ["title_loc_args", "body_loc_args", "vibrate_timings"] { fields[name] = .list(.string) }
         let priorities = ["UNSPECIFIED", "MIN", "LOW", "DEFAULT", "HIGH", "MAX"].map { "PRIORITY_" + $0 }
-        fields["notification_priority"] = .word(Set(priorities))
-        fields["visibility"] = .word(["VISIBILITY_UNSPECIFIED", "PRIVATE", "PUBLIC", "SECRET"])
-        fields["proxy"] = .word(["PROXY_UNSPECIFIED", "ALLOW", "DENY", "IF_PRIORITY_LOWERED"])
+        fields["notification_priority"] = .oneOf(Set(priorities))
+        fields["visibility"] = .oneOf(["VISIBILITY_UNSPECIFIED", "PRIVATE", "PUBLIC", "SECRET"])
+        fields["proxy"] = .oneOf(["PROXY_UNSPECIFIED", "ALLOW", "DENY", "IF_PRIORITY_LOWERED"])
         fields["notification_count"] = .number
         fields["light_settings"] = .fields([
             "color": .fields(["red": .number, "green": .number, "blue": .number, "alpha": .number]),
@@ -69,7 +69,7 @@ enum FCMMessageRules {
     }()
 
     /// The message in snake_case, and its target; throws what Google would say.
-    static func judge(_ value: JSONValue) throws(FCMRefusal) -> (message: JSONValue, target: FCMDelivery.Target) {
+    static func check(_ value: JSONValue) throws(FCMRefusal) -> (message: JSONValue, target: FCMDelivery.Target) {
         let message = try checked(value, .fields(message), "message")
         let targets = ["token", "fid", "topic", "condition"].filter { message[$0] != nil }
         guard targets.count <= 1 else {
@@ -78,11 +78,11 @@ enum FCMMessageRules {
         guard let name = targets.first, let text = message[name]?.stringValue, !text.isEmpty else {
             throw .invalid("message", "Recipient of the message is not set.")
         }
-        try judgeData(message["data"], "message.data")
-        try judgeData(message["android"]?["data"], "message.android.data")
-        try judgeAndroid(message["android"])
-        try judgeAPNs(message["apns"])
-        try judgeWeb(message["webpush"])
+        try checkData(message["data"], "message.data")
+        try checkData(message["android"]?["data"], "message.android.data")
+        try checkAndroid(message["android"])
+        try checkAPNs(message["apns"])
+        try checkWeb(message["webpush"])
         for path in [
             ["fcm_options"], ["android", "fcm_options"], ["apns", "fcm_options"], ["webpush", "fcm_options"],
         ] {
@@ -140,7 +140,7 @@ enum FCMMessageRules {
         case (.list(let field), .array(let values)):
             for (index, value) in values.enumerated() { _ = try checked(value, field, "\(path)[\(index)]") }
             return value
-        case (.word(let words), .string(let word)):
+        case (.oneOf(let words), .string(let word)):
             // In any case: Google's own SDK for Python writes "high".
             guard words.contains(word.uppercased()) else {
                 throw .mistyped(path, "Invalid value at '\(path)', \"\(word)\"")
@@ -163,7 +163,7 @@ enum FCMMessageRules {
 
     // MARK: What fields say
 
-    private static func judgeData(_ data: JSONValue?, _ path: String) throws(FCMRefusal) {
+    private static func checkData(_ data: JSONValue?, _ path: String) throws(FCMRefusal) {
         guard let data = data?.objectValue else { return }
         for (name, _) in data {
             let isReserved =
@@ -173,7 +173,7 @@ enum FCMMessageRules {
         }
     }
 
-    private static func judgeAndroid(_ android: JSONValue?) throws(FCMRefusal) {
+    private static func checkAndroid(_ android: JSONValue?) throws(FCMRefusal) {
         if let ttl = android?["ttl"]?.stringValue {
             guard let seconds = seconds(ttl), (0...2_419_200).contains(seconds) else {
                 throw .invalid("message.android.ttl", "Invalid ttl: it must be 0s to 2419200s")
@@ -192,7 +192,7 @@ enum FCMMessageRules {
         }
     }
 
-    private static func judgeAPNs(_ apns: JSONValue?) throws(FCMRefusal) {
+    private static func checkAPNs(_ apns: JSONValue?) throws(FCMRefusal) {
         guard let payload = apns?["payload"] else { return }
         guard payload["aps"]?.objectValue != nil else {
             throw .invalid("message.apns.payload", "Invalid APNs payload: aps is missing")
@@ -205,7 +205,7 @@ enum FCMMessageRules {
         }
     }
 
-    private static func judgeWeb(_ web: JSONValue?) throws(FCMRefusal) {
+    private static func checkWeb(_ web: JSONValue?) throws(FCMRefusal) {
         if let link = web?["fcm_options"]?["link"]?.stringValue, !link.hasPrefix("https://") {
             throw .invalid("message.webpush.fcm_options.link", "Invalid link: it must be https")
         }

@@ -23,7 +23,7 @@ struct FCMRefusal: Error, Sendable {
     }
 
     /// The word that counters know it by.
-    var word: String { errorCode ?? info ?? status }
+    var reason: String { errorCode ?? info ?? status }
 
     // MARK: The rows of Google's table
 

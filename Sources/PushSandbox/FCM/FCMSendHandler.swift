@@ -17,9 +17,9 @@ struct FCMSendHandler: SandboxHandler {
         service.withState { state in
             state.counters.sends += 1
             do throws(FCMRefusal) {
-                return try take(request, at: now, &state)
+                return try accept(request, at: now, &state)
             } catch {
-                state.counters.refused[error.word, default: 0] += 1
+                state.counters.refused[error.reason, default: 0] += 1
                 return SandboxReply(answer: error.answer(shuffledBy: &state.random))
             }
         }
@@ -29,12 +29,12 @@ struct FCMSendHandler: SandboxHandler {
         service.withState { state in
             guard fault.body == nil, fault.status >= 300 else { return fault.plain(now: now) }
             let refusal = FCMRefusal.named(fault.reason, status: fault.status)
-            state.counters.refused[refusal.word, default: 0] += 1
+            state.counters.refused[refusal.reason, default: 0] += 1
             return fault.plain(json: refusal.answer(shuffledBy: &state.random).body, now: now)
         }
     }
 
-    private func take(
+    private func accept(
         _ request: SandboxRequest,
         at now: Date,
         _ state: inout FCMState
@@ -55,9 +55,9 @@ struct FCMSendHandler: SandboxHandler {
             isDryRun = flag
         }
         guard let value = body["message"] else { throw .invalid("message", "The message is not set.") }
-        let (message, target) = try FCMMessageRules.judge(value)
+        let (message, target) = try FCMMessageRules.check(value)
         let delay = try look(up: target, &state)
-        if let exceeded = state.quotas.take(token: target.device, now: now) {
+        if let exceeded = state.quotas.reserve(token: target.device, now: now) {
             var refusal = FCMRefusal.quota(exceeded)
             refusal.retryAfter = state.quotas.limits.retryAfter
             throw refusal

@@ -108,7 +108,7 @@ struct FCMQuotaMeter: Sendable {
     mutating func reset() { minute = .min }
 
     /// Counts a message; what it exceeds, if anything.
-    mutating func take(token: String?, now: Date) -> Exceeded? {
+    mutating func reserve(token: String?, now: Date) -> Exceeded? {
         let current = Int64(clamping: now.timeIntervalSince1970 / 60)
         if current != minute { (minute, project, topics, devices) = (current, 0, 0, [:]) }
         project += 1

@@ -31,7 +31,7 @@ struct FCMTokenHandler: SandboxHandler {
     func answer(_ request: SandboxRequest, at now: Date) -> SandboxReply {
         service.withState { state in
             do throws(Refusal) {
-                let project = try judge(request, at: now, state)
+                let project = try check(request, at: now, state)
                 state.counters.tokensIssued += 1
                 var body: JSONObject = [
                     "access_token": .string(state.issueToken(projectID: project, now: now)), "token_type": "Bearer",
@@ -56,7 +56,7 @@ struct FCMTokenHandler: SandboxHandler {
     }
 
     /// The project that the request may act for.
-    private func judge(_ request: SandboxRequest, at now: Date, _ state: FCMState) throws(Refusal) -> String {
+    private func check(_ request: SandboxRequest, at now: Date, _ state: FCMState) throws(Refusal) -> String {
         guard request.path == "/token" else {
             throw Refusal(status: 404, error: "not_found", description: "Requested entity was not found.")
         }
@@ -66,7 +66,7 @@ struct FCMTokenHandler: SandboxHandler {
         let form = Self.form(request.body)
         switch form["grant_type"] {
         case "urn:ietf:params:oauth:grant-type:jwt-bearer"?:
-            return try judge(assertion: form["assertion"] ?? "", at: now, state)
+            return try check(assertion: form["assertion"] ?? "", at: now, state)
         case "refresh_token"?:
             guard let project = state.refreshTokens[form["refresh_token"] ?? ""] else {
                 throw .grant("Token has been expired or revoked.")
@@ -80,7 +80,7 @@ struct FCMTokenHandler: SandboxHandler {
         }
     }
 
-    private func judge(assertion: String, at now: Date, _ state: FCMState) throws(Refusal) -> String {
+    private func check(assertion: String, at now: Date, _ state: FCMState) throws(Refusal) -> String {
         let parts = assertion.split(separator: ".", omittingEmptySubsequences: false)
         guard parts.count == 3, let header = Self.decode(parts[0]).flatMap({ try? JSONValue(parsing: $0) }),
             let claims = Self.decode(parts[1]).flatMap({ try? JSONValue(parsing: $0) }),

@@ -76,7 +76,7 @@ struct HMSPushHandler: SandboxHandler {
             if handler.delay > .zero { reply.before.append(.delay(handler.delay)) }
             return (reply, !state.owed.isEmpty)
         }
-        if owesReceipts { service.tellOfReceipts() }
+        if owesReceipts { service.signalReceipts() }
         return reply
     }
 }

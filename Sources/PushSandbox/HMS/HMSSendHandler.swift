@@ -127,7 +127,7 @@ struct HMSSendHandler {
     private func flow(_ tokens: [String], _ state: inout HMSState) -> SandboxAnswer? {
         var isOver = false
         if let limit = settings.devicesPerSecond {
-            isOver = !state.takeQuota(max(1, tokens.count), perSecond: limit, at: now)
+            isOver = !state.reserveQuota(max(1, tokens.count), perSecond: limit, at: now)
         }
         if settings.honoursMagicTokens {
             for token in tokens where HMSMagicToken(token) == .flowOnce {

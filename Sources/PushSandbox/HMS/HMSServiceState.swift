@@ -36,5 +36,5 @@ final class HMSServiceState: Sendable {
     func onReceipts(_ callback: @escaping @Sendable () -> Void) { listener.withLock { $0 = callback } }
 
     /// Says that receipts are owed.
-    func tellOfReceipts() { listener.withLock { $0 }?() }
+    func signalReceipts() { listener.withLock { $0 }?() }
 }

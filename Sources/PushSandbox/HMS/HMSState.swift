@@ -34,7 +34,7 @@ struct HMSState: Sendable {
     }
 
     /// Takes so many devices from the app's quota of a second; false when there are not enough.
-    mutating func takeQuota(_ count: Int, perSecond: Int, at now: Date) -> Bool {
+    mutating func reserveQuota(_ count: Int, perSecond: Int, at now: Date) -> Bool {
         let limit = Double(perSecond)
         var level = limit
         if let bucket { level = min(limit, bucket.level + now.timeIntervalSince(bucket.at) * limit) }

@@ -81,7 +81,7 @@ final class OAuth2Handler: SandboxHandler {
             }
             guard fields["grant_type"] == "refresh_token" else { return Self.error("unsupported_grant_type", nil) }
             guard let refresh = fields["refresh_token"], !refresh.isEmpty,
-                !state.rules.wantsAccessToken || fields["access_token"] != nil
+                !state.rules.requiresAccessToken || fields["access_token"] != nil
             else { return Self.error("invalid_request", "a field is missing") }
             guard state.refresh.contains(refresh) else {
                 return Self.error("invalid_grant", "the refresh token is unknown, spent or revoked")
@@ -92,12 +92,12 @@ final class OAuth2Handler: SandboxHandler {
             var answer: JSONObject = ["access_token": .string(fresh.accessToken.reveal()), "token_type": "Bearer"]
             if let lifetime = state.rules.lifetime { answer["expires_in"] = .integer(Int64(lifetime)) }
             if let new = fresh.refreshToken?.reveal() {
-                if state.rules.rotates, state.rules.tellsRefreshToken {
+                if state.rules.rotates, state.rules.returnsRefreshToken {
                     state.refresh = [new]
                     answer["refresh_token"] = .string(new)
                 } else {
                     state.refresh.remove(new)
-                    if state.rules.tellsRefreshToken { answer["refresh_token"] = .string(refresh) }
+                    if state.rules.returnsRefreshToken { answer["refresh_token"] = .string(refresh) }
                 }
             }
             var told = Self.json(200, .object(answer))

@@ -15,7 +15,7 @@ public final class OAuth2Simulator: Sendable {
         /// Whether each refresh gives a new refresh token and spends the old one.
         public var rotates = true
         /// Whether the answer has a refresh token; without one the old stays good.
-        public var tellsRefreshToken = true
+        public var returnsRefreshToken = true
         /// How token requests are written.
         public var encoding = OAuth2Settings.Encoding.json
         /// How clients prove who they are.
@@ -23,7 +23,7 @@ public final class OAuth2Simulator: Sendable {
         /// The secret of every client.
         public var clientSecret = "sandbox-secret"
         /// Whether the old access token must come along.
-        public var wantsAccessToken = true
+        public var requiresAccessToken = true
         /// Whether the API refuses every token.
         public var refusesEverything = false
         /// How the API refuses a token: the status, and the error in `WWW-Authenticate` (RFC 6750 section 3.1).
@@ -80,7 +80,7 @@ public final class OAuth2Simulator: Sendable {
         handler = OAuth2Handler(rules)
         self.port = port
         self.relayed = relayed
-        relayed?.rules.takesBearer = { [handler] token in
+        relayed?.rules.acceptsBearer = { [handler] token in
             handler.withState { state in
                 let isValid = !state.rules.refusesEverything && state.access.contains(token)
                 state.counters.apiRequests += 1

@@ -45,7 +45,7 @@ extension OneSignalHandler {
         let found = simulator.withState { state in
             aliases.compactMap { state.user($0.key, $0.value) }.first
         }
-        if let found { try take { $0.takeWrite(found, at: call.now) } }
+        if let found { try reserve { $0.reserveWrite(found, at: call.now) } }
         let made = simulator.withState { state -> (user: String, ids: [String])? in
             let user = found ?? state.addUser(aliases)
             let owned = state.players.values.filter { $0.user == user }.count
@@ -124,7 +124,7 @@ extension OneSignalHandler {
                 tags[name] = .string(value)
             }
             var object: JSONObject = ["identity": .object(identity), "properties": ["tags": .object(tags)]]
-            if !isAnswerToWrite || state.rules.tellsSubscriptions && state.rules.writeDelay == .zero {
+            if !isAnswerToWrite || state.rules.returnsSubscriptions && state.rules.writeDelay == .zero {
                 object["subscriptions"] = .array(
                     state.subscriptions(of: user, at: now).map { player in
                         [
@@ -146,10 +146,10 @@ extension OneSignalHandler {
         }
         switch (call.method, tail.first) {
         case ("GET", nil):
-            try take { $0.takeView(at: call.now) }
+            try reserve { $0.reserveView(at: call.now) }
             return Self.json(200, show(user, call.now))
         case ("PATCH", nil):
-            try take { $0.takeWrite(user, at: call.now) }
+            try reserve { $0.reserveWrite(user, at: call.now) }
             let tags = call.body["properties"]?["tags"]?.objectValue ?? JSONObject()
             guard tags.count <= 100 else {
                 throw Self.refuse(400, code: "user-5", "At most 100 changes in one request")
@@ -221,7 +221,7 @@ extension OneSignalHandler {
     }
 
     private func patch(_ call: Call, _ id: String) throws(Refusal) -> SandboxAnswer {
-        try take { $0.takeWrite(id, at: call.now) }
+        try reserve { $0.reserveWrite(id, at: call.now) }
         let subscription = call.body["subscription"] ?? .null
         let isEnabled = simulator.player(id)?.isEnabled ?? true
         try Self.checkTypes(subscription, isEnabled: subscription["enabled"]?.boolValue ?? isEnabled)
@@ -239,7 +239,7 @@ extension OneSignalHandler {
         guard let player = simulator.player(id) else { throw Self.refuse(400, "No user with this id found") }
         switch call.method {
         case "PUT":
-            try take { $0.takeWrite(id, at: call.now) }
+            try reserve { $0.reserveWrite(id, at: call.now) }
             let tags = call.body["tags"]?.objectValue ?? JSONObject()
             guard simulator.withState({ $0.hasRoom(for: tags, of: player.user) }) else {
                 throw Self.refuse(400, "The plan's number of tags is exceeded")
@@ -247,7 +247,7 @@ extension OneSignalHandler {
             simulator.withState { Self.edit(call.body, id, in: &$0) }
             return Self.json(200, ["success": true])
         case "GET":
-            try take { $0.takeView(at: call.now) }
+            try reserve { $0.reserveView(at: call.now) }
             return Self.json(
                 200,
                 [

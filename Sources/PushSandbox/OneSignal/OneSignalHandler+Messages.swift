@@ -12,7 +12,7 @@ extension OneSignalHandler {
     ]
 
     func create(_ call: Call) throws(Refusal) -> SandboxAnswer {
-        try take { $0.takeCreate(at: call.now) }
+        try reserve { $0.reserveCreate(at: call.now) }
         let key = call.body["idempotency_key"]?.stringValue ?? call.body["external_id"]?.stringValue
         if let key, UUID(uuidString: key) == nil { throw Self.refuse(400, "idempotency_key must be a valid UUID") }
         if let key {
@@ -236,13 +236,13 @@ extension OneSignalHandler {
     // MARK: Looking and cancelling
 
     func view(_ call: Call) throws(Refusal) -> SandboxAnswer {
-        try take { $0.takeView(at: call.now) }
+        try reserve { $0.reserveView(at: call.now) }
         guard let message = message(call) else { throw Self.refuse(404, "Notification not found") }
         return Self.json(200, Self.show(message, call.now))
     }
 
     func list(_ call: Call) throws(Refusal) -> SandboxAnswer {
-        try take { $0.takeView(at: call.now) }
+        try reserve { $0.reserveView(at: call.now) }
         let limit = min(50, Int(call.query["limit"] ?? "") ?? 50)
         let offset = max(0, Int(call.query["offset"] ?? "") ?? 0)
         let all = Array(simulator.messages.reversed())
@@ -257,7 +257,7 @@ extension OneSignalHandler {
     }
 
     func cancel(_ call: Call) throws(Refusal) -> SandboxAnswer {
-        try take { $0.takeCreate(at: call.now) }
+        try reserve { $0.reserveCreate(at: call.now) }
         guard let message = message(call) else { throw Self.refuse(404, "Notification not found") }
         guard message.isCancelled || message.sendAfter.map({ $0 > call.now }) ?? false else {
             throw Self.refuse(400, "Notification has already been sent to all recipients")

@@ -96,8 +96,8 @@ struct OneSignalHandler: SandboxHandler {
         }
         let rules = simulator.rules
         let sides = field.split(separator: " ", maxSplits: 1).map(String.init)
-        if let takesBearer = rules.takesBearer, sides.count == 2, sides[0].lowercased() == "bearer" {
-            guard takesBearer(sides[1]) else {
+        if let acceptsBearer = rules.acceptsBearer, sides.count == 2, sides[0].lowercased() == "bearer" {
+            guard acceptsBearer(sides[1]) else {
                 var answer = Self.json(401, ["message": "Unauthenticated."])
                 answer.headers.append(HTTPHeader("www-authenticate", "Bearer error=\"invalid_token\""))
                 throw Refusal(answer: answer)
@@ -148,7 +148,7 @@ struct OneSignalHandler: SandboxHandler {
     }
 
     /// Takes a turn from a quota.
-    func take(_ turn: (inout OneSignalState) -> Int?) throws(Refusal) {
+    func reserve(_ turn: (inout OneSignalState) -> Int?) throws(Refusal) {
         let seconds = simulator.withState { state in turn(&state) }
         if let seconds { throw Self.tooMany(seconds) }
     }

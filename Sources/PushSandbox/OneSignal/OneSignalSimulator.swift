@@ -26,7 +26,7 @@ public final class OneSignalSimulator: Sendable {
         /// How long a write takes to show.
         public var writeDelay = Duration.zero
         /// Whether the answer to a new user shows its subscriptions.
-        public var tellsSubscriptions = true
+        public var returnsSubscriptions = true
         /// Whether the quotas of section 17 hold.
         public var enforcesBudgets = true
         /// Creates and cancels a second.
@@ -36,7 +36,7 @@ public final class OneSignalSimulator: Sendable {
         /// The most tags of a user, by the app's plan; nil is no limit.
         public var maximumTags: Int?
         /// Which access tokens a relay in front of the API takes in the key's place; nil is no relay.
-        public var takesBearer: (@Sendable (String) -> Bool)?
+        public var acceptsBearer: (@Sendable (String) -> Bool)?
         /// Whether every id counts as unsubscribed, as those of another app would.
         public var isWrongApp = false
 

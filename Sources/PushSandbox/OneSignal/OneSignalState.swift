@@ -159,23 +159,23 @@ struct OneSignalState {
     /// Nil when there is room, else the seconds to wait.
     ///
     /// Windows are those of OneSignal's limits, with a little grace.
-    mutating func takeView(at now: Date) -> Int? {
+    mutating func reserveView(at now: Date) -> Int? {
         guard rules.enforcesBudgets else { return nil }
-        return Self.take(&views, 12, 10, now)
+        return Self.reserve(&views, 12, 10, now)
     }
 
-    mutating func takeCreate(at now: Date) -> Int? {
+    mutating func reserveCreate(at now: Date) -> Int? {
         guard rules.enforcesBudgets else { return nil }
-        return Self.take(&creates, rules.createsPerSecond, 1, now)
+        return Self.reserve(&creates, rules.createsPerSecond, 1, now)
     }
 
-    mutating func takeWrite(_ id: String, at now: Date) -> Int? {
+    mutating func reserveWrite(_ id: String, at now: Date) -> Int? {
         guard rules.enforcesBudgets else { return nil }
         if writes.count > 10_000 { writes.removeAll() }
-        return Self.take(&writes[id, default: []], 3, 2, now)
+        return Self.reserve(&writes[id, default: []], 3, 2, now)
     }
 
-    private static func take(_ times: inout [Date], _ limit: Int, _ window: TimeInterval, _ now: Date) -> Int? {
+    private static func reserve(_ times: inout [Date], _ limit: Int, _ window: TimeInterval, _ now: Date) -> Int? {
         times.removeAll { now.timeIntervalSince($0) >= window }
         guard times.count < limit else { return max(1, Int(clamping: window - now.timeIntervalSince(times[0]) + 1)) }
         times.append(now)

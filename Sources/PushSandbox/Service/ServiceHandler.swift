@@ -48,7 +48,7 @@ final class ServiceHandler: SandboxHandler {
         guard let body = try? JSONValue(parsing: request.body), body["version"] == 1,
             body["backend"]?.stringValue != nil, let messages = body["messages"]?.arrayValue
         else { return malformed("The body is no batch of version 1.") }
-        return take(messages)
+        return accept(messages)
     }
 
     // MARK: Signature
@@ -67,7 +67,7 @@ final class ServiceHandler: SandboxHandler {
 
     // MARK: Messages
 
-    private func take(_ messages: [JSONValue]) -> SandboxAnswer {
+    private func accept(_ messages: [JSONValue]) -> SandboxAnswer {
         for (place, entry) in messages.enumerated() {
             if let fault = Self.fault(in: entry) { return malformed("messages[\(place)]: \(fault)") }
         }

@@ -17,13 +17,13 @@ package enum PlanCases {
     private static func plan(
         _ steps: Int,
         _ rule: DeliveryPlan.UnknownRule? = nil,
-        patience: Duration = .zero
+        fallbackDelay: Duration = .zero
     ) -> DeliveryPlan {
         DeliveryPlan(
             PlanCase.backends.prefix(steps).map(\.name),
             onUnknown: rule,
             unknownWait: .seconds(10),
-            patience: patience
+            fallbackDelay: fallbackDelay
         )
     }
 
@@ -142,14 +142,14 @@ package enum PlanCases {
     private static let times: [PlanCase] = [
         PlanCase(
             "trouble is borne while patience lasts",
-            plan(2, patience: .seconds(60)),
+            plan(2, fallbackDelay: .seconds(60)),
             answers: ["one": [.retry, .retry, .accepted]],
             attempts: ["one", "one", "one"],
             end: .acceptedByPlatform
         ),
         PlanCase(
             "a wish that patience does not cover leads to the next backend",
-            plan(2, patience: .seconds(20)),
+            plan(2, fallbackDelay: .seconds(20)),
             answers: ["one": [.retryLater]],
             attempts: ["one", "two"],
             end: .acceptedByPlatform
@@ -166,7 +166,7 @@ package enum PlanCases {
         lived(
             PlanCase(
                 "a wish beyond the time to live leads to the next backend",
-                plan(2, patience: .seconds(600)),
+                plan(2, fallbackDelay: .seconds(600)),
                 answers: ["one": [.retryLater]],
                 attempts: ["one", "two"],
                 end: .acceptedByPlatform
@@ -206,7 +206,7 @@ package enum PlanCases {
         ),
         PlanCase(
             "silence after trouble stops under the rule stop",
-            plan(2, .stop, patience: .seconds(60)),
+            plan(2, .stop, fallbackDelay: .seconds(60)),
             answers: ["one": [.retry, .silence]],
             attempts: ["one", "one"],
             end: .unknown
@@ -220,7 +220,7 @@ package enum PlanCases {
         ),
         PlanCase(
             "credentials that are refused lead to the next backend at once, whatever the patience",
-            plan(2, patience: .seconds(600)),
+            plan(2, fallbackDelay: .seconds(600)),
             answers: ["one": [.park]],
             attempts: ["one", "two"],
             end: .acceptedByPlatform

@@ -122,7 +122,7 @@ struct ClockTests {
     func patience(jump: TimeInterval) async throws {
         let first = ScriptedBackend { _, _ in Self.refused(.retry(after: .seconds(20))) }
         let second = ScriptedBackend { _, _ in Self.accepted }
-        let plan = DeliveryPlan(["a", "b"], patience: .seconds(60))
+        let plan = DeliveryPlan(["a", "b"], fallbackDelay: .seconds(60))
         try await DispatcherRig.run(["a": first, "b": second], queue: Self.queue) { rig in
             let id = try await rig.accept(plan: plan)
             try await rig.until { try await rig.attemptLog(id).count == 1 }

@@ -142,7 +142,7 @@ struct FlowGateTests {
             bears({ $0.step(window: 10, at: now.addingTimeInterval(20)) }) == .wait(until: now.addingTimeInterval(30))
         )
         let settings = Breaker.Settings(failures: 1, cooldown: .seconds(30))
-        let hurries = Box(FlowGate.State(breaker: Breaker(settings), patience: .seconds(10)))
+        let hurries = Box(FlowGate.State(breaker: Breaker(settings), fallbackDelay: .seconds(10)))
         _ = hurries { $0.apply(.fails(reason: "deadline"), at: now) }
         #expect(hurries({ $0.step(window: 10, at: now) }) == .wait(until: now.addingTimeInterval(10)))
         let end = now.addingTimeInterval(10)
@@ -154,7 +154,7 @@ struct FlowGateTests {
     @Test("One answer that works does not end the patience that a pause or a doubt uses up")
     func patienceBesideWork() {
         let end = now.addingTimeInterval(1_200)
-        let paused = Box(FlowGate.State(patience: .seconds(30)))
+        let paused = Box(FlowGate.State(fallbackDelay: .seconds(30)))
         _ = paused { $0.apply(.pause(.seconds(1_200), reason: "slow_down"), at: now) }
         _ = paused { $0.works(999, at: now) }
         #expect(paused({ $0.step(window: 10, at: now) }) == .wait(until: now.addingTimeInterval(30)))
@@ -162,7 +162,7 @@ struct FlowGateTests {
         _ = paused { $0.works(1, at: end) }
         #expect(paused.value.troubleSince == nil)
 
-        let settled = Box(FlowGate.State(patience: .seconds(30)))
+        let settled = Box(FlowGate.State(fallbackDelay: .seconds(30)))
         _ = settled { $0.apply(.pause(.seconds(1_200), reason: "slow_down"), at: now) }
         _ = settled { $0.hold(true, at: now) }
         _ = settled { $0.hold(false, at: now) }
@@ -172,7 +172,7 @@ struct FlowGateTests {
     @Test("A lane that found as many without patience as it may take looks again at once")
     func passingOnMore() {
         let settings = Breaker.Settings(failures: 1, cooldown: .seconds(300))
-        let state = Box(FlowGate.State(breaker: Breaker(settings), patience: .seconds(10)))
+        let state = Box(FlowGate.State(breaker: Breaker(settings), fallbackDelay: .seconds(10)))
         _ = state { $0.apply(.fails(reason: "deadline"), at: now) }
         let end = now.addingTimeInterval(10)
         #expect(state({ $0.step(window: 10, at: end) }) == .passOn)

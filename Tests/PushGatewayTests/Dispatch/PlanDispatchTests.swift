@@ -206,7 +206,7 @@ struct PlanDispatchTests {
     func patience() async throws {
         let a = ScriptedBackend { _, _ in Self.down() }
         let b = ScriptedBackend { _, _ in Self.accepted }
-        let hurried = DeliveryPlan(["a", "b"], patience: .seconds(20))
+        let hurried = DeliveryPlan(["a", "b"], fallbackDelay: .seconds(20))
         try await DispatcherRig.run(["a": a, "b": b]) {
             $0.routes = [GatewayConfiguration.Route(plan: hurried)]
             $0.queue.firstRetry = .seconds(1000)

@@ -150,7 +150,7 @@ struct RefusedTokenTests {
         }
         let development = Self.host(.development, time)
         var queue = GatewayConfiguration.Queue()
-        queue.patience = .seconds(5)
+        queue.fallbackDelay = .seconds(5)
         try await rig.run(["ios": production, "ios-dev": development], queue: queue) {
             try await Self.register(rig, "d", "production-d")
             let id = try await rig.accept([.device("d")], plan: Self.plan)

@@ -5,6 +5,9 @@ internal import PushCore
 internal import PushQueue
 
 /// The `Idempotency-Key` of a request: a repeated key gets the first answer and sends nothing.
+///
+/// Made by ``AcceptingAPI`` from the head. The store keeps it with the hash of the request and with the answer;
+/// a key that comes with another request is refused.
 struct IdempotencyKey: Sendable, Hashable {
     /// The longest key.
     static let maximumCharacters = 255

@@ -185,16 +185,14 @@ struct NotificationIntake {
 extension NotificationIntake.Enqueued {
     /// The members of the answer, within an object that the caller has begun.
     func write(to writer: inout JSONWriter, stateName: StaticString) {
-        writer.name("id")
-        writer.string(id.description)
+        writer.field("id", id.description)
         writer.name(stateName)
         writer.string(state.rawValue)
         writer.name("recipients")
         writer.beginObject()
         writer.name("count")
         if let recipients { writer.integer(recipients) } else { writer.null() }
-        writer.name("exact")
-        writer.bool(recipients != nil)
+        writer.field("exact", recipients != nil)
         writer.endObject()
         writer.name("warnings")
         writer.findings(warnings)

@@ -122,8 +122,7 @@ struct NotificationTemplate {
 extension NotificationIntake.Enqueued {
     /// The members of its part of a batch's answer, within an object that the caller has begun.
     fileprivate func writeInBatch(to writer: inout JSONWriter) {
-        writer.name("status")
-        writer.integer(202)
+        writer.field("status", 202)
         write(to: &writer, stateName: "state")
     }
 }

@@ -1,10 +1,10 @@
 internal import PushCore
 internal import PushComposition
 
-/// Asks the backends of a notification's plans whether they could send it, before it is accepted.
+/// Runs the backends' payload checks for the plans of a notification, before it is accepted.
 ///
-/// A fault at the first backend of a plan refuses the notification. At a later one it is a warning: the message can go out,
-/// only this fallback cannot take it.
+/// A fault at the first backend of a plan refuses the notification. At a later one it is a warning: the message can go
+/// out, only this fallback cannot take it. Called by ``NotificationIntake``; no request goes to a platform.
 struct PayloadInspection {
     /// What the platforms would drop or change, and the fallbacks that could not take the message.
     private(set) var warnings: [Finding] = []
@@ -18,11 +18,11 @@ struct PayloadInspection {
         issues: inout RequestIssues
     ) {
         let isOnly = plans.count == 1 && plans[0].backends.count == 1
-        var asked: [String] = []
+        var checked: [String] = []
         for plan in plans {
-            for name in plan.backends where !asked.contains(name) {
+            for name in plan.backends where !checked.contains(name) {
                 guard let backend = snapshot.gateway.routing.backend(name) else { continue }
-                if !isOnly { asked.append(name) }
+                if !isOnly { checked.append(name) }
                 let finding = backend.check(notification, for: form)
                 for fault in finding.faults {
                     if plans.contains(where: { $0.backends.first == name }) {

@@ -1,11 +1,14 @@
 internal import PushCore
 
-/// Reads `to`: who gets a notification.
+/// Reads `to`, the recipients of a notification: exactly one of eight forms, at most ``maximumRecipients`` of them.
+///
+/// Called by ``NotificationReader``. It checks the form only; whether a backend can address a recipient is
+/// ``PlanAssignment``'s check.
 enum AudienceReader {
     /// The most recipients that one notification may name.
     static let maximumRecipients = 10_000
     /// The forms, for sentences.
-    static let words = Field.names.joined(separator: ", ")
+    static let fieldNames = Field.names.joined(separator: ", ")
 
     /// The longest device token, in bytes.
     static let maximumTokenBytes = 4096
@@ -66,9 +69,9 @@ enum AudienceReader {
         }
         guard isObject else { return }
         if forms == 0, issues.count == before {
-            issues.add("#/to", "audience_missing", "Say who gets it: \(words).")
+            issues.add("#/to", "audience_missing", "Say who gets it: \(fieldNames).")
         } else if forms > 1 {
-            issues.add("#/to", "audience_ambiguous", "Give exactly one of \(words); there are \(forms).")
+            issues.add("#/to", "audience_ambiguous", "Give exactly one of \(fieldNames); there are \(forms).")
         }
     }
 

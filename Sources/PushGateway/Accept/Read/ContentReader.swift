@@ -1,6 +1,9 @@
 internal import PushCore
 
 /// Reads `content`: what a notification shows and carries.
+///
+/// Called by ``NotificationReader``. It checks types and sizes; what a platform supports is checked by
+/// ``PayloadInspection``.
 enum ContentReader {
     private static let maximumActions = 10
     private static let maximumNameBytes = 256

@@ -1,6 +1,8 @@
 internal import PushCore
 
-/// A notification as a request asks for it: read and checked field by field, not yet against the configuration.
+/// A notification as its request describes it: read and checked field by field, not yet against the configuration.
+///
+/// Made by ``NotificationReader``; ``NotificationIntake`` turns it into the row that the store keeps.
 struct NotificationDraft: Sendable {
     /// What to show, how urgently, for how long.
     var notification = PushNotification()
@@ -56,10 +58,7 @@ struct NotificationDraft: Sendable {
         let capacity = (content?.count ?? 0) + (options?.count ?? 0) + (overrides?.count ?? 0)
         var writer = JSONWriter(capacity: capacity + 40 + (notification.activity.map { $0.utf8.count + 14 } ?? 0))
         writer.beginObject()
-        if let activity = notification.activity {
-            writer.name("activity")
-            writer.string(activity)
-        }
+        writer.field("activity", notification.activity)
         if let content {
             writer.name("content")
             writer.raw(body[content])

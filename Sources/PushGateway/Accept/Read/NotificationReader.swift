@@ -72,7 +72,7 @@ struct NotificationReader {
             }
         }
         guard isObject else { return draft }
-        if !hasAudience { issues.add("#/to", "audience_missing", "Say who gets it: \(AudienceReader.words).") }
+        if !hasAudience { issues.add("#/to", "audience_missing", "Say who gets it: \(AudienceReader.fieldNames).") }
         checkWhole(&draft, &issues)
         return draft
     }

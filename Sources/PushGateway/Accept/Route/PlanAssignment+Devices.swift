@@ -56,7 +56,7 @@ extension PlanAssignment {
         if plans.count < 2 { planOf = [] }
         for (number, (recipient, failure)) in missed.enumerated() {
             let pointer = draft.pointer(ofRecipient: recipient.position)
-            let (code, detail) = Self.words(for: failure, recipient.device, uses, routing, draft)
+            let (code, detail) = Self.reason(for: failure, recipient.device, uses, routing, draft)
             if reached.isEmpty {
                 issues.add(pointer, code, detail)
             } else if number < Self.namedDevices {
@@ -84,7 +84,7 @@ extension PlanAssignment {
         }
     }
 
-    private static func words(
+    private static func reason(
         for failure: RoutingTable.Failure,
         _ device: Device,
         _ uses: TokenUses,
@@ -100,28 +100,28 @@ extension PlanAssignment {
             live.map { $0.kind == .device ? $0.token.service.rawValue : "\($0.token.service)/\($0.kind.word)" }
         )
         .sorted().joined(separator: ", ")
-        let asked: [String]? = if case .notAddressable(let backends) = failure { backends } else { nil }
+        let named: [String]? = if case .notAddressable(let backends) = failure { backends } else { nil }
         let services = Set(live.map(\.token.service))
-        let takers = routing.order.filter { !$0.backend.audience.services.isDisjoint(with: services) }.map(\.name)
-        let kinds = uses.kinds(of: asked ?? takers)
+        let candidates = routing.order.filter { !$0.backend.audience.services.isDisjoint(with: services) }.map(\.name)
+        let kinds = uses.kinds(of: named ?? candidates)
         guard kinds.contains(.device) else {
             // The names are those of the request.
-            let wanted = kinds.map { $0.word + ($0.name.map { "/" + $0 } ?? "") }.joined(separator: ", ")
+            let missing = kinds.map { $0.word + ($0.name.map { "/" + $0 } ?? "") }.joined(separator: ", ")
             let need =
                 !kinds.isEmpty
-                ? "The device \(device.name) has no live token of the kind \(wanted); it has \(slots)."
+                ? "The device \(device.name) has no live token of the kind \(missing); it has \(slots)."
                 : draft.notification.activity != nil
                     ? "This is no update and no end of a Live Activity, and only these go to one."
                     : "Only the tokens of a Live Activity take such a message: name it in to.activity."
             return ("no_token_of_kind", need)
         }
-        let taker =
-            if let asked { "\(asked.joined(separator: ", ")) cannot address" } else {
+        let subject =
+            if let named { "\(named.joined(separator: ", ")) cannot address" } else {
                 "No configured backend can address"
             }
         return (
             "audience_not_supported",
-            "\(taker) the device \(device.name), which has tokens of \(slots)."
+            "\(subject) the device \(device.name), which has tokens of \(slots)."
         )
     }
 }

@@ -144,13 +144,13 @@ struct PlanAssignment {
             issues.add(
                 pointer,
                 "audience_not_supported",
-                "\(backends.joined(separator: ", ")) cannot address \(words(for: recipient))."
+                "\(backends.joined(separator: ", ")) cannot address \(description(of: recipient))."
             )
         case .noBackend:
             issues.add(
                 pointer,
                 "audience_not_supported",
-                "No configured backend can address \(words(for: recipient))."
+                "No configured backend can address \(description(of: recipient))."
             )
         case .ambiguous(let backends):
             let names = backends.joined(separator: ", ")
@@ -159,7 +159,7 @@ struct PlanAssignment {
         }
     }
 
-    private static func words(for recipient: Recipient) -> String {
+    private static func description(of recipient: Recipient) -> String {
         switch recipient {
         case .token(let token): "tokens of \(token.service.rawValue)"
         case .device: "devices of the registry"

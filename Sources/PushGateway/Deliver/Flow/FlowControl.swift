@@ -3,10 +3,10 @@ internal import PushCore
 internal import PushComposition
 internal import Synchronization
 
-/// How a backend is used at the moment: what is under way, what the platform asked for, its breaker and its quota.
+/// How a backend is used at the moment: what is under way, its pauses, its breaker and its quota.
 ///
-/// Outlives the workers of a backend: a reload that leaves the backend as it is hands it to the new worker, and ``memory(at:)``
-/// is kept over a restart.
+/// Outlives the workers of a backend: a reload that leaves the backend as it is hands it to the new worker, and
+/// ``memory(at:)`` is kept over a restart.
 final class FlowControl: Sendable {
     /// How much is under way, and whether more may follow.
     let gate: FlowGate
@@ -73,8 +73,8 @@ final class FlowControl: Sendable {
     /// Takes as many messages as the quota lets go, if all are urgent.
     func reserve(_ wanted: Int, at now: Date) -> Allowance {
         quota.withLock { quota in
-            guard let normal = quota.bucket?.room(at: now),
-                let taken = quota.bucket?.take(wanted, isUrgent: true, at: now)
+            guard let normal = quota.bucket?.available(at: now),
+                let taken = quota.bucket?.reserve(wanted, isUrgent: true, at: now)
             else { return Allowance(granted: wanted, normal: wanted, retryAt: now) }
             let retryAt = taken.granted > 0 ? normal.retryAt : taken.retryAt
             return Allowance(granted: taken.granted, normal: min(taken.granted, normal.free), retryAt: retryAt)
@@ -83,7 +83,7 @@ final class FlowControl: Sendable {
 
     /// Says how much of what was taken is used, now.
     func release(reserved: Int, used: Int, at now: Date) {
-        quota.withLock { $0.bucket?.settle(taken: reserved, used: used, at: now) }
+        quota.withLock { $0.bucket?.release(reserved: reserved, used: used, at: now) }
     }
 
     // MARK: Over a restart

@@ -29,20 +29,20 @@ extension FlowGate {
         /// Since when the backend has not worked; nil while it does.
         var troubleSince: Date?
         /// The shortest time after which a delivery goes on to another backend; nil when none ever does.
-        var patience: Duration?
-        /// When to look again for deliveries without patience.
+        var fallbackDelay: Duration?
+        /// When to look again for deliveries whose fallback delay has ended.
         private var nextPassOn = Date.distantPast
 
         static let firstProbe = Duration.seconds(15)
         static let longestProbe = Duration.seconds(900)
-        /// How often a worker that stands still looks for deliveries without patience.
+        /// How often a worker that stands still looks for such deliveries.
         static let passOnInterval = 0.25
         /// The longest wait for the answer to a probe, in seconds, before a delivery is looked at again.
         static let longestWait = 2.0
 
-        init(breaker: Breaker? = nil, patience: Duration? = nil) {
+        init(breaker: Breaker? = nil, fallbackDelay: Duration? = nil) {
             self.breaker = breaker
-            self.patience = patience
+            self.fallbackDelay = fallbackDelay
         }
 
         /// A claim smaller than this is not worth a trip to the store while plenty is under way.
@@ -70,10 +70,10 @@ extension FlowGate {
                 ? .claim(capacity) : .wait(until: nil)
         }
 
-        /// Waits, but for a look now and then for deliveries that have no more patience.
+        /// Waits, but for a look now and then for deliveries whose fallback delay has ended.
         private mutating func standStill(until: Date?, at now: Date) -> Step {
-            guard let patience, let since = troubleSince else { return .wait(until: until) }
-            let look = max(since.addingTimeInterval(patience.inSeconds), nextPassOn)
+            guard let fallbackDelay, let since = troubleSince else { return .wait(until: until) }
+            let look = max(since.addingTimeInterval(fallbackDelay.inSeconds), nextPassOn)
             if now >= look {
                 nextPassOn = now.addingTimeInterval(State.passOnInterval)
                 return .passOn
@@ -81,7 +81,7 @@ extension FlowGate {
             return .wait(until: until.map { min($0, look) } ?? look)
         }
 
-        /// Looks for more deliveries without patience at once, since the last look did not find all.
+        /// Looks for more of these deliveries at once, since the last look did not find all.
         mutating func passOnMore() { nextPassOn = .distantPast }
 
         /// How it stands, apart from the breaker.

@@ -5,8 +5,8 @@ internal import Synchronization
 
 /// The state of one backend's delivery: how much is under way, and whether more may follow.
 ///
-/// Shared by the worker's loop and its reports, and by the workers of one backend over a reload: what is under way with the old
-/// one counts in the new one's window, and what the platform asked for stays in force.
+/// Shared by the worker's loop and its reports, and by the workers of one backend over a reload: what is under way with
+/// the old one counts in the new one's window, and a pause that the platform required stays in force.
 ///
 /// The rules are in ``FlowGate/State``, a plain value; this class adds the lock and the waiting.
 final class FlowGate: Sendable {
@@ -14,7 +14,7 @@ final class FlowGate: Sendable {
     enum Step: Equatable {
         /// Claim up to so many.
         case claim(Int)
-        /// Send on to other backends what has no more patience.
+        /// Send on to other backends the deliveries whose fallback delay has ended.
         case passOn
         /// Wait for a change, at most until then.
         case wait(until: Date?)
@@ -42,9 +42,9 @@ final class FlowGate: Sendable {
     ///
     /// - Parameters:
     ///   - breaker: Opens after too many failures; nil never does.
-    ///   - patience: The shortest time after which a delivery goes on to another backend; nil when none ever does.
-    init(breaker: Breaker? = nil, patience: Duration? = nil) {
-        guarded = Mutex(State(breaker: breaker, patience: patience))
+    ///   - fallbackDelay: The shortest time after which a delivery goes on to another backend; nil when none ever does.
+    init(breaker: Breaker? = nil, fallbackDelay: Duration? = nil) {
+        guarded = Mutex(State(breaker: breaker, fallbackDelay: fallbackDelay))
     }
 
     /// Reads or changes the state; the loop is woken when `body` says so.

@@ -1,10 +1,10 @@
 internal import Foundation
 internal import PushCore
 
-/// Watches the shares of dead-token answers of one backend, and says when there are too many to be true.
+/// Counts the share of dead-token answers of one backend, and trips when it is too high to be true.
 ///
-/// A wrong environment or topic makes a platform call every token dead. So above a share the guard trips: those
-/// of the window are taken back, further ones are held back, and an operator decides. Answers that a wrong configuration
+/// A wrong environment or topic makes a platform call every token dead. So above a share the guard trips: those of the
+/// window are taken back, further ones are held back, and an operator decides. Answers that a wrong configuration
 /// explains as well (`BadDeviceToken`) have a low threshold; those that only a dead token explains (410 with the time,
 /// `UNREGISTERED`) a high one, since an old base has many of them. Pure: time comes in, a verdict goes out.
 struct InvalidationGuard: Sendable {

@@ -58,10 +58,8 @@ struct InvalidationsAPI: Sendable {
         to writer: inout JSONWriter
     ) {
         writer.beginObject()
-        writer.name("backend")
-        writer.string(name)
-        writer.name("held")
-        writer.integer(held?.count ?? 0)
+        writer.field("backend", name)
+        writer.field("held", held?.count ?? 0)
         writer.name("reasons")
         writer.beginObject()
         for (reason, count) in (held?.reasons ?? [:]).sorted(by: { $0.key < $1.key }) {
@@ -75,19 +73,14 @@ struct InvalidationsAPI: Sendable {
             writer.name("newest")
             RFC3339.write(held.newest, to: &writer)
         }
-        writer.name("stopped")
-        writer.bool(tripped != nil)
+        writer.field("stopped", tripped != nil)
         if let tripped {
             writer.name("stopped_at")
             RFC3339.write(tripped.at, to: &writer)
-            writer.name("answers")
-            writer.integer(tripped.answers)
-            writer.name("dead")
-            writer.integer(tripped.dead)
-            writer.name("certain")
-            writer.integer(tripped.certain)
-            writer.name("explanation")
-            writer.string(tripped.explanation)
+            writer.field("answers", tripped.answers)
+            writer.field("dead", tripped.dead)
+            writer.field("certain", tripped.certain)
+            writer.field("explanation", tripped.explanation)
         }
         writer.endObject()
     }
@@ -123,18 +116,11 @@ struct InvalidationsAPI: Sendable {
 
     private static func write(_ token: InvalidatedToken, to writer: inout JSONWriter) {
         writer.beginObject()
-        writer.name("device")
-        writer.string(token.device)
-        if let user = token.user {
-            writer.name("user")
-            writer.string(user)
-        }
-        writer.name("service")
-        writer.string(token.token.service.rawValue)
-        writer.name("backend")
-        writer.string(token.tombstone.backend)
-        writer.name("reason")
-        writer.string(token.tombstone.reason)
+        writer.field("device", token.device)
+        writer.field("user", token.user)
+        writer.field("service", token.token.service.rawValue)
+        writer.field("backend", token.tombstone.backend)
+        writer.field("reason", token.tombstone.reason)
         writer.name("as_of")
         RFC3339.write(token.tombstone.asOf, to: &writer)
         writer.name("at")
@@ -160,12 +146,9 @@ struct InvalidationsAPI: Sendable {
                 throw Problem(error)
             }
             return Response.json { writer in
-                writer.name("backend")
-                writer.string(backend)
-                writer.name("action")
-                writer.string(action.rawValue)
-                writer.name("tokens")
-                writer.integer(tokens)
+                writer.field("backend", backend)
+                writer.field("action", action.rawValue)
+                writer.field("tokens", tokens)
             }
         }
     }

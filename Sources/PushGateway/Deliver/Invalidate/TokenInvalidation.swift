@@ -224,7 +224,7 @@ package final class TokenInvalidation: Sendable {
 
     /// Writes until ``finish()`` was called and nothing is left.
     func run() async {
-        while let work = await queue.take() {
+        while let work = await queue.receive() {
             for item in Self.merged(work) { await write(item) }
         }
     }

@@ -46,7 +46,7 @@ final class OutcomeWriter: Sendable {
 
     /// Writes until ``finish()`` was called and nothing is left.
     func run() async {
-        while let batch = await waiting.take() {
+        while let batch = await waiting.receive() {
             if !batch.resolutions.isEmpty { await record(batch.resolutions) }
             uncommitted.wrappingSubtract(batch.resolutions.count, ordering: .relaxed)
             if !batch.events.isEmpty { await publish(batch.events) }

@@ -11,9 +11,9 @@ extension DeliveryWorker {
         let (claims, silent) = parted(claimed)
         guard !silent.isEmpty else { return await send(claims) }
         // The platform is asked beside the sending, which must not wait for that.
-        async let asked: Void = ask(about: silent)
+        async let queried: Void = query(silent)
         await send(claims)
-        await asked
+        await queried
     }
 
     private func send(_ claims: [ClaimedDelivery]) async {
@@ -47,7 +47,7 @@ extension DeliveryWorker {
                 count: reports.count
             )
             var answered = batch.match(reports, at: self.dependencies.time.steady)
-            if self.takesDevices {
+            if self.addressesDevices {
                 let first = answered.partition {
                     $0.outcome.isNotRegistered && batch.claims[$0.index].recipient.isDevice
                 }
@@ -76,7 +76,7 @@ extension DeliveryWorker {
     private func addresses(of claims: [ClaimedDelivery]) async -> DeviceAddresses? {
         var devices: [String: Device]?
         do throws(StoreError) {
-            if !takesDevices, DeviceAddresses.areNeeded(for: claims) {
+            if !addressesDevices, DeviceAddresses.areNeeded(for: claims) {
                 devices = try await dependencies.devices?.devices(DeviceAddresses.ids(in: claims)) ?? [:]
             }
         } catch {
@@ -204,7 +204,7 @@ extension DeliveryWorker {
                 count: aftermath.accepted
             )
         }
-        judgeTokens(&aftermath, at: now)
+        invalidateTokens(&aftermath, at: now)
         dependencies.tokenInvalidation.end(aftermath.ended.compactMap(batch.endedToken), of: settings.app)
         let change = gate.update { state in
             let change = aftermath.works > 0 ? state.works(aftermath.works, at: now.steady) : nil
@@ -303,7 +303,7 @@ extension DeliveryWorker {
     }
 
     /// Hands refused tokens to the guard.
-    private func judgeTokens(_ aftermath: inout BatchResult, at now: TimeReading) {
+    private func invalidateTokens(_ aftermath: inout BatchResult, at now: TimeReading) {
         let answers = aftermath.accepted + aftermath.verdicts
         guard answers > 0 else { return }
         let areBelieved = dependencies.tokenInvalidation.receive(

@@ -11,7 +11,7 @@ extension DeliveryWorker {
         let limit = settings.queue.lease
         while !Task.isCancelled {
             let now = dependencies.time.steady
-            let (hanging, earliest) = open.takeHanging(since: now.addingTimeInterval(-limit.inSeconds))
+            let (hanging, earliest) = open.removeHanging(since: now.addingTimeInterval(-limit.inSeconds))
             for batch in hanging { giveUp(batch) }
             let next = (earliest ?? now).addingTimeInterval(limit.inSeconds)
             try? await dependencies.time.sleep(for: .seconds(clamping: max(0.001, next.timeIntervalSince(now))))

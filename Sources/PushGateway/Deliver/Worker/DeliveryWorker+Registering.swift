@@ -16,7 +16,7 @@ extension DeliveryWorker {
         }
         let first = outcomes.compactMap { batch.claims[$0.index].attempts == 0 ? batch.claims[$0.index].deviceID : nil }
         let known = first.isEmpty ? [:] : (try? await dependencies.devices?.devices(first)) ?? [:]
-        var settled = outcomes
+        var results = outcomes
         for (index, outcome) in outcomes.enumerated() {
             guard let id = batch.claims[outcome.index].deviceID else { continue }
             var isExpected = known[id].map {
@@ -36,9 +36,9 @@ extension DeliveryWorker {
                 detail: "The platform has not been told of the device yet.",
                 advice: .retry(after: .seconds(1))
             )
-            settled[index].outcome = .refused(refusal)
+            results[index].outcome = .refused(refusal)
         }
-        return settled
+        return results
     }
 }
 

@@ -13,7 +13,7 @@ extension DeliveryWorker {
     /// How long a platform gets to say what became of one message.
     private static let trackingDeadline = Duration.seconds(10)
 
-    /// While the worker stands still: sends on what has a next backend and no more patience, or whose wait for the
+    /// While the worker stands still: sends on what has a next backend and whose fallback delay has ended, or whose wait for the
     /// platform's status is over.
     ///
     /// The others become due again when the worker may go on, which is no sooner than they could have been sent.
@@ -35,8 +35,8 @@ extension DeliveryWorker {
         let resolutions = others.map { claim in
             if let resolution = hold(claim, at: reading) ?? recovered(claim, at: reading) { return resolution }
             let next = claim.laterSteps(settings.audiences, after: name, isTokenRefused: false).first
-            let patience = next != nil ? claim.plan.patience ?? settings.queue.patience : nil
-            let end = patience.map { since.addingTimeInterval($0.inSeconds) }
+            let fallbackDelay = next != nil ? claim.plan.fallbackDelay ?? settings.queue.fallbackDelay : nil
+            let end = fallbackDelay.map { since.addingTimeInterval($0.inSeconds) }
             if let end, end <= now { return skip(claim, reason: reason, to: next, at: reading) }
             let later = until ?? now.addingTimeInterval(30)
             return Resolution(of: claim, .retry(at: end.map { min($0, later) } ?? later, step: claim.step))
@@ -69,7 +69,7 @@ extension DeliveryWorker {
         var others: [ClaimedDelivery] = []
         var silent: [Silence] = []
         var late: [Resolution] = []
-        let capacity = Self.mostAsked - asking.load(ordering: .relaxed)
+        let capacity = Self.mostAsked - queriesInFlight.load(ordering: .relaxed)
         let later = dependencies.time.steady.addingTimeInterval(1)
         for claim in claims {
             guard let last = claim.silence(of: name) else {
@@ -82,16 +82,16 @@ extension DeliveryWorker {
                 late.append(Resolution(of: claim, .retry(at: later, step: claim.step)))
             }
         }
-        asking.wrappingAdd(silent.count, ordering: .relaxed)
+        queriesInFlight.wrappingAdd(silent.count, ordering: .relaxed)
         if !late.isEmpty { record(late) }
         return (others, silent)
     }
 
     /// Asks the platform a last time what became of messages, and settles them.
-    func ask(about silent: [Silence]) async {
+    func query(_ silent: [Silence]) async {
         guard !silent.isEmpty else { return }
         let states = await states(about: silent.map(\.platformID))
-        asking.wrappingSubtract(silent.count, ordering: .relaxed)
+        queriesInFlight.wrappingSubtract(silent.count, ordering: .relaxed)
         let now = dependencies.clock.reading
         record(zip(silent, states).map { resolution($0.claim, $1, at: now) })
     }

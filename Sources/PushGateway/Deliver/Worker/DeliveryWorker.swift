@@ -5,11 +5,11 @@ internal import PushComposition
 internal import PushQueue
 internal import Synchronization
 
-/// Carries the deliveries of one backend: claims up to its capacity, hands it to the backend, records what became of it.
+/// Delivers what is queued for one backend: claims up to its capacity, hands it to the backend, records the outcomes.
 ///
-/// One task per claimed batch, none per message. The worker knows nothing of the platform: what an outcome means is
-/// ``PlanRules``, how much may be under way is ``FlowGate``. Workers share nothing but the store: a backend that hangs keeps
-/// its own worker waiting, and no other.
+/// One task per claimed batch, none per message. Nothing here depends on the platform: what follows from an outcome is
+/// decided by ``PlanRules``, how much may be under way by ``FlowGate``. Workers share nothing but the store: a backend
+/// that hangs keeps its own worker waiting, and no other. Made and run by ``Dispatcher``.
 final class DeliveryWorker: Sendable {
     /// What a worker needs of the gateway.
     struct Dependencies: Sendable {
@@ -55,7 +55,7 @@ final class DeliveryWorker: Sendable {
         /// The backends of the app, which know what tokens a message goes to.
         var backends: [(name: String, backend: any PushBackend)] = []
         /// The shortest time for which any plan waits on a failing backend before it goes on to the next; nil when none does.
-        var patience: Duration?
+        var fallbackDelay: Duration?
 
         /// The other backends that may take a token which one has refused, in the order of their names.
         func alternatives(to backend: String, for service: TokenService) -> [String] {
@@ -65,7 +65,7 @@ final class DeliveryWorker: Sendable {
 
     let settings: Settings
     /// Whether the backend addresses devices of the registry by itself.
-    let takesDevices: Bool
+    let addressesDevices: Bool
     let rules: PlanRules
     let dependencies: Dependencies
     let watch: InvalidationWatch
@@ -78,7 +78,7 @@ final class DeliveryWorker: Sendable {
     private let looking = Look()
     private let stopped = Atomic(false)
     /// How many deliveries the platform is being asked about.
-    let asking = Atomic(0)
+    let queriesInFlight = Atomic(0)
 
     var gate: FlowGate { flow.gate }
 
@@ -95,7 +95,7 @@ final class DeliveryWorker: Sendable {
         self.watch = watch
         name = configured.name
         backend = configured.backend
-        takesDevices = configured.backend.audience.forms.contains(.device)
+        addressesDevices = configured.backend.audience.forms.contains(.device)
         rules = PlanRules(settings.queue)
         template = AttemptTemplate(backend: configured.name)
         self.flow = flow
@@ -137,7 +137,7 @@ final class DeliveryWorker: Sendable {
                     deliveries.addTask {
                         switch work {
                         case .deliver(let claims): await self.deliver(claims)
-                        case .ask(let silent): await self.ask(about: silent)
+                        case .query(let silent): await self.query(silent)
                         }
                     }
                 }
@@ -151,7 +151,7 @@ final class DeliveryWorker: Sendable {
         /// Send.
         case deliver([ClaimedDelivery])
         /// Ask the platform a last time what became of messages.
-        case ask([Silence])
+        case query([Silence])
     }
 
     /// Whether the worker claims nothing more.
@@ -205,7 +205,7 @@ final class DeliveryWorker: Sendable {
                 await pause(until: now.addingTimeInterval(0.05), orChangeAfter: mark)
             case .passOn:
                 let silent = await passOn()
-                if !silent.isEmpty { return .ask(silent) }
+                if !silent.isEmpty { return .query(silent) }
             case .claim(let capacity):
                 let allowance = flow.reserve(min(capacity, Self.largestClaim), at: now)
                 guard allowance.granted > 0 else {

@@ -63,7 +63,7 @@ final class OpenBatches: Sendable {
     }
 
     /// Takes out the batches that have reported nothing since a moment; `earliest` is the last report of the others.
-    func takeHanging(since moment: Date) -> (hanging: [WorkerBatch], earliest: Date?) {
+    func removeHanging(since moment: Date) -> (hanging: [WorkerBatch], earliest: Date?) {
         let (hanging, earliest) = state.withLock { state in
             let hanging = state.entries.values.filter { $0.batch.lastReport <= moment }
                 .sorted { $0.batch.number < $1.batch.number }

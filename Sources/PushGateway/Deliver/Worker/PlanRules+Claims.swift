@@ -15,7 +15,7 @@ extension PlanRules {
                 longestWait: queue.maximumRetry,
                 maximumAttempts: queue.maximumAttempts
             ),
-            patience: queue.patience ?? .seconds(10 * 366 * 86400)
+            fallbackDelay: queue.fallbackDelay ?? .seconds(10 * 366 * 86400)
         )
     }
 }

@@ -4,6 +4,9 @@ internal import PushQueue
 internal import Synchronization
 
 /// One claimed batch on its way through a backend: which requests it became, and which deliveries are still open.
+///
+/// Made by ``DeliveryWorker`` for each claim. It matches the backend's reports to deliveries, each once; it decides
+/// nothing and writes nothing.
 final class WorkerBatch: Sendable {
     /// Its number among the batches of its worker, see ``OpenBatches``.
     let number: Int
@@ -71,11 +74,11 @@ final class WorkerBatch: Sendable {
         open.order.reserveCapacity(claims.count)
         open.starts.reserveCapacity(claims.count)
         open.isReported = Array(repeating: false, count: claims.count)
-        var settled: [Resolution] = []
+        var resolved: [Resolution] = []
         var last: NotificationID?
         var read: (id: NotificationID, notification: PushNotification, uses: TokenUses)?
         func record(_ resolution: Resolution, _ index: Int) {
-            settled.append(resolution)
+            resolved.append(resolution)
             open.isReported[index] = true
         }
         for (index, claim) in claims.enumerated() {
@@ -132,7 +135,7 @@ final class WorkerBatch: Sendable {
             )
         }
         self.open.withLock { [open] in $0 = open }
-        if !settled.isEmpty { self.record(settled) }
+        if !resolved.isEmpty { self.record(resolved) }
         return requests
     }
 
@@ -149,14 +152,14 @@ final class WorkerBatch: Sendable {
     func match(_ reports: [DeliveryReport], at now: Date) -> [Outcome] {
         open.withLock { open in
             open.lastReport = now
-            var taken: [Outcome] = []
-            taken.reserveCapacity(reports.count)
+            var matched: [Outcome] = []
+            matched.reserveCapacity(reports.count)
             for report in reports {
                 guard let index = open.claim(report), !open.isReported[index] else { continue }
                 open.isReported[index] = true
-                taken.append((index, report.outcome))
+                matched.append((index, report.outcome))
             }
-            return taken
+            return matched
         }
     }
 

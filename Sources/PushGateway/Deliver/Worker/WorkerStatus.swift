@@ -69,7 +69,7 @@ package struct WorkerStatus: Sendable, Hashable {
     }
 }
 
-/// Who knows how the workers are doing: the dispatcher, or a test's stand-in.
+/// Gives the status of the workers: the dispatcher, or a test's stand-in.
 package protocol WorkerObserver: Sendable {
     /// Every worker, in the order of the configuration.
     var workers: [WorkerStatus] { get }

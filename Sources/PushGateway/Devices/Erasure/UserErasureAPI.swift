@@ -42,12 +42,9 @@ struct UserErasureAPI: Sendable {
 
 extension UserErasure.Report {
     fileprivate func write(to writer: inout JSONWriter, _ store: GatewayConfiguration.Store) {
-        writer.name("complete")
-        writer.bool(isComplete)
-        writer.name("devices")
-        writer.integer(devices)
-        writer.name("tokens")
-        writer.integer(tokens)
+        writer.field("complete", isComplete)
+        writer.field("devices", devices)
+        writer.field("tokens", tokens)
         writer.name("deliveries")
         writer.beginObject()
         for (name, count) in [
@@ -58,8 +55,7 @@ extension UserErasure.Report {
             writer.integer(count)
         }
         writer.endObject()
-        writer.name("events")
-        writer.integer(events)
+        writer.field("events", events)
         writer.name("stays")
         writer.beginArray()
         for sentence in stays(store) { writer.string(sentence) }

@@ -3,10 +3,10 @@ internal import Logging
 internal import PushCore
 internal import PushQueue
 
-/// Registers every device at backends that are new or want them otherwise than before: page by page, in the background.
+/// Registers every device at backends that are new or whose registration has changed: page by page, in the background.
 ///
-/// How far it came is kept over a restart. A backend that leaves the configuration is forgotten, so that it gets
-/// everybody when it comes back.
+/// How far it came is kept over a restart. A backend that leaves the configuration is forgotten, so that all devices
+/// are registered again when it comes back.
 actor Backfill {
     /// How far the backfill of one backend came.
     private struct Progress {

@@ -77,10 +77,9 @@ final class DeviceEventsAPI: Sendable {
             return try await endpoint.answer(operations, scope) { writer in
                 writer.name("deliveries")
                 writer.beginArray()
-                for delivery in received { writer.settled(delivery) }
+                for delivery in received { writer.delivery(delivery) }
                 writer.endArray()
-                writer.name("repeated")
-                writer.integer(repeated)
+                writer.field("repeated", repeated)
             }
         } catch {
             memory.forget(operations.map(\.id))

@@ -45,7 +45,7 @@ public final class EventSink: Sendable {
 
     /// Writes until ``finish()`` was called and nothing is left; what the store does not take is dropped.
     func run(_ store: any NotificationStore, _ metrics: GatewayMetrics, _ logger: Logger) async {
-        while var (events, dropped) = await contents.take().map({ ($0.events[...], $0.dropped) }) {
+        while var (events, dropped) = await contents.receive().map({ ($0.events[...], $0.dropped) }) {
             while !events.isEmpty {
                 let group = Array(events.prefix(Self.group))
                 events = events.dropFirst(group.count)

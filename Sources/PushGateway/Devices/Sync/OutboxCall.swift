@@ -2,7 +2,9 @@ internal import Foundation
 internal import PushCore
 internal import PushQueue
 
-/// Does what one operation asks for: turns it into a call of the backend's ability.
+/// The call of a backend's ability that an outbox entry stands for.
+///
+/// Made and run by ``OutboxWorker``. It neither reads nor writes the store.
 struct OutboxCall: Sendable {
     /// How long a platform gets.
     static let deadline = Duration.seconds(120)

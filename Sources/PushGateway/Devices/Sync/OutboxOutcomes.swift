@@ -10,9 +10,9 @@ enum OperationOutcome: Sendable {
     case failed(PushError)
 }
 
-/// Tells callers that wait what became of their operations.
+/// Wakes callers that wait for the outcomes of their outbox entries.
 ///
-/// A caller says which operations it means before they are stored, so that no outcome can be too early.
+/// A caller registers its entries before they are stored, so that no outcome can be too early.
 final class OutboxOutcomes: Sendable {
     private struct Wait {
         var missing: Set<UUID>

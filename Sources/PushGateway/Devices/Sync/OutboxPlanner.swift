@@ -5,10 +5,10 @@ internal import PushCore
 internal import PushQueue
 internal import Synchronization
 
-/// Turns changes of devices into operations: the part of the outbox that asks plugins.
+/// Plans the outbox: turns changes of devices into entries, by what the plugins of the backends answer.
 ///
-/// Works outside of every transaction and on a thread of its own, so that a plugin that takes long delays the news of
-/// devices and nothing else. A change and its operations are exchanged in one commit: after a crash it is planned again.
+/// Works outside of every transaction and on a thread of its own, so that a slow plugin delays the planning and nothing
+/// else. A change and its entries are exchanged in one commit: after a crash it is planned again.
 struct OutboxPlanner: Sendable {
     /// So many changes are read at a time.
     private static let page = 100

@@ -6,8 +6,8 @@ internal import Synchronization
 
 /// Runs an outbox worker for each backend that keeps devices.
 ///
-/// A reload replaces every worker. What waits for a backend that is not configured any more waits until it is again, or until
-/// somebody removes it.
+/// A reload replaces every worker. What waits for a backend that is not configured any more waits until it is again, or
+/// until an operator removes it.
 package final class OutboxRelay: Sendable {
     private enum Command: Sendable {
         case install
@@ -100,14 +100,14 @@ package final class OutboxRelay: Sendable {
 
     private func install(_ group: inout TaskGroup<Void>) async {
         let snapshot = state.snapshot
-        let wanted = snapshot.backends.filter { OutboxWorker.isWanted(for: $0.backend) }
-        let new = wanted.map { OutboxWorker($0, priority: snapshot.configuration.tokenPriority, dependencies) }
+        let needed = snapshot.backends.filter { OutboxWorker.isNeeded(for: $0.backend) }
+        let new = needed.map { OutboxWorker($0, priority: snapshot.configuration.tokenPriority, dependencies) }
         let old = workers.withLock { workers in
             defer { workers.current = new }
             return workers.current
         }
         for worker in old { worker.stop() }
-        let registrars = wanted.filter { $0.registersDevices && $0.backend.devices != nil }
+        let registrars = needed.filter { $0.registersDevices && $0.backend.devices != nil }
         await backfill.keep(Set(registrars.map(\.name)))
         for worker in new {
             let registrar = registrars.first { $0.name == worker.name }?.backend.devices

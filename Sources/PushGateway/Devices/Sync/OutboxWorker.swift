@@ -4,10 +4,10 @@ internal import PushCore
 internal import PushQueue
 internal import Synchronization
 
-/// Carries out the operations of one backend: claims up to its capacity, asks the platform, writes what became of it.
+/// Sends the outbox entries of one backend: claims up to its capacity, calls the platform, records the result.
 ///
-/// Operations of one device follow each other, since the store gives out only the oldest; those of different devices are
-/// under way at the same time, up to ``OutboxPause/widest``.
+/// Entries of one device follow each other, since the store gives out only the oldest; those of different devices are
+/// under way at the same time, up to ``OutboxPause/widest``. Made and run by ``OutboxRelay``; it never plans entries.
 final class OutboxWorker: Sendable {
     /// What a worker needs of the gateway.
     struct Dependencies: Sendable {
@@ -56,7 +56,7 @@ final class OutboxWorker: Sendable {
     }
 
     /// Whether a backend has a use for a worker.
-    static func isWanted(for backend: any PushBackend) -> Bool {
+    static func isNeeded(for backend: any PushBackend) -> Bool {
         backend.devices != nil || backend.subscriptions != nil || backend.tags != nil || backend.events != nil
     }
 

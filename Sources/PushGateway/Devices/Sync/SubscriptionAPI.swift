@@ -46,12 +46,12 @@ struct SubscriptionAPI: Sendable {
                 hasStatus = true
                 guard let value = try scanner.identifier(&issues, "#/status", limit: 32) else { return }
                 status = SubscriptionStatus(rawValue: value)
-                if status == nil { issues.add("#/status", "unknown_status", Self.words) }
+                if status == nil { issues.add("#/status", "unknown_status", Self.statusHint) }
             case .backend: backend = try scanner.identifier(&issues, "#/backend", limit: 64)
             case .options: options = try scanner.members(&issues, "#/options")
             }
         } check: { issues in
-            if !hasStatus { issues.add("#/status", "missing", Self.words) }
+            if !hasStatus { issues.add("#/status", "missing", Self.statusHint) }
             if options != nil, backend == nil {
                 issues.add("#/options", "needs_backend", "Options are a platform's own: name the backend.")
             }
@@ -66,7 +66,7 @@ struct SubscriptionAPI: Sendable {
         return try await enqueue(backends.map(\.0), of: device, .subscription, change.stored, scope)
     }
 
-    private static let words = "Write subscribed, suspended or unsubscribed."
+    private static let statusHint = "Write subscribed, suspended or unsubscribed."
 
     private func show(_ id: String, _ scope: RequestScope) async throws(Problem) -> Response {
         try scope.allowParameters(["app", "backend", "query", "service"])
@@ -80,12 +80,10 @@ struct SubscriptionAPI: Sendable {
         guard let manager = able.first(where: { $0.name == name })?.backend.subscriptions else {
             throw .badParameter("backend", didYouMean(name, able.map(\.name)) ?? "keeps no subscriptions.")
         }
-        let report = try await endpoint.ask { () throws(PushError) in try await manager.report(query, of: record) }
+        let report = try await endpoint.call { () throws(PushError) in try await manager.report(query, of: record) }
         return Response.json { writer in
-            writer.name("device")
-            writer.string(device.name)
-            writer.name("backend")
-            writer.string(name)
+            writer.field("device", device.name)
+            writer.field("backend", name)
             writer.write(report)
         }
     }
@@ -177,8 +175,7 @@ struct SubscriptionAPI: Sendable {
             throw Problem(error)
         }
         return Response.json(capacity: 192 * waiting.count + 64) { writer in
-            writer.name("unplanned")
-            writer.integer(unplanned)
+            writer.field("unplanned", unplanned)
             writer.name("items")
             writer.beginArray()
             for one in waiting { Self.write(one, endpoint.state.time, to: &writer) }
@@ -200,20 +197,13 @@ struct SubscriptionAPI: Sendable {
     private static func write(_ waiting: WaitingEntry, _ time: any TimeSource, to writer: inout JSONWriter) {
         let operation = waiting.operation
         writer.beginObject()
-        writer.name("id")
-        writer.string(operation.id.uuidString.lowercased())
-        writer.name("backend")
-        writer.string(operation.backend)
-        writer.name("kind")
-        writer.string(operation.kind.rawValue)
-        if let user = operation.user {
-            writer.name("user")
-            writer.string(user)
-        }
+        writer.field("id", operation.id.uuidString.lowercased())
+        writer.field("backend", operation.backend)
+        writer.field("kind", operation.kind.rawValue)
+        writer.field("user", operation.user)
         writer.name("at")
         RFC3339.write(operation.at, to: &writer)
-        writer.name("attempts")
-        writer.integer(waiting.attempts)
+        writer.field("attempts", waiting.attempts)
         writer.name("due")
         if let due = waiting.due { RFC3339.write(time.wall(due), to: &writer) } else { writer.null() }
         writer.endObject()
@@ -254,7 +244,7 @@ extension JSONScanner {
 
 extension SyncEndpoint {
     /// Asks a platform while the caller waits.
-    func ask<Value: Sendable>(
+    func call<Value: Sendable>(
         _ body: @escaping @Sendable () async throws(PushError) -> Value
     ) async throws(Problem) -> Value {
         do throws(PushError) {

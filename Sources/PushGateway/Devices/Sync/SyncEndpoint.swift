@@ -142,10 +142,8 @@ struct SyncEndpoint: Sendable {
         to writer: inout JSONWriter
     ) {
         writer.beginObject()
-        writer.name("id")
-        writer.string(operation.id.uuidString.lowercased())
-        writer.name("backend")
-        writer.string(operation.backend)
+        writer.field("id", operation.id.uuidString.lowercased())
+        writer.field("backend", operation.backend)
         writer.name("status")
         switch outcome {
         case nil:
@@ -169,14 +167,9 @@ extension JSONWriter {
     /// What a platform answered instead of doing what it was asked.
     mutating func pushError(_ error: PushError) {
         beginObject()
-        name("code")
-        string(error.code.rawValue.replacing("-", with: "_"))
-        if let reason = error.reason {
-            name("reason")
-            string(reason)
-        }
-        name("message")
-        string(error.message)
+        field("code", error.code.rawValue.replacing("-", with: "_"))
+        field("reason", error.reason)
+        field("message", error.message)
         endObject()
     }
 }

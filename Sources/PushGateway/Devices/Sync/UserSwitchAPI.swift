@@ -94,8 +94,7 @@ struct UserSwitchAPI: Sendable {
         return Response.json { writer in
             writer.name("user")
             if let user { writer.string(user) } else { writer.null() }
-            writer.name("device")
-            writer.string(device.name)
+            writer.field("device", device.name)
             writer.name("backends")
             writer.beginArray()
             for resumption in resumptions { Self.write(resumption, to: &writer) }
@@ -150,8 +149,7 @@ struct UserSwitchAPI: Sendable {
 
     private static func write(_ resumption: Resumption, to writer: inout JSONWriter) {
         writer.beginObject()
-        writer.name("backend")
-        writer.string(resumption.backend)
+        writer.field("backend", resumption.backend)
         switch resumption.result {
         case .success(let report):
             writer.write(report ?? SubscriptionReport(nil))
@@ -161,8 +159,7 @@ struct UserSwitchAPI: Sendable {
             writer.name("error")
             writer.pushError(error)
         }
-        writer.name("subscribing")
-        writer.bool(resumption.isSubscribing)
+        writer.field("subscribing", resumption.isSubscribing)
         writer.endObject()
     }
 
@@ -193,13 +190,11 @@ struct UserSwitchAPI: Sendable {
         }
         if let backend {
             let forgotten = device
-            try await endpoint.ask { () throws(PushError) in try await backend.forget(device: forgotten) }
+            try await endpoint.call { () throws(PushError) in try await backend.forget(device: forgotten) }
         }
         return Response.json { writer in
-            writer.name("backend")
-            writer.string(name)
-            writer.name("removed")
-            writer.integer(removed)
+            writer.field("backend", name)
+            writer.field("removed", removed)
         }
     }
 }

@@ -1,7 +1,7 @@
 internal import HTTPTypes
 internal import PushCore
 
-/// Who makes a request: the holder of an API key, or everybody on this machine while there are no keys.
+/// The caller of a request: the holder of an API key, or any local caller while no keys are configured.
 ///
 /// One object for each key of a configuration, shared by its requests.
 final class Caller: Sendable {

@@ -32,7 +32,7 @@ final class KeyUses: Sendable {
         /// Counts a request, unless the limit of requests a second is reached; the time is steady.
         func countRequest(at now: Date) throws(Problem) {
             let (perSecond, wait): (Int, Double) = rate.withLock { rate in
-                guard rate != nil, let (granted, retryAt) = rate?.bucket.take(1, at: now), granted == 0 else {
+                guard rate != nil, let (granted, retryAt) = rate?.bucket.reserve(1, at: now), granted == 0 else {
                     return (0, 0)
                 }
                 return (rate?.perSecond ?? 0, max(0.001, retryAt.timeIntervalSince(now)))

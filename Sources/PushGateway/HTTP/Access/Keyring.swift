@@ -5,6 +5,9 @@ internal import Hummingbird
 internal import PushCore
 
 /// The API keys of a configuration, ready to be compared with what a request brings.
+///
+/// Made with each ``APISnapshot``, which admits requests by it. It holds hashes, never keys, and compares them in constant
+/// time.
 struct Keyring: Sendable {
     private struct Key: Sendable {
         let caller: Caller

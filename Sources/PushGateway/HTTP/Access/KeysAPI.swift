@@ -16,8 +16,7 @@ struct KeysAPI: Sendable {
             writer.beginArray()
             for key in scope.snapshot.gateway.configuration.apiKeys {
                 writer.beginObject()
-                writer.name("name")
-                writer.string(key.name)
+                writer.field("name", key.name)
                 writer.name("scopes")
                 writer.beginArray()
                 for name in key.scopes.map(\.rawValue).sorted() { writer.string(name) }
@@ -28,13 +27,11 @@ struct KeysAPI: Sendable {
                     for name in backends.sorted() { writer.string(name) }
                     writer.endArray()
                 }
-                writer.name("rotating")
-                writer.bool(key.hashes.count > 1)
+                writer.field("rotating", key.hashes.count > 1)
                 if let notAfter = key.notAfter {
                     writer.name("not_after")
                     RFC3339.write(notAfter, to: &writer)
-                    writer.name("expired")
-                    writer.bool(now > notAfter)
+                    writer.field("expired", now > notAfter)
                 }
                 if let last = state.keyUses.use(of: key.name).last {
                     writer.name("last_used")

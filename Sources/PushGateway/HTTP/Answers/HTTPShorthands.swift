@@ -53,12 +53,9 @@ extension JSONWriter {
         beginArray()
         for finding in findings {
             beginObject()
-            name("pointer")
-            string(finding.pointer)
-            name("code")
-            string(finding.code)
-            name("detail")
-            string(finding.detail)
+            field("pointer", finding.pointer)
+            field("code", finding.code)
+            field("detail", finding.detail)
             endObject()
         }
         endArray()

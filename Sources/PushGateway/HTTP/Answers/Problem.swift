@@ -2,6 +2,9 @@ internal import HTTPTypes
 internal import PushCore
 
 /// What went wrong with a request, as RFC 9457 problem details: the one shape of every error the API answers.
+///
+/// Thrown by endpoints and readers; ``GatewayResponder`` writes it. Its texts are for callers: no path, key or token is
+/// ever in them.
 struct Problem: Error, Sendable {
     /// The HTTP status.
     var status: HTTPResponse.Status
@@ -55,24 +58,14 @@ struct Problem: Error, Sendable {
 
     /// The members of the problem, within an object that the caller has begun.
     func write(to writer: inout JSONWriter, instance: String, requestID: String) {
-        writer.name("type")
-        writer.string("urn:chapar:problem:" + code.replacing("_", with: "-"))
-        writer.name("title")
-        writer.string(title)
-        writer.name("status")
-        writer.integer(status.code)
-        writer.name("code")
-        writer.string(code)
-        if let detail {
-            writer.name("detail")
-            writer.string(detail)
-        }
-        writer.name("instance")
-        writer.string(instance)
-        writer.name("request_id")
-        writer.string(requestID)
-        writer.name("retryable")
-        writer.bool(isRetryable)
+        writer.field("type", "urn:chapar:problem:" + code.replacing("_", with: "-"))
+        writer.field("title", title)
+        writer.field("status", status.code)
+        writer.field("code", code)
+        writer.field("detail", detail)
+        writer.field("instance", instance)
+        writer.field("request_id", requestID)
+        writer.field("retryable", isRetryable)
         if !errors.isEmpty {
             writer.name("errors")
             writer.findings(errors)
@@ -82,8 +75,7 @@ struct Problem: Error, Sendable {
         writer.beginArray()
         for problem in notifications {
             writer.beginObject()
-            writer.name("status")
-            writer.integer(problem.status.code)
+            writer.field("status", problem.status.code)
             writer.name("problem")
             writer.beginObject()
             problem.write(to: &writer, instance: instance, requestID: requestID)

@@ -4,10 +4,11 @@ internal import NIOCore
 internal import NIOHTTP1
 internal import NIOSSL
 
-/// A connection of the API: Hummingbird's, with a short way for requests that accept notifications.
+/// A connection of the API: Hummingbird's pipeline, with the fast path before it.
 ///
-/// ``ConnectionHandler`` sits between the HTTP/1.1 codec and Hummingbird. It answers what ``FastIntake`` can on the event loop
-/// and lets everything else pass.
+/// ``ConnectionHandler`` sits between the HTTP/1.1 codec and Hummingbird. What ``FastIntake`` accepts is answered on
+/// the event loop; everything else passes on unchanged. ``GatewayAPI`` makes one for each connection: the only way into
+/// this folder.
 struct FastChannel: ServerChildChannel {
     let http: HTTP1Channel
     let intake: FastIntake

@@ -7,11 +7,12 @@ internal import PushCore
 internal import PushQueue
 internal import Synchronization
 
-/// The short way of requests that accept notifications: checked on the connection's event loop, without a task.
+/// The fast path of requests that accept notifications: checked on the connection's event loop, without a task.
 ///
 /// It takes requests of the usual form only and, of these, only what can be accepted. Everything else (other endpoints,
-/// large bodies, whatever is wrong) goes the long way through ``GatewayResponder``, which then sees the whole request: so this
-/// one never has to explain a mistake, and both answer alike.
+/// large bodies, whatever is wrong) goes through ``GatewayResponder``, which then sees the whole request: so the fast
+/// path never explains a mistake, and both answer alike. It calls the same steps of ``AcceptingAPI`` as the general
+/// way.
 struct FastIntake: Sendable {
     /// The largest body that is checked here: about a millisecond of the loop's time.
     static let largestBody = Admission.smallBody
@@ -246,7 +247,7 @@ struct FastIntake: Sendable {
     }
 }
 
-/// A request on the short way.
+/// A request on the fast path.
 ///
 /// Used on the event loop of its connection only.
 final class LoopRequest {

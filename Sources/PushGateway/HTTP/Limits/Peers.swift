@@ -43,7 +43,7 @@ final class Peers: Sendable {
         state.withLock { state in
             if state.refusals.count >= Self.mostRemembered, state.refusals[peer] == nil { Self.forget(&state, at: now) }
             var bucket = state.refusals[peer] ?? TokenBucket(Self.refusals, at: now)
-            let (granted, retryAt) = bucket.take(1, at: now)
+            let (granted, retryAt) = bucket.reserve(1, at: now)
             state.refusals[peer] = bucket
             return granted == 1 ? nil : .seconds(clamping: max(0, retryAt.timeIntervalSince(now)))
         }
@@ -53,7 +53,7 @@ final class Peers: Sendable {
     func isRefused(_ peer: PeerAddress, at now: Date) -> Bool {
         state.withLock { state in
             guard var bucket = state.refusals[peer] else { return false }
-            return bucket.take(1, at: now).granted == 0
+            return bucket.reserve(1, at: now).granted == 0
         }
     }
 
@@ -62,7 +62,7 @@ final class Peers: Sendable {
         let count = state.refusals.count
         state.refusals = state.refusals.filter { entry in
             var bucket = entry.value
-            _ = bucket.room(at: now)
+            _ = bucket.available(at: now)
             return bucket.fill < 1
         }
         guard state.refusals.count == count else { return }

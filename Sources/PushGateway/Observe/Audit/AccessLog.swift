@@ -48,23 +48,15 @@ final class AccessLog: Sendable {
                 if state.leftOut > 0 {
                     let count = state.leftOut
                     try state.file.append(at: now) { writer in
-                        writer.name("requests_left_out")
-                        writer.integer(count)
+                        writer.field("requests_left_out", count)
                     }
                     state.leftOut = 0
                 }
                 try state.file.append(at: now) { writer in
                     writer.write(entry)
-                    writer.name("milliseconds")
-                    writer.integer(Int(clamping: (cost.duration.inSeconds * 1000).rounded()))
-                    if let bytes = cost.requestBytes {
-                        writer.name("request_bytes")
-                        writer.integer(bytes)
-                    }
-                    if let bytes = cost.answerBytes {
-                        writer.name("answer_bytes")
-                        writer.integer(bytes)
-                    }
+                    writer.field("milliseconds", Int(clamping: (cost.duration.inSeconds * 1000).rounded()))
+                    writer.field("request_bytes", cost.requestBytes)
+                    writer.field("answer_bytes", cost.answerBytes)
                 }
             } catch {
                 if state.leftOut == 0 {

@@ -53,14 +53,13 @@ final class AuditLog: Sendable {
         let now = clock.reading
         state.withLock { state in
             if isRefusal {
-                guard state.refusals.take(1, at: now.steady).granted == 1 else { return state.leftOut += 1 }
+                guard state.refusals.reserve(1, at: now.steady).granted == 1 else { return state.leftOut += 1 }
             }
-            if state.leftOut > 0, !isRefusal || state.refusals.room(at: now.steady).free > 1 {
+            if state.leftOut > 0, !isRefusal || state.refusals.available(at: now.steady).free > 1 {
                 let count = state.leftOut
                 state.leftOut = 0
                 write(&state, at: now.wall) { writer in
-                    writer.name("refused_attempts_left_out")
-                    writer.integer(count)
+                    writer.field("refused_attempts_left_out", count)
                 }
             }
             write(&state, at: now.wall) { $0.write(entry) }
@@ -72,10 +71,8 @@ final class AuditLog: Sendable {
         let now = clock.reading.wall
         state.withLock { state in
             write(&state, at: now) { writer in
-                writer.name("key")
-                writer.string(key)
-                writer.name("notifications")
-                writer.integer(count)
+                writer.field("key", key)
+                writer.field("notifications", count)
             }
         }
     }
@@ -86,8 +83,7 @@ final class AuditLog: Sendable {
         return state.withLock { state in
             guard state.isBroken else { return true }
             write(&state, at: now) { writer in
-                writer.name("note")
-                writer.string("the audit log can be written again")
+                writer.field("note", "the audit log can be written again")
             }
             return !state.isBroken
         }
@@ -112,24 +108,16 @@ final class AuditLog: Sendable {
 extension JSONWriter {
     /// The members of a request that is on record.
     mutating func write(_ entry: AuditLog.Entry) {
-        name("request_id")
-        string(entry.requestID)
-        name("key")
-        string(entry.key)
-        name("peer")
-        string(entry.peer)
-        name("method")
-        string(entry.method)
-        name("route")
-        string(entry.route)
+        field("request_id", entry.requestID)
+        field("key", entry.key)
+        field("peer", entry.peer)
+        field("method", entry.method)
+        field("route", entry.route)
         if let target = entry.target {
-            name("target")
-            string(String(target.prefix(128)))
+            field("target", String(target.prefix(128)))
         }
-        name("status")
-        integer(entry.status)
+        field("status", entry.status)
         guard let code = entry.code else { return }
-        name("code")
-        string(code)
+        field("code", code)
     }
 }

@@ -22,19 +22,12 @@ package enum EventJSON {
         var writer = JSONWriter(capacity: 192)
         writer.beginObject()
         begin(&writer, "notification.accepted", time)
-        writer.name("notification")
-        writer.string(id.description)
-        writer.name("state")
-        writer.string(state.rawValue)
-        writer.name("recipients")
-        writer.integer(recipients)
+        writer.field("notification", id.description)
+        writer.field("state", state.rawValue)
+        writer.field("recipients", recipients)
         sender(caller, to: &writer)
-        writer.name("backend")
-        writer.string(plan.backends.first ?? "")
-        if let title {
-            writer.name("title")
-            writer.string(title)
-        }
+        writer.field("backend", plan.backends.first ?? "")
+        writer.field("title", title)
         writer.endObject()
         return writer.bytes
     }
@@ -50,21 +43,13 @@ package enum EventJSON {
         var writer = JSONWriter(capacity: 384)
         writer.beginObject()
         begin(&writer, "delivery." + state.rawValue, time)
-        writer.name("notification")
-        writer.string(claim.notificationID.description)
-        writer.name("delivery")
-        writer.integer(claim.id - claim.notificationID.rawValue)
-        writer.name("recipient")
-        writer.string(claim.recipient.storedForm)
+        writer.field("notification", claim.notificationID.description)
+        writer.field("delivery", claim.id - claim.notificationID.rawValue)
+        writer.field("recipient", claim.recipient.storedForm)
         sender(claim.caller, to: &writer)
-        writer.name("backend")
-        writer.string(claim.plan.backends[min(claim.step, claim.plan.backends.count - 1)])
-        writer.name("state")
-        writer.string(state.rawValue)
-        if let reason {
-            writer.name("reason")
-            writer.string(reason)
-        }
+        writer.field("backend", claim.plan.backends[min(claim.step, claim.plan.backends.count - 1)])
+        writer.field("state", state.rawValue)
+        writer.field("reason", reason)
         if let attempt {
             writer.name("attempt")
             writer.raw(attempt)
@@ -79,12 +64,8 @@ package enum EventJSON {
         var writer = JSONWriter(capacity: 192)
         writer.beginObject()
         begin(&writer, "backend." + what, time)
-        writer.name("backend")
-        writer.string(name)
-        if let reason {
-            writer.name("reason")
-            writer.string(reason)
-        }
+        writer.field("backend", name)
+        writer.field("reason", reason)
         if let until {
             writer.name("until")
             RFC3339.write(until, to: &writer)
@@ -109,29 +90,19 @@ package enum EventJSON {
         writer.beginObject()
         writer.name("at")
         RFC3339.write(time, to: &writer)
-        writer.name("backend")
-        writer.string(backend)
-        if let service {
-            writer.name("service")
-            writer.string(service.rawValue)
-        }
+        writer.field("backend", backend)
+        writer.field("service", service?.rawValue)
         switch outcome {
         case .accepted(let acceptance): write(acceptance, to: &writer)
         case .refused(let refusal): write(refusal, to: &writer)
         case .unknown(let unknown):
-            writer.name("outcome")
-            writer.string("unknown")
-            writer.name("reason")
-            writer.string(unknown.reason)
-            if let id = unknown.platformID {
-                writer.name("platform_id")
-                writer.string(id)
-            }
+            writer.field("outcome", "unknown")
+            writer.field("reason", unknown.reason)
+            writer.field("platform_id", unknown.platformID)
             detail(unknown.detail, to: &writer)
         }
         if let retryAt {
-            writer.name("retry_after")
-            writer.double(max(0, (retryAt.timeIntervalSince(time) * 1000).rounded() / 1000))
+            writer.field("retry_after", max(0, (retryAt.timeIntervalSince(time) * 1000).rounded() / 1000))
         }
         self.steady(steady, to: &writer)
         writer.endObject()
@@ -144,17 +115,14 @@ package enum EventJSON {
         writer.beginObject()
         writer.name("at")
         RFC3339.write(time, to: &writer)
-        writer.name("outcome")
-        writer.string("none")
-        writer.name("reason")
-        writer.string(reason)
+        writer.field("outcome", "none")
+        writer.field("reason", reason)
         writer.endObject()
         return writer.bytes
     }
 
     static func begin(_ writer: inout JSONWriter, _ type: String, _ time: Date) {
-        writer.name("type")
-        writer.string(type)
+        writer.field("type", type)
         writer.name("at")
         RFC3339.write(time, to: &writer)
     }
@@ -162,8 +130,7 @@ package enum EventJSON {
     /// Whose notification it is about; only that API key and administrators get to see the event (``EventView``).
     static func sender(_ caller: String, to writer: inout JSONWriter) {
         guard !caller.isEmpty else { return }
-        writer.name("caller")
-        writer.string(caller)
+        writer.field("caller", caller)
     }
 
     static func steady(_ time: Date?, to writer: inout JSONWriter) {
@@ -173,51 +140,31 @@ package enum EventJSON {
     }
 
     private static func write(_ acceptance: Acceptance, to writer: inout JSONWriter) {
-        writer.name("outcome")
-        writer.string("accepted")
-        if let status = acceptance.status {
-            writer.name("status")
-            writer.integer(status)
-        }
-        if let id = acceptance.platformID {
-            writer.name("platform_id")
-            writer.string(id)
-        }
-        if let id = acceptance.trackingID {
-            writer.name("tracking_id")
-            writer.string(id)
-        }
+        writer.field("outcome", "accepted")
+        writer.field("status", acceptance.status)
+        writer.field("platform_id", acceptance.platformID)
+        writer.field("tracking_id", acceptance.trackingID)
         if acceptance.isForAudience {
-            writer.name("audience")
-            writer.bool(true)
+            writer.field("audience", true)
         }
         if acceptance.isVerdictPending {
-            writer.name("verdict_pending")
-            writer.bool(true)
+            writer.field("verdict_pending", true)
         }
         if acceptance.isDryRun {
-            writer.name("dry_run")
-            writer.bool(true)
+            writer.field("dry_run", true)
         }
     }
 
     private static func write(_ refusal: Refusal, to writer: inout JSONWriter) {
-        writer.name("outcome")
-        writer.string("refused")
-        writer.name("kind")
-        writer.string(refusal.kind.rawValue)
-        writer.name("reason")
-        writer.string(refusal.reason)
-        if let status = refusal.status {
-            writer.name("status")
-            writer.integer(status)
-        }
+        writer.field("outcome", "refused")
+        writer.field("kind", refusal.kind.rawValue)
+        writer.field("reason", refusal.reason)
+        writer.field("status", refusal.status)
         detail(refusal.detail, to: &writer)
     }
 
     private static func detail(_ text: String?, to writer: inout JSONWriter) {
         guard let text else { return }
-        writer.name("detail")
-        writer.string(text)
+        writer.field("detail", text)
     }
 }

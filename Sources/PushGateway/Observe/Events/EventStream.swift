@@ -57,7 +57,7 @@ struct EventStream: Sendable {
             }
             if frames.isEmpty, ContinuousClock.now >= lastWrite + heartbeat { frames.heartbeat(position) }
             if !frames.isEmpty {
-                try await writer.write(frames.take())
+                try await writer.write(frames.drain())
                 lastWrite = .now
             }
             let wake = min(lastWrite + heartbeat, workers == nil ? .now + .seconds(5) : nextWorkers)
@@ -90,7 +90,7 @@ struct EventStream: Sendable {
     }
 }
 
-/// Which events a client wants: by type, or by the beginning of a type with `.*`; empty wants all.
+/// Which events a stream carries: by type, or by the beginning of a type with `.*`; an empty filter carries all.
 struct EventFilter: Sendable, Equatable {
     private let exact: Set<String>
     private let prefixes: [String]

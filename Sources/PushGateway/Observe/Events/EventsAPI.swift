@@ -31,9 +31,9 @@ struct EventsAPI: Sendable {
                 throw Problem(error)
             }
         }
-        let wantsWorkers = try scope.number("lanes", in: 0...1, default: 0) == 1
+        let includesWorkers = try scope.number("lanes", in: 0...1, default: 0) == 1
         let workers: (@Sendable (Caller) async -> [UInt8])? =
-            wantsWorkers ? { @Sendable in await workersEvent($0) } : nil
+            includesWorkers ? { @Sendable in await workersEvent($0) } : nil
         let stream = EventStream(
             state: state,
             filter: filter,
@@ -77,12 +77,10 @@ struct EventsAPI: Sendable {
         }
         var writer = JSONWriter(capacity: 1024)
         writer.beginObject()
-        writer.name("type")
-        writer.string("gateway.lanes")
+        writer.field("type", "gateway.lanes")
         writer.name("at")
         RFC3339.write(state.time.now, to: &writer)
-        writer.name("version")
-        writer.string(build.version)
+        writer.field("version", build.version)
         writer.name("started_at")
         RFC3339.write(state.startedAt, to: &writer)
         let operations = (try? await state.devices.outboxDepths()) ?? [:]
@@ -90,8 +88,7 @@ struct EventsAPI: Sendable {
         let totals = metrics.ledger.totals
         writer.name("totals")
         writer.beginObject()
-        writer.name("accepted")
-        writer.integer(totals.accepted)
+        writer.field("accepted", totals.accepted)
         for state in DeliveryState.allCases where state.isFinal {
             writer.name(state.rawValue)
             writer.integer(totals.ended[state] ?? 0)

@@ -31,18 +31,15 @@ struct SSEFrames {
     mutating func gap(from: Int64, to: Int64) {
         var writer = JSONWriter(capacity: 96)
         writer.beginObject()
-        writer.name("type")
-        writer.string("gateway.gap")
-        writer.name("after")
-        writer.integer(from)
-        writer.name("next")
-        writer.integer(to)
+        writer.field("type", "gateway.gap")
+        writer.field("after", from)
+        writer.field("next", to)
         writer.endObject()
         event("gateway.gap", data: writer.bytes)
     }
 
     /// Everything gathered; nothing is left.
-    mutating func take() -> ByteBuffer {
+    mutating func drain() -> ByteBuffer {
         defer { buffer = ByteBuffer() }
         return buffer
     }

@@ -2,7 +2,9 @@ internal import Foundation
 internal import PushCore
 internal import PushQueue
 
-/// The metrics that are looked up when somebody asks: queues, workers, backends, the ledger, the process.
+/// The metrics that are computed at each scrape: queues, workers, backends, the ledger, the process.
+///
+/// Made by ``OperatorAPI`` for each `GET /metrics`. It reads the store's depths and the workers' states and changes nothing.
 struct ScrapedMetrics {
     let now: TimeReading
     let startedAt: Date

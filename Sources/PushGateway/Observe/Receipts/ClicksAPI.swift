@@ -40,7 +40,7 @@ struct ClicksAPI: Sendable {
             writer.object(taken.notification)
             writer.name("deliveries")
             writer.beginArray()
-            for delivery in received { writer.settled(delivery) }
+            for delivery in received { writer.delivery(delivery) }
             writer.endArray()
             writer.name("forwarding")
             switch taken.forwarding {
@@ -104,14 +104,11 @@ struct ClicksAPI: Sendable {
 
 extension JSONWriter {
     /// A delivery that a receipt was about.
-    mutating func settled(_ delivery: ReceivedDelivery) {
+    mutating func delivery(_ delivery: ReceivedDelivery) {
         beginObject()
-        name("notification")
-        string(delivery.notificationID.description)
-        name("delivery")
-        integer(delivery.id - delivery.notificationID.rawValue)
-        name("state")
-        string(delivery.state.rawValue)
+        field("notification", delivery.notificationID.description)
+        field("delivery", delivery.id - delivery.notificationID.rawValue)
+        field("state", delivery.state.rawValue)
         endObject()
     }
 }

@@ -82,7 +82,7 @@ final class ReceiptsAPI: Sendable {
     }
 
     private func pace() throws(Problem) {
-        guard bucket.withLock({ $0.take(1, at: state.time.steady).granted }) == 1 else { throw .tooBusy }
+        guard bucket.withLock({ $0.reserve(1, at: state.time.steady).granted }) == 1 else { throw .tooBusy }
     }
 
     /// Asks a reader about a callback; a refusal is logged now and then.

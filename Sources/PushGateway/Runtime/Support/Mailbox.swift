@@ -1,7 +1,7 @@
 internal import PushCore
 internal import Synchronization
 
-/// What a ``Mailbox`` gathers until it is taken out.
+/// What a ``Mailbox`` gathers until its task receives it.
 protocol MailboxContents {
     /// Makes empty contents.
     init()
@@ -13,7 +13,7 @@ extension Array: MailboxContents {}
 
 /// Gathers work from any thread for one task that does it.
 ///
-/// What comes while the task works is taken out together at its next turn. It has no bound of its own: what is in it is
+/// What comes while the task works is received together at its next turn. It has no bound of its own: what is in it is
 /// bounded by those who put something in.
 final class Mailbox<Contents: MailboxContents & Sendable>: Sendable {
     private struct State {
@@ -45,16 +45,16 @@ final class Mailbox<Contents: MailboxContents & Sendable>: Sendable {
     /// Waits until there is something and takes it out; nil when ``finish()`` was called and nothing is left.
     ///
     /// Goes on when the task is cancelled, since what is in the mailbox is still to be done.
-    func take() async -> Contents? {
+    func receive() async -> Contents? {
         while true {
             let mark = signal.mark
-            let (taken, isOver) = state.withLock { state in
+            let (contents, isOver) = state.withLock { state in
                 defer { state.contents = Contents() }
                 state.isOver = state.isFinished && state.contents.isEmpty
                 return (state.contents, state.isOver)
             }
             if isOver { return nil }
-            if !taken.isEmpty { return taken }
+            if !contents.isEmpty { return contents }
             await signal.waitThroughCancellation(after: mark)
         }
     }

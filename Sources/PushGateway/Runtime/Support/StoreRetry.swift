@@ -3,6 +3,9 @@ internal import PushCore
 internal import PushQueue
 
 /// Repeats a write until the store has taken it: what was decided outside of the store must reach it.
+///
+/// Used by ``OutcomeWriter``, ``TokenInvalidation`` and the outbox. Pauses from 50 ms to 1 s lie between the tries,
+/// until the store is closed or the task is cancelled.
 struct StoreRetry: Sendable {
     private static let firstPause = Duration.milliseconds(50)
     private static let longestPause = Duration.seconds(1)

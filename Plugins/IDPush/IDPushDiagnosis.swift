@@ -1,0 +1,13 @@
+import Foundation
+public import PushCore
+
+extension IDPushBackend {
+    /// Looks at OneSignal; IDPush has no route that does not write.
+    public func diagnose() async -> [Diagnosis] {
+        guard let sender else {
+            let fix = "Add onesignal: { app_id, api_key } to send."
+            return [Diagnosis("onesignal", .warning, "The backend registers devices and cannot send.", fix: fix)]
+        }
+        return await sender.diagnose()
+    }
+}

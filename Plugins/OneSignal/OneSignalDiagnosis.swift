@@ -1,0 +1,17 @@
+import Foundation
+public import PushCore
+
+extension OneSignalBackend {
+    /// Looks at the newest message: one view call that proves key and app.
+    public func diagnose() async -> [Diagnosis] {
+        do throws(PushError) {
+            _ = try await messages.list(limit: 1)
+            return [Diagnosis("account", .ok, "The key and the app are good.")]
+        } catch {
+            let fix =
+                error.code == .credentialsRefused
+                ? "Check api_key and app_id, and the key's IP allowlist." : "Check the network path and base_url."
+            return [Diagnosis("account", .failure, error.message, fix: fix)]
+        }
+    }
+}

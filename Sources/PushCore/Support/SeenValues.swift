@@ -1,0 +1,19 @@
+import Synchronization
+
+/// The values of an open set that came so far, such as error codes that a vendor does not document: each is logged once.
+///
+/// A backend owns one for each kind of value and adds every unknown one. It keeps at most ``limit``; after that no value
+/// counts as new, so that a peer cannot fill the memory or the log.
+package final class SeenValues: Sendable {
+    /// The most values that are kept.
+    package static let limit = 100
+
+    private let values = Mutex<Set<String>>([])
+
+    package init() {}
+
+    /// Adds a value; true the first time.
+    package func add(_ value: String) -> Bool {
+        values.withLock { $0.count < Self.limit && $0.insert(value).inserted }
+    }
+}

@@ -29,7 +29,7 @@ enum LogRewrite {
         try withUnsafeTemporaryAllocation(byteCount: part, alignment: 8) { buffer in
             var position: sqlite3_int64 = 0
             while position < count {
-                let bytes = Int32(min(sqlite3_int64(part), count - position))
+                let bytes = Int32(clamping: min(sqlite3_int64(part), count - position))
                 try check(read(log, buffer.baseAddress, bytes, position))
                 try check(write(log, buffer.baseAddress, bytes, position))
                 position += sqlite3_int64(bytes)

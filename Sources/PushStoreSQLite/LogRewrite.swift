@@ -23,16 +23,16 @@ enum LogRewrite {
         guard let log, let methods = log.pointee.pMethods?.pointee,
             let size = methods.xFileSize, let read = methods.xRead, let write = methods.xWrite, let sync = methods.xSync
         else { return }
-        var count: sqlite3_int64 = 0
+        var count: Int64 = 0
         try check(size(log, &count))
         guard count > 0 else { return }
         try withUnsafeTemporaryAllocation(byteCount: part, alignment: 8) { buffer in
-            var position: sqlite3_int64 = 0
+            var position: Int64 = 0
             while position < count {
-                let bytes = Int32(clamping: min(sqlite3_int64(part), count - position))
+                let bytes = Int32(clamping: min(Int64(part), count - position))
                 try check(read(log, buffer.baseAddress, bytes, position))
                 try check(write(log, buffer.baseAddress, bytes, position))
-                position += sqlite3_int64(bytes)
+                position += Int64(bytes)
             }
         }
         try check(sync(log, SQLITE_SYNC_NORMAL))

@@ -9,7 +9,7 @@ import GRDBSQLite
 /// transaction, and no log the rest. What is written once more, the next sync writes.
 enum LogRewrite {
     /// Bytes that are read and written at a time: SQLite's file system layer takes less than 128 KiB in a call.
-    private static let part: Int64 = 1 << 16
+    private static let part = 1 << 16
 
     /// Writes the log once more as it is, and syncs it; does nothing where there is none.
     ///
@@ -23,16 +23,16 @@ enum LogRewrite {
         guard let log, let methods = log.pointee.pMethods?.pointee,
             let size = methods.xFileSize, let read = methods.xRead, let write = methods.xWrite, let sync = methods.xSync
         else { return }
-        var count: sqlite3_int64 = 0
+        var count: Int64 = 0
         try check(size(log, &count))
         guard count > 0 else { return }
-        try withUnsafeTemporaryAllocation(byteCount: Int(clamping: part), alignment: 8) { buffer in
-            var position: sqlite3_int64 = 0
+        try withUnsafeTemporaryAllocation(byteCount: part, alignment: 8) { buffer in
+            var position: Int64 = 0
             while position < count {
-                let bytes = Int32(clamping: min(part, count - position))
+                let bytes = Int32(clamping: min(Int64(part), count - position))
                 try check(read(log, buffer.baseAddress, bytes, position))
                 try check(write(log, buffer.baseAddress, bytes, position))
-                position += Int64(clamping: bytes)
+                position += Int64(bytes)
             }
         }
         try check(sync(log, SQLITE_SYNC_NORMAL))

@@ -15,7 +15,7 @@ public protocol SimulatedService: AnyObject, Sendable {
     /// The keys of a backend's section that sends to it, beside `kind` and `ca_file`.
     ///
     /// - Parameter url: Where it listens, such as `https://127.0.0.1:8443`.
-    /// - Returns: The keys with their values.
+    /// - Returns: The keys with their values, as they stand in a configuration.
     func section(url: String) -> JSONObject
 
     /// Answers a request by the platform's rules; it must not block.

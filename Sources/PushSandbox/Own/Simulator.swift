@@ -61,7 +61,7 @@ public final class Simulator<Service: SimulatedService>: Sendable {
     /// A backend's section that sends here.
     ///
     /// - Parameter caFile: Where ``certificatePEM`` stands, as the section names it.
-    /// - Returns: The whole section, with `kind` and `ca_file`.
+    /// - Returns: The keys with their values, `kind` first.
     public func section(caFile: String) -> JSONObject {
         var section: JSONObject = ["kind": .string(service.kind.rawValue)]
         for (name, value) in service.section(url: url) { section[name] = value }

@@ -56,7 +56,7 @@ public final class GatewayProcess: Sendable {
     ///   - backends: The sections under `backends`, by their names.
     ///   - files: Files of the configuration's folder, by their names; sections can name them without a path.
     ///   - environment: Variables beside those of the test.
-    ///   - isolation: The actor of the caller.
+    ///   - isolation: The caller's actor, where `body` runs.
     ///   - body: The test.
     /// - Returns: What `body` returns.
     /// - Throws: ``ConformanceFailure`` when the program does not start, with what it said; else what `body` throws.

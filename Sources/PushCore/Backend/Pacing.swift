@@ -52,8 +52,8 @@ extension Pacing {
         }
         let before = section.report.issues.count
         let limit = 0.001...600_000_000.0
-        let perSecond = rate.has("per_second") ? rate.number("per_second", in: limit, default: 1) : nil
-        let perMinute = rate.has("per_minute") ? rate.number("per_minute", in: limit, default: 1) : nil
+        let perSecond = rate.number("per_second", in: limit)
+        let perMinute = rate.number("per_minute", in: limit)
         switch (perSecond, perMinute) {
         case (nil, nil): rate.missing("per_second", "messages a second, or per_minute")
         case (.some, .some): rate.reject("per_minute", "stands beside per_second", fix: "Leave one of the two out.")
@@ -62,8 +62,6 @@ extension Pacing {
         let burst = rate.seconds("burst", in: 0...60, default: .milliseconds(100))
         let rampUp = rate.seconds("ramp_up", in: 0...86400, default: .zero)
         let urgentShare = rate.number("urgent_share", in: 0...1, default: 0)
-        if perMinute == nil { rate.allow("per_minute") }
-        if perSecond == nil { rate.allow("per_second") }
         rate.finish()
         guard section.report.issues.count == before, let perSecond = perSecond ?? perMinute.map({ $0 / 60 }) else {
             return nil

@@ -16,6 +16,10 @@ public final class ConfigReport {
     public private(set) var issues: [ConfigIssue] = []
     /// The values read so far, defaults included.
     public private(set) var settings: [Setting] = []
+    /// The keys that sections read, in the order of reading.
+    package private(set) var keys: [ConfigKey] = []
+    /// Their places in ``keys``.
+    private var places: [String: Int] = [:]
 
     /// Makes an empty report.
     public init() {}
@@ -25,6 +29,17 @@ public final class ConfigReport {
 
     func note(_ path: String, _ value: String?, _ origin: ConfigOrigin) {
         settings.append(Setting(path: path, value: value, origin: origin))
+    }
+
+    /// Records a key; of a key that was recorded before only the default and the demand for it are added.
+    func record(_ key: ConfigKey) {
+        if let index = places[key.path] {
+            keys[index].standard = keys[index].standard ?? key.standard
+            if key.isRequired { keys[index].isRequired = true }
+        } else {
+            places[key.path] = keys.count
+            keys.append(key)
+        }
     }
 
     /// Throws all mistakes at once, if there are any.

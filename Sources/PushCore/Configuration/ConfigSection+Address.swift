@@ -3,6 +3,7 @@ extension ConfigSection {
     ///
     /// Nil when the key is absent or wrong.
     public func baseURL(_ key: String) -> HTTPBaseURL? {
+        record(key, "address, may have a path")
         guard let text = string(key) else { return nil }
         guard let address = HTTPBaseURL(url: text) else {
             reject(

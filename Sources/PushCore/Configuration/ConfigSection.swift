@@ -51,6 +51,7 @@ public final class ConfigSection {
 
     /// A text, nil when the key is absent.
     public func string(_ key: String) -> String? {
+        record(key, "text")
         guard let (text, origin) = scalar(key) else { return nil }
         report.note(join(key), text, origin)
         return text
@@ -58,6 +59,7 @@ public final class ConfigSection {
 
     /// A text, the default when the key is absent.
     public func string(_ key: String, default fallback: String) -> String {
+        record(key, "text", standard: fallback)
         if let text = string(key) { return text }
         noteDefault(key, fallback)
         return fallback
@@ -65,6 +67,7 @@ public final class ConfigSection {
 
     /// A text that must be there and must not be blank.
     public func requiredString(_ key: String, _ meaning: String) -> String? {
+        record(key, "text", isRequired: true)
         guard let text = string(key) else {
             if !has(key) { missing(key, meaning) }
             return nil
@@ -80,6 +83,7 @@ public final class ConfigSection {
     ///
     /// Its value never reaches a report.
     public func secret(_ key: String) -> Secret? {
+        record(key, "secret")
         guard let (text, origin) = scalar(key) else { return nil }
         report.note(join(key), nil, origin)
         guard !text.allSatisfy(\.isWhitespace) else {
@@ -91,6 +95,11 @@ public final class ConfigSection {
 
     /// A whole number within a range, the default when the key is absent.
     public func integer(_ key: String, in range: ClosedRange<Int>, default fallback: Int) -> Int {
+        record(key, Self.form("whole number", range), standard: String(fallback))
+        return wholeNumber(key, range, fallback)
+    }
+
+    private func wholeNumber(_ key: String, _ range: ClosedRange<Int>, _ fallback: Int) -> Int {
         guard let (text, origin) = scalar(key) else {
             noteDefault(key, String(fallback))
             return fallback
@@ -105,15 +114,17 @@ public final class ConfigSection {
 
     /// A whole number within a range, nil when the key is absent.
     public func integer(_ key: String, in range: ClosedRange<Int>) -> Int? {
-        guard has(key) else {
-            known.insert(key)
-            return nil
-        }
-        return integer(key, in: range, default: range.lowerBound)
+        record(key, Self.form("whole number", range))
+        return has(key) ? wholeNumber(key, range, range.lowerBound) : nil
     }
 
     /// A span in seconds, fractions allowed, within a range of seconds.
     public func seconds(_ key: String, in range: ClosedRange<Double>, default fallback: Duration) -> Duration {
+        record(key, Self.form("seconds", range), standard: Self.text(fallback.inSeconds))
+        return span(key, range, fallback)
+    }
+
+    private func span(_ key: String, _ range: ClosedRange<Double>, _ fallback: Duration) -> Duration {
         guard let (text, origin) = scalar(key) else {
             noteDefault(key, Self.text(fallback.inSeconds))
             return fallback
@@ -131,15 +142,23 @@ public final class ConfigSection {
 
     /// A span in seconds, fractions allowed, nil when the key is absent.
     public func optionalSeconds(_ key: String, in range: ClosedRange<Double>) -> Duration? {
-        guard has(key) else {
-            known.insert(key)
-            return nil
-        }
-        return seconds(key, in: range, default: .seconds(clamping: range.lowerBound))
+        record(key, Self.form("seconds", range))
+        return has(key) ? span(key, range, .seconds(clamping: range.lowerBound)) : nil
     }
 
     /// A number within a range, the default when the key is absent.
     public func number(_ key: String, in range: ClosedRange<Double>, default fallback: Double) -> Double {
+        record(key, Self.form("number", range), standard: Self.text(fallback))
+        return fraction(key, range, fallback)
+    }
+
+    /// A number within a range, nil when the key is absent.
+    public func number(_ key: String, in range: ClosedRange<Double>) -> Double? {
+        record(key, Self.form("number", range))
+        return has(key) ? fraction(key, range, range.lowerBound) : nil
+    }
+
+    private func fraction(_ key: String, _ range: ClosedRange<Double>, _ fallback: Double) -> Double {
         guard let (text, origin) = scalar(key) else {
             noteDefault(key, Self.text(fallback))
             return fallback
@@ -157,6 +176,7 @@ public final class ConfigSection {
 
     /// `true` or `false`.
     public func bool(_ key: String, default fallback: Bool) -> Bool {
+        record(key, "true or false", standard: String(fallback))
         guard let (text, origin) = scalar(key) else {
             noteDefault(key, String(fallback))
             return fallback
@@ -179,14 +199,20 @@ public final class ConfigSection {
         _ key: String,
         default fallback: Choice
     ) -> Choice {
-        guard let (text, origin) = scalar(key) else {
-            noteDefault(key, fallback.rawValue)
-            return fallback
-        }
+        record(key, Choice.allCases.map(\.rawValue).joined(separator: ", "), standard: fallback.rawValue)
+        if let choice: Choice = choice(key) { return choice }
+        if !has(key) { noteDefault(key, fallback.rawValue) }
+        return fallback
+    }
+
+    /// One of a few words, nil when the key is absent or wrong.
+    public func choice<Choice: RawRepresentable<String> & CaseIterable>(_ key: String) -> Choice? {
+        let words = Choice.allCases.map(\.rawValue)
+        record(key, words.joined(separator: ", "))
+        guard let (text, origin) = scalar(key) else { return nil }
         guard let choice = Choice(rawValue: text) else {
-            let words = Choice.allCases.map(\.rawValue)
             rejectWord(key, text, words)
-            return fallback
+            return nil
         }
         report.note(join(key), text, origin)
         return choice
@@ -194,6 +220,7 @@ public final class ConfigSection {
 
     /// An `http` or `https` address without a path, nil when the key is absent or wrong.
     public func endpoint(_ key: String) -> HTTPEndpoint? {
+        record(key, "address")
         guard let text = string(key) else { return nil }
         guard let endpoint = HTTPEndpoint(url: text) else {
             reject(
@@ -210,6 +237,7 @@ public final class ConfigSection {
     ///
     /// Nil when absent or unreadable.
     public func file(_ key: String) -> [UInt8]? {
+        record(key, "file")
         guard let name = string(key) else { return nil }
         do {
             return try files.contents(of: name)
@@ -223,7 +251,8 @@ public final class ConfigSection {
     ///
     /// Whether it can be read shows when it is read.
     public func fileHandle(_ key: String) -> ConfigFile? {
-        string(key).map { [files] name in ConfigFile(name: name) { try files.contents(of: name) } }
+        record(key, "file")
+        return string(key).map { [files] name in ConfigFile(name: name) { try files.contents(of: name) } }
     }
 
     /// A number that is the same for the same keys and values, with the contents of files that keys ending in `file` name.
@@ -257,6 +286,7 @@ public final class ConfigSection {
     ///
     /// Nil when the key is absent.
     public func strings(_ key: String) -> [String]? {
+        record(key, "list of texts")
         guard let node = node(key) else { return nil }
         let nodes: [ConfigNode]
         if case .list(let elements) = node.value { nodes = elements } else { nodes = [node] }
@@ -274,11 +304,13 @@ public final class ConfigSection {
 
     /// A map under a key, nil when the key is absent.
     public func section(_ key: String) -> ConfigSection? {
-        node(key).map { ConfigSection($0, path: join(key), report: report, files: files) }
+        record(key, "map")
+        return node(key).map { ConfigSection($0, path: join(key), report: report, files: files) }
     }
 
     /// The maps of a list under a key, empty when the key is absent.
     public func sections(_ key: String) -> [ConfigSection] {
+        record(key, "list of maps")
         guard let node = node(key) else { return [] }
         guard case .list(let elements) = node.value else {
             reject(key, "must be a list")
@@ -342,6 +374,15 @@ public final class ConfigSection {
     private func noteDefault(_ key: String, _ value: String) { report.note(join(key), value, .builtIn) }
 
     private func join(_ key: String) -> String { path.isEmpty ? key : "\(path).\(key)" }
+
+    private static func form(_ word: String, _ range: ClosedRange<Int>) -> String {
+        range.upperBound == .max
+            ? "\(word), \(range.lowerBound) or more" : "\(word), \(range.lowerBound) to \(range.upperBound)"
+    }
+
+    private static func form(_ word: String, _ range: ClosedRange<Double>) -> String {
+        "\(word), \(text(range.lowerBound)) to \(text(range.upperBound))"
+    }
 
     private static func text(_ seconds: Double) -> String {
         seconds == seconds.rounded() ? String(Int64(clamping: seconds)) : String(seconds)

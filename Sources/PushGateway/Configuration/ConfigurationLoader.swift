@@ -92,7 +92,8 @@ public struct ConfigurationLoader {
             configuration: configuration,
             backends: backends,
             modules: modules,
-            settings: report.settings.map(interpolation.presentable)
+            settings: report.settings.map(interpolation.presentable),
+            keys: report.keys
         )
     }
 }
@@ -107,6 +108,8 @@ public struct LoadedConfiguration: Sendable {
     public let modules: [any GatewayModule]
     /// Every value in force with its origin, defaults included; secrets without their value.
     public let settings: [ConfigReport.Setting]
+    /// Every key that was read, present in the file or not.
+    package let keys: [ConfigKey]
 }
 
 /// Reads the files that a configuration names, relative to its folder.

@@ -98,8 +98,7 @@ struct RouteReader {
         } else if !use.has("fallback"), !use.has("fan_out") {
             use.missing("fallback", "a list of backends' names, the first tried first")
         }
-        var rule: DeliveryPlan.UnknownRule?
-        if use.has("on_unknown") { rule = use.choice("on_unknown", default: DeliveryPlan.UnknownRule.retry) }
+        let rule: DeliveryPlan.UnknownRule? = use.choice("on_unknown")
         let wait = use.seconds("unknown_wait", in: 0...86400, default: DeliveryPlan.defaultUnknownWait)
         let patience = use.optionalSeconds("patience", in: 0...28 * 86400)
         if use.has("patience"), use.has("fan_out") {

@@ -1,0 +1,27 @@
+/// A key that a section of a configuration reads, whether it stands in the file or not.
+///
+/// Sections record one at each typed read (``ConfigReport/keys``); the tables of keys in the documents are generated from them.
+package struct ConfigKey: Sendable, Hashable {
+    /// The key's path, such as `backends.ios.team_id`.
+    package var path: String
+    /// What it takes, such as `whole number, 1 to 65535`.
+    package var form: String
+    /// What holds when it is absent; nil when nothing does.
+    package var standard: String?
+    /// Whether it must be there.
+    package var isRequired = false
+}
+
+extension ConfigSection {
+    /// Records a key that is read; the first record of a key is the most specific one.
+    func record(_ key: String, _ form: String, standard: String? = nil, isRequired: Bool = false) {
+        report.record(
+            ConfigKey(
+                path: path.isEmpty ? key : "\(path).\(key)",
+                form: form,
+                standard: standard,
+                isRequired: isRequired
+            )
+        )
+    }
+}

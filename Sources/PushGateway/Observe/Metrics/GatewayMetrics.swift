@@ -36,11 +36,7 @@ public final class GatewayMetrics: Sendable {
     /// Counts into a registry.
     public init(_ registry: MetricsRegistry = MetricsRegistry(), build: BuildInfo = .current) {
         self.registry = registry
-        registry.gauge(
-            "chapar_build_info",
-            "Which build this is; the value is always 1.",
-            labels: [("version", build.version), ("commit", build.commit)]
-        ).set(1.0)
+        registry.gauge(.build, [build.version, build.commit]).set(1.0)
     }
 
     /// A request was answered.
@@ -50,13 +46,12 @@ public final class GatewayMetrics: Sendable {
         let key = Request(route: route, method: method, status: status)
         let cells = requests.withLock { requests in
             if let cells = requests[key] { return cells }
-            let labels = [("route", route), ("method", method), ("status", String(status))]
+            let values = [route, method, String(status)]
             let cells = RequestCells(
-                total: registry.counter("chapar_http_requests_total", "Requests answered.", labels: labels),
+                total: registry.counter(.requests, values),
                 duration: registry.histogram(
-                    "chapar_http_request_duration_seconds",
-                    "Time from a request's head to its answer; of event streams, to their beginning.",
-                    labels: labels,
+                    .requestDuration,
+                    values,
                     buckets: [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30]
                 )
             )
@@ -70,9 +65,8 @@ public final class GatewayMetrics: Sendable {
     /// Somebody was turned away at a limit.
     func limitReached(_ limit: APILimit) {
         count(
-            "chapar_limit_refusals_total",
-            "Connections and requests that were turned away at a limit of the API.",
-            [("limit", limit.rawValue)],
+            .limitRefusals,
+            [limit.rawValue],
             1
         )
     }
@@ -91,33 +85,28 @@ public final class GatewayMetrics: Sendable {
     private func acceptances(_ labels: AcceptanceLabels) -> CounterCell {
         accepted.withLock { accepted in
             if let cell = accepted[labels] { return cell }
-            let name = "chapar_notifications_accepted_total"
-            let cell = registry.counter(
-                name,
-                "Notifications accepted.",
-                labels: [("route", labels.route), ("app", labels.app.rawValue)]
-            )
+            let cell = registry.counter(.accepted, [labels.route, labels.app.rawValue])
             if accepted.count < MetricsRegistry.maximumSeries { accepted[labels] = cell }
             return cell
         }
     }
 
-    func count(_ name: String, _ help: String, _ labels: [(String, String)], _ amount: Int) {
-        let key = [name] + labels.map(\.1)
+    func count(_ family: MetricFamily, _ values: [String], _ amount: Int) {
+        let key = [family.name] + values
         let cell = counters.withLock { counters in
             if let cell = counters[key] { return cell }
-            let cell = registry.counter(name, help, labels: labels)
+            let cell = registry.counter(family, values)
             if counters.count < 4 * MetricsRegistry.maximumSeries { counters[key] = cell }
             return cell
         }
         cell.increment(by: Int64(amount))
     }
 
-    func duration(_ name: String, _ help: String, _ labels: [(String, String)], _ seconds: Double, _ count: Int) {
-        let key = [name] + labels.map(\.1)
+    func duration(_ family: MetricFamily, _ values: [String], _ seconds: Double, _ count: Int) {
+        let key = [family.name] + values
         let cell = durations.withLock { durations in
             if let cell = durations[key] { return cell }
-            let cell = registry.histogram(name, help, labels: labels)
+            let cell = registry.histogram(family, values)
             if durations.count < MetricsRegistry.maximumSeries { durations[key] = cell }
             return cell
         }

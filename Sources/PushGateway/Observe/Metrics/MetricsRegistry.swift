@@ -87,6 +87,21 @@ public final class MetricsRegistry: MetricsFactory, Sendable {
         return HistogramCell(bounds: buckets)
     }
 
+    /// A counter of a family of the table.
+    func counter(_ family: MetricFamily, _ values: [String]) -> CounterCell {
+        counter(family.name, family.help, labels: family.labeled(values))
+    }
+
+    /// A gauge of a family of the table.
+    func gauge(_ family: MetricFamily, _ values: [String]) -> GaugeCell {
+        gauge(family.name, family.help, labels: family.labeled(values))
+    }
+
+    /// A histogram of a family of the table.
+    func histogram(_ family: MetricFamily, _ values: [String], buckets: [Double] = defaultBuckets) -> HistogramCell {
+        histogram(family.name, family.help, labels: family.labeled(values), buckets: buckets)
+    }
+
     /// Writes every family, by name.
     func write(to text: inout PrometheusText) {
         let families = state.withLock { $0.families }

@@ -4,14 +4,14 @@ internal import Foundation
 enum ProcessMetrics {
     /// Writes them; what the system does not provide is left out.
     static func write(to text: inout PrometheusText, startedAt: Date) {
-        text.family("process_start_time_seconds", .gauge, "When the gateway started, in seconds since 1970.")
-        text.sample("process_start_time_seconds", startedAt.timeIntervalSince1970)
+        text.begin(.processStart)
+        text.sample(.processStart, startedAt.timeIntervalSince1970)
         if let pages = residentPages() {
-            text.family("process_resident_memory_bytes", .gauge, "Memory in use.")
-            text.sample("process_resident_memory_bytes", Double(pages * sysconf(Int32(_SC_PAGESIZE))))
+            text.begin(.processMemory)
+            text.sample(.processMemory, Double(pages * sysconf(Int32(_SC_PAGESIZE))))
         }
-        text.family("process_cpu_seconds_total", .counter, "Processor time used.")
-        text.sample("process_cpu_seconds_total", Double(clock()) / 1e6)  // POSIX fixes CLOCKS_PER_SEC.
+        text.begin(.processCPU)
+        text.sample(.processCPU, Double(clock()) / 1e6)  // POSIX fixes CLOCKS_PER_SEC.
     }
 
     private static func residentPages() -> Int? {

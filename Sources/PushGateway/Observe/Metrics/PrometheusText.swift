@@ -23,6 +23,17 @@ struct PrometheusText {
         line("# TYPE \(name) \(kind.rawValue)")
     }
 
+    /// Begins a family of the table.
+    mutating func begin(_ family: MetricFamily) { self.family(family.name, family.kind, family.help) }
+
+    /// Writes the value of a series of a family of the table.
+    mutating func sample(_ family: MetricFamily, _ values: [String], _ value: Double) {
+        sample(family.name, Self.labels(family.labeled(values)), value)
+    }
+
+    /// Writes the value of the only series of a family of the table.
+    mutating func sample(_ family: MetricFamily, _ value: Double) { sample(family.name, value) }
+
     /// Writes the value of a family's only series.
     mutating func sample(_ name: String, _ value: Double) { line("\(name) \(Self.number(value))") }
 

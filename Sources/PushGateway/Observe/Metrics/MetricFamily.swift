@@ -1,0 +1,265 @@
+/// A metric of the gateway, by its name, its type, its labels and what it says.
+///
+/// This is the one table of them.
+/// What counts or writes a metric names a family; `docs/Metrics.md` is generated from ``all``. Names and labels are what users
+/// alert on: they are only added to.
+package struct MetricFamily: Sendable, Hashable {
+    /// The name, such as `chapar_queue_depth`.
+    package let name: String
+    /// The type, as Prometheus names it.
+    package var type: String { kind.rawValue }
+    /// The names of the labels, in order.
+    package let labels: [String]
+    /// One sentence.
+    package let help: String
+    let kind: PrometheusText.Kind
+
+    private init(_ kind: PrometheusText.Kind, _ name: String, _ labels: [String], _ help: String) {
+        (self.kind, self.name, self.labels, self.help) = (kind, name, labels, help)
+    }
+
+    private init(_ kind: PrometheusText.Kind, _ name: String, _ help: String) { self.init(kind, name, [], help) }
+
+    /// The labels with their values, which stand in the same order.
+    func labeled(_ values: [String]) -> [(String, String)] { Array(zip(labels, values)) }
+}
+
+extension MetricFamily {
+    // MARK: The API
+
+    static let requests = Self(
+        .counter,
+        "chapar_http_requests_total",
+        ["route", "method", "status"],
+        "Requests answered."
+    )
+    static let requestDuration = Self(
+        .histogram,
+        "chapar_http_request_duration_seconds",
+        ["route", "method", "status"],
+        "Time from a request's head to its answer; of event streams, to their beginning."
+    )
+    static let requestsInProgress = Self(.gauge, "chapar_http_requests_in_progress", "Requests being answered.")
+    static let eventStreams = Self(.gauge, "chapar_event_streams", "Event streams that are open.")
+    static let limit = Self(
+        .gauge,
+        "chapar_limit",
+        ["limit"],
+        "The limits of the API that are in force; 0 is none."
+    )
+    static let limitRefusals = Self(
+        .counter,
+        "chapar_limit_refusals_total",
+        ["limit"],
+        "Connections and requests that were turned away at a limit of the API."
+    )
+    static let accepted = Self(
+        .counter,
+        "chapar_notifications_accepted_total",
+        ["route", "app"],
+        "Notifications accepted."
+    )
+
+    // MARK: Deliveries
+
+    static let deliveries = Self(
+        .counter,
+        "chapar_deliveries_total",
+        ["backend", "app", "kind", "outcome", "reason"],
+        "Attempts, by what the platform answered."
+    )
+    static let sendDuration = Self(
+        .histogram,
+        "chapar_send_duration_seconds",
+        ["backend", "kind"],
+        "Time from handing a message to its backend to the platform's answer."
+    )
+    static let retries = Self(
+        .counter,
+        "chapar_retries_total",
+        ["backend", "reason"],
+        "Deliveries that wait for another attempt at the same backend."
+    )
+    static let fallbacks = Self(
+        .counter,
+        "chapar_fallbacks_total",
+        ["from", "to", "reason"],
+        "Deliveries that went on to the next backend of their plan."
+    )
+    static let quotaWait = Self(
+        .histogram,
+        "chapar_quota_wait_seconds",
+        ["backend"],
+        "How long a delivery worker waited at a time because its rate limit was used up."
+    )
+    static let queueDepth = Self(
+        .gauge,
+        "chapar_queue_depth",
+        ["backend"],
+        "Deliveries that wait or are claimed, scheduled ones included."
+    )
+    static let queueOldestAge = Self(
+        .gauge,
+        "chapar_queue_oldest_age_seconds",
+        ["backend"],
+        "How long the delivery that is overdue the longest has been due; alert on this one."
+    )
+    static let ledgerAccepted = Self(
+        .counter,
+        "chapar_ledger_accepted_total",
+        "Deliveries accepted since the start."
+    )
+    static let ledgerEnded = Self(
+        .counter,
+        "chapar_ledger_ended_total",
+        ["state"],
+        "Deliveries that reached a final state since the start."
+    )
+    static let ledgerWaiting = Self(.gauge, "chapar_ledger_waiting", "Deliveries that are not final.")
+    static let ledgerDifference = Self(
+        .gauge,
+        "chapar_ledger_difference",
+        "Accepted less ended and waiting. It is 0 at rest; another value that stays means lost or doubled deliveries."
+    )
+
+    // MARK: Backends
+
+    static let backendUp = Self(
+        .gauge,
+        "chapar_backend_up",
+        ["backend", "kind", "app"],
+        "1 in order, 0.5 degraded, 0 down, as the backend itself sees it."
+    )
+    static let backendConnections = Self(
+        .gauge,
+        "chapar_backend_connections",
+        ["backend"],
+        "Connections that take messages."
+    )
+    static let credentialExpiry = Self(
+        .gauge,
+        "chapar_credential_expiry_timestamp_seconds",
+        ["backend", "credential"],
+        "When a credential ends, in seconds since 1970."
+    )
+    static let inFlight = Self(.gauge, "chapar_inflight", ["backend"], "Messages with the backend now.")
+    static let window = Self(
+        .gauge,
+        "chapar_window",
+        ["backend"],
+        "The most messages that may be with the backend now."
+    )
+    static let lanePaused = Self(
+        .gauge,
+        "chapar_lane_paused",
+        ["backend"],
+        "0 while messages flow, 1 during a pause, 2 parked until mended."
+    )
+    static let breakerState = Self(
+        .gauge,
+        "chapar_breaker_state",
+        ["backend"],
+        "0 closed, 1 half open, 2 open: no messages go to the backend."
+    )
+
+    // MARK: Devices
+
+    static let tokensInvalidated = Self(
+        .counter,
+        "chapar_tokens_invalidated_total",
+        ["backend", "reason"],
+        "Device tokens that a platform declared dead."
+    )
+    static let invalidationsHeld = Self(
+        .counter,
+        "chapar_invalidations_held_total",
+        ["backend", "reason"],
+        "Verdicts that tokens are dead which were held back because there were too many of them."
+    )
+    static let invalidationsStopped = Self(
+        .gauge,
+        "chapar_invalidations_stopped",
+        ["backend"],
+        "1 while held invalidations stop the delivery worker until settled."
+    )
+    static let operations = Self(
+        .counter,
+        "chapar_operations_total",
+        ["backend", "kind", "outcome"],
+        "Attempts to tell a platform something about a device, by what they came to."
+    )
+    static let operationsWaiting = Self(
+        .gauge,
+        "chapar_operations_waiting",
+        ["backend"],
+        "What platforms are still to be told about devices."
+    )
+    static let changesUnplanned = Self(
+        .gauge,
+        "chapar_device_changes_unplanned",
+        "Changes of devices that wait for the planner."
+    )
+    static let noticesDropped = Self(
+        .counter,
+        "chapar_notices_dropped_total",
+        "Notices of backends that did not reach the stream of events."
+    )
+
+    // MARK: The store and the process
+
+    static let storeUp = Self(.gauge, "chapar_store_up", "1 while the store answers.")
+    static let storeAcceptsWork = Self(.gauge, "chapar_store_accepts_work", "1 while new work is taken.")
+    static let storeUsed = Self(
+        .gauge,
+        "chapar_store_used_bytes",
+        "Bytes in use in the store's files; free pages are not."
+    )
+    static let storeFree = Self(
+        .gauge,
+        "chapar_store_free_bytes",
+        "Free bytes of the disk that holds the store."
+    )
+    static let build = Self(
+        .gauge,
+        "chapar_build_info",
+        ["version", "commit"],
+        "Which build this is; the value is always 1."
+    )
+    static let processStart = Self(
+        .gauge,
+        "process_start_time_seconds",
+        "When the gateway started, in seconds since 1970."
+    )
+    static let processMemory = Self(.gauge, "process_resident_memory_bytes", "Memory in use.")
+    static let processCPU = Self(.counter, "process_cpu_seconds_total", "Processor time used.")
+
+    /// Every family, by subject, as the documents list them.
+    package static let all: [(subject: String, families: [MetricFamily])] = [
+        (
+            "The API",
+            [requests, requestDuration, requestsInProgress, eventStreams, limit, limitRefusals, accepted]
+        ),
+        (
+            "Deliveries",
+            [
+                queueOldestAge, queueDepth, deliveries, sendDuration, retries, fallbacks, quotaWait, ledgerAccepted,
+                ledgerEnded, ledgerWaiting, ledgerDifference,
+            ]
+        ),
+        (
+            "Backends",
+            [backendUp, backendConnections, credentialExpiry, inFlight, window, lanePaused, breakerState]
+        ),
+        (
+            "Devices",
+            [
+                tokensInvalidated, invalidationsHeld, invalidationsStopped, operations, operationsWaiting,
+                changesUnplanned, noticesDropped,
+            ]
+        ),
+        (
+            "The store and the process",
+            [storeUp, storeAcceptsWork, storeUsed, storeFree, build, processStart, processMemory, processCPU]
+        ),
+    ]
+}

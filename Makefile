@@ -16,11 +16,11 @@ demo: build  ## See it work: simulators, a gateway, messages, outcomes, a dashbo
 	@$(CHAPAR) demo
 
 build: deps  ## Build for development
-	@[ -d .build/debug ] || echo "First build: about five minutes on two cores, later ones take seconds."
+	@[ -d .build/debug ] || echo "First build: about nine minutes on two cores, later ones take seconds."
 	swift build --product chapar
 
 release: deps  ## Build for use: .build/release/chapar
-	@[ -d .build/release ] || echo "First release build: about ten minutes on two cores."
+	@[ -d .build/release ] || echo "First release build: about thirteen minutes on two cores."
 	swift build -c release --product chapar
 
 lint:  ## Check the form of the code
@@ -30,7 +30,7 @@ format:  ## Bring the code into form
 	swift format -i --recursive $(SOURCES)
 
 test: test-deps lint  ## Everything that CI checks
-	@[ -d .build/debug ] || echo "First build with tests: about ten minutes on two cores."
+	@[ -d .build/debug ] || echo "First build with tests: more than ten minutes on two cores."
 	swift build --build-tests $(BUILD_FLAGS)
 	./.ci/checks
 

@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-/// docs/Simulators.md says of each rule of a simulator where it stands and what outside this project confirms it.
+/// docs/SimulatorRules.md says of each rule of a simulator where it stands and what outside this project confirms it.
 @Suite(
     "The page on the simulators",
     .timeLimit(.minutes(2)),
@@ -30,7 +30,7 @@ struct SimulatorsDocumentTests {
 
         init() throws {
             text = try String(
-                contentsOf: SimulatorsDocumentTests.root.appending(path: "docs/Simulators.md"),
+                contentsOf: SimulatorsDocumentTests.root.appending(path: "docs/SimulatorRules.md"),
                 encoding: .utf8
             )
             var folder: String?
@@ -153,7 +153,7 @@ struct SimulatorsDocumentTests {
         for word in words.sorted() {
             #expect(
                 Self.stands(word, in: section),
-                "docs/Simulators.md says nothing of \(word), which \(folder) answers"
+                "docs/SimulatorRules.md says nothing of \(word), which \(folder) answers"
             )
         }
     }

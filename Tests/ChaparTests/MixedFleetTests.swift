@@ -123,13 +123,13 @@ struct MixedFleetTests {
         }
     }
 
-    @Test("README's sample of two apps reaches the devices of both environments, each with its app's key")
-    func readmeSample() async throws {
+    @Test("The documented sample of two apps reaches the devices of both environments, each with its app's key")
+    func documentedSample() async throws {
         var configuration = Sandbox.Configuration()
         configuration.apns.rules.acceptsAnyToken = false
         configuration.apns.rules.honoursMagicTokens = false
         try await SandboxRig.run(configuration) { rig in
-            let blocks = try Page("README.md").blocks
+            let blocks = try Page("docs/Configuration.md").blocks
             var sample = try #require(blocks.first { $0.info == "yaml check" && $0.text.contains("shop-dev:") }).text
             // The sandbox's key and addresses in the place of the sample's.
             let settings = try String(contentsOfFile: rig.config, encoding: .utf8).split(separator: "\n")

@@ -38,7 +38,10 @@ struct Page: Sendable {
     }
 
     /// The README and every page under docs/.
-    static func all() throws -> [Page] {
+    static func all() throws -> [Page] { try every.get() }
+
+    /// Read once.
+    private static let every = Result { () throws -> [Page] in
         let folder = root.appending(path: "docs")
         let names = FileManager.default.enumerator(atPath: folder.path)?.allObjects as? [String] ?? []
         let paths = ["README.md"] + names.filter { $0.hasSuffix(".md") }.sorted().map { "docs/\($0)" }

@@ -67,6 +67,28 @@ struct ConfigurationTests {
         #expect(throws: ConfigurationError.self) { try section.report.throwIfFaulty() }
     }
 
+    @Test("Every key that is read is recorded with its form and its default, whether it is there or not")
+    func recordedKeys() {
+        let section = section([("share", .scalar("2")), ("hue", .scalar("gren"))])
+        #expect(section.integer("port", in: 1...Int.max, default: 8080) == 8080)
+        #expect(section.number("rate", in: 0...10) == nil)
+        #expect(section.number("share", in: 0...1) != nil, "a wrong number is there")
+        #expect((section.choice("hue") as Color?) == nil && (section.choice("shade") as Color?) == nil)
+        _ = section.requiredString("name", "a name")
+        _ = section.optionalSeconds("wait", in: 0...10)
+        _ = section.section("store")
+        let keys = section.report.keys.map { "\($0.path), \($0.form), \($0.standard ?? "-"), \($0.isRequired)" }
+        #expect(
+            keys == [
+                "server.port, whole number, 1 or more, 8080, false", "server.rate, number, 0 to 10, -, false",
+                "server.share, number, 0 to 1, -, false", "server.hue, red, green, -, false",
+                "server.shade, red, green, -, false", "server.name, text, -, true",
+                "server.wait, seconds, 0 to 10, -, false", "server.store, map, -, false",
+            ]
+        )
+        #expect(section.report.issues.map(\.path) == ["server.share", "server.hue", "server.name"])
+    }
+
     @Test("A key that was asked for is known, also when reading ended before its value was wanted")
     func knownKeys() {
         let section = section([("key", .scalar("k")), ("kye", .scalar("k"))])

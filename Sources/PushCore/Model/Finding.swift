@@ -43,6 +43,7 @@ extension PushNotification {
     /// The fields that a silent push leaves out, one finding each.
     ///
     /// - Parameter dropsCategory: Whether the platform's silent push has no category either.
+    /// - Returns: The findings, in the order of the fields.
     package func fieldsDroppedWhenSilent(dropsCategory: Bool = false) -> [Finding] {
         let fields = [
             ("title", title != nil), ("subtitle", subtitle != nil), ("body", body != nil), ("sound", sound != nil),

@@ -82,6 +82,8 @@ extension Oracle {
         case "unknown": cover(.unknown)
         case "failed": cover(.failed)
         case "opened": cover(.opened)
+        case "accepted_by_platform" where event["backend"]?.stringValue == "alpha":
+            submissions[serial].reportable.insert(index)
         default: break
         }
     }
@@ -104,10 +106,10 @@ extension Oracle {
         return submissions.indices.contains(serial) ? (serial, index) : nil
     }
 
-    /// Whether the gateway has told that a platform accepted a delivery.
+    /// Whether the gateway has told that the platform which reports accepted a delivery, which may have gone on to another one.
     func isAccepted(_ key: String) -> Bool {
         guard let (serial, index) = delivery(key) else { return false }
-        return submissions[serial].ended[index].map(Self.progress.contains) ?? false
+        return submissions[serial].reportable.contains(index)
     }
 
     /// Records that a platform's report was answered.

@@ -184,7 +184,7 @@ extension Run {
     // MARK: Erasures
 
     /// More messages than these are never accepted for a user while the erasure goes on, with a disk that works.
-    private static let mostDuringErasure = 4_000
+    private static let mostDuringErasure = 12_000
 
     /// Requests the erasure of a user for whom deliveries may be under way, and goes on sending to the user meanwhile.
     func erase(user: Int, _ numbers: [Int]) {

@@ -27,6 +27,8 @@ struct Submission {
     var isAskedToCancel = false
     /// Its final states, from the stream of events: by the delivery's index in the notification.
     var ended: [Int: String] = [:]
+    /// The deliveries that the platform which reports has accepted, as far as the gateway knows.
+    var reportable: Set<Int> = []
     /// What the platform has reported, and was told that it is kept.
     var reported: [Int: String] = [:]
     /// When the next attempt was due, by the store's steady clock, for deliveries that wait for one.

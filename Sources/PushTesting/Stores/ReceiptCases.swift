@@ -96,7 +96,7 @@ extension StoreConformance {
             try await store.acceptByPlatform(try await store.claimNow(), "REQ-1")
             let logEntry = Array(#"{"outcome":"receipt","reason":"0"}"#.utf8)
             for (state, word) in [
-                (DeliveryState.delivered, "taken"), (.delivered, "repeated"), (.opened, "taken"), (.opened, "repeated"),
+                (DeliveryState.delivered, "recorded"), (.delivered, "repeated"), (.opened, "recorded"), (.opened, "repeated"),
             ] {
                 let number = ReceiptAddress(delivery: id.rawValue)
                 let received = try await store.record([

@@ -96,7 +96,8 @@ extension StoreConformance {
             try await store.acceptByPlatform(try await store.claimNow(), "REQ-1")
             let logEntry = Array(#"{"outcome":"receipt","reason":"0"}"#.utf8)
             for (state, word) in [
-                (DeliveryState.delivered, "recorded"), (.delivered, "repeated"), (.opened, "recorded"), (.opened, "repeated"),
+                (DeliveryState.delivered, "recorded"), (.delivered, "repeated"), (.opened, "recorded"),
+                (.opened, "repeated"),
             ] {
                 let number = ReceiptAddress(delivery: id.rawValue)
                 let received = try await store.record([

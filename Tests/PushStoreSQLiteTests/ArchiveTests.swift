@@ -9,20 +9,6 @@ import Testing
 
 @Suite("The archive", .timeLimit(.minutes(1)))
 struct ArchiveTests {
-    private static func with(
-        _ change: (inout SQLiteStoreOptions) -> Void = { _ in },
-        _ body: (SQLiteStore, SQLiteStoreOptions, ManualTime) async throws -> Void
-    ) async throws {
-        try await TemporaryFolder.use { folder in
-            let time = ManualTime()
-            var options = SQLiteStoreOptions(path: folder + "/store.db")
-            change(&options)
-            let store = try SQLiteStore(options, time: time)
-            try await body(store, options, time)
-            await store.close()
-        }
-    }
-
     /// Ends what is due as accepted by the platform; `story` tells of each.
     private static func end(_ store: SQLiteStore, receipt: String? = nil) async throws {
         let claimed = try await store.claimNow()
@@ -93,7 +79,7 @@ struct ArchiveTests {
 
     @Test("Many deliveries are found, each in its own words, also after the store was opened again")
     func many() async throws {
-        try await Self.with { store, options, time in
+        try await SQLiteStore.use { store, options, time in
             var ids: [NotificationID] = []
             for number in 0..<700 {
                 ids.append(try await store.accept(time, name: "token\(number)-"))
@@ -119,7 +105,7 @@ struct ArchiveTests {
 
     @Test("A receipt finds a delivery in the archive, by the platform's id or by its number", arguments: [true, false])
     func receipt(isAwaited: Bool) async throws {
-        try await Self.with { store, _, time in
+        try await SQLiteStore.use { store, _, time in
             let id = try await store.accept(time)
             let other = try await store.accept(time)
             try await Self.end(store, receipt: isAwaited ? "r0" : nil)
@@ -142,7 +128,7 @@ struct ArchiveTests {
 
     @Test("Blocks are purged whole when they are old, with what was awaited for them")
     func purge() async throws {
-        try await Self.with { store, _, time in
+        try await SQLiteStore.use { store, _, time in
             let old = try await store.accept(time)
             try await Self.end(store, receipt: "r0")
             time.advance(by: .seconds(100))
@@ -164,7 +150,7 @@ struct ArchiveTests {
 
     @Test("Room that a purge makes is given back to the disk, and new work is taken as soon as there is room")
     func room() async throws {
-        try await Self.with { options in
+        try await SQLiteStore.use { options in
             options.pageBytes = 4_096
             options.maximumBytes = 40 << 20
             options.checkpointPages = 1_000
@@ -218,7 +204,7 @@ struct ArchiveTests {
 
     @Test("What waits takes no more memory than it may, whatever the size of the messages")
     func bytes() async throws {
-        try await Self.with { options in
+        try await SQLiteStore.use { options in
             options.windowBytes = 1 << 20
             options.longestPause = .zero
         } _: { store, options, time in

@@ -22,20 +22,6 @@ struct StagedRowTests {
         }
     }
 
-    private static func with(
-        _ change: (inout SQLiteStoreOptions) -> Void = { _ in },
-        _ body: (SQLiteStore, SQLiteStoreOptions, ManualTime) async throws -> Void
-    ) async throws {
-        try await TemporaryFolder.use { folder in
-            let time = ManualTime()
-            var options = SQLiteStoreOptions(path: folder + "/store.db")
-            change(&options)
-            let store = try SQLiteStore(options, time: time)
-            try await body(store, options, time)
-            await store.close()
-        }
-    }
-
     private static func end(_ delivery: ClaimedDelivery) -> Resolution {
         Resolution(
             delivery: delivery.id,
@@ -47,7 +33,7 @@ struct StagedRowTests {
 
     @Test("A delivery that is answered soon goes into the archive, in its final state")
     func finalRow() async throws {
-        try await Self.with { store, _, time in
+        try await SQLiteStore.use { store, _, time in
             let ids = [try await store.accept(time), try await store.accept(time)]
             #expect(try await Self.rows(store) == (2, 0, 0))
             let claimed = try await store.claimNow()
@@ -69,7 +55,7 @@ struct StagedRowTests {
 
     @Test("Who asks for a delivery finds it, before and after it is claimed", arguments: [false, true])
     func reading(isClaimed: Bool) async throws {
-        try await Self.with { store, _, time in
+        try await SQLiteStore.use { store, _, time in
             let id = try await store.accept(time)
             let other = try await store.accept(time)
             let claimed = isClaimed ? try await store.claimNow() : []
@@ -87,7 +73,7 @@ struct StagedRowTests {
 
     @Test("Each of many that came together is found, whatever their order", arguments: [false, true])
     func manyTogether(isReversed: Bool) async throws {
-        try await Self.with { store, _, time in
+        try await SQLiteStore.use { store, _, time in
             let new = (0..<50).map { store.sample(time, name: "n\($0)-") }
             _ = try await store.enqueue(EnqueueBatch(isReversed ? new.reversed() : new))
             #expect(try await Self.rows(store) == (1, 0, 0))
@@ -101,7 +87,7 @@ struct StagedRowTests {
 
     @Test("After a crash each is there once, and what was claimed is known")
     func crash() async throws {
-        try await Self.with { options in
+        try await SQLiteStore.use { options in
             options.checkpointPages = 0
         } _: { store, options, time in
             var ids: [NotificationID] = []
@@ -147,7 +133,7 @@ struct StagedRowTests {
         [0, 7]
     )
     func clockSet(count: Int, seconds: Int) async throws {
-        try await Self.with { store, _, time in
+        try await SQLiteStore.use { store, _, time in
             var ids = [try await store.accept(time, recipients: 2).rawValue]
             ids.append(ids[0] + 1)
             let new = (0..<count).map { store.sample(time, name: "n\($0)-") }
@@ -170,7 +156,7 @@ struct StagedRowTests {
 
     @Test("One that came in a commit with more than memory holds is claimed all the same")
     func besideLarge() async throws {
-        try await Self.with { options in
+        try await SQLiteStore.use { options in
             options.windowBytes = 1
         } _: { store, _, time in
             let large = store.sample(time, recipients: 1_500)
@@ -183,7 +169,7 @@ struct StagedRowTests {
 
     @Test("One that was out while expired ones were looked for is found when its own time ends")
     func expiringAfterReturn() async throws {
-        try await Self.with { store, _, time in
+        try await SQLiteStore.use { store, _, time in
             func accept(_ life: Double) async throws -> NotificationID {
                 var new = store.sample(time)
                 new.expiresAt = time.now + life
@@ -211,7 +197,7 @@ struct StagedRowTests {
 
     @Test("A store that was closed in between goes on with them")
     func reopened() async throws {
-        try await Self.with { store, options, time in
+        try await SQLiteStore.use { store, options, time in
             let id = try await store.accept(time)
             await store.close()
             let next = try SQLiteStore(options, time: time)
@@ -223,7 +209,7 @@ struct StagedRowTests {
 
     @Test("What cannot end at once gets its row first")
     func retried() async throws {
-        try await Self.with { store, _, time in
+        try await SQLiteStore.use { store, _, time in
             for _ in 0..<3 { try await store.accept(time) }
             let claimed = try await store.claimNow()
             let attempt = Array(#"{"outcome":"unknown"}"#.utf8)
@@ -249,7 +235,7 @@ struct StagedRowTests {
 
     @Test("It can be cancelled while it waits, and not when it is claimed", arguments: [false, true])
     func cancelled(isClaimed: Bool) async throws {
-        try await Self.with { store, _, time in
+        try await SQLiteStore.use { store, _, time in
             let id = try await store.accept(time)
             if isClaimed { #expect(try await store.claimNow().count == 1) }
             let result = try await store.cancel(id) { _, _ in [3] }
@@ -265,7 +251,7 @@ struct StagedRowTests {
 
     @Test("The search for expired ones finds it")
     func expired() async throws {
-        try await Self.with { store, _, time in
+        try await SQLiteStore.use { store, _, time in
             let id = try await store.accept(time)
             #expect(try await store.claimExpired(limit: 10).isEmpty)
             time.advance(by: .seconds(3_601))
@@ -279,7 +265,7 @@ struct StagedRowTests {
 
     @Test("More than memory holds has rows from the start, and the order stays")
     func beyondMemory() async throws {
-        try await Self.with { options in
+        try await SQLiteStore.use { options in
             options.windowCapacity = 4
             options.pageSize = 2
             options.longestPause = .zero
@@ -303,7 +289,7 @@ struct StagedRowTests {
 
     @Test("Those that stay without for many commits get rows")
     func bounded() async throws {
-        try await Self.with { store, _, time in
+        try await SQLiteStore.use { store, _, time in
             for _ in 0..<(StagedRows.most + 10) { try await store.accept(time) }
             let rows = try await Self.rows(store)
             #expect(rows.staged <= StagedRows.most + 1)

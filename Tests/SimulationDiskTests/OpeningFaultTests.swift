@@ -118,6 +118,7 @@ struct OpeningFaultTests {
     func cutShort(crash: CrashKind) async throws {
         for number in 1...30 { _ = try await run(number, crash: crash) }
     }
+
     /// Lets a store accept something and then a sync forget, ends its process, and cuts the power while the next store opens.
     ///
     /// Gives what is wrong with the file after that, and whether the power was cut before the store had opened.

@@ -5,10 +5,10 @@ struct TemporaryFolder {
     let url: URL
 
     init(prefix: String) throws {
-        let position = FileManager.default.temporaryDirectory.path
-        var template = Array("\(position)/\(prefix)-XXXXXX".utf8CString)
+        let parent = FileManager.default.temporaryDirectory.path
+        var template = Array("\(parent)/\(prefix)-XXXXXX".utf8CString)
         guard mkdtemp(&template) != nil else {
-            throw CommandFailure("cannot make a folder in \(position): \(String(cString: strerror(errno)))")
+            throw CommandFailure("cannot make a folder in \(parent): \(String(cString: strerror(errno)))")
         }
         url = URL(filePath: String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self))
     }

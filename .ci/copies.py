@@ -12,6 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PROGRAM = ROOT / ".build/debug/chapar"
+FLAGS = os.environ.get("BUILD_FLAGS", "").split()  # With others, all that is copied would be built anew.
 
 
 class Copy:

@@ -135,10 +135,7 @@ struct PluginNewTests {
         let entries = [#""PushMyMail","#, #""PushMyChat", "PushSandbox","#].map { indent + $0 + "\n" }
         #expect(manifest.contains(entries.joined()))
 
-        try PluginTemplate.write(
-            registration.replacing(".service,", with: ""),
-            to: folder.url.appending(path: lists[1]).path
-        )
+        try Data(registration.replacing(".service,", with: "").utf8).write(to: folder.url.appending(path: lists[1]))
         let refused = try await Program.run(["plugin", "new", "Other", "--here"], in: folder.url)
         #expect(refused.status != 0 && refused.errors.contains("has no line with"), "\(refused.errors)")
         #expect(!Self.files(in: folder.url).keys.contains { $0.contains("Other") })

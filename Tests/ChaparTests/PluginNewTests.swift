@@ -74,7 +74,7 @@ struct PluginNewTests {
     func here() async throws {
         let folder = try TestFolder()
         defer { folder.remove() }
-        let lists = ["Package.swift", "Sources/chapar/Plugins.swift", "Plugins/README.md"]
+        let lists = ["Package.swift", "Sources/chapar/Plugins.swift", "Plugins/README.md", "docs/Architecture.md"]
         for list in lists {
             let text = try String(contentsOf: Self.root.appending(path: list), encoding: .utf8)
             try PluginTemplate.write(text, to: folder.url.appending(path: list).path)
@@ -106,6 +106,7 @@ struct PluginNewTests {
         ] {
             #expect(registration.contains(line + "\n"), "\(line)")
         }
+        #expect(files["docs/Architecture.md"]?.contains("| `PushCommands` `PushSandbox` `Plugins/` |") == true)
         #expect(
             files["Plugins/README.md"]?.contains("| `MyChat` | Plugin Options Backend |  |  | Wire Rejections |")
                 == true
@@ -117,7 +118,7 @@ struct PluginNewTests {
     func hereAgain() async throws {
         let folder = try TestFolder()
         defer { folder.remove() }
-        let lists = ["Package.swift", "Sources/chapar/Plugins.swift", "Plugins/README.md"]
+        let lists = ["Package.swift", "Sources/chapar/Plugins.swift", "Plugins/README.md", "docs/Architecture.md"]
         for list in lists {
             let text = try String(contentsOf: Self.root.appending(path: list), encoding: .utf8)
             try PluginTemplate.write(text, to: folder.url.appending(path: list).path)

@@ -64,6 +64,9 @@ struct PluginTree {
                     try insert(&text, "        ],") { _ in "        simulators: [\(own)]," }
                 }
             },
+            edit("docs/Architecture.md") { text in  // The program imports the simulator's module.
+                text.replace("| `PushCommands` `Plugins/` |", with: "| `PushCommands` `PushSandbox` `Plugins/` |")
+            },
             edit("Plugins/README.md") { text in
                 try insert(&text, "| `Service` |") { _ in
                     "| `\(type)` | Plugin Options Backend |  |  | Wire Rejections |  |  |  |"

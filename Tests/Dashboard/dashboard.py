@@ -137,9 +137,10 @@ class Browser:
                 url = message["params"].get("request", message["params"])["url"]
                 if urlsplit(url).scheme not in ("data", "about", "chrome", "blob"):
                     self.hosts.add(urlsplit(url).netloc)
-        self.complaints += [entry["message"] for entry in self.driver.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")]
+        self.complaints += [entry["message"] for entry in self.driver.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")
+                            and "/favicon.ico" not in entry["message"]]  # Asked for by Chromium with /healthz, which is no page.
 
-    def accessibility(self, what):
+    def accessibility(self, what, is_all_in_sight=True):
         """Runs axe-core with all of its rules."""
         self.js(AXE + ";")
         found = self.driver.execute_async_script("axe.run(document).then(arguments[0])")
@@ -149,7 +150,7 @@ class Browser:
         expect(len(found["passes"]) > 15, f"axe found little to look at in {what}: {len(found['passes'])} rules")
         # Where axe cannot tell the colour behind a text it says so; nothing of this page is to be such.
         unclear = [node["html"][:120] for one in found["incomplete"] if one["id"] == "color-contrast" for node in one["nodes"]]
-        expect(not unclear, f"axe cannot judge the contrast in {what}:", *unclear)
+        expect(not unclear or not is_all_in_sight, f"axe cannot judge the contrast in {what}:", *unclear)
 
 
 class Scene:
@@ -203,17 +204,19 @@ class Scene:
 
 
 # What stands on the page outside elements of the class "data", and is in no table of texts.
-FOREIGN = """
+FOREIGN = r"""
 const texts = JSON.parse(document.getElementById("texts").textContent)[document.documentElement.lang];
-const escaped = words => words.replace(/[.*+?^${}()|[\\]\\\\]/g, "\\\\$&");
-const patterns = Object.values(texts).map(one => new RegExp("^" + one.split(/\\{\\w+\\}/).map(escaped).join("[^]*") + "$"));
-const known = words => patterns.some(one => one.test(words)) || /^[\\s·\\p{N}.,:٫٬–−-]*$/u.test(words);
-const own = new Set([document.getElementById("language")]);
+const escaped = words => words.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+const parts = Object.values(texts).map(one => one.split(/\{\w+\}/)).filter(all => all.some(part => /\p{L}/u.test(part)));
+const patterns = parts.map(all => new RegExp("^" + all.map(escaped).join("[^]*") + "$"));
+const states = Object.entries(texts).filter(([key]) => key.startsWith("state.")).map(([, words]) => words);
+const counted = new RegExp("^[\\p{N},٬]+ (" + states.map(escaped).join("|") + ")$", "u");  // notification.count
+const known = words => patterns.some(one => one.test(words)) || counted.test(words) || /^[\s·\p{N}.,:٫٬–−-]*$/u.test(words);
 const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), found = [];
 for (let node = walker.nextNode(); node; node = walker.nextNode()) {
   const words = node.data.trim(), parent = node.parentElement;
   if (!words || !parent.checkVisibility() || parent.closest("script, style, noscript, .data, code") || known(words)) continue;
-  if (/^(−|-)?[\\p{N}.,٫]+[\\s\\u200e\\u200f]*\\p{L}+\\.?$/u.test(words) || parent.closest(".times")) continue;  // Of Intl: a duration.
+  if (/^(−|-)?[\p{N}.,٫]+[\s\u200e\u200f]*\p{L}+\.?$/u.test(words) || parent.closest(".times")) continue;  // Of Intl: a duration.
   found.push(words);
 }
 for (const node of document.querySelectorAll("[aria-label]")) {
@@ -297,6 +300,9 @@ def empty_gateway_says_what_to_do(browser, scene):
     expect("No API key is configured" in steps and "chapar keys create" in steps, steps)
     expect(browser.is_shown("#no-notification") and browser.is_shown("#no-note"), "what is empty does not say so")
     expect("0" in browser.text("#totals dd"), browser.text("#totals"))
+    browser.open(scene.settled_demo()[1])
+    browser.until(lambda: browser.is_shown("#notifications"))
+    expect(not browser.is_shown("#steps"), "one that is in use needs no first steps:", browser.text("#steps"))
 
 
 @check
@@ -414,7 +420,7 @@ def keyboard_reaches_everything(browser, scene):
 def accessible(browser, scene):
     """axe-core finds nothing, in light and dark, in both languages, wide and narrow; a narrow page does not scroll sideways."""
     _, shown = scene.settled_demo()
-    for scheme, languages, width in [("light", "en", 1200), ("dark", "fa", 360)]:
+    for scheme, languages, width in [("light", "en", 1200), ("dark", "fa", 1200), ("light", "fa", 360)]:
         browser.prefer(scheme)
         browser.speak(languages)
         browser.open(shown)
@@ -423,7 +429,7 @@ def accessible(browser, scene):
         browser.js("document.querySelectorAll('#notifications details').forEach((one, i) => { one.open = i < 5 })")
         time.sleep(0.3)
         what = f"{scheme}, {languages}, {width} pixels"
-        browser.accessibility(what)
+        browser.accessibility(what, width > 1000)  # What a narrow table scrolls away is judged by the wide one.
         widths = browser.js("return [document.documentElement.scrollWidth, innerWidth]")
         expect(widths[0] <= widths[1], what, "is wider than the screen:", widths)
     _, shown = scene.empty()
@@ -458,18 +464,22 @@ def live_regions_are_quiet(browser, scene):
 
 
 def screenshots(browser, scene, folder):
-    """The pictures of the documents: the demonstration with a little traffic, in both languages, light."""
+    """The pictures of the documents: the demonstration after two minutes of traffic, in both languages, light."""
     address, shown = scene.settled_demo()
     browser.prefer("light")
+    browser.open(shown)
+    started, sent = time.monotonic(), 0
     for languages, name in [("en-GB", "dashboard.png"), ("fa-IR", "dashboard.fa.png")]:
         browser.speak(languages)
-        browser.open(shown)
-        browser.until(lambda: browser.is_shown("#notifications"))
-        for number in range(40):
-            for _ in range(1 + number * 7 % 5):
-                body = {"to": {"tokens": [{"token": f"{number:064x}", "service": "ios-apns"}]}, "content": {"title": f"Order {number + 1}"}}
+        browser.open(shown, is_new=False)
+        while time.monotonic() < started + 125 or sent % 9:
+            for _ in range(1 + (sent * 7 % 11) // 4):
+                body = {"to": {"tokens": [{"token": f"{sent:064x}", "service": "ios-apns"}]}, "content": {"title": f"Order {sent + 1}"}}
                 gateways.call(address, "POST", "/v1/notifications", body)
-            time.sleep(0.5)
+                sent += 1
+            time.sleep(0.4 + 0.6 * (sent % 13 == 0))
+        started -= 5
+        time.sleep(1.5)
         path = Path(folder) / name
         browser.driver.save_screenshot(str(path))
         print(f"{path}: {path.stat().st_size} bytes")

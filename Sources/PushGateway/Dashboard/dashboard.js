@@ -115,10 +115,10 @@ const secondOf = at => Math.floor(Date.parse(at) / 1000);
 function take(type, event) {
   if (type === "gateway.lanes") {
     takeGateway(event);
-  } else if (event.notification) {
-    takePulse(type, event);
+  } else if (type === "notification.accepted" || texts.en["state." + event.state]) {
+    if (type !== "delivery.receipt") takePulse(type, event);
     takeNotification(type, event);
-  } else if (type.startsWith("backend.") || type === "device.token_invalidated" || type === "gateway.gap") {
+  } else if (texts.en["note." + type]) {
     notes.unshift([type, event]);
     notes.length = Math.min(notes.length, keptNotes);
     changed.add("notes");
@@ -227,7 +227,9 @@ function drawPulse() {
   }
   const peak = Math.max(0, ...points.flatMap(([, counts]) => counts));
   ["pulse-accepted", "pulse-ended"].forEach((id, which) => {
-    const path = points.map(([second, counts]) => `${pulseSeconds - now + second} ${38 - 36 * counts[which] / Math.max(1, peak)}`);
+    // Beside a high peak a single delivery is still to be seen.
+    const height = n => n ? Math.max(2, 36 * n / peak) : 0;
+    const path = points.map(([second, counts]) => `${pulseSeconds - now + second} ${38 - height(counts[which])}`);
     $(id).setAttribute("d", "M" + path.join("L"));
   });
   const [accepted, ended] = points.at(-1)[1];
@@ -239,9 +241,10 @@ function drawPulse() {
 /** What an operator is to do next: only what this page can see. */
 function drawSteps() {
   const steps = [];
+  const isNew = !gateway.totals.accepted && !notifications.size;
   const keyFile = key ? " --key-file key" : "";
   if (!gateway.backends.length) steps.push([text("steps.backend"), "chapar init"]);
-  if (gateway.backends.length && !gateway.totals.accepted && !notifications.size) {
+  if (gateway.backends.length && isNew) {
     steps.push([text("steps.notification"), `chapar send --url ${location.origin}${keyFile} ${sampleRecipient()} --title "Order 42" "is on its way"`]);
   }
   for (const [owner, name, end] of expiries()) {
@@ -250,7 +253,7 @@ function drawSteps() {
     const sentence = text(expiryKind(end) === "past" ? "steps.credential_ended" : "steps.credential", values);
     steps.push([sentence, "chapar check --config chapar.yaml && pkill -HUP -x chapar"]);
   }
-  if (!key) steps.push([text("steps.key"), "chapar keys create --name shop --scope send --scope read"]);
+  if (!key && isNew) steps.push([text("steps.key"), "chapar keys create --name shop --scope send --scope read"]);
   $("steps").hidden = !steps.length;
   sync($("steps-list"), steps.map(([sentence, words]) => el("li", "", el("p", "", sentence), command(words))));
 }
@@ -364,9 +367,7 @@ $("notifications").addEventListener("keydown", event => {
 
 // Notes
 
-function noteText(type, event) {
-  return type === "gateway.gap" ? text("note.gap") : text("note." + type, { backend: event.backend });
-}
+const noteText = (type, event) => text("note." + type, { backend: event.backend });
 function drawNotes() {
   $("no-note").hidden = true;
   $("notes").hidden = false;

@@ -316,7 +316,7 @@ function backendRow(one) {
   const takes = [...one.audience.services, ...one.audience.forms].join(", ");
   return el("tr", "", name,
     el("td", "", el("span", kind, state), reason, ...Object.entries(one.health.credential_expiries).map(expiryLine)),
-    el("td", "", meter, " ", text("backend.in_flight", { count: number(lane.in_flight), window: number(lane.window) })),
+    el("td", "load", meter, " ", text("backend.in_flight", { count: number(lane.in_flight), window: number(lane.window) })),
     el("td", "number", number(lane.waiting)),
     el("td", "number", lane.oldest_age == null ? text("backend.nothing_waits") : duration(lane.oldest_age)),
     el("td", "", data("span", "soft", takes)));
@@ -328,14 +328,14 @@ function drawNotification(one) {
   $("no-notification").hidden = true;
   $("notifications").hidden = false;
   if (!one.node) {
-    const details = el("details", "", el("summary"), el("ol"));
+    const details = el("details", "", el("summary", "", el("span")), el("ol"));
     details.addEventListener("toggle", () => drawNotification(one));
     one.node = el("li", "", details);
     $("notifications").prepend(one.node);
   }
   const [summary, lines] = one.node.firstChild.children;
   const title = one.title ? data("b", "", one.title) : el("b", "", text("notification.untitled"));
-  sync(summary, [el("span", "soft", time(one.at)), title, data("code", "soft", one.id), ...stateCounts(one)]);
+  sync(summary.firstChild, [el("span", "soft", time(one.at)), title, data("code", "soft", one.id), ...stateCounts(one)]);
   if (one.node.firstChild.open) sync(lines, one.lines.map(attemptLine));
 }
 function stateCounts(one) {

@@ -141,7 +141,12 @@ class Browser:
                             and "/favicon.ico" not in entry["message"]]  # Asked for by Chromium with /healthz, which is no page.
 
     def accessibility(self, what, is_all_in_sight=True):
-        """Runs axe-core with all of its rules."""
+        """Runs axe-core with all of its rules; what can be used or read as one thing has a name in the accessibility tree."""
+        tree = [one for one in self.cdp("Accessibility.getFullAXTree")["nodes"] if not one["ignored"]]
+        named = ("button", "link", "textbox", "image", "img", "meter", "table", "form", "region", "DisclosureTriangle", "heading")
+        found = [one for one in tree if one["role"]["value"] in named]
+        nameless = [one["role"]["value"] for one in found if not one.get("name", {}).get("value", "").strip()]
+        expect(len(found) > 2 and not nameless, f"without a name in {what}:", nameless)
         self.js(AXE + ";")
         found = self.driver.execute_async_script("axe.run(document).then(arguments[0])")
         wrong = [f"{one['id']} ({one['impact']}): {one['help']}: {one['nodes'][0]['html'][:200]} {one['nodes'][0].get('any') and one['nodes'][0]['any'][0]['message']}"
@@ -207,8 +212,9 @@ class Scene:
 FOREIGN = r"""
 const texts = JSON.parse(document.getElementById("texts").textContent)[document.documentElement.lang];
 const escaped = words => words.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
-const parts = Object.values(texts).map(one => one.split(/\{\w+\}/)).filter(all => all.some(part => /\p{L}/u.test(part)));
-const patterns = parts.map(all => new RegExp("^" + all.map(escaped).join("[^]*") + "$"));
+const framed = one => one.split(/(\{\w+\})/).map(part => /^\{(count|window|accepted|ended|peak|status)\}$/.test(part) ? "[\\p{N},٬]+"
+  : /^\{\w+\}$/.test(part) ? "[^]+" : escaped(part)).join("");
+const patterns = Object.entries(texts).filter(([key]) => key !== "notification.count").map(([, one]) => new RegExp("^" + framed(one) + "$", "u"));
 const states = Object.entries(texts).filter(([key]) => key.startsWith("state.")).map(([, words]) => words);
 const counted = new RegExp("^[\\p{N},٬]+ (" + states.map(escaped).join("|") + ")$", "u");  // notification.count
 const known = words => patterns.some(one => one.test(words)) || counted.test(words) || /^[\s·\p{N}.,:٫٬–−-]*$/u.test(words);

@@ -5,7 +5,7 @@
 
 Without --page the page is the one that the program holds; with it, the files of a folder (Sources/PushGateway/Dashboard). With
 words, only the checks whose names contain one. With --screenshots nothing is checked: the pictures of the documents are made.
-Needs Chromium and its driver (Debian: chromium, chromium-driver), openssl, and from PyPI selenium and axe-playwright-python (for the axe-core in it).
+Needs Chromium and its driver (Debian: chromium, chromium-driver), openssl, and from PyPI selenium and axe-playwright-python (for the axe-core in it), for pictures pillow too.
 Exit code 0: everything as expected; 1: something is not; 3: a program that is needed could not be found.
 Environment: CHAPAR, the program, default .build/debug/chapar.
 """
@@ -16,6 +16,7 @@ import os
 import shutil
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -472,24 +473,36 @@ def live_regions_are_quiet(browser, scene):
 
 def screenshots(browser, scene, folder):
     """The pictures of the documents: the demonstration after two minutes of traffic, in both languages, light."""
+    from PIL import Image  # Of Pillow, from PyPI.
+
     address, shown = scene.settled_demo()
-    browser.prefer("light")
-    browser.open(shown)
-    started, sent = time.monotonic(), 0
-    for languages, name in [("en-GB", "dashboard.png"), ("fa-IR", "dashboard.fa.png")]:
-        browser.speak(languages)
-        browser.open(shown, is_new=False)
-        while time.monotonic() < started + 125 or sent % 9:
-            for _ in range(1 + (sent * 7 % 11) // 4):
+    is_over = threading.Event()
+
+    def send():
+        sent = 0
+        while not is_over.wait(0.35 + 0.8 * (sent % 13 == 0)):
+            for _ in range(1 + (sent * 7 % 11) // 3):
                 body = {"to": {"tokens": [{"token": f"{sent:064x}", "service": "ios-apns"}]}, "content": {"title": f"Order {sent + 1}"}}
                 gateways.call(address, "POST", "/v1/notifications", body)
                 sent += 1
-            time.sleep(0.4 + 0.6 * (sent % 13 == 0))
-        started -= 5
-        time.sleep(1.5)
-        path = Path(folder) / name
-        browser.driver.save_screenshot(str(path))
-        print(f"{path}: {path.stat().st_size} bytes")
+
+    traffic = threading.Thread(target=send)
+    traffic.start()
+    try:
+        browser.prefer("light")
+        browser.speak("en-GB,en,fa-IR,fa")
+        browser.open(shown)
+        time.sleep(125)
+        for name in ("dashboard.png", "dashboard.fa.png"):
+            path = Path(folder) / name
+            browser.driver.save_screenshot(str(path))
+            Image.open(path).convert("RGB").quantize(96, dither=Image.Dither.NONE).save(path, optimize=True)
+            print(f"{path}: {path.stat().st_size} bytes")
+            browser.find("#language").click()
+            time.sleep(2)
+    finally:
+        is_over.set()
+        traffic.join()
 
 
 def main():

@@ -48,6 +48,11 @@ struct SandboxBackend: Sendable {
     /// The kind that its keys name.
     var kind: BackendKind { BackendKind(rawValue: keys.first { $0.key == "kind" }?.value.stringValue ?? "") }
 
+    /// Itself without the sections of other kinds, such as `onesignal` of IDPush, which a gateway without those kinds does not know.
+    func without(sectionsOf kinds: Set<BackendKind>) -> SandboxBackend {
+        SandboxBackend(name: name, keys: keys.filter { !kinds.contains(BackendKind(rawValue: $0.key)) })
+    }
+
     /// The lines of the file.
     var lines: [String] { ["  \(name):"] + keys.map { "    \($0.key): \(Self.text($0.value))" } }
 

@@ -55,6 +55,7 @@ struct SandboxTests {
                 let yaml = try String(contentsOf: description.configurationFile, encoding: .utf8)
                 let kinds = yaml.split(separator: "\n").filter { $0.hasPrefix("    kind: ") }
                 #expect(kinds == ["    kind: hms", "    kind: idpush"] && !yaml.contains("release_notes"))
+                #expect(!yaml.contains("onesignal:"), "a section that only a gateway with OneSignal reads")
             }
         }
     }

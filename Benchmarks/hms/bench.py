@@ -3,7 +3,7 @@
 
 usage: bench.py [--recipients N] [--runs N] [--json FILE] [--binary FILE]
 
-Both send the same notification to the same simulator by turns, handed over as a gateway's lane does, one recipient in each
+Both send the same notification to the same simulator by turns, handed over as a gateway's worker does, one recipient in each
 request of `send`. The goal is that a recipient costs at most a twentieth in a full batch. Client and simulator are pinned to
 different cores, and only the client's CPU is counted.
 """

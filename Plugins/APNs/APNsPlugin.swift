@@ -21,7 +21,7 @@ extension BackendFactory {
     ) { section, context in
         let options = APNsOptions(section, now: context.time.now) { section, common in
             let base = HTTPBaseURL(common.baseURL ?? APNsOptions.host(.production, 443))
-            return section.auth(for: AuthSite(base: base, common: common, context: context))
+            return section.auth(for: AuthContext(base: base, common: common, context: context))
         }
         guard let options else { return nil }
         do throws(HTTPPoolError) {

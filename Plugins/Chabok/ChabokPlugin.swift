@@ -25,7 +25,7 @@ extension BackendFactory {
     ) { section, context in
         let options = ChabokOptions(section)
         let strategy = options.flatMap { options in
-            section.auth(for: AuthSite(base: options.base, common: options.common, context: context))
+            section.auth(for: AuthContext(base: options.base, common: options.common, context: context))
         }
         guard let options, strategy != nil || !section.has("auth") else { return nil }
         do throws(HTTPPoolError) {

@@ -20,7 +20,7 @@ extension BackendFactory {
     ) { section, context in
         let options = FCMOptions(section) { section, common in
             let base = HTTPBaseURL(common.baseURL ?? FCMOptions.sendHost)
-            return section.auth(for: AuthSite(base: base, common: common, context: context))
+            return section.auth(for: AuthContext(base: base, common: common, context: context))
         }
         guard let options else { return nil }
         do throws(HTTPPoolError) {

@@ -30,7 +30,7 @@ extension BackendFactory {
     ) { section, context in
         let options = HMSOptions(section) { section, common in
             let base = HTTPBaseURL(common.baseURL ?? HMSOptions.pushEndpoint)
-            return section.auth(for: AuthSite(base: base, common: common, context: context))
+            return section.auth(for: AuthContext(base: base, common: common, context: context))
         }
         guard let options else { return nil }
         do throws(HTTPPoolError) {

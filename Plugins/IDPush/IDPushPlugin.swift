@@ -27,7 +27,7 @@ extension BackendFactory {
                 context.logger.warning("the backend registers devices and cannot send: it has no onesignal section")
             }
             guard let options else { return nil }
-            let site = AuthSite(base: options.base, common: options.common, context: context)
+            let site = AuthContext(base: options.base, common: options.common, context: context)
             let strategy = section.auth(for: site)
             guard strategy != nil || !section.holdsMap("auth") else { return nil }
             do throws(HTTPPoolError) {

@@ -19,7 +19,7 @@ extension BackendFactory {
     ) { section, context in
         let options = OneSignalOptions(section)
         let strategy = options.flatMap { options in
-            section.auth(for: AuthSite(base: options.base, common: options.common, context: context))
+            section.auth(for: AuthContext(base: options.base, common: options.common, context: context))
         }
         guard let options, strategy != nil || !section.holdsMap("auth") else { return nil }
         do throws(HTTPPoolError) {

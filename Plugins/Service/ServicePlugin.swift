@@ -21,7 +21,7 @@ extension BackendFactory {
     ) { section, context in
         let options = ServiceOptions(section)
         let strategy = options.flatMap { options in
-            section.auth(for: AuthSite(base: options.url, common: options.common, context: context))
+            section.auth(for: AuthContext(base: options.url, common: options.common, context: context))
         }
         section.allow("auth")
         guard let options, strategy != nil || !section.has("auth") else { return nil }

@@ -40,12 +40,12 @@ extension AuthKind {
 
 extension ConfigSection {
     /// The strategy that the key `auth` asks for, where the platform has none of its own: OAuth 2.
-    public func auth(for site: AuthSite) -> (any AuthStrategy)? { auth([.oauth2Refresh], for: site) }
+    public func auth(for site: AuthContext) -> (any AuthStrategy)? { auth([.oauth2Refresh], for: site) }
 }
 
 extension OAuth2Settings {
     /// Reads a section; nil after an issue about what has no default.
-    init?(_ section: ConfigSection, site: AuthSite) {
+    init?(_ section: ConfigSection, site: AuthContext) {
         let base = section.has("base_url") ? section.baseURL("base_url") : site.base
         _ = section.string("base_url")
         guard let clientID = section.requiredString("client_id", "the client's id"), let base else { return nil }
@@ -90,7 +90,7 @@ private enum StoreKind: String, CaseIterable { case state, file, memory }
 
 extension ConfigSection {
     /// The store that the keys of an `auth` section ask for, with its tokens as a seed.
-    fileprivate func credentialStore(site: AuthSite) -> (any CredentialStore)? {
+    fileprivate func credentialStore(site: AuthContext) -> (any CredentialStore)? {
         let refresh = secret("refresh_token")
         let lifetime = integer("expires_in", in: 0...1_000_000_000)
         let access = secret("access_token")

@@ -138,7 +138,7 @@ struct OpenedStore: Sendable {
     static func writeOutStagedRows(_ db: Database) throws {
         let insert = try db.makeStatement(
             sql: """
-                INSERT OR IGNORE INTO deliveries (id, state, lane, due, expires, step, attempts, replay, mark, changed,
+                INSERT OR IGNORE INTO deliveries (id, state, flow, due, expires, step, attempts, replay, mark, changed,
                 recipient, count, accepted, scheduled, plan, caller, content)
                 VALUES (?, 0, ?, ?, ?, 0, 0, 0, 0, ?, ?, 1, ?, ?, ?, ?, ?)
                 """
@@ -151,7 +151,7 @@ struct OpenedStore: Sendable {
             let archived = try Self.archived(deliveries.map(\.id), db)
             for delivery in deliveries where !archived.contains(delivery.id) {
                 try insert.execute(arguments: [
-                    delivery.id, delivery.lane, delivery.due, delivery.expires, delivery.accepted,
+                    delivery.id, delivery.flow, delivery.due, delivery.expires, delivery.accepted,
                     String(decoding: delivery.recipient, as: UTF8.self), delivery.accepted, delivery.scheduled,
                     String(decoding: delivery.plan, as: UTF8.self), String(decoding: delivery.caller, as: UTF8.self),
                     Data(delivery.content),
@@ -209,8 +209,8 @@ struct OpenedStore: Sendable {
             db,
             sql: """
                 SELECT f.number, f.backend, f.urgent, f.caller, coalesce(w.waiting, 0) AS waiting, w.due FROM flows f LEFT JOIN
-                (SELECT lane, count(*) AS waiting, min(due) AS due FROM deliveries INDEXED BY waiting
-                WHERE state = 0 AND mark <> 2 GROUP BY lane) w ON w.lane = f.number ORDER BY f.number
+                (SELECT flow, count(*) AS waiting, min(due) AS due FROM deliveries INDEXED BY waiting
+                WHERE state = 0 AND mark <> 2 GROUP BY flow) w ON w.flow = f.number ORDER BY f.number
                 """
         ).map {
             FoundFlow(

@@ -59,8 +59,8 @@ public final class SQLiteStore: NotificationStore {
             } catch {
                 core.status.record(error, now: core.time.steady.millisecondsSince1970)
                 core.inbox.close()
-                while let operations = core.inbox.drain(isHurried: false) {
-                    for operation in operations { operation.fail(error) }
+                while let commands = core.inbox.drain(isHurried: false) {
+                    for command in commands { command.fail(error) }
                 }
                 core.handOver()
             }

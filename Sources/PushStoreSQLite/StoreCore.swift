@@ -48,7 +48,7 @@ final class StoreCore: Sendable {
     func makeID(recipients: Int) -> NotificationID {
         let now = time.steady
         return ids.withLock { ids in
-            let id = ids.allocator.take(recipients, at: now)
+            let id = ids.allocator.allocate(recipients, at: now)
             ids.highest = id.rawValue + Int64(max(1, recipients)) - 1
             return id
         }

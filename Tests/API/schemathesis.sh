@@ -53,6 +53,11 @@ cat >"$work/schemathesis.toml" <<'TOML'
 [[operations]]
 include-operation-id = "putDevices"
 checks.negative_data_rejection.enabled = false
+
+# Who erases a user removes what was sent to it, while a repeated idempotency key still gets the first answer, with its id.
+[[operations]]
+include-operation-id = "getNotification"
+checks.ensure_resource_availability.enabled = false
 TOML
 
 "$python" -m schemathesis.cli --config-file "$work/schemathesis.toml" run "$work/openapi.json" --url "$url" \

@@ -74,7 +74,7 @@ struct PluginNewTests {
     func here() async throws {
         let folder = try TestFolder()
         defer { folder.remove() }
-        let lists = ["Package.swift", "Sources/chapar/Plugins.swift", "Plugins/README.md"]
+        let lists = ["Package.swift", "Sources/chapar/Plugins.swift", "Plugins/README.md", "docs/Architecture.md"]
         for list in lists {
             let text = try String(contentsOf: Self.root.appending(path: list), encoding: .utf8)
             try PluginTemplate.write(text, to: folder.url.appending(path: list).path)
@@ -106,11 +106,40 @@ struct PluginNewTests {
         ] {
             #expect(registration.contains(line + "\n"), "\(line)")
         }
+        #expect(files["docs/Architecture.md"]?.contains("| `PushCommands` `PushSandbox` `Plugins/` |") == true)
         #expect(
             files["Plugins/README.md"]?.contains("| `MyChat` | Plugin Options Backend |  |  | Wire Rejections |")
                 == true
         )
         #expect(try await Program.run(["plugin", "new", "MyChat", "--here"], in: folder.url).status == 2)
+    }
+
+    @Test("--here goes with plugins that were written so before; a tree in which it misses its place stays as it is")
+    func hereAgain() async throws {
+        let folder = try TestFolder()
+        defer { folder.remove() }
+        let lists = ["Package.swift", "Sources/chapar/Plugins.swift", "Plugins/README.md", "docs/Architecture.md"]
+        for list in lists {
+            let text = try String(contentsOf: Self.root.appending(path: list), encoding: .utf8)
+            try PluginTemplate.write(text, to: folder.url.appending(path: list).path)
+        }
+        for name in ["MyChat", "MyMail"] {
+            #expect(try await Program.run(["plugin", "new", name, "--here"], in: folder.url).status == 0)
+        }
+        let files = Self.files(in: folder.url)
+        let registration = try #require(files["Sources/chapar/Plugins.swift"])
+        #expect(registration.contains("        simulators: [{ MyMailService() }, { MyChatService() }],\n"))
+        #expect(registration.components(separatedBy: "simulators:").count == 2)
+        #expect(registration.components(separatedBy: "import PushSandbox\n").count == 2)
+        let manifest = try #require(files["Package.swift"])
+        let indent = String(repeating: " ", count: 16)
+        let entries = [#""PushMyMail","#, #""PushMyChat", "PushSandbox","#].map { indent + $0 + "\n" }
+        #expect(manifest.contains(entries.joined()))
+
+        try Data(registration.replacing(".service,", with: "").utf8).write(to: folder.url.appending(path: lists[1]))
+        let refused = try await Program.run(["plugin", "new", "Other", "--here"], in: folder.url)
+        #expect(refused.status != 0 && refused.errors.contains("has no line with"), "\(refused.errors)")
+        #expect(!Self.files(in: folder.url).keys.contains { $0.contains("Other") })
     }
 
     @Test("A service in Python passes its tests, and a gateway sends through it", .about("http"))

@@ -258,7 +258,7 @@ struct ChabokDeviceTests {
             let reader = try #require(harness.backend.clicks)
             let at = Date(millisecondsSince1970: 1_767_225_600_000)
             func shown(_ payload: JSONObject) async throws -> JSONValue? {
-                try await reader.take(ReportedClick(payload, action: nil, at: at)).notification["display"]
+                try await reader.read(ReportedClick(payload, action: nil, at: at)).notification["display"]
             }
             let message: JSONObject = ["id": "m1", "content": "Hi", "channel": "news", "notification": ["title": "T"]]
             let plain: JSONValue = ["title": "T", "body": "Hi", "group": "news"]
@@ -334,7 +334,7 @@ struct ChabokDeviceTests {
             let at = Date(millisecondsSince1970: 1_767_225_600_000)
             let payload: JSONObject = ["message": ["id": "m7", "data": ["order": 41]]]
             let click = ReportedClick(payload, action: "map", device: "d-1", at: at)
-            let taken = try await reader.take(click)
+            let taken = try await reader.read(click)
             #expect(
                 taken.receipt
                     == DeliveryReceipt(.opened, platformID: "m7", token: "user:u-1", reason: "action_taken", at: at)
@@ -344,26 +344,26 @@ struct ChabokDeviceTests {
             let body = try #require(harness.bodies("installations/events").first)
             #expect(body["installationId"] == .string(id) && body["userId"] == "u-1" && body["deviceType"] == "ios")
             let context: JSONObject = ["origin": "local", "os_major": 9, "app_state": "foreground"]
-            let old = try await reader.take(ReportedClick(payload, action: nil, at: at, context: context))
+            let old = try await reader.read(ReportedClick(payload, action: nil, at: at, context: context))
             #expect(old.receipt?.event == .opened && old.notification["arrival"]?["is_click"] == true)
             guard case .failure(let missing)? = old.forwarding else {
                 Issue.record("a click of an unknown installation was forwarded")
                 return
             }
             #expect(missing.reason == "installation_missing")
-            let shown = try await reader.take(ReportedClick(payload, action: nil, at: at))
+            let shown = try await reader.read(ReportedClick(payload, action: nil, at: at))
             #expect(shown.receipt?.event == .delivered && shown.notification["arrival"] == nil)
             for context: JSONObject in [
                 ["origin": "above"], ["origin": "local"], ["origin": "local", "os_major": 9, "app_state": "x"],
                 ["x": 1],
             ] {
                 let error = await failure { () throws(PushError) in
-                    _ = try await reader.take(ReportedClick(payload, action: nil, at: at, context: context))
+                    _ = try await reader.read(ReportedClick(payload, action: nil, at: at, context: context))
                 }
                 #expect(error?.reason == "bad_context")
             }
             harness.simulator.add([FaultRule(.answer(FaultAnswer(400)))])
-            let refused = try await reader.take(click)
+            let refused = try await reader.read(click)
             if case .failure(let error)? = refused.forwarding {
                 #expect(error.code == .invalidRequest)
             } else {

@@ -75,7 +75,7 @@ struct ChabokPluginTests {
         func shown(_ channel: String, _ reader: any ClickReader) async throws -> JSONValue? {
             let message: JSONObject = ["id": "m1", "content": "Hi", "channel": .string(channel)]
             let click = ReportedClick(["message": .object(message)], action: nil, at: Date(timeIntervalSince1970: 1))
-            return try await reader.take(click).notification["display"]
+            return try await reader.read(click).notification["display"]
         }
         #expect(try await shown("ads", reader) == nil)
         #expect(try await shown("news", reader) == ["sound": "bell.caf", "body": "Hi", "group": "news"])

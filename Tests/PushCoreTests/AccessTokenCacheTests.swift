@@ -104,11 +104,11 @@ struct AccessTokenCacheTests {
         let first = try await cache.token()
         endpoint.advance(.seconds(3299))
         _ = try await cache.token()
-        await cache.settle()
+        await cache.shutdown()
         #expect(endpoint.fetches.withLock { $0 } == 1, "not due yet")
         endpoint.advance(.seconds(2))
         for _ in 0..<100 { #expect(try await cache.token().generation <= first.generation + 1) }
-        await cache.settle()
+        await cache.shutdown()
         #expect(endpoint.fetches.withLock { $0 } == 2)
         let second = try await cache.token()
         #expect(second.generation == first.generation + 1)
@@ -123,12 +123,12 @@ struct AccessTokenCacheTests {
         endpoint.advance(.seconds(3301))
         for _ in 0..<10 {
             #expect(try await cache.token() == first)
-            await cache.settle()
+            await cache.shutdown()
         }
         #expect(endpoint.fetches.withLock { $0 } == 2, "one attempt, then a pause")
         endpoint.advance(.seconds(11))
         #expect(try await cache.token() == first)
-        await cache.settle()
+        await cache.shutdown()
         #expect(endpoint.fetches.withLock { $0 } == 3)
         endpoint.advance(.seconds(229))
         await #expect(throws: PushError.self) { try await cache.token() }

@@ -79,7 +79,7 @@ struct OAuth2SettingsTests {
         let section = ConfigSection(ConfigNode(["auth": auth]), path: "backends.crm", report: report, files: NoFiles())
         let context = BackendContext(name: "crm", http: ScriptedTransport(), time: ManualTime(), logger: quiet)
         let base = try #require(HTTPBaseURL(url: "https://crm.example.org/api"))
-        let site = AuthSite(base: base, common: CommonBackendOptions(), context: context)
+        let site = AuthContext(base: base, common: CommonBackendOptions(), context: context)
         let strategy = section.auth(for: site)
         section.finish()
         #expect(!report.settings.contains { $0.value?.contains("secret-value") ?? false })

@@ -9,7 +9,7 @@ import Testing
 
 @Suite("The archive", .timeLimit(.minutes(1)))
 struct ArchiveTests {
-    /// Ends what is due as accepted by the platform; `story` tells of each.
+    /// Ends what is due as accepted by the platform; `attemptLog` tells of each.
     private static func end(_ store: SQLiteStore, receipt: String? = nil) async throws {
         let claimed = try await store.claimNow()
         try await store.record(
@@ -51,7 +51,7 @@ struct ArchiveTests {
         let recipient = Recipient.token(DeviceToken(token, service: .iOSAPNs))
         var form: [UInt8] = []
         recipient.appendStoredForm(to: &form)
-        for (scheduled, story) in [(nil, nil), (7, []), (Int64.max, [1, 2])] as [(Int64?, [UInt8]?)] {
+        for (scheduled, attemptLog) in [(nil, nil), (7, []), (Int64.max, [1, 2])] as [(Int64?, [UInt8]?)] {
             let row = StagedRow.Row(expires: 7, accepted: -5, scheduled: scheduled, caller: "é", content: [9])
             let record = ArchivedDelivery.pack(
                 id: 12,
@@ -60,7 +60,7 @@ struct ArchiveTests {
                 row,
                 recipient: form,
                 plan: [4],
-                attemptLog: story
+                attemptLog: attemptLog
             )
             let found = try #require(ArchivedDelivery(record))
             #expect(
@@ -68,7 +68,8 @@ struct ArchiveTests {
             )
             #expect(found.state == .failed && found.flow == 3 && found.expires == 7 && found.accepted == -5)
             #expect(
-                found.scheduled == scheduled && found.attemptLog == story && found.plan == [4] && found.content == [9]
+                found.scheduled == scheduled && found.attemptLog == attemptLog
+                    && found.plan == [4] && found.content == [9]
             )
             #expect(found.caller == Array("é".utf8))
             #expect(ArchivedDelivery(Array(record.dropLast())) == nil)

@@ -8,7 +8,7 @@ import Testing
 
 @testable import PushStoreSQLite
 
-@Suite("The answer to more work than a lane takes", .timeLimit(.minutes(1)))
+@Suite("The answer to more work than a flow takes", .timeLimit(.minutes(1)))
 struct PacerTests {
     /// A store whose lanes are outrun with more than two deliveries waiting.
     private func open(_ folder: String, _ time: ManualTime, pause: Duration) throws -> SQLiteStore {
@@ -22,7 +22,7 @@ struct PacerTests {
         while try await store.depths()["apns"]?.waiting != count { await Task.yield() }
     }
 
-    @Test("It waits until the lane has caught up, while the work itself is stored")
+    @Test("It waits until the flow has caught up, while the work itself is stored")
     func waits() async throws {
         try await TemporaryFolder.use { folder in
             let time = ManualTime()
@@ -46,7 +46,7 @@ struct PacerTests {
         }
     }
 
-    @Test("It comes when the pause ends, and a lane that did not catch up is left alone until it has")
+    @Test("It comes when the pause ends, and a flow that did not catch up is left alone until it has")
     func ends() async throws {
         try await TemporaryFolder.use { folder in
             let time = ManualTime()
@@ -63,7 +63,7 @@ struct PacerTests {
         }
     }
 
-    @Test("A lane that was left alone and takes much again is waited for again")
+    @Test("A flow that was left alone and takes much again is waited for again")
     func again() throws {
         let backPressure = BackPressure(windowCapacity: 8, longestPause: .milliseconds(20))
         let queue = BackendQueue(name: "apns")
@@ -91,7 +91,7 @@ struct PacerTests {
         #expect(isHeld)
     }
 
-    @Test("Nobody waits for a lane that nobody works off, nor for an end of the store")
+    @Test("Nobody waits for a flow that nobody works off, nor for an end of the store")
     func idle() async throws {
         try await TemporaryFolder.use { folder in
             let time = ManualTime()

@@ -47,16 +47,16 @@ struct OneCommitTests {
             let (time, log) = (ManualTime(), RecordedLog())
             let store = try SQLiteStore(SQLiteStoreOptions(path: folder + "/store.db"), time: time, logger: log.logger)
             let claimed = Mutex<[String: Int]>([:])
-            let claims = ["a", "b"].map { lane in
+            let claims = ["a", "b"].map { backend in
                 { @Sendable () async throws in
-                    let found = try await store.claim(backend: lane, limit: 10, wait: .seconds(60))
-                    claimed.withLock { $0[lane] = found.count }
+                    let found = try await store.claim(backend: backend, limit: 10, wait: .seconds(60))
+                    claimed.withLock { $0[backend] = found.count }
                 }
             }
             // With two recipients each is kept in rows, so that its claim has to be on disk as well.
-            let batch = ["a", "b", "a"].map { lane in
+            let batch = ["a", "b", "a"].map { backend in
                 var notification = store.sample(time, recipients: 2)
-                notification.plan = DeliveryPlan([lane])
+                notification.plan = DeliveryPlan([backend])
                 return notification
             }
             try await Self.together(store, claims + [{ _ = try await store.enqueue(EnqueueBatch(batch)) }])

@@ -9,23 +9,23 @@ import Testing
 @Suite("Padding in a row for its first attempt", .timeLimit(.minutes(1)))
 struct RowPaddingTests {
     @Test("A row has the same size before and after its first attempt", arguments: [1, 57, 58, 120, 121, 150, 175])
-    func sameSize(story: Int) throws {
-        let room = try #require(RowPadding.left(beside: story))
+    func sameSize(attemptLog: Int) throws {
+        let padding = try #require(RowPadding.left(beside: attemptLog))
         // A record is its header, which has a number for each value, and the values.
-        func record(_ story: Int?, _ room: Int) -> Int {
+        func record(_ attemptLog: Int?, _ padding: Int) -> Int {
             func number(_ kind: Int) -> Int { kind < 128 ? 1 : 2 }
-            return number(story.map { 13 + 2 * $0 } ?? 0) + (story ?? 0) + number(12 + 2 * room) + room
+            return number(attemptLog.map { 13 + 2 * $0 } ?? 0) + (attemptLog ?? 0) + number(12 + 2 * padding) + padding
         }
         let before = record(nil, RowPadding.initial)
-        // The length of a room of 57 bytes takes one byte less than that of 58: there the row shrinks by one.
-        #expect((before - 1...before).contains(record(story, room)))
-        if room != 57 { #expect(record(story, room) == before) }
+        // The length of a padding of 57 bytes takes one byte less than that of 58: there the row shrinks by one.
+        #expect((before - 1...before).contains(record(attemptLog, padding)))
+        if padding != 57 { #expect(record(attemptLog, padding) == before) }
     }
 
-    @Test("A story that is too long takes all of the room", arguments: [176, 200, 10_000])
-    func tooLong(story: Int) { #expect((RowPadding.left(beside: story) ?? 0) <= 1) }
+    @Test("An attempt log that is too long takes all of the padding", arguments: [176, 200, 10_000])
+    func tooLong(attemptLog: Int) { #expect((RowPadding.left(beside: attemptLog) ?? 0) <= 1) }
 
-    @Test("What went straight to its lane is not in the index of what waits, and is after a crash")
+    @Test("What went straight to its backend is not in the index of what waits, and is after a crash")
     func index() async throws {
         try await TemporaryFolder.use { folder in
             let time = ManualTime()

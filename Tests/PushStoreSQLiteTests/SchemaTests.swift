@@ -71,6 +71,30 @@ struct SchemaTests {
                 "operation_depths": ["backend", "waiting"],
             ]
         ),
+        (
+            "10 refusals",
+            [
+                "device_tokens": [
+                    "device", "service", "token", "hash", "registered", "as_of", "buried", "backend", "reason", "held",
+                    "environment", "refusals",
+                ]
+            ]
+        ),
+        ("11 token kinds", [:]),
+        (
+            "12 column names",
+            [
+                "deliveries": [
+                    "id", "state", "flow", "due", "expires", "step", "attempts", "replay", "mark", "changed", "head",
+                    "collapse", "recipient", "attempt_log", "count", "accepted", "scheduled", "plan", "caller",
+                    "collapse_id", "content", "padding",
+                ],
+                "device_tokens": [
+                    "device", "service", "token", "hash", "registered", "as_of", "invalidated", "backend", "reason",
+                    "held", "environment", "refusals",
+                ],
+            ]
+        ),
     ]
 
     @Test("Steps are only ever added")
@@ -91,11 +115,11 @@ struct SchemaTests {
         arguments: [
             """
             SELECT due, id FROM deliveries INDEXED BY waiting
-            WHERE state = 0 AND mark <> 2 AND lane = 1 AND (due, id) >= (2, 3) ORDER BY due, id
+            WHERE state = 0 AND mark <> 2 AND flow = 1 AND (due, id) >= (2, 3) ORDER BY due, id
             """,
             """
-            SELECT lane, due, id, expires FROM deliveries INDEXED BY waiting
-            WHERE state = 0 AND mark <> 2 AND (lane, due, id) > (1, 2, 3) ORDER BY lane, due, id LIMIT 9
+            SELECT flow, due, id, expires FROM deliveries INDEXED BY waiting
+            WHERE state = 0 AND mark <> 2 AND (flow, due, id) > (1, 2, 3) ORDER BY flow, due, id LIMIT 9
             """,
             "SELECT id FROM deliveries WHERE state = 0 AND collapse IS NOT NULL AND collapse = 5",
             "UPDATE deliveries SET state = 1 WHERE id = 5 AND state = 0",
@@ -113,11 +137,11 @@ struct SchemaTests {
             "SELECT device FROM device_tokens WHERE hash = 1 AND service = 'ios-apns' AND token = 'a'",
             """
             UPDATE device_tokens INDEXED BY tombstones_since SET held = 1
-            WHERE backend = 'ios' AND held = 0 AND buried >= 5
+            WHERE backend = 'ios' AND held = 0 AND invalidated >= 5
             """,
             "SELECT min(backend) FROM device_tokens INDEXED BY tombstones WHERE backend > 'a'",
             """
-            SELECT device, reason, buried FROM device_tokens INDEXED BY tombstones
+            SELECT device, reason, invalidated FROM device_tokens INDEXED BY tombstones
             WHERE backend = 'ios' AND held = 1 AND device > 3 ORDER BY device
             """,
             """

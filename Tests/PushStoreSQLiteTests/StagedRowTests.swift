@@ -319,7 +319,7 @@ struct StagedRowTests {
             wanted.append(
                 StagedRowPacking.Delivery(
                     id: 9,
-                    lane: 3,
+                    flow: 3,
                     due: 6,
                     expires: 7,
                     accepted: 5,

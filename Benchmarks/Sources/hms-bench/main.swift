@@ -2,7 +2,7 @@
 // hms-bench send PUSH-URL TOKEN-URL CA-FILE BATCH TOTAL   sends to it and prints one JSON line
 //
 // Sends one notification to TOTAL recipients through the public `send` of an HMS backend, 1,000 at a time, each in a request
-// of its own as a gateway's lane hands them over, with at most BATCH in one HTTP request. `../run hms` starts both and
+// of its own as a gateway's worker hands them over, with at most BATCH in one HTTP request. `../run hms` starts both and
 // compares batch sizes; on its own it measures nothing that could be compared.
 
 import Foundation

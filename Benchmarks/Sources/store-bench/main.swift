@@ -44,7 +44,7 @@ struct Bench {
     }
 
     /// Notifications as the gateway makes them: 600 bytes of content, an event of 160.
-    func batch(_ store: SQLiteStore, _ count: Int, lane: String = "apns", _ make: Make = plain) -> EnqueueBatch {
+    func batch(_ store: SQLiteStore, _ count: Int, backend: String = "apns", _ make: Make = plain) -> EnqueueBatch {
         let now = store.time.steady
         let event = [UInt8](repeating: UInt8(ascii: "e"), count: 160)
         return EnqueueBatch(
@@ -55,7 +55,7 @@ struct Bench {
                     notification: PushNotification(title: "Order 42", body: "is on its way", sound: "default"),
                     content: content,
                     recipients: [.token(DeviceToken(token, service: .iOSAPNs))],
-                    plan: DeliveryPlan([lane]),
+                    plan: DeliveryPlan([backend]),
                     caller: "shop",
                     acceptedAt: now,
                     expiresAt: now + 7_200,
@@ -85,14 +85,14 @@ struct Bench {
         rows: Int,
         perCall: Int,
         producers: Int,
-        lane: String = "apns",
+        backend: String = "apns",
         _ make: @escaping Make = plain
     ) async throws {
         try await withThrowingTaskGroup(of: Void.self) { group in
             for _ in 0..<producers {
                 group.addTask {
                     for _ in 0..<rows / producers / perCall {
-                        _ = try await store.enqueue(batch(store, perCall, lane: lane, make))
+                        _ = try await store.enqueue(batch(store, perCall, backend: backend, make))
                     }
                 }
             }
@@ -106,7 +106,7 @@ struct Bench {
         rows: Int,
         limit: Int,
         workers: Int,
-        lane: String = "apns",
+        backend: String = "apns",
         _ end: @escaping End = plainEnd
     ) async throws {
         try await withThrowingTaskGroup(of: Void.self) { group in
@@ -115,7 +115,7 @@ struct Bench {
                     var left = rows / workers
                     while left > 0 {
                         let claimed = try await store.claim(
-                            backend: lane,
+                            backend: backend,
                             limit: min(left, limit),
                             wait: .seconds(5)
                         )
@@ -192,10 +192,10 @@ struct Bench {
             }
         case "backlog":
             for waiting in [1_000, 1_000_000] {
-                let lane = "lane\(waiting)"
-                try await enqueue(store, rows: waiting + 48_000, perCall: 500, producers: 4, lane: lane)
+                let backend = "backend\(waiting)"
+                try await enqueue(store, rows: waiting + 48_000, perCall: 500, producers: 4, backend: backend)
                 try await measure("claim and end 48,000 before \(waiting) others", rows: 48_000) {
-                    try await workOff(store, rows: 48_000, limit: 500, workers: 1, lane: lane)
+                    try await workOff(store, rows: 48_000, limit: 500, workers: 1, backend: backend)
                 }
             }
         default: print("there is no case \(name)")

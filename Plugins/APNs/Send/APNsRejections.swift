@@ -21,7 +21,7 @@ enum APNsRejections {
         /// This recipient gets too much.
         case slowRecipient
         /// The whole backend must pause.
-        case slowLane
+        case slowBackend
         /// Nobody but time helps.
         case retry
         /// The channel does not exist any more.
@@ -122,7 +122,7 @@ enum APNsRejections {
                 + "When many are refused at once, check environment and topic first: a wrong one looks exactly like this."
         ),
         "PayloadTooLarge": Rule(.drop, "The payload is too large."),
-        "TooManyProviderTokenUpdates": Rule(.slowLane, APNsTokenSource.tooManyHint),
+        "TooManyProviderTokenUpdates": Rule(.slowBackend, APNsTokenSource.tooManyHint),
         "TooManyRequests": Rule(.slowRecipient, "Too many messages to one recipient: collapse or delay them."),
         "InternalServerError": Rule(.retry, "Apple's service has a problem."),
         "ServiceUnavailable": Rule(.retry, "Apple's service is not available."),
@@ -208,7 +208,7 @@ extension APNsRejections {
             let outcome = refused(.account, .parkBackend)
             return context.isSecondTry ? .final(outcome) : .replay(otherwise: outcome)
         case .slowRecipient: return .final(refused(.token, .slowRecipient(after: wait ?? .seconds(60))))
-        case .slowLane: return .final(refused(.account, .slowBackend(after: max(wait ?? .zero, .seconds(1200)))))
+        case .slowBackend: return .final(refused(.account, .slowBackend(after: max(wait ?? .zero, .seconds(1200)))))
         case .retry: return .final(refused(.platform, .retry(after: wait)))
         case .channelGone: return .final(refused(.token, .never))
         }

@@ -9,7 +9,7 @@ extension ChabokTracker: ClickReader {
     /// `app_state` (`foreground`, `background`, `terminated`): then the finding says whether the arrival is a click and where
     /// to navigate. An arrival that is no click counts as shown. For a Chabok message the finding holds what a device shows of it
     /// (`display`), unless that is nothing.
-    public func take(_ click: ReportedClick) async throws(PushError) -> TakenClick {
+    public func read(_ click: ReportedClick) async throws(PushError) -> ClickResult {
         let verdict = try Self.verdict(click.context)
         let known = try await click.device.asyncMap { id throws(PushError) in try await records.load(id) } ?? nil
         var action = ChabokNotification.Action(identifier: click.action)
@@ -18,7 +18,7 @@ extension ChabokTracker: ClickReader {
         let notification = ChabokPayloadParser.parse(click.payload, action: action, isTolerant: true)
         stream.send(.messageReceived(notification))
         let receipt = notification.receipt(of: click.user ?? known?.user, at: click.at)
-        var taken = TakenClick(receipt: receipt, notification: notification.json)
+        var taken = ClickResult(receipt: receipt, notification: notification.json)
         if let verdict { taken.notification["arrival"] = verdict.json }
         if let plan = display.plan(of: notification, at: click.at) { taken.notification["display"] = plan.json }
         guard client.options.forwardsClicks, let id = notification.messageID else { return taken }

@@ -124,7 +124,7 @@ public final class FCMAuth: AuthStrategy {
     /// Ends the strategy: a refresh under way is waited for, at most as long as its own deadline.
     public func shutdown(grace: Duration) async {
         await exchange?.shutdown(grace: grace)
-        await cache.settle()
+        await cache.shutdown()
     }
 
     private final class Trouble: Sendable {

@@ -59,7 +59,7 @@ public final class HMSAuth: AuthStrategy {
     public func covers(_ endpoint: HTTPEndpoint, path: String) -> Bool { addresses.contains(endpoint) }
 
     /// Waits for a refresh under way.
-    public func shutdown() async { await cache.settle() }
+    public func shutdown() async { await cache.shutdown() }
 
     /// A token that is missing, foreign or expired is replaced, unless that was done already; other refusals are not retried.
     ///

@@ -151,7 +151,7 @@ struct BenchCommand: AsyncParsableCommand {
             throw client.unreachable(error)
         }
         guard answer.status == 200 else {
-            throw CommandFailure("the gateway does not show its lanes: \(answer.problem)", .usage)
+            throw CommandFailure("the gateway does not show its backends: \(answer.problem)", .usage)
         }
         return (answer.json["backends"]?.arrayValue ?? [])
             .reduce(0) {

@@ -35,7 +35,7 @@ struct ServeCommand: AsyncParsableCommand {
     var isJSON = false
 
     func run() async throws {
-        Allocator.settle()
+        Allocator.configure()
         if makeKey { try FirstKey.make(in: file, asJSON: isJSON) }
         let log = LogOutput.Settings()
         let logger = log.logger()

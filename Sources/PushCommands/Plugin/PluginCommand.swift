@@ -70,7 +70,9 @@ struct PluginNewCommand: ParsableCommand {
         Shell.print("")
         switch (here, language) {
         case (true, _):
-            Shell.print("next: swift test --filter Push\(names.type)Tests, then the files of Plugins/\(names.type)")
+            Shell.print(
+                "next: swift test --filter Push\(names.type)Tests, then the files of Plugins/\(names.type), then .ci/docs --write"
+            )
         case (_, .swift): Shell.print("next: swift test --package-path \(folder(names)), then its README.md")
         case (_, .python): Shell.print("next: cd \(folder(names)) && python3 -m unittest, then its README.md")
         }

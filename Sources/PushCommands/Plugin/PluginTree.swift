@@ -38,27 +38,37 @@ struct PluginTree {
         // Every change is made before anything is written.
         let edits = try [
             edit("Package.swift") { text in
-                insert(&text, #".library(name: "PushService", targets: ["PushService"]),"#) {
+                try insert(&text, #".library(name: "PushService", targets: ["PushService"]),"#) {
                     $0.replacing("PushService", with: module)
                 }
-                insert(&text, #"plugin("PushService", at: "Service", ["#) { line in
+                try insert(&text, #"plugin("PushService", at: "Service", ["#) { line in
                     "\(line.prefix { $0 == " " })plugin(\"\(module)\", at: \"\(type)\"),"
                 }
-                insert(&text, #"pluginTests("PushServiceTests", ["PushService"]),"#) {
+                try insert(&text, #"pluginTests("PushServiceTests", ["PushService"]),"#) {
                     $0.replacing("PushService", with: module)
                 }
-                insert(&text, #""PushReleaseNotes", "PushReleaseNotesCommand", "PushService","#) { line in
-                    "\(line.prefix { $0 == " " })\"\(module)\", \"PushSandbox\","
+                // With another plugin that was written so before.
+                let hasSandbox = text.contains(#/"PushService",\n(?: *"Push\w+",\n)* *"Push\w+", "PushSandbox",\n/#)
+                try insert(&text, #""PushReleaseNotes", "PushReleaseNotesCommand", "PushService","#) { line in
+                    "\(line.prefix { $0 == " " })\"\(module)\",\(hasSandbox ? "" : " \"PushSandbox\",")"
                 }
             },
             edit("Sources/chapar/Plugins.swift") { text in
-                insert(&text, "import PushService") { _ in "import \(module)\nimport PushSandbox" }
+                try insert(&text, "import PushService") { _ in "import \(module)\nimport PushSandbox" }
                 text = Self.sorted(imports: text)
-                insert(&text, "            .service,") { _ in "            .\(names.member)," }
-                insert(&text, "        ],") { _ in "        simulators: [{ \(type)Service() }]," }
+                try insert(&text, "            .service,") { _ in "            .\(names.member)," }
+                let own = "{ \(type)Service() }"
+                if text.contains("        simulators: [") {
+                    text.replace("        simulators: [", with: "        simulators: [\(own), ")
+                } else {
+                    try insert(&text, "        ],") { _ in "        simulators: [\(own)]," }
+                }
+            },
+            edit("docs/Architecture.md") { text in  // The program imports the simulator's module.
+                text.replace("| `PushCommands` `Plugins/` |", with: "| `PushCommands` `PushSandbox` `Plugins/` |")
             },
             edit("Plugins/README.md") { text in
-                insert(&text, "| `Service` |") { _ in
+                try insert(&text, "| `Service` |") { _ in
                     "| `\(type)` | Plugin Options Backend |  |  | Wire Rejections |  |  |  |"
                 }
             },
@@ -102,16 +112,22 @@ struct PluginTree {
         } catch {
             throw CommandFailure("cannot read \(path): \(error.localizedDescription)")
         }
-        let before = text
-        try change(&text)
-        guard text != before else { throw CommandFailure("\(path) is not as expected: nothing was written") }
+        do {
+            try change(&text)
+        } catch let missing as MissingLine {
+            throw CommandFailure("\(path) has no line with \(missing.mark): nothing was written")
+        }
         return (path, text)
     }
 
-    /// Puts lines behind the first line that has `mark`; a text without it stays as it is.
-    private func insert(_ text: inout String, _ mark: String, _ lines: (String) -> String) {
+    private struct MissingLine: Error {
+        var mark: String
+    }
+
+    /// Puts lines behind the first line that has `mark`.
+    private func insert(_ text: inout String, _ mark: String, _ lines: (String) -> String) throws(MissingLine) {
         var all = text.components(separatedBy: "\n")
-        guard let index = all.firstIndex(where: { $0.contains(mark) }) else { return }
+        guard let index = all.firstIndex(where: { $0.contains(mark) }) else { throw MissingLine(mark: mark) }
         all.insert(lines(all[index]), at: index + 1)
         text = all.joined(separator: "\n")
     }

@@ -8,7 +8,7 @@ enum Allocator {
     /// Lets a thread of the allocator give memory back to the kernel that was not used for ten seconds.
     ///
     /// Without it memory is given back by threads that allocate, so a gateway that has nothing to do would keep it.
-    static func settle() {
+    static func configure() {
         var isOn = true
         _ = mallctl("background_thread", nil, nil, &isOn, MemoryLayout<Bool>.size)
     }

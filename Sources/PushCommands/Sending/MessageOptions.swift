@@ -123,7 +123,7 @@ struct MessageOptions: ParsableArguments {
         _ = try recipient("\(service):\(token)")
         guard TokenSlot(name) != nil else {
             throw ValidationError(
-                "\"\(name)\" is no kind of token. There are \(TokenKind.words.joined(separator: ", ")); "
+                "\"\(name)\" is no kind of token. There are \(TokenKind.typeNames.joined(separator: ", ")); "
                     + "live_activity_start has the attributes type behind it, live_activity_update the activity: "
                     + "ios-apns/live_activity_update/order-42:4f1c…"
             )

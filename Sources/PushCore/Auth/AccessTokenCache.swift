@@ -99,7 +99,7 @@ public actor AccessTokenCache {
     }
 
     /// Waits for the refresh under way, if there is one: for the shutdown of what owns the cache.
-    public func settle() async {
+    public func shutdown() async {
         switch state {
         case .refreshing(let refresh), .renewing(_, let refresh): _ = await refresh.result
         case .empty, .ready, .failed: break
@@ -119,7 +119,7 @@ public actor AccessTokenCache {
 
     /// Unstructured: the refresh outlives the caller that began it.
     ///
-    /// Everyone who needs it awaits it, and `settle` does at last.
+    /// Everyone who needs it awaits it, and `shutdown` does at last.
     private func begin() -> Task<Entry, any Error> { Task { try await self.refresh() } }
 
     private func refresh() async throws(PushError) -> Entry {

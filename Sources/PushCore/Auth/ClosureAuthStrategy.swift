@@ -75,7 +75,7 @@ public struct ClosureAuthStrategy: AuthStrategy {
     public func covers(_ endpoint: HTTPEndpoint, path: String) -> Bool { endpoint == address }
 
     /// Waits for the fetch under way, which has a deadline.
-    public func shutdown() async { await cache.settle() }
+    public func shutdown() async { await cache.shutdown() }
 
     /// Which token was refused last, and when.
     private final class Replacement: Sendable {

@@ -38,7 +38,7 @@ public struct ReportedClick: Sendable, Hashable {
 }
 
 /// What a platform's plugin found in a reported click.
-public struct TakenClick: Sendable {
+public struct ClickResult: Sendable {
     /// What it means for a delivery; nil when it is about none.
     public var receipt: DeliveryReceipt?
     /// The notification, read: kind, data, what to open, in the platform's words.
@@ -65,5 +65,5 @@ public protocol ClickReader: Sendable {
     /// Reads a click, announces it, and reports it to platforms that take such reports.
     ///
     /// - Throws: When the report itself is wrong; a failed report to the platform is part of the finding.
-    func take(_ click: ReportedClick) async throws(PushError) -> TakenClick
+    func read(_ click: ReportedClick) async throws(PushError) -> ClickResult
 }

@@ -5,17 +5,17 @@ public struct AuthKind: Sendable {
     /// The word.
     public let name: String
     /// Makes a strategy of the section, or reports at least one issue and returns nil.
-    public let make: @Sendable (ConfigSection, AuthSite) -> (any AuthStrategy)?
+    public let make: @Sendable (ConfigSection, AuthContext) -> (any AuthStrategy)?
 
     /// Makes a kind.
-    public init(_ name: String, make: @escaping @Sendable (ConfigSection, AuthSite) -> (any AuthStrategy)?) {
+    public init(_ name: String, make: @escaping @Sendable (ConfigSection, AuthContext) -> (any AuthStrategy)?) {
         self.name = name
         self.make = make
     }
 }
 
 /// What a strategy needs to know of the backend that it is made for.
-public struct AuthSite: Sendable {
+public struct AuthContext: Sendable {
     /// Where the backend's calls go.
     public var base: HTTPBaseURL
     /// How the backend connects: certificates to trust, proxy.
@@ -33,7 +33,7 @@ public struct AuthSite: Sendable {
 
 extension ConfigSection {
     /// The strategy that the key `auth` of a backend's section asks for; nil when there is none, or after an issue.
-    public func auth(_ kinds: [AuthKind], for site: AuthSite) -> (any AuthStrategy)? {
+    public func auth(_ kinds: [AuthKind], for site: AuthContext) -> (any AuthStrategy)? {
         guard let own = section("auth") else { return nil }
         let words = kinds.map(\.name)
         guard let name = own.requiredString("kind", "one of: \(words.joined(separator: ", "))") else { return nil }

@@ -25,22 +25,22 @@ public enum TokenKind: Hashable, Sendable {
     case liveActivityUpdate(activity: String)
 
     /// The kinds without a name of their own.
-    private static let plain: [(kind: TokenKind, word: String)] = [
+    private static let plain: [(kind: TokenKind, typeName: String)] = [
         (.device, "device"), (.voip, "voip"), (.complication, "complication"), (.fileProvider, "file_provider"),
         (.pushToTalk, "push_to_talk"), (.location, "location"), (.controls, "controls"), (.widgets, "widgets"),
     ]
     private static let start = "live_activity_start"
     private static let update = "live_activity_update"
 
-    /// Every word for a kind.
-    public static let words = plain.map(\.word) + [start, update]
+    /// Every name of a kind.
+    public static let typeNames = plain.map(\.typeName) + [start, update]
 
-    /// The kind's word in the API.
-    public var word: String {
+    /// The kind's name in the API.
+    public var typeName: String {
         switch self {
         case .liveActivityStart: Self.start
         case .liveActivityUpdate: Self.update
-        default: Self.plain.first { $0.kind == self }?.word ?? ""
+        default: Self.plain.first { $0.kind == self }?.typeName ?? ""
         }
     }
 
@@ -57,15 +57,15 @@ public enum TokenKind: Hashable, Sendable {
         if case .liveActivityUpdate = self { true } else { false }
     }
 
-    /// Finds the kind of a word and a name; nil for an unknown word, and for a name that is missing, not wanted or malformed.
+    /// Finds the kind of its two names; nil for an unknown kind, and for a name that is missing, not wanted or malformed.
     ///
     /// A name has the form of a device's id: 1 to 128 of `A–Z a–z 0–9 . _ : -`.
-    public init?(word: String, name: String?) {
-        switch (word, name) {
+    public init?(typeName: String, name: String?) {
+        switch (typeName, name) {
         case (Self.start, let name?) where Device.isID(name): self = .liveActivityStart(attributesType: name)
         case (Self.update, let name?) where Device.isID(name): self = .liveActivityUpdate(activity: name)
         case (_, nil):
-            guard let kind = Self.plain.first(where: { $0.word == word })?.kind else { return nil }
+            guard let kind = Self.plain.first(where: { $0.typeName == typeName })?.kind else { return nil }
             self = kind
         default: return nil
         }
@@ -98,14 +98,14 @@ public struct TokenSlot: Hashable, Sendable, Comparable, CustomStringConvertible
             kind = .device
             return
         }
-        guard let kind = TokenKind(word: parts[1], name: parts.count > 2 ? parts[2] : nil) else { return nil }
+        guard let kind = TokenKind(typeName: parts[1], name: parts.count > 2 ? parts[2] : nil) else { return nil }
         self.kind = kind
     }
 
     /// The slot as text, in the API and in stores.
     public var description: String {
         guard kind != .device else { return service.rawValue }
-        return "\(service.rawValue)/\(kind.word)" + (kind.name.map { "/" + $0 } ?? "")
+        return "\(service.rawValue)/\(kind.typeName)" + (kind.name.map { "/" + $0 } ?? "")
     }
 
     /// By the text.

@@ -57,7 +57,7 @@ public struct NotificationIDAllocator: Sendable {
     public init(above highest: Int64) { next = highest + 1 }
 
     /// Takes the numbers for a notification with `count` deliveries.
-    public mutating func take(_ count: Int, at time: Date) -> NotificationID {
+    public mutating func allocate(_ count: Int, at time: Date) -> NotificationID {
         let first = max(next, NotificationID(firstAt: time).rawValue)
         next = first + Int64(max(1, count))
         return NotificationID(rawValue: first)

@@ -139,7 +139,9 @@ struct StatusAPI: Sendable {
     }
 
     private static func unknown(_ id: Substring) -> Problem {
-        .notFound("There is no notification \(id.prefix(32)), or it is older than store.retention.")
+        .notFound(
+            "There is no notification \(id.prefix(32)), it is older than store.retention, or it was erased with its user."
+        )
     }
 
     private static func write(

@@ -31,7 +31,7 @@ extension GatewayConfiguration {
             return SealingKeys(current: current, old: old)
         }
 
-        private static func key(_ source: Source, _ position: String) throws(KeyUnavailable) -> SealingKey {
+        private static func key(_ source: Source, _ path: String) throws(KeyUnavailable) -> SealingKey {
             let text: Secret
             switch source {
             case .key(let key): text = key
@@ -39,11 +39,11 @@ extension GatewayConfiguration {
                 do {
                     text = try KeyCommand(arguments).run()
                 } catch {
-                    throw KeyUnavailable("\(position).key_command gave no key: \(error)")
+                    throw KeyUnavailable("\(path).key_command gave no key: \(error)")
                 }
             }
             guard let key = SealingKey(text) else {
-                throw KeyUnavailable("what \(position) gives \(SealingKey.problem(with: text) ?? "is no key")")
+                throw KeyUnavailable("what \(path) gives \(SealingKey.problem(with: text) ?? "is no key")")
             }
             return key
         }

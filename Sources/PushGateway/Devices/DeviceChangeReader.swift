@@ -322,15 +322,15 @@ struct DeviceChangeReader {
         _ pointer: String
     ) -> TokenKind? {
         guard kindName != nil || activity != nil || attributesType != nil else { return nil }
-        let known = kindName ?? slot.kind.word
+        let known = kindName ?? slot.kind.typeName
         let name =
             switch (activity, attributesType) {
-            case (let name?, nil) where known == TokenKind.liveActivityUpdate(activity: "").word: name
-            case (nil, let name?) where known == TokenKind.liveActivityStart(attributesType: "").word: name
-            case (nil, nil): slot.kind.word == known ? slot.kind.name : nil
+            case (let name?, nil) where known == TokenKind.liveActivityUpdate(activity: "").typeName: name
+            case (nil, let name?) where known == TokenKind.liveActivityStart(attributesType: "").typeName: name
+            case (nil, nil): slot.kind.typeName == known ? slot.kind.name : nil
             default: ""
             }
-        guard let kind = TokenKind(word: known, name: name) else {
+        guard let kind = TokenKind(typeName: known, name: name) else {
             issues.add(pointer + "/kind", "unknown_kind", DeviceFieldRules.formOfSlot)
             return nil
         }
@@ -363,22 +363,22 @@ struct DeviceChangeReader {
         var list: [BackendRefusal] = []
         guard try scanner.expect(.object, "an object of backends", &issues, pointer) else { return [] }
         try scanner.object { (scanner, name) throws(JSONSyntaxError) in
-            let position = pointer + "/\(pointerStep(name))"
+            let entryPointer = pointer + "/\(pointerStep(name))"
             var reason: String?
             var asOf: Date?
-            let isObject = try scanner.fields(RefusalField.self, &issues, position) {
+            let isObject = try scanner.fields(RefusalField.self, &issues, entryPointer) {
                 (scanner, issues, field) throws(JSONSyntaxError) in
                 switch field {
                 case .reason:
-                    reason = try scanner.identifier(&issues, position + "/reason", limit: Device.maximumNameBytes)
-                case .asOf: asOf = try time(&scanner, &issues, position + "/as_of")
+                    reason = try scanner.identifier(&issues, entryPointer + "/reason", limit: Device.maximumNameBytes)
+                case .asOf: asOf = try time(&scanner, &issues, entryPointer + "/as_of")
                 }
             }
             guard isObject, let reason, let asOf else {
-                return issues.add(position, "incomplete", "A refusal has reason and as_of.")
+                return issues.add(entryPointer, "incomplete", "A refusal has reason and as_of.")
             }
             guard list.count < BackendRefusal.maximum, !list.contains(where: { $0.backend == name }) else {
-                return issues.add(position, "too_many", "At most \(BackendRefusal.maximum) backends, each once.")
+                return issues.add(entryPointer, "too_many", "At most \(BackendRefusal.maximum) backends, each once.")
             }
             list.append(BackendRefusal(backend: name, reason: reason, asOf: asOf))
         }

@@ -14,7 +14,7 @@ enum DeviceFieldRules {
     /// What the name of a token's service and kind looks like.
     static let formOfSlot =
         "Name the service, and the kind behind a slash if it is none of the app's own: ios-apns, ios-apns/voip, "
-        + "ios-apns/live_activity_update/order-42. The kinds are \(TokenKind.words.joined(separator: ", ")); "
+        + "ios-apns/live_activity_update/order-42. The kinds are \(TokenKind.typeNames.joined(separator: ", ")); "
         + "live_activity_start has the attributes type behind it, live_activity_update the activity."
     /// The path of many devices, and so no id.
     static let reservedID = "batch"

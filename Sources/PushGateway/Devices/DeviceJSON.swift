@@ -48,7 +48,7 @@ extension RegisteredToken {
         RFC3339.write(registeredAt, to: &writer)
         writer.field("alive", isAlive)
         if kind != .device {
-            writer.field("kind", kind.word)
+            writer.field("kind", kind.typeName)
         }
         switch kind {
         case .liveActivityStart(let type):

@@ -13,6 +13,11 @@ struct AppChoice {
     let snapshot: GatewaySnapshot
     let caller: Caller
 
+    /// Every app that the caller may mean.
+    var all: [AppName] {
+        caller.app.map { [$0] } ?? Set(snapshot.apps + snapshot.configuration.apps + [.default]).sorted()
+    }
+
     /// The app that a request means by `name`; nil is nothing said.
     func app(_ name: String?) throws(Failure) -> AppName {
         let known = snapshot.apps

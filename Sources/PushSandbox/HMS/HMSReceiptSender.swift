@@ -22,25 +22,25 @@ final class HMSReceiptSender: Sendable {
 
     private let service: HMSServiceState
     private let time: any TimeSource
-    private let bell: AsyncStream<Void>
-    private let ring: AsyncStream<Void>.Continuation
+    private let wakeUps: AsyncStream<Void>
+    private let wakeUp: AsyncStream<Void>.Continuation
 
     init(_ service: HMSServiceState, time: any TimeSource) {
         self.service = service
         self.time = time
-        // One ring is enough: a round takes everything that is owed.
-        (bell, ring) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
+        // One wakeUp is enough: a round takes everything that is owed.
+        (wakeUps, wakeUp) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
     }
 
     /// Says that something is owed.
-    func wake() { ring.yield() }
+    func wake() { wakeUp.yield() }
 
     /// Lets ``run()`` end.
-    func stop() { ring.finish() }
+    func stop() { wakeUp.finish() }
 
     /// Sends until it is stopped or cancelled.
     func run() async {
-        for await _ in bell {
+        for await _ in wakeUps {
             do {
                 try await Task.sleep(for: service.receipts.delay)
             } catch {

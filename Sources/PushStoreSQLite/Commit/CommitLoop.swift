@@ -67,7 +67,7 @@ final class CommitLoop {
     /// The table of awaited receipts, once it was needed.
     var receipts: ReceiptTables?
     /// The table of outbox entries, once it was needed.
-    var operations: OutboxEntryTable?
+    var outboxEntries: OutboxEntryTable?
     /// The table of changes that are not planned, once it was needed.
     var outbox: OutboxChangeTable?
 

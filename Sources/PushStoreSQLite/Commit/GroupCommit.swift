@@ -21,15 +21,15 @@ struct GroupCommit {
 
     init(longest: Duration) { looks = longest.boundedMicroseconds / Int64(Self.pause) }
 
-    /// Adds to `operations` what arrives in a moment, when that is worth it.
-    func gather(_ operations: inout [StoreCommand], from inbox: Inbox) {
+    /// Adds to `commands` what arrives in a moment, when that is worth it.
+    func gather(_ commands: inout [StoreCommand], from inbox: Inbox) {
         guard lastRows >= Self.fewest else { return }
-        var rows = operations.reduce(0) { $0 + $1.rows }
+        var rows = commands.reduce(0) { $0 + $1.rows }
         for _ in 0..<looks where rows < Self.enough {
             inbox.pause(Self.pause)
             guard let more = inbox.drain(isHurried: true), !more.isEmpty else { return }
             rows += more.reduce(0) { $0 + $1.rows }
-            operations.append(contentsOf: more)
+            commands.append(contentsOf: more)
         }
     }
 }

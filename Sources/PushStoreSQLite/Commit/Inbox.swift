@@ -14,7 +14,7 @@ final class Inbox: Sendable {
     }
 
     private struct Contents {
-        var operations: [StoreCommand] = []
+        var commands: [StoreCommand] = []
         var size = CommandSize()
         var keys: Set<KeyName> = []
         var isWriterAsleep = false
@@ -32,44 +32,44 @@ final class Inbox: Sendable {
 
     private let maximum: CommandSize
     private let contents = Mutex(Contents())
-    private let bell: any WriterBell
+    private let signal: any WriterSignal
     /// Lets the writer sleep for so many microseconds while more arrives.
     let pause: @Sendable (UInt32) -> Void
 
     init(maximumRows: Int, maximumBytes: Int = .max, threads: any StoreThreads = MachineThreads()) {
         maximum = CommandSize(rows: maximumRows, bytes: maximumBytes)
-        bell = threads.makeBell()
+        signal = threads.makeSignal()
         pause = threads.pause
     }
 
     /// Hands in a call that is never refused for its size; false when the store is closed.
-    func add(_ operation: StoreCommand) -> Bool {
-        add(operation, isInternal: false)
+    func add(_ command: StoreCommand) -> Bool {
+        add(command, isInternal: false)
     }
 
-    private func add(_ operation: StoreCommand, isInternal: Bool) -> Bool {
+    private func add(_ command: StoreCommand, isInternal: Bool) -> Bool {
         let (isAdmitted, wakes) = contents.withLock { contents in
             guard !(isInternal ? contents.hasEnded : contents.isClosed) else { return (false, false) }
-            contents.size += operation.size
-            return (true, Self.append(operation, to: &contents))
+            contents.size += command.size
+            return (true, Self.append(command, to: &contents))
         }
-        if wakes { bell.signal() }
+        if wakes { signal.send() }
         return isAdmitted
     }
 
     /// Hands in new work.
     ///
     /// The idempotency key is in use from now until ``release(_:)``.
-    func admit(_ operation: StoreCommand, key: KeyName?) -> Admission {
+    func admit(_ command: StoreCommand, key: KeyName?) -> Admission {
         let (admission, wakes) = contents.withLock { contents -> (Admission, Bool) in
             if contents.isClosed { return (.closed, false) }
             if let key, contents.keys.contains(key) { return (.keyInUse, false) }
             if contents.size.rows >= maximum.rows || contents.size.bytes >= maximum.bytes { return (.full, false) }
             if let key { contents.keys.insert(key) }
-            contents.size += operation.size
-            return (.admitted, Self.append(operation, to: &contents))
+            contents.size += command.size
+            return (.admitted, Self.append(command, to: &contents))
         }
-        if wakes { bell.signal() }
+        if wakes { signal.send() }
         return admission
     }
 
@@ -86,7 +86,7 @@ final class Inbox: Sendable {
             defer { contents.isWriterAsleep = false }
             return contents.isWriterAsleep
         }
-        if wakes { bell.signal() }
+        if wakes { signal.send() }
     }
 
     /// Everything that waits.
@@ -95,23 +95,23 @@ final class Inbox: Sendable {
     /// and nothing that was taken earlier `remains` to be done.
     func drain(isHurried: Bool, remains: Bool = false, until deadline: DispatchTime? = nil) -> [StoreCommand]? {
         while true {
-            let (operations, isOver) = contents.withLock { contents -> ([StoreCommand], Bool) in
+            let (commands, isOver) = contents.withLock { contents -> ([StoreCommand], Bool) in
                 var taken: [StoreCommand] = []
-                swap(&taken, &contents.operations)
+                swap(&taken, &contents.commands)
                 contents.isWriterAsleep = taken.isEmpty && !isHurried && !contents.isClosed
                 let isOver = taken.isEmpty && contents.isClosed && !remains
                 if isOver { contents.hasEnded = true }
                 return (taken, isOver)
             }
-            if !operations.isEmpty { return operations }
+            if !commands.isEmpty { return commands }
             if isOver { return nil }
             if isHurried { return [] }
-            if !bell.wait(until: deadline) { return [] }
+            if !signal.wait(until: deadline) { return [] }
         }
     }
 
     /// How many calls the writer has not taken yet.
-    var count: Int { contents.withLock { $0.operations.count } }
+    var count: Int { contents.withLock { $0.commands.count } }
 
     /// Whether calls are refused.
     var isClosed: Bool { contents.withLock { $0.isClosed } }
@@ -123,8 +123,8 @@ final class Inbox: Sendable {
     func reserve(_ size: CommandSize) { contents.withLock { $0.size += size } }
 
     /// Returns whether the writer has to be woken.
-    private static func append(_ operation: StoreCommand, to contents: inout Contents) -> Bool {
-        contents.operations.append(operation)
+    private static func append(_ command: StoreCommand, to contents: inout Contents) -> Bool {
+        contents.commands.append(command)
         defer { contents.isWriterAsleep = false }
         return contents.isWriterAsleep
     }

@@ -134,7 +134,7 @@ enum StagedRowPacking {
     /// A delivery as it is read back.
     struct Delivery: Equatable {
         var id: Int64
-        var lane: Int64
+        var flow: Int64
         var due: Int64
         var expires: Int64
         var accepted: Int64
@@ -178,7 +178,7 @@ enum StagedRowPacking {
         var deliveries: [Delivery] = []
         var input = bytes[...]
         while !input.isEmpty {
-            guard let id = input.unpackNumber(), let lane = input.unpackNumber(), let due = input.unpackNumber(),
+            guard let id = input.unpackNumber(), let flow = input.unpackNumber(), let due = input.unpackNumber(),
                 let expires = input.unpackNumber(), let accepted = input.unpackNumber(),
                 let scheduled = input.unpackNumber(),
                 let recipient = text(&input), let plan = text(&input), let caller = text(&input),
@@ -187,7 +187,7 @@ enum StagedRowPacking {
             deliveries.append(
                 Delivery(
                     id: id,
-                    lane: lane,
+                    flow: flow,
                     due: due,
                     expires: expires,
                     accepted: accepted,

@@ -11,7 +11,7 @@ protocol StoreThreads: Sendable {
     func startWriter(_ work: @escaping @Sendable () -> Void)
 
     /// Makes what the writer waits on.
-    func makeBell() -> any WriterBell
+    func makeSignal() -> any WriterSignal
 
     /// Lets the writer sleep for so many microseconds.
     func pause(microseconds: UInt32)
@@ -27,9 +27,9 @@ protocol StoreThreads: Sendable {
 }
 
 /// Wakes the writer: one signal for each time that it is about to wait.
-protocol WriterBell: Sendable {
+protocol WriterSignal: Sendable {
     /// Ends a wait, or the next one at once.
-    func signal()
+    func send()
 
     /// Waits for a signal; false when the deadline came first.
     func wait(until deadline: DispatchTime?) -> Bool
@@ -37,10 +37,10 @@ protocol WriterBell: Sendable {
 
 /// Threads of the machine: one of its own for the writer, GRDB's for reading.
 struct MachineThreads: StoreThreads {
-    private struct Bell: WriterBell {
+    private struct Signal: WriterSignal {
         private let semaphore = DispatchSemaphore(value: 0)
 
-        func signal() { semaphore.signal() }
+        func send() { semaphore.signal() }
 
         func wait(until deadline: DispatchTime?) -> Bool {
             semaphore.wait(timeout: deadline ?? .distantFuture) == .success
@@ -53,7 +53,7 @@ struct MachineThreads: StoreThreads {
         thread.start()
     }
 
-    func makeBell() -> any WriterBell { Bell() }
+    func makeSignal() -> any WriterSignal { Signal() }
 
     func pause(microseconds: UInt32) { usleep(microseconds) }
 

@@ -12,7 +12,7 @@ final class DeviceReader {
     static let columnCount: Int32 = 12
     /// The columns of ``token(from:at:)``, in order.
     static let tokenColumns =
-        "service, token, registered, as_of, buried, backend, reason, held, environment, refusals"
+        "service, token, registered, as_of, invalidated, backend, reason, held, environment, refusals"
     /// How many these are.
     static let tokenColumnCount: Int32 = 10
 

@@ -49,7 +49,7 @@ final class DeviceTables {
         saveToken = try statement(
             """
             INSERT OR REPLACE INTO device_tokens
-            (device, service, token, hash, registered, as_of, buried, backend, reason, held, environment, refusals)
+            (device, service, token, hash, registered, as_of, invalidated, backend, reason, held, environment, refusals)
             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
             """
         )
@@ -60,7 +60,7 @@ final class DeviceTables {
         holdSince = try statement(
             """
             UPDATE device_tokens INDEXED BY tombstones_since SET held = 1
-            WHERE backend = ?1 AND held = 0 AND buried >= ?2
+            WHERE backend = ?1 AND held = 0 AND invalidated >= ?2
             """
         )
         held = try statement(

@@ -266,7 +266,7 @@ extension SQLiteStore: DeviceStore {
             let rows = try SQLStatement(
                 connection,
                 """
-                SELECT device, reason, buried FROM device_tokens INDEXED BY tombstones
+                SELECT device, reason, invalidated FROM device_tokens INDEXED BY tombstones
                 WHERE backend = ?1 AND held = 1 AND device > ?2 ORDER BY device
                 """
             )

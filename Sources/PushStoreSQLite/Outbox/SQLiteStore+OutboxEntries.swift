@@ -145,9 +145,9 @@ extension SQLiteStore: OutboxStore {
 extension CommitLoop {
     /// The table of entries, whose statements are prepared when they are needed first.
     func entryTable() throws(StoreError) -> OutboxEntryTable {
-        if let operations { return operations }
+        if let outboxEntries { return outboxEntries }
         let tables = try OutboxEntryTable(connection)
-        operations = tables
+        outboxEntries = tables
         return tables
     }
 

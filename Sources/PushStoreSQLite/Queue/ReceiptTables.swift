@@ -26,22 +26,22 @@ final class ReceiptTables {
         findAny = try statement("SELECT delivery FROM awaited WHERE message = ?1 ORDER BY delivery LIMIT 1")
         row = try statement(
             """
-            SELECT d.state, coalesce(d.head, d.id), d.recipient, d.story, f.caller FROM deliveries d
-            JOIN flows f ON f.number = d.lane WHERE d.id = ?1 AND d.state > 0 AND (f.backend = ?2 OR ?2 = '')
+            SELECT d.state, coalesce(d.head, d.id), d.recipient, d.attempt_log, f.caller FROM deliveries d
+            JOIN flows f ON f.number = d.flow WHERE d.id = ?1 AND d.state > 0 AND (f.backend = ?2 OR ?2 = '')
             """
         )
         isAwaited = try statement("SELECT 1 FROM awaited WHERE delivery >= ?1 AND delivery <= ?2 LIMIT 1")
         restore = try statement(
             """
-            INSERT OR IGNORE INTO deliveries (id, state, lane, due, expires, step, attempts, replay, mark, changed, recipient,
-            story, count, accepted, scheduled, plan, caller, content)
+            INSERT OR IGNORE INTO deliveries (id, state, flow, due, expires, step, attempts, replay, mark, changed, recipient,
+            attempt_log, count, accepted, scheduled, plan, caller, content)
             VALUES (?1, ?2, ?3, ?4, ?5, 0, ?6, 0, 0, ?7, ?8, ?9, 1, ?4, ?10, ?11, ?12, ?13)
             """
         )
         update = try statement(
             """
             UPDATE deliveries SET state = ?2, changed = ?3,
-            story = CASE WHEN story IS NULL THEN ?4 ELSE story || ',' || ?4 END WHERE id = ?1
+            attempt_log = CASE WHEN attempt_log IS NULL THEN ?4 ELSE attempt_log || ',' || ?4 END WHERE id = ?1
             """
         )
     }

@@ -184,7 +184,7 @@ extension CommitLoop {
         let row = try SQLStatement(connection, "SELECT state, head, recipient FROM deliveries WHERE id = ?1")
         let redact = try SQLStatement(
             connection,
-            "UPDATE deliveries SET recipient = ?2, story = NULL, room = NULL, collapse = NULL WHERE id = ?1"
+            "UPDATE deliveries SET recipient = ?2, attempt_log = NULL, padding = NULL, collapse = NULL WHERE id = ?1"
         )
         var reader = RowReader(self)
         var removedBefore: Int64 = .min  // Deliveries below it went with their notification.

@@ -147,8 +147,8 @@ extension SQLiteStore {
             try Row.fetchAll(
                 db,
                 sql: """
-                    SELECT d.id, d.state, d.attempts, d.due, d.expires, d.recipient, d.story, f.backend AS lane
-                    FROM deliveries d JOIN flows f ON f.number = d.lane
+                    SELECT d.id, d.state, d.attempts, d.due, d.expires, d.recipient, d.attempt_log, f.backend AS backend
+                    FROM deliveries d JOIN flows f ON f.number = d.flow
                     WHERE d.id > :after AND d.id >= :id
                     AND d.id < :id + (SELECT count FROM deliveries WHERE id = :id AND head IS NULL)
                     ORDER BY d.id LIMIT :limit
@@ -161,10 +161,10 @@ extension SQLiteStore {
                     id: row["id"],
                     recipient: recipient,
                     state: state,
-                    backend: row["lane"],
+                    backend: row["backend"],
                     dueAt: state.isFinal ? nil : Date(millisecondsSince1970: row["due"]),
                     expiresAt: Date(millisecondsSince1970: row["expires"]),
-                    attemptLog: row.bytes("story")
+                    attemptLog: row.bytes("attempt_log")
                 )
             }
         }

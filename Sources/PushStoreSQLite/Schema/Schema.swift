@@ -18,6 +18,7 @@ enum Schema {
         migrator.registerMigration("9 outbox") { try $0.execute(sql: outbox) }
         migrator.registerMigration("10 refusals") { try $0.execute(sql: refusals) }
         migrator.registerMigration("11 token kinds") { try $0.execute(sql: tokenKinds) }
+        migrator.registerMigration("12 column names") { try $0.execute(sql: columnNames) }
         return migrator
     }
 
@@ -123,7 +124,7 @@ enum Schema {
         ALTER TABLE deliveries ADD COLUMN room BLOB;
         """
 
-    /// What waits is divided by backend, priority and caller (``Flow``); `deliveries.lane` is the number of the flow.
+    /// What waits is divided by backend, priority and caller (``Flow``); `deliveries.flow` (first `lane`) is the number of the flow.
     ///
     /// * `ended`: in the order in which deliveries became final, by which they are purged.
     /// * `moves`: which backend takes what plans give to another that is gone.
@@ -149,4 +150,14 @@ enum Schema {
 
     /// New deliveries that have no row in `deliveries` yet, those of a commit together (``StagedRows``).
     private static let arrivals = "CREATE TABLE arrivals (number INTEGER PRIMARY KEY, packed BLOB NOT NULL);"
+
+    /// The names that the code uses, where the steps above show former ones.
+    ///
+    /// No row is touched.
+    private static let columnNames = """
+        ALTER TABLE deliveries RENAME COLUMN lane TO flow;
+        ALTER TABLE deliveries RENAME COLUMN story TO attempt_log;
+        ALTER TABLE deliveries RENAME COLUMN room TO padding;
+        ALTER TABLE device_tokens RENAME COLUMN buried TO invalidated;
+        """
 }

@@ -52,32 +52,32 @@ struct Statements {
     let rollback: SQLStatement
 
     /// Story and attempts grow in the row itself, so that nothing has to be read first.
-    private static let story = """
+    private static let attemptLog = """
         attempts = attempts + ?4, replay = replay | ?5, changed = ?3,
-        story = CASE WHEN ?6 IS NULL THEN story WHEN story IS NULL THEN ?6 ELSE story || ',' || ?6 END
+        attempt_log = CASE WHEN ?6 IS NULL THEN attempt_log WHEN attempt_log IS NULL THEN ?6 ELSE attempt_log || ',' || ?6 END
         """
 
     init(_ connection: OpaquePointer) throws(StoreError) {
         func statement(_ sql: String) throws(StoreError) -> SQLStatement { try SQLStatement(connection, sql) }
         insertHead = try statement(
             """
-            INSERT INTO deliveries (id, state, lane, due, expires, step, attempts, replay, mark, changed, collapse,
-            recipient, count, accepted, scheduled, plan, caller, collapse_id, content, room)
+            INSERT INTO deliveries (id, state, flow, due, expires, step, attempts, replay, mark, changed, collapse,
+            recipient, count, accepted, scheduled, plan, caller, collapse_id, content, padding)
             VALUES (?1, 0, ?2, ?3, ?4, 0, 0, 0, ?5, ?9, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
             """
         )
         insertChild = try statement(
             """
-            INSERT INTO deliveries (id, state, lane, due, expires, step, attempts, replay, mark, changed, collapse,
-            recipient, head, room, plan) VALUES (?1, 0, ?2, ?3, ?4, 0, 0, 0, ?5, ?9, ?6, ?7, ?8, ?10, ?11)
+            INSERT INTO deliveries (id, state, flow, due, expires, step, attempts, replay, mark, changed, collapse,
+            recipient, head, padding, plan) VALUES (?1, 0, ?2, ?3, ?4, 0, 0, 0, ?5, ?9, ?6, ?7, ?8, ?10, ?11)
             """
         )
-        end = try statement("UPDATE deliveries SET state = ?2, \(Self.story) WHERE id = ?1 AND state = 0")
+        end = try statement("UPDATE deliveries SET state = ?2, \(Self.attemptLog) WHERE id = ?1 AND state = 0")
         endAtOnce = try statement(
-            "UPDATE deliveries SET state = ?2, attempts = 1, changed = ?3, story = ?4, room = ?5 WHERE id = ?1 AND state = 0"
+            "UPDATE deliveries SET state = ?2, attempts = 1, changed = ?3, attempt_log = ?4, padding = ?5 WHERE id = ?1 AND state = 0"
         )
         retry = try statement(
-            "UPDATE deliveries SET lane = ?2, \(Self.story), due = ?7, step = ?8, mark = ?9 WHERE id = ?1 AND state = 0"
+            "UPDATE deliveries SET flow = ?2, \(Self.attemptLog), due = ?7, step = ?8, mark = ?9 WHERE id = ?1 AND state = 0"
         )
         release = try statement(
             "UPDATE deliveries SET mark = ?2, replay = replay | ?3 WHERE id = ?1 AND state = 0"
@@ -106,25 +106,25 @@ struct Statements {
         page = try statement(
             """
             SELECT due, id FROM deliveries INDEXED BY waiting
-            WHERE state = 0 AND mark <> 2 AND lane = ?1 AND (due, id) >= (?2, ?3) ORDER BY due, id
+            WHERE state = 0 AND mark <> 2 AND flow = ?1 AND (due, id) >= (?2, ?3) ORDER BY due, id
             """
         )
         expiring = try statement(
             """
-            SELECT lane, due, id, expires FROM deliveries INDEXED BY waiting
-            WHERE state = 0 AND mark <> 2 AND (lane, due, id) > (?1, ?2, ?3) ORDER BY lane, due, id LIMIT ?4
+            SELECT flow, due, id, expires FROM deliveries INDEXED BY waiting
+            WHERE state = 0 AND mark <> 2 AND (flow, due, id) > (?1, ?2, ?3) ORDER BY flow, due, id LIMIT ?4
             """
         )
         row = try statement(
             """
-            SELECT lane, due, expires, step, attempts, replay, mark, head, collapse, recipient, story, accepted, plan,
+            SELECT flow, due, expires, step, attempts, replay, mark, head, collapse, recipient, attempt_log, accepted, plan,
             content FROM deliveries WHERE id = ?1 AND state = 0
             """
         )
         head = try statement("SELECT accepted, expires, plan, content FROM deliveries WHERE id = ?1")
         collapsing = try statement(
             """
-            SELECT id, lane FROM deliveries
+            SELECT id, flow FROM deliveries
             WHERE state = 0 AND collapse IS NOT NULL AND collapse = ?1 AND recipient = ?2 AND id <> ?3
             AND (SELECT h.collapse_id FROM deliveries h WHERE h.id = coalesce(deliveries.head, deliveries.id)) = ?4
             """

@@ -31,7 +31,7 @@ public enum AuthStrategyConformance {
         /// Lets enough time pass for a refused credential to be replaced, where a platform bounds how often that may be.
         public var age: @Sendable () async -> Void
         /// How long a thing may take on a slow machine before it counts as never ending.
-        public var patience = Duration.seconds(20)
+        public var waitLimit = Duration.seconds(20)
 
         /// Makes a subject.
         public init(
@@ -91,7 +91,7 @@ public enum AuthStrategyConformance {
         Check(
             "makes one credential for many who ask at once",
             source: protocolText,
-            why: "At the start every lane asks at the same moment.",
+            why: "At the start every worker asks at the same moment.",
             needs: [],
             run: startsOnce
         ),
@@ -245,7 +245,7 @@ public enum AuthStrategyConformance {
         for number in 1...3 {
             let call = HTTPCall(HTTPCallTemplate(method: "POST"), path: "/")
             // A refusal that stands is a failure of the call.
-            _ = try? await within(subject.patience, "a call that is always refused did not end") {
+            _ = try? await within(subject.waitLimit, "a call that is always refused did not end") {
                 try await pool.send(call)
             }
             try expect(
@@ -277,7 +277,7 @@ public enum AuthStrategyConformance {
         _ = try await subject.credential()
         let strategy = subject.strategy
         for _ in 0..<2 {
-            try await within(subject.patience, "the shutdown did not end") { await strategy.shutdown() }
+            try await within(subject.waitLimit, "the shutdown did not end") { await strategy.shutdown() }
         }
     }
 }

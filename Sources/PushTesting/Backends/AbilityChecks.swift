@@ -241,7 +241,7 @@ extension BackendConformance {
     private static func readsClicks(_ subject: Subject) async throws {
         guard let clicks = subject.backend.clicks else { return }
         let click = try means(subject.means.click, "clicks", "click")
-        let taken = try await saying("a click") { () async throws(PushError) in try await clicks.take(click) }
+        let taken = try await saying("a click") { () async throws(PushError) in try await clicks.read(click) }
         let isRead = taken.receipt != nil || !taken.notification.isEmpty
         try expect(isRead, "it finds nothing in a click on its own notification")
         if case .failure(let error)? = taken.forwarding {

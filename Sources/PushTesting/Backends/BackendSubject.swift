@@ -42,7 +42,7 @@ extension BackendConformance {
         /// How long a send may take to a platform that never answers: the backend's own deadline.
         public var deadline = Duration.seconds(60)
         /// How much longer than it should a thing may take on a slow machine before it counts as never ending.
-        public var patience = Duration.seconds(20)
+        public var waitLimit = Duration.seconds(20)
         /// What the abilities are tried with.
         public var means = Means()
 
@@ -152,7 +152,7 @@ extension BackendConformance.Subject {
     func send(_ requests: [PushRequest]) async throws -> [DeliveryOutcome] {
         let tally = SendTally(requests)
         let backend = backend
-        try await within(deadline + patience, "a send was still under way \(patience) after its deadline") {
+        try await within(deadline + waitLimit, "a send was still under way \(waitLimit) after its deadline") {
             await backend.send(requests) { tally.take($0) }
         }
         return try tally.check()

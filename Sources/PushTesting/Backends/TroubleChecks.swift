@@ -141,7 +141,7 @@ extension BackendConformance {
         try await disturb(.unreachable)
         var refusals: [Refusal] = []
         // A connection that was open may carry the first of them; of those nobody knows.
-        let isKnown = try await eventually(within: subject.patience) {
+        let isKnown = try await eventually(within: subject.waitLimit) {
             let outcomes = try await subject.send(subject.request(0..<2))
             try expectNoSuccess(outcomes, "while nothing answers")
             refusals = outcomes.compactMap { if case .refused(let refusal) = $0 { refusal } else { nil } }
@@ -171,7 +171,7 @@ extension BackendConformance {
 
     private static func seesOutage(_ subject: Subject) async throws {
         // The deadline is short here, and a busy machine may miss it once.
-        let isUp = try await eventually(within: subject.patience) {
+        let isUp = try await eventually(within: subject.waitLimit) {
             if case .accepted = try await subject.send(subject.request(0..<1))[0] { true } else { false }
         }
         try expect(isUp, "no message was accepted while all was well")
@@ -181,7 +181,7 @@ extension BackendConformance {
         guard let disturb = subject.disturb else { return }
         try await disturb(.unreachable)
         // A connection that was open may carry the first of them.
-        let isSeen = try await eventually(within: subject.patience) {
+        let isSeen = try await eventually(within: subject.waitLimit) {
             _ = try await subject.send(subject.request(0..<1))
             return subject.backend.health.status != .ok
         }
@@ -193,8 +193,8 @@ extension BackendConformance {
         let backend = subject.backend
         var well: [Diagnosis] = []
         // The deadline is short here, and a busy machine may miss it once.
-        let isWell = try await eventually(within: subject.patience) {
-            well = try await within(subject.deadline + subject.patience, "the diagnosis did not end") {
+        let isWell = try await eventually(within: subject.waitLimit) {
+            well = try await within(subject.deadline + subject.waitLimit, "the diagnosis did not end") {
                 await backend.diagnose()
             }
             return !well.contains { $0.verdict == .failure }
@@ -203,7 +203,7 @@ extension BackendConformance {
         guard !well.isEmpty, let disturb = subject.disturb else { return }
         try await disturb(.unreachable)
         _ = try await subject.send(subject.request(0..<1))
-        let ill = try await within(subject.deadline + subject.patience, "the diagnosis did not end") {
+        let ill = try await within(subject.deadline + subject.waitLimit, "the diagnosis did not end") {
             await backend.diagnose()
         }
         let found = ill.first { $0.verdict == .failure }
@@ -231,7 +231,7 @@ extension BackendConformance {
             let before = await subject.taken?()
             let sending = begin(subject, 0..<5, whenCancelled: isCancelledFirst)
             sending.task.cancel()
-            try await within(subject.deadline + subject.patience, "a cancelled send did not end") {
+            try await within(subject.deadline + subject.waitLimit, "a cancelled send did not end") {
                 await sending.task.value
             }
             let accepted = try sending.tally.check().count { if case .accepted = $0 { true } else { false } }
@@ -247,7 +247,7 @@ extension BackendConformance {
         try await disturb(.silence)
         let sending = try await start(subject)
         sending.task.cancel()
-        try await within(subject.deadline + subject.patience, "a cancelled send was not over by its deadline") {
+        try await within(subject.deadline + subject.waitLimit, "a cancelled send was not over by its deadline") {
             await sending.task.value
         }
         try expectNoSuccess(try sending.tally.check(), "without an answer")
@@ -256,7 +256,7 @@ extension BackendConformance {
     private static func survivesShutdown(_ subject: Subject) async throws {
         let backend = subject.backend
         for _ in 0..<2 {
-            try await within(subject.patience, "the shutdown did not end") {
+            try await within(subject.waitLimit, "the shutdown did not end") {
                 await backend.shutdown(grace: .seconds(1))
             }
         }
@@ -270,7 +270,7 @@ extension BackendConformance {
         try await disturb(.silence)
         let sending = try await start(subject)
         let backend = subject.backend
-        try await within(subject.patience, "the shutdown did not end a send to a silent platform") {
+        try await within(subject.waitLimit, "the shutdown did not end a send to a silent platform") {
             async let first: Void = backend.shutdown(grace: .milliseconds(50))
             async let second: Void = backend.shutdown(grace: .milliseconds(50))
             _ = await (first, second)
@@ -300,14 +300,14 @@ extension BackendConformance {
         let before = await subject.taken?()
         let sending = begin(subject, 0..<3)
         if let before, let taken = subject.taken {
-            _ = try await eventually(within: subject.patience) { await taken() > before }
+            _ = try await eventually(within: subject.waitLimit) { await taken() > before }
         }
         return sending
     }
 
     private static func endsWatch(_ subject: Subject) async throws {
         let backend = subject.backend
-        try await within(subject.patience, "the watch went on after it was cancelled") {
+        try await within(subject.waitLimit, "the watch went on after it was cancelled") {
             let watching = Task { await backend.watch() }
             await Task.yield()
             watching.cancel()

@@ -78,7 +78,7 @@ package struct PlanCase: Sendable, CustomStringConvertible {
 
     /// What it is about, as a claim.
     package var name: String
-    /// The plan; its patience is always set.
+    /// The plan; its fallback delay is always set.
     package var plan: DeliveryPlan
     /// The services of the live tokens that the device has.
     package var tokens: Set<TokenService> = Set(Self.backends.map(\.service))

@@ -141,14 +141,14 @@ package enum PlanCases {
 
     private static let times: [PlanCase] = [
         PlanCase(
-            "trouble is borne while patience lasts",
+            "trouble is borne until the fallback delay ends",
             plan(2, fallbackDelay: .seconds(60)),
             answers: ["one": [.retry, .retry, .accepted]],
             attempts: ["one", "one", "one"],
             end: .acceptedByPlatform
         ),
         PlanCase(
-            "a wish that patience does not cover leads to the next backend",
+            "a wait beyond the fallback delay leads to the next backend",
             plan(2, fallbackDelay: .seconds(20)),
             answers: ["one": [.retryLater]],
             attempts: ["one", "two"],
@@ -219,7 +219,7 @@ package enum PlanCases {
             end: .acceptedByPlatform
         ),
         PlanCase(
-            "credentials that are refused lead to the next backend at once, whatever the patience",
+            "credentials that are refused lead to the next backend at once, whatever the fallback delay",
             plan(2, fallbackDelay: .seconds(600)),
             answers: ["one": [.park]],
             attempts: ["one", "two"],

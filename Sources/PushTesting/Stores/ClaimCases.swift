@@ -19,15 +19,15 @@ extension StoreConformance {
             try expect(claimed, is: order.map { .sample($0) }, "order")
             await store.close()
         },
-        StoreConformanceCase("A lane sees its own deliveries, and no more than it asks for") { fixture in
+        StoreConformanceCase("A backend sees its own deliveries, and no more than it asks for") { fixture in
             let store = try await fixture.open()
             _ = try await store.accept(.sample(store, fixture.time, to: (0..<10).map { .sample($0) }))
             _ = try await store.accept(.sample(store, fixture.time, to: [.sample("f")], backends: ["fcm"]))
-            try expect(try await store.claimNow("hms").count, is: 0, "a lane without work")
+            try expect(try await store.claimNow("hms").count, is: 0, "a backend without work")
             try expect(try await store.claimNow("apns", 0).count, is: 0, "a claim of nothing")
             try expect(try await store.claimNow("apns", 4).count, is: 4, "the first claim")
             try expect(try await store.claimNow("apns", 100).count, is: 6, "the second claim")
-            try expect(try await store.claimNow("fcm").map(\.recipient), is: [.sample("f")], "the other lane")
+            try expect(try await store.claimNow("fcm").map(\.recipient), is: [.sample("f")], "the other backend")
             await store.close()
         },
         StoreConformanceCase("No delivery is claimed twice by many that claim at once") { fixture in

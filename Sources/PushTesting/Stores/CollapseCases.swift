@@ -6,7 +6,7 @@ extension StoreConformance {
     static let collapsing: [StoreConformanceCase] = [
         StoreConformanceCase("A newer notification with the same collapse id replaces one that waits") { fixture in
             var store = try await fixture.open()
-            func accept(_ recipient: String, _ collapseID: String?, due: Date? = nil, lane: String = "apns")
+            func accept(_ recipient: String, _ collapseID: String?, due: Date? = nil, backend: String = "apns")
                 async throws
                 -> NotificationID
             {
@@ -15,7 +15,7 @@ extension StoreConformance {
                         store,
                         fixture.time,
                         to: [.sample(recipient)],
-                        backends: [lane],
+                        backends: [backend],
                         due: due,
                         collapseID: collapseID
                     )
@@ -26,7 +26,7 @@ extension StoreConformance {
             let scheduled = try await accept("b", "order", due: now + 50)
             let others = [
                 try await accept("a", "invoice"), try await accept("c", "order"), try await accept("a", nil),
-                try await accept("a", "order", lane: "fcm"),
+                try await accept("a", "order", backend: "fcm"),
             ]
             store = try await fixture.reopen(store)
             let before = try await store.lastEvent()

@@ -92,26 +92,26 @@ extension StoreConformance {
     ]
 
     static let expiry: [StoreConformanceCase] = [
-        StoreConformanceCase("What has waited too long is found, in any lane, claimed or not yet due") { fixture in
+        StoreConformanceCase("What has waited too long is found, in any backend, claimed or not yet due") { fixture in
             var store = try await fixture.open()
             let time = fixture.time
-            func accept(_ lane: String, _ life: Duration, due: Double? = nil) async throws -> NotificationID {
+            func accept(_ backend: String, _ life: Duration, due: Double? = nil) async throws -> NotificationID {
                 try await store.accept(
                     .sample(
                         store,
                         time,
-                        to: [.sample("\(lane)\(life)")],
-                        backends: [lane],
+                        to: [.sample("\(backend)\(life)")],
+                        backends: [backend],
                         due: due.map { time.now.addingTimeInterval($0) },
                         timeToLive: life
                     )
                 )
             }
             var short: [NotificationID] = []
-            for lane in ["apns", "fcm"] {
-                short.append(try await accept(lane, .seconds(30)))
-                short.append(try await accept(lane, .seconds(20), due: 300))
-                _ = try await accept(lane, .seconds(600))
+            for backend in ["apns", "fcm"] {
+                short.append(try await accept(backend, .seconds(30)))
+                short.append(try await accept(backend, .seconds(20), due: 300))
+                _ = try await accept(backend, .seconds(600))
             }
             try expect(try await store.claimExpired(limit: 100).count, is: 0, "found too early")
             store = try await fixture.reopen(store)
@@ -131,8 +131,8 @@ extension StoreConformance {
             var rest: [ClaimedDelivery] = []
             for _ in 0..<8 { rest += try await store.claimExpired(limit: 2) }
             try expect(rest.map(\.notificationID), is: claimed.map(\.notificationID), "found after its release")
-            try expect(try await store.depths()["apns"]?.waiting, is: 1, "waiting in the first lane")
-            try expect(try await store.depths()["fcm"]?.waiting, is: 1, "waiting in the second lane")
+            try expect(try await store.depths()["apns"]?.waiting, is: 1, "waiting in the first backend")
+            try expect(try await store.depths()["fcm"]?.waiting, is: 1, "waiting in the second backend")
             await store.close()
         }
     ]

@@ -58,7 +58,7 @@ extension StoreConformance {
                 let received = try await store.record([entry])
                 return received[0].word
             }
-            let lane = claims[0].plan.backends[0]
+            let backend = claims[0].plan.backends[0]
             let number = id.rawValue + 1
             try expect(
                 try await receive(ReceiptAddress(delivery: number, backend: "other")),
@@ -66,7 +66,7 @@ extension StoreConformance {
                 "elsewhere"
             )
             try expect(
-                try await receive(ReceiptAddress(delivery: number, backend: lane)),
+                try await receive(ReceiptAddress(delivery: number, backend: backend)),
                 is: "recorded",
                 "where it was"
             )

@@ -5,7 +5,7 @@ import PushQueue
 
 extension StoreConformance {
     static let plans: [StoreConformanceCase] = [
-        StoreConformanceCase("Recipients with plans of their own go through their own lanes, also after a restart") {
+        StoreConformanceCase("Recipients with plans of their own go through their own backends, also after a restart") {
             fixture in
             var store = try await fixture.open()
             let plans = [
@@ -21,10 +21,10 @@ extension StoreConformance {
                 return try await store.accept(new)
             }
             func check(_ planOf: [UInt8], _ id: NotificationID) async throws {
-                for (lane, plan) in [("one", 0), ("two", 1), ("three", 2)] {
-                    let claimed = try await store.claimNow(lane)
+                for (backend, plan) in [("one", 0), ("two", 1), ("three", 2)] {
+                    let claimed = try await store.claimNow(backend)
                     let wanted = planOf.indices.filter { planOf[$0] == plan }.map { id.rawValue + Int64($0) }
-                    try expect(claimed.map(\.id), is: wanted, "claimed in lane \(lane)")
+                    try expect(claimed.map(\.id), is: wanted, "claimed in backend \(backend)")
                     for delivery in claimed {
                         try expect(delivery.plan, is: plans[plan], "the plan of \(delivery.id)")
                         try expect(delivery.notificationID, is: id, "the notification of \(delivery.id)")
@@ -49,7 +49,7 @@ extension StoreConformance {
             )
             await store.close()
         },
-        StoreConformanceCase("A retry goes to the lane of its step in the delivery's own plan") { fixture in
+        StoreConformanceCase("A retry goes to the backend of its step in the delivery's own plan") { fixture in
             let store = try await fixture.open()
             var new = NewNotification.sample(store, fixture.time, to: [.sample("a"), .sample("b")])
             new.plan = DeliveryPlan(["one", "two"])
@@ -57,12 +57,12 @@ extension StoreConformance {
             new.planOf = [0, 1]
             let id = try await store.accept(new)
             let first = try await store.claimNow("two")
-            try expect(first.map(\.id), is: [id.rawValue + 1], "claimed in lane two")
+            try expect(first.map(\.id), is: [id.rawValue + 1], "claimed in backend two")
             try await store.record([
                 Resolution(delivery: id.rawValue + 1, transition: .retry(at: fixture.time.now, step: 1))
             ])
             let second = try await store.claimNow("three")
-            try expect(second.map(\.id), is: [id.rawValue + 1], "claimed in lane three")
+            try expect(second.map(\.id), is: [id.rawValue + 1], "claimed in backend three")
             try expect(second.first?.plan, is: new.otherPlans[0], "its plan")
             await store.close()
         },

@@ -26,7 +26,7 @@ extension StoreConformance {
                 is: [#"{"outcome":"accepted_by_platform"}"#, #"{"outcome":"failed"}"#, #"{"outcome":"unknown"}"#, ""],
                 "stories"
             )
-            try expect(stored.map(\.backend), is: ["apns", "apns", "apns", "apns"], "lanes")
+            try expect(stored.map(\.backend), is: ["apns", "apns", "apns", "apns"], "backends")
             try expect(
                 stored.map { $0.dueAt == nil },
                 is: [true, true, true, false],
@@ -38,8 +38,8 @@ extension StoreConformance {
             var store = try await fixture.open()
             let id = try await store.accept(.sample(store, fixture.time, backends: ["apns", "fcm"]))
             for round in 1...3 {
-                let lane = round == 3 ? "fcm" : "apns"
-                let claimed = try await store.claimNow(lane)
+                let backend = round == 3 ? "fcm" : "apns"
+                let claimed = try await store.claimNow(backend)
                 try expect(claimed.map(\.attempts), is: [round - 1], "attempts in round \(round)")
                 try expect(claimed.map(\.step), is: [round == 3 ? 1 : 0], "step in round \(round)")
                 let log = (1..<round).map { #"{"n":\#($0)}"# }.joined(separator: ",")

@@ -59,8 +59,8 @@ extension NotificationStore {
     }
 
     /// Claims without waiting.
-    func claimNow(_ lane: String = "apns", _ limit: Int = 100) async throws -> [ClaimedDelivery] {
-        try await claim(backend: lane, limit: limit, wait: .zero)
+    func claimNow(_ backend: String = "apns", _ limit: Int = 100) async throws -> [ClaimedDelivery] {
+        try await claim(backend: backend, limit: limit, wait: .zero)
     }
 
     /// Ends deliveries in a state.

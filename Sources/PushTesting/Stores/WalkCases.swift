@@ -17,7 +17,7 @@ extension StoreConformance {
 private struct StoreWalk {
     private struct Delivery {
         var state: DeliveryState = .queued
-        var lane: String
+        var backend: String
         var due: Date
         var attempts = 0
         var notification: NotificationID
@@ -59,7 +59,7 @@ private struct StoreWalk {
     mutating func finish() async throws {
         try await check()
         for _ in 0..<200 where deliveries.values.contains(where: { !$0.state.isFinal }) {
-            for lane in ["one", "two"] { try await claim(lane) }
+            for backend in ["one", "two"] { try await claim(backend) }
             while !held.isEmpty { try await resolve() }
             fixture.time.advance(by: .seconds(5))
         }
@@ -69,7 +69,7 @@ private struct StoreWalk {
     }
 
     private mutating func accept() async throws {
-        let lanes = Bool.random(using: &random) ? ["one", "two"] : ["two", "one"]
+        let backends = Bool.random(using: &random) ? ["one", "two"] : ["two", "one"]
         let now = fixture.time.now
         let batch = (0..<Int.random(in: 1...3, using: &random)).map { _ in
             let delay = Double(max(0, Int.random(in: -6..<6, using: &random)))
@@ -81,7 +81,7 @@ private struct StoreWalk {
                 store,
                 fixture.time,
                 to: recipients,
-                backends: lanes,
+                backends: backends,
                 due: delay > 0 ? now + delay : nil,
                 timeToLive: .seconds(100_000)
             )
@@ -92,7 +92,7 @@ private struct StoreWalk {
             eventCount += 1
             for place in new.recipients.indices {
                 deliveries[new.id.rawValue + Int64(place)] = Delivery(
-                    lane: lanes[0],
+                    backend: backends[0],
                     due: new.dueAt ?? now,
                     notification: new.id
                 )
@@ -100,13 +100,13 @@ private struct StoreWalk {
         }
     }
 
-    private mutating func claim(_ lane: String) async throws {
+    private mutating func claim(_ backend: String) async throws {
         let limit = Int.random(in: 1...12, using: &random)
-        let claimed = try await store.claimNow(lane, limit)
+        let claimed = try await store.claimNow(backend, limit)
         let now = fixture.time.now
-        let wanted = deliveries.filter { !$0.value.state.isFinal && !$0.value.isClaimed && $0.value.lane == lane }
+        let wanted = deliveries.filter { !$0.value.state.isFinal && !$0.value.isClaimed && $0.value.backend == backend }
             .filter { $0.value.due <= now }.sorted { ($0.value.due, $0.key) < ($1.value.due, $1.key) }
-        try expect(claimed.map(\.id), is: wanted.prefix(limit).map(\.key), "claimed in lane \(lane)")
+        try expect(claimed.map(\.id), is: wanted.prefix(limit).map(\.key), "claimed in backend \(backend)")
         for delivery in claimed {
             try expect(delivery.attempts, is: deliveries[delivery.id]?.attempts ?? -1, "attempts of \(delivery.id)")
             deliveries[delivery.id]?.isClaimed = true
@@ -154,7 +154,7 @@ private struct StoreWalk {
             model.attempts += 1
         case .retry(let at, let step):
             model.due = at
-            model.lane = delivery.plan.backends[step]
+            model.backend = delivery.plan.backends[step]
             model.attempts += 1
         case .release: break
         }
@@ -213,13 +213,13 @@ private struct StoreWalk {
                 )
             }
         }
-        for lane in ["one", "two"] {
-            let open = deliveries.values.filter { $0.lane == lane && !$0.state.isFinal }
-            let depth = try await store.depths()[lane] ?? QueueDepth()
-            try expect(depth.waiting, is: open.filter { !$0.isClaimed }.count, "waiting in \(lane)")
-            try expect(depth.claimed, is: open.filter(\.isClaimed).count, "claimed in \(lane)")
+        for backend in ["one", "two"] {
+            let open = deliveries.values.filter { $0.backend == backend && !$0.state.isFinal }
+            let depth = try await store.depths()[backend] ?? QueueDepth()
+            try expect(depth.waiting, is: open.filter { !$0.isClaimed }.count, "waiting in \(backend)")
+            try expect(depth.claimed, is: open.filter(\.isClaimed).count, "claimed in \(backend)")
             let oldest = open.filter { !$0.isClaimed && $0.due <= now }.map(\.due).min()
-            try expect(depth.oldestDue, is: oldest, "the oldest due in \(lane)")
+            try expect(depth.oldestDue, is: oldest, "the oldest due in \(backend)")
         }
         try expect(try await store.lastEvent(), is: eventCount, "events")
     }

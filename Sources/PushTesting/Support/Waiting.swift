@@ -1,13 +1,13 @@
 internal import PushCore
 
-/// Runs `body` for at most `patience`; a check whose subject never ends fails with the sentence in its place.
+/// Runs `body` for at most `waitLimit`; a check whose subject never ends fails with the sentence in its place.
 func within<Value: Sendable>(
-    _ patience: Duration,
+    _ waitLimit: Duration,
     _ sentence: @autoclosure () -> String,
     _ body: @escaping @Sendable () async throws -> Value
 ) async throws -> Value {
     do {
-        return try await Deadline.run(patience, body)
+        return try await Deadline.run(waitLimit, body)
     } catch is Deadline.Passed {
         throw ConformanceFailure(sentence())
     }
@@ -25,9 +25,9 @@ func saying<Value>(
     }
 }
 
-/// Looks again and again until the claim holds or the patience ends; whether it held.
-func eventually(within patience: Duration, _ claim: () async throws -> Bool) async throws -> Bool {
-    let end = ContinuousClock.now + patience
+/// Looks again and again until the claim holds or the waitLimit ends; whether it held.
+func eventually(within waitLimit: Duration, _ claim: () async throws -> Bool) async throws -> Bool {
+    let end = ContinuousClock.now + waitLimit
     while ContinuousClock.now < end {
         if try await claim() { return true }
         try await Task.sleep(for: .milliseconds(2))
@@ -48,7 +48,7 @@ extension ManualTime {
         while !isDone.isSet, ContinuousClock.now < end {
             advance(by: .milliseconds(50))
             rounds += 1
-            // After 100 s it is the disk that is slow: leases and patience must not all run out meanwhile.
+            // After 100 s it is the disk that is slow: leases and waitLimit must not all run out meanwhile.
             try await Task.sleep(for: .milliseconds(rounds < 2_000 ? 1 : 50))
         }
         guard isDone.isSet else {

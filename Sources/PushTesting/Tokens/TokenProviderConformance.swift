@@ -27,7 +27,7 @@ public enum TokenProviderConformance {
         /// Texts that cannot be a token of the service.
         public var invalidTexts: [String]
         /// How long a thing may take on a slow machine before it counts as never ending.
-        public var patience = Duration.seconds(20)
+        public var waitLimit = Duration.seconds(20)
 
         /// Makes a subject.
         public init(
@@ -181,17 +181,17 @@ public enum TokenProviderConformance {
 
     private static func saysFailure(_ subject: Subject) async throws {
         guard let failing = subject.failing else { return }
-        try await expectUnavailable(failing, subject.patience, "a source that fails")
+        try await expectUnavailable(failing, subject.waitLimit, "a source that fails")
     }
 
     private static func givesUp(_ subject: Subject) async throws {
         guard let hanging = subject.hanging else { return }
-        try await expectUnavailable(hanging, subject.patience, "a source that never answers")
+        try await expectUnavailable(hanging, subject.waitLimit, "a source that never answers")
     }
 
     private static func heedsCancellation(_ subject: Subject) async throws {
         guard let hanging = subject.hanging else { return }
-        try await within(subject.patience, "a cancelled caller still waits") {
+        try await within(subject.waitLimit, "a cancelled caller still waits") {
             let asking = Task { _ = try? await hanging.token() }
             asking.cancel()
             await asking.value
@@ -214,11 +214,11 @@ public enum TokenProviderConformance {
 
     private static func expectUnavailable(
         _ provider: any TokenProvider,
-        _ patience: Duration,
+        _ waitLimit: Duration,
         _ what: String
     ) async throws {
         do {
-            _ = try await within(patience, "\(what) leads to no end") { try await provider.token() }
+            _ = try await within(waitLimit, "\(what) leads to no end") { try await provider.token() }
         } catch let error as PushError {
             try expect(error.code == .unavailable, "\(what) leads to \(error.code.rawValue)")
             return

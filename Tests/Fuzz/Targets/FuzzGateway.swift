@@ -165,7 +165,7 @@ private struct ForgetfulStore: NotificationStore {
 
     init(time: any TimeSource) { self.time = time }
 
-    func makeID(recipients: Int) -> NotificationID { ids.allocator.withLock { $0.take(recipients, at: time.now) } }
+    func makeID(recipients: Int) -> NotificationID { ids.allocator.withLock { $0.allocate(recipients, at: time.now) } }
 
     func enqueue(_ batch: EnqueueBatch) async throws(StoreError) -> EnqueueResult { .accepted }
 

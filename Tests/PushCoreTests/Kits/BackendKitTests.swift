@@ -95,7 +95,7 @@ struct BackendKitTests {
             .waitsForEver, .hangsWhenCancelled, .goesOnInShutdown, .cannotShutDownTwice, .watchesOn, .seesNoOutage,
             .doubtsUnsent,
         ]
-        subject.patience = fault != nil && hanging.contains(fault) ? .milliseconds(400) : .seconds(20)
+        subject.waitLimit = fault != nil && hanging.contains(fault) ? .milliseconds(400) : .seconds(20)
         subject.means.device = DeviceRecord(id: "d", token: DeviceToken("token-d", service: ModelBackend.own))
         subject.means.reported = { "m" }
         let message: @Sendable () async -> String = {

@@ -52,8 +52,8 @@ extension ModelBackend: DeviceRegistrar, SubscriptionManager, TagEditor, EventRe
         return [DeliveryReceipt(.delivered, platformID: "m", reason: "delivered", at: callback.receivedAt)]
     }
 
-    func take(_ click: ReportedClick) async throws(PushError) -> TakenClick {
-        TakenClick(receipt: nil, notification: has(.readsNoClicks) ? JSONObject() : click.payload)
+    func read(_ click: ReportedClick) async throws(PushError) -> ClickResult {
+        ClickResult(receipt: nil, notification: has(.readsNoClicks) ? JSONObject() : click.payload)
     }
 }
 

@@ -76,7 +76,7 @@ struct StrategyKitTests {
             curable: (401, nil),
             hopeless: (403, nil)
         )
-        if fault == .neverEnds { subject.patience = .milliseconds(200) }
+        if fault == .neverEnds { subject.waitLimit = .milliseconds(200) }
         return subject
     }
 

@@ -80,7 +80,7 @@ struct TokenProviderKitTests {
             renewing: ModelProvider(fault, .good),
             invalidTexts: ["not!one"]
         )
-        if fault == .waitsForEver { subject.patience = .milliseconds(200) }
+        if fault == .waitsForEver { subject.waitLimit = .milliseconds(200) }
         return subject
     }
 

@@ -162,4 +162,16 @@ struct APIAppsTests {
         #expect(try await send(.delete, "/v1/users/ali").errors == ["#/app app_missing"])
         #expect(try await send(.get, "/v1/devices/phone?app=forum").status == 200)
     }
+
+    @Test("What waits for a device at a backend that is gone is cancelled, whichever app the backend had")
+    func clearedAtGoneBackend() async throws {
+        let device = AppName(rawValue: "shop").key("phone")
+        try await harness.devices.enqueue([
+            OutboxEntry(backend: "gone", device: device, kind: .tags, at: harness.time.now),
+            OutboxEntry(backend: "gone", device: "other", kind: .tags, at: harness.time.now),
+        ])
+        #expect(try await send(.post, "/v1/backends/gone/clear", #"{"device":"phone"}"#).json["removed"] == 1)
+        #expect(try await harness.devices.entries(ofDevice: device, limit: 9).isEmpty)
+        #expect(try await harness.devices.entries(ofDevice: "other", limit: 9).count == 1)
+    }
 }

@@ -15,13 +15,13 @@ struct APIClicksTests {
 
         init(_ forwarding: Result<Void, PushError>? = nil) { self.forwarding = forwarding }
 
-        func take(_ click: ReportedClick) async throws(PushError) -> TakenClick {
+        func read(_ click: ReportedClick) async throws(PushError) -> ClickResult {
             clicks.withLock { $0.append(click) }
             if click.context["bad"] != nil { throw PushError(.invalidRequest, "bad context", reason: "bad_context") }
             let receipt = click.payload["id"]?.stringValue.map {
                 DeliveryReceipt(.opened, platformID: $0, reason: "opened", at: click.at)
             }
-            return TakenClick(receipt: receipt, notification: ["read": true], forwarding: forwarding)
+            return ClickResult(receipt: receipt, notification: ["read": true], forwarding: forwarding)
         }
     }
 

@@ -94,7 +94,7 @@ final class MemoryStore: NotificationStore {
     // MARK: NotificationStore
 
     func makeID(recipients: Int) -> NotificationID {
-        contents.withLock { $0.allocator.take(recipients, at: time.now) }
+        contents.withLock { $0.allocator.allocate(recipients, at: time.now) }
     }
 
     func enqueue(_ batch: EnqueueBatch) async throws(StoreError) -> EnqueueResult {

@@ -134,7 +134,7 @@ struct FlowGateTests {
         #expect(state({ $0.step(window: 10, at: later) }) == .claim(1))
     }
 
-    @Test("A lane that stands still looks for deliveries without patience, and only when there are such")
+    @Test("A worker that stands still looks for deliveries without a fallback delay, and only when there are such")
     func patience() {
         let bears = Box(FlowGate.State(breaker: Breaker(Breaker.Settings(failures: 1, cooldown: .seconds(30)))))
         _ = bears { $0.apply(.fails(reason: "deadline"), at: now) }
@@ -169,7 +169,7 @@ struct FlowGateTests {
         #expect(settled({ $0.step(window: 10, at: now.addingTimeInterval(30)) }) == .passOn)
     }
 
-    @Test("A lane that found as many without patience as it may take looks again at once")
+    @Test("A worker that found as many without a fallback delay as it may take looks again at once")
     func passingOnMore() {
         let settings = Breaker.Settings(failures: 1, cooldown: .seconds(300))
         let state = Box(FlowGate.State(breaker: Breaker(settings), fallbackDelay: .seconds(10)))

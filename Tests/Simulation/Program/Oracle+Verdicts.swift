@@ -72,6 +72,16 @@ extension Oracle {
         fail("\(key) counts as \(state), and \(holders.map(\.name)) has it")
     }
 
+    /// What a platform has refused for good does not come back to it, if nothing kept the gateway from writing that down.
+    private func judgeRefusals(_ key: String, _ world: World) {
+        for platform in world.platforms {
+            guard let refused = platform.refused[key], let again = platform.offered[key]?.first(where: { $0 > refused })
+            else { continue }
+            if disturbances.contains(where: { (refused...again).contains($0) }) { continue }
+            fail("\(key) came to \(platform.name) again after it was refused there for good")
+        }
+    }
+
     /// Nothing is sent to a user who was erased, but for what is claimed already: that is handed over within the moment.
     private func judgeErasure(_ message: Submission, _ key: String, _ offered: [Int64]) {
         guard let erasedAt = message.erasedAt else { return }
@@ -125,6 +135,7 @@ extension Oracle {
         {
             fail("\(key) was tried after its cancellation was answered")
         }
+        judgeRefusals(key, world)
         judgeErasure(message, key, offered)
         judgeLatency(message, key, offered, world)
     }

@@ -163,6 +163,38 @@ extension Run {
         world.crash(.process)
     }
 
+    /// Leads a message to a refusal that comes after something else: what may have arrived counts as unknown all the same, and what was
+    /// refused for good stays refused over a restart.
+    func refuseAfterSilence(_ numbers: [Int]) {
+        let (alpha, beta) = (world.platforms[0], world.platforms[1])
+        let count = 1 + numbers[4] % 3
+        switch numbers[3] % 3 {
+        case 0:
+            // The time to live ends before the next attempt.
+            alpha.set(.losing, at: world.scheduler.now)
+            post(count, [0, 0, 0, 0, 0])
+            world.run(milliseconds: 300)
+            alpha.set(.busy, at: world.scheduler.now)
+            world.run(milliseconds: 5_000)
+        case 1:
+            // The next backend refuses what this one may have.
+            alpha.set(.losing, at: world.scheduler.now)
+            beta.set(.refusing, at: world.scheduler.now)
+            post(count, [2, 3, 0, 0, 0])
+            world.run(milliseconds: 5_000)
+        default:
+            // The gateway is killed while what one backend has refused waits for the next one, which is paused.
+            beta.set(.rateLimited, at: world.scheduler.now)
+            alpha.set(.refusing, at: world.scheduler.now)
+            post(1, [1, 3, 0, 0, 0])
+            world.run(milliseconds: 200)
+            beta.set(.refusing, at: world.scheduler.now)
+            post(count, [2, 3, 0, 0, 0])
+            world.run(milliseconds: 500)
+            world.crash(.process)
+        }
+    }
+
     /// Lets syncs forget, kills the gateway, and cuts the power while the next one opens its store or soon afterwards.
     func losePowerAfterForgetting(_ numbers: [Int]) {
         world.disk.fault(.forgettingSyncs, calls: 2 + numbers[3] % 8)

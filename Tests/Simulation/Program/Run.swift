@@ -77,6 +77,7 @@ struct Run {
         case .erasure: erase(user: numbers[0] % Self.users, numbers)
         case .deviceRemoval: change(device: "d\(numbers[0] % 6)", to: nil)
         case .devicePost: post(1, numbers, device: "d\(numbers[3] % 6)")
+        case .behavior where numbers[2] % 6 == 5: refuseAfterSilence(numbers)
         case .behavior:
             // What happens most to a platform under load.
             let behaviors = SimulatedPlatform.Behavior.allCases + [.brownout, .hanging]

@@ -44,6 +44,8 @@ final class SimulatedPlatform: @unchecked Sendable {
     private(set) var behavior = Behavior.healthy
     /// When it took each message, by serial number and recipient, and by the store's steady clock.
     private(set) var taken: [String: [Date]] = [:]
+    /// When it first refused each message for good.
+    private(set) var refused: [String: Int64] = [:]
     /// Messages without an answer in time: `unknown` is an allowed outcome for them.
     private(set) var unresolved: Set<String> = []
     /// When each message was handed over, whatever came of it.
@@ -114,6 +116,7 @@ final class SimulatedPlatform: @unchecked Sendable {
     }
 
     func leaveUnresolved(_ key: String) { unresolved.insert(key) }
+    func refuseForGood(_ key: String, at now: Int64) { refused[key] = refused[key] ?? now }
     func begin(_ count: Int) { underWay += count }
     func end(_ count: Int) { underWay -= count }
     /// The gateway crashed: nothing is in flight any more.
@@ -237,6 +240,7 @@ struct SimulatedBackend: PushBackend {
             answer(refusal(.platform, "connect_failed", .retry(after: nil)))
         case .parked: answer(refusal(.account, "credentials", .parkBackend))
         case .refusing:
+            platform.refuseForGood(key, at: scheduler.now)
             answer(refusal(.message, "bad", .never))
         case .invalidating:
             let dead = Refusal.Invalidation(asOf: time.now, isCertain: true)

@@ -16,7 +16,7 @@ final class SimulatedThreads: StoreThreads, @unchecked Sendable {
         case running
         /// It waits for its turn.
         case ready
-        /// It waits for the signal of a bell, until a virtual time.
+        /// It waits for a signal of the store, until a virtual time.
         case asleep(until: Int64?)
         case ended
     }
@@ -100,7 +100,7 @@ final class SimulatedThreads: StoreThreads, @unchecked Sendable {
         makeReady()
     }
 
-    func makeBell() -> any WriterBell { Bell(threads: self) }
+    func makeSignal() -> any WriterSignal { Signal(threads: self) }
 
     func pause(microseconds: UInt32) {
         _ = sleep(until: scheduler.now + Int64(microseconds) * 1000, heedsSignals: false)
@@ -134,10 +134,10 @@ final class SimulatedThreads: StoreThreads, @unchecked Sendable {
         return !isTimedOut
     }
 
-    private struct Bell: WriterBell {
+    private struct Signal: WriterSignal {
         let threads: SimulatedThreads
 
-        func signal() {
+        func send() {
             if case .asleep = threads.state, threads.heedsSignals { return threads.makeReady() }
             threads.isSignalled = true
         }

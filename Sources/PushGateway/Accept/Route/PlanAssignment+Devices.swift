@@ -97,7 +97,7 @@ extension PlanAssignment {
         }
         // Without the names of other activities.
         let slots = Set(
-            live.map { $0.kind == .device ? $0.token.service.rawValue : "\($0.token.service)/\($0.kind.word)" }
+            live.map { $0.kind == .device ? $0.token.service.rawValue : "\($0.token.service)/\($0.kind.typeName)" }
         )
         .sorted().joined(separator: ", ")
         let named: [String]? = if case .notAddressable(let backends) = failure { backends } else { nil }
@@ -106,7 +106,7 @@ extension PlanAssignment {
         let kinds = uses.kinds(of: named ?? candidates)
         guard kinds.contains(.device) else {
             // The names are those of the request.
-            let missing = kinds.map { $0.word + ($0.name.map { "/" + $0 } ?? "") }.joined(separator: ", ")
+            let missing = kinds.map { $0.typeName + ($0.name.map { "/" + $0 } ?? "") }.joined(separator: ", ")
             let need =
                 !kinds.isEmpty
                 ? "The device \(device.name) has no live token of the kind \(missing); it has \(slots)."

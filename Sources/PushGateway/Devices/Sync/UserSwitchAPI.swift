@@ -181,10 +181,12 @@ struct UserSwitchAPI: Sendable {
         let store = endpoint.state.devices
         let isKnown = backend == nil ? try await endpoint.waits(for: name) : true
         guard isKnown else { throw .notFound("There is no backend \(name.prefix(64)), and nothing waits for one.") }
-        let app = scope.snapshot.gateway.app(ofBackend: name) ?? .default
-        let removed: Int
+        // Of a backend that is gone it is not known which app it had: it had one only.
+        let apps = scope.snapshot.gateway.app(ofBackend: name).map { [$0] } ?? scope.apps.all
+        let devices: [String?] = device.map { device in apps.map { $0.key(device) } } ?? [nil]
+        var removed = 0
         do throws(StoreError) {
-            removed = try await store.cancelEntries(of: name, device: device.map(app.key))
+            for device in devices { removed += try await store.cancelEntries(of: name, device: device) }
         } catch {
             throw Problem(error)
         }

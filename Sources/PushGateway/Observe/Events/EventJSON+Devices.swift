@@ -54,7 +54,7 @@ extension EventJSON {
         begin(&writer, "device.token_invalidated", time)
         writer.field("recipient", Recipient.token(token).storedForm)
         if kind != .device {
-            writer.field("kind", kind.word)
+            writer.field("kind", kind.typeName)
         }
         writer.field("device", device)
         writer.field("backend", backend)

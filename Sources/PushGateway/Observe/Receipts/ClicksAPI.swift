@@ -28,9 +28,9 @@ struct ClicksAPI: Sendable {
             throw .notFound("No backend of this name reads clicks.")
         }
         let click = try await read(request, scope, at: now)
-        let taken: TakenClick
+        let taken: ClickResult
         do throws(PushError) {
-            taken = try await reader.take(click)
+            taken = try await reader.read(click)
         } catch {
             throw Problem(error)
         }

@@ -155,8 +155,7 @@ public final class Sandbox: Sendable {
         let simulated = Set(platforms.flatMap { $0.backends(in: folder).map(\.kind) })
         let missing = kinds.map(simulated.subtracting) ?? []
         for platform in platforms {
-            let backends = platform.backends(in: folder).filter { !missing.contains($0.kind) }
-                .map { $0.without(sectionsOf: missing) }
+            let backends = platform.backends(in: folder).filter { missing.isDisjoint(with: $0.neededKinds) }
             if backends.isEmpty { continue }
             written.kinds.formUnion(backends.map(\.kind))
             files += platform.files

@@ -48,10 +48,8 @@ struct SandboxBackend: Sendable {
     /// The kind that its keys name.
     var kind: BackendKind { BackendKind(rawValue: keys.first { $0.key == "kind" }?.value.stringValue ?? "") }
 
-    /// Itself without the sections of other kinds, such as `onesignal` of IDPush, which a gateway without those kinds does not know.
-    func without(sectionsOf kinds: Set<BackendKind>) -> SandboxBackend {
-        SandboxBackend(name: name, keys: keys.filter { !kinds.contains(BackendKind(rawValue: $0.key)) })
-    }
+    /// The kinds that a gateway must know to read it: its own, and those that sections of it are called after, as `onesignal` of IDPush.
+    var neededKinds: Set<BackendKind> { Set(keys.map { BackendKind(rawValue: $0.key) } + [kind]) }
 
     /// The lines of the file.
     var lines: [String] { ["  \(name):"] + keys.map { "    \($0.key): \(Self.text($0.value))" } }

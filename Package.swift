@@ -183,7 +183,11 @@ let package = Package(
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
                 .product(name: "Yams", package: "Yams"),
             ],
-            resources: [.embedInCode("Dashboard/dashboard.html"), .embedInCode("OpenAPI/openapi.json")],
+            resources: [
+                .embedInCode("Dashboard/dashboard.html"), .embedInCode("Dashboard/dashboard.css"),
+                .embedInCode("Dashboard/dashboard.js"), .embedInCode("Dashboard/dashboard-texts.json"),
+                .embedInCode("OpenAPI/openapi.json"),
+            ],
             swiftSettings: strict
         ),
 

@@ -71,6 +71,35 @@ struct ServerTLSTests {
         }
     }
 
+    @Test("tells when its certificate ends, which the doctor warns of for 30 days")
+    func expiry() async throws {
+        try await SandboxRig.run { rig in
+            let authority = try SandboxCertificateAuthority()
+            let trust = try write(authority.certificatePEM, "gateway-ca.pem", rig)
+            try configure("  tls: { certificate_file: server.pem, key_file: server.key }\n", rig)
+            // It is made for 30 days: 31 whole ones are left of the first, which is not valid yet, 29 of the second.
+            for (later, verdict) in [(2 * 86_400, "ok"), (0, "warning")] as [(TimeInterval, String)] {
+                let identity = try authority.serverIdentity(now: Date() - 60 + later)
+                _ = try write(identity.certificatePEM, "server.pem", rig)
+                _ = try write(identity.privateKeyPEM, "server.key", rig)
+                let doctor = try await Program.run(["doctor", "--config", rig.config, "--json"])
+                let findings = doctor.output.split(separator: "\n").compactMap {
+                    try? JSONValue(parsing: Array($0.utf8))
+                }
+                let own = findings.first { $0["subject"] == "host" && $0["check"] == "certificate" }
+                #expect(own?["verdict"] == .string(verdict), "\(doctor.output)")
+                #expect((own?["fix"]?.stringValue != nil) == (verdict == "warning"))
+            }
+            let gateway = try await rig.serve()
+            defer { gateway.child.kill() }
+            let answer = try await curl(["--cacert", trust, "https://127.0.0.1:\(gateway.port)/v1/backends"])
+            let json = try JSONValue(parsing: Array(answer.output.utf8))
+            let end = try #require(json["credential_expiries"]?["server_certificate"]?.stringValue)
+            let expected = RFC3339.string(Date() + 30 * 86_400 - 60)
+            #expect(end.prefix(10) == expected.prefix(10))
+        }
+    }
+
     @Test("asks clients for a certificate of an authority that it names")
     func clientCertificates() async throws {
         try await SandboxRig.run { rig in

@@ -162,10 +162,12 @@ struct APNsCredentialSocketTests {
     static func identity(
         _ simulator: APNsSimulator,
         topics: [String] = [bundleID, "\(bundleID).voip"],
-        environments: Set<APNsEnvironment> = [.development, .production]
+        environments: Set<APNsEnvironment> = [.development, .production],
+        issued: Date = Date()
     ) throws -> APNsOptions.Credential {
         let identity = try simulator.authority.providerIdentity(
-            APNsProviderCertificate(topics: topics, environments: environments)
+            APNsProviderCertificate(topics: topics, environments: environments),
+            now: issued
         )
         return .certificate(
             try APNsCertificate(chainPEM: identity.certificatePEM, keyPEM: Secret(identity.privateKeyPEM))
@@ -186,6 +188,21 @@ struct APNsCredentialSocketTests {
             let voip = await harness.backend.send(APNsHeadersTests.typed("voip"), to: [recipient()])[0]
             #expect(voip.acceptance != nil)
             #expect(harness.simulator.inbox.map(\.topic) == [bundleID, "\(bundleID).voip"])
+        }
+    }
+
+    @Test("A certificate that ends within 30 days still sends, and health tells when it ends")
+    func endingCertificate() async throws {
+        for (daysLeft, status) in [(40.0, BackendHealth.Status.ok), (10, .degraded)] {
+            let issued = Date() - (365 - daysLeft) * 86_400  // It is made for a year.
+            try await SocketHarness.run(Self.asking, credential: { try Self.identity($0, issued: issued) }) { harness in
+                harness.simulator.register(tokens: [goodToken])
+                #expect(await harness.send().acceptance != nil)
+                let health = harness.backend.health
+                #expect(health.status == status, "\(health.detail ?? "")")
+                let end = try #require(health.credentialExpiries["client_certificate"])
+                #expect(abs(end.timeIntervalSince(issued + 365 * 86_400)) < 2)
+            }
         }
     }
 

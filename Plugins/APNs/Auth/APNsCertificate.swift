@@ -68,30 +68,13 @@ public struct APNsCertificate: Sendable {
 
     /// How it stands with its dates.
     func validity(at now: Date) -> Diagnosis {
-        let until = RFC3339.string(notAfter).prefix(10)
-        let renew = "Renew it on Apple's developer site and replace certificate_file."
-        if now >= notAfter {
-            return Diagnosis("certificate", .failure, "The client certificate expired on \(until).", fix: renew)
-        }
-        if now < notBefore {
-            let from = RFC3339.string(notBefore)
-            return Diagnosis(
-                "certificate",
-                .failure,
-                "The client certificate is valid from \(from) only.",
-                fix: "Check this machine's clock."
-            )
-        }
-        let days = Int(clamping: notAfter.timeIntervalSince(now) / 86400)
-        if days < 30 {
-            return Diagnosis(
-                "certificate",
-                .warning,
-                "The client certificate ends in \(days) days, on \(until).",
-                fix: renew
-            )
-        }
-        return Diagnosis("certificate", .ok, "The client certificate is valid until \(until).")
+        Diagnosis.certificate(
+            "The client certificate",
+            notBefore: notBefore,
+            notAfter: notAfter,
+            at: now,
+            renew: "Renew it on Apple's developer site and replace certificate_file."
+        )
     }
 
     private static func certificate(in text: String) throws(Mistake) -> Certificate {

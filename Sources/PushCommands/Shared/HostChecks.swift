@@ -6,6 +6,14 @@ import PushGateway
 enum HostChecks {
     static func run(_ configuration: GatewayConfiguration) -> [Diagnosis] {
         store(configuration.store) + [clock(Date()), descriptors(), port(configuration.server)]
+            + certificate(configuration.tls, at: Date())
+    }
+
+    /// The certificate with which the API speaks TLS.
+    private static func certificate(_ tls: GatewayConfiguration.TLS?, at now: Date) -> [Diagnosis] {
+        guard let end = tls?.notAfter else { return [] }
+        let renew = "Renew it, replace server.tls.certificate_file and send the gateway SIGHUP."
+        return [.certificate("The server's certificate", notAfter: end, at: now, renew: renew)]
     }
 
     private static func store(_ store: GatewayConfiguration.Store) -> [Diagnosis] {

@@ -12,6 +12,9 @@ public struct BackendHealth: Sendable, Hashable {
         case down
     }
 
+    /// So many days before a credential ends, health, `chapar doctor` and the dashboard warn.
+    public static let credentialWarningDays = 30
+
     /// How it is.
     public var status: Status
     /// Why, in a sentence with the fix; nil when all is well.
@@ -20,7 +23,9 @@ public struct BackendHealth: Sendable, Hashable {
     public var connections: Int
     /// Messages on the wire.
     public var inFlight: Int
-    /// When each credential ends, by its name (`client_certificate`).
+    /// When each credential that an operator must renew ends, by its name (`client_certificate`).
+    ///
+    /// Access tokens that the backend renews by itself are none of them.
     public var credentialExpiries: [String: Date]
 
     /// Makes a state.

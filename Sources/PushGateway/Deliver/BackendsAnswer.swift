@@ -11,6 +11,8 @@ struct BackendsAnswer {
     let operations: [String: OutboxDepth]
     /// Who gets to see it.
     let caller: Caller
+    /// When the gateway's own credentials end, as far as the caller gets to see it.
+    let expiries: [String: Date]
     let now: TimeReading
 
     init(
@@ -18,9 +20,11 @@ struct BackendsAnswer {
         _ workers: any WorkerObserver,
         depths: [String: QueueDepth],
         operations: [String: OutboxDepth],
+        expiries: [String: Date],
         for caller: Caller
     ) {
         self.operations = operations
+        self.expiries = expiries
         self.caller = caller
         backends = state.snapshot.backends.filter { caller.mayUse(backend: $0.name) }
         self.workers = Dictionary(workers.workers.map { ($0.backend, $0) }) { first, _ in first }
@@ -28,7 +32,7 @@ struct BackendsAnswer {
         now = state.clock.reading
     }
 
-    /// Writes the member `backends`, within an object that the caller has begun.
+    /// Writes the member `backends`, and those about credentials that end, within an object that the caller has begun.
     func write(to writer: inout JSONWriter) {
         writer.name("backends")
         writer.beginArray()
@@ -48,6 +52,8 @@ struct BackendsAnswer {
         }
         for name in goneNames { write(gone: name, to: &writer) }
         writer.endArray()
+        write(expiries: expiries, to: &writer)
+        writer.field("credential_warning_days", BackendHealth.credentialWarningDays)
     }
 
     /// Backends that are not configured any more and for which deliveries wait.
@@ -108,13 +114,17 @@ struct BackendsAnswer {
         writer.field("status", health.status.rawValue)
         writer.field("detail", health.detail)
         writer.field("connections", health.connections)
+        write(expiries: health.credentialExpiries, to: &writer)
+        writer.endObject()
+    }
+
+    private func write(expiries: [String: Date], to writer: inout JSONWriter) {
         writer.name("credential_expiries")
         writer.beginObject()
-        for (name, end) in health.credentialExpiries.sorted(by: { $0.key < $1.key }) {
+        for (name, end) in expiries.sorted(by: { $0.key < $1.key }) {
             writer.name(name)
             RFC3339.write(end, to: &writer)
         }
-        writer.endObject()
         writer.endObject()
     }
 

@@ -13,6 +13,8 @@ final class APISnapshot: Sendable {
     private let proxies: [PeerNetwork]
     /// What new connections are encrypted with.
     let tls: NIOSSLContext?
+    /// When the certificate of ``tls`` ends; nil without one.
+    let certificateNotAfter: Date?
     /// Whether connections are to be encrypted: without a usable certificate none is taken then.
     let isEncrypted: Bool
     /// The kinds that `overrides` may name.
@@ -25,6 +27,7 @@ final class APISnapshot: Sendable {
         keyring = Keyring(gateway.configuration, uses: uses, at: steady)
         proxies = gateway.configuration.server.trustedProxies.compactMap(PeerNetwork.init)
         tls = gateway.configuration.tls.flatMap { try? $0.context() }
+        certificateNotAfter = gateway.configuration.tls?.notAfter
         isEncrypted = gateway.configuration.tls != nil
         origins = OriginGuard(host: gateway.configuration.server.host, isEncrypted: isEncrypted)
         tokens = TokenCheck(gateway)
@@ -56,6 +59,18 @@ final class APISnapshot: Sendable {
             if !isProxy(address) { return address }
         }
         return connected
+    }
+
+    /// When the gateway's own credentials end: `server_certificate`, and `api_key.NAME` of the caller's key.
+    ///
+    /// Administrators see those of all keys.
+    func credentialExpiries(for caller: Caller) -> [String: Date] {
+        var expiries: [String: Date] = [:]
+        expiries["server_certificate"] = certificateNotAfter
+        for key in gateway.configuration.apiKeys where key.name == caller.name || caller.has(.admin) {
+            expiries["api_key.\(key.name)"] = key.notAfter
+        }
+        return expiries
     }
 
     var queue: GatewayConfiguration.Queue { gateway.configuration.queue }

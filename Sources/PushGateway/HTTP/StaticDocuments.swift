@@ -17,15 +17,15 @@ final class StaticDocuments: Sendable {
     init(build: BuildInfo, routes: [Route]) {
         self.build = build
         self.routes = routes
-        let page = String(decoding: PackageResources.dashboard_html, as: UTF8.self)
+        let page = DashboardPage()
         dashboard = Response(
             status: .ok,
             headers: [
                 .contentType: "text/html; charset=utf-8", .cacheControl: "no-cache",
-                .contentSecurityPolicy: Self.policy(for: page), .xContentTypeOptions: "nosniff",
+                .contentSecurityPolicy: page.policy, .xContentTypeOptions: "nosniff",
                 .referrerPolicy: "no-referrer",
             ],
-            body: ResponseBody(bytes: Array(page.utf8))
+            body: ResponseBody(bytes: Array(page.text.utf8))
         )
     }
 
@@ -72,21 +72,31 @@ final class StaticDocuments: Sendable {
 
     /// The dashboard's page.
     func page() -> Response { dashboard }
+}
 
-    /// Only the page's own script and style run, and they talk to this gateway alone.
-    private static func policy(for page: String) -> String {
-        let script = hash(of: "script", in: page)
-        let style = hash(of: "style", in: page)
-        return "default-src 'none'; script-src \(script); style-src \(style); connect-src 'self'; img-src data:; "
-            + "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+/// The dashboard: one document made of the files in the folder `Dashboard`.
+struct DashboardPage {
+    /// The document.
+    let text: String
+    /// Its Content-Security-Policy: only its own script and style run, and they talk to this gateway alone.
+    let policy: String
+
+    init() {
+        let style = String(decoding: PackageResources.dashboard_css, as: UTF8.self)
+        let script = String(decoding: PackageResources.dashboard_js, as: UTF8.self)
+        let texts = String(decoding: PackageResources.dashboard_texts_json, as: UTF8.self)
+        let data = "<script type=\"application/json\" id=\"texts\">"
+        text = String(decoding: PackageResources.dashboard_html, as: UTF8.self)
+            .replacing("<style></style>", with: "<style>\(style)</style>")
+            .replacing("\(data)</script>", with: "\(data)\(texts)</script>")
+            .replacing("<script></script>", with: "<script>\(script)</script>")
+        policy =
+            "default-src 'none'; script-src \(Self.source(script)); style-src \(Self.source(style)); "
+            + "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     }
 
-    private static func hash(of element: String, in page: String) -> String {
-        guard let start = page.firstRange(of: "<\(element)>"), let end = page.firstRange(of: "</\(element)>"),
-            start.upperBound <= end.lowerBound
-        else { return "'none'" }
-        let content = page[start.upperBound..<end.lowerBound]
-        let digest = Data(SHA256.hash(data: Data(content.utf8))).base64EncodedString()
-        return "'sha256-\(digest)'"
+    /// Allows an element with this content, and no other.
+    private static func source(_ content: String) -> String {
+        "'sha256-\(Data(SHA256.hash(data: Data(content.utf8))).base64EncodedString())'"
     }
 }

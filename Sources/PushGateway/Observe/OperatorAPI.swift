@@ -58,6 +58,7 @@ struct OperatorAPI: Sendable {
             ledger: metrics.ledger,
             store: await state.store.health(),
             load: admission.load,
+            certificateNotAfter: snapshot.certificateNotAfter,
             limits: APILimit.allCases.map { ($0.rawValue, snapshot.value(of: $0)) }
         ).write(to: &text)
         return Response(
@@ -74,6 +75,7 @@ struct OperatorAPI: Sendable {
             workers,
             depths: try await depths(),
             operations: try await outboxDepths(),
+            expiries: scope.snapshot.credentialExpiries(for: scope.caller),
             for: scope.caller
         )
         return Response.json(capacity: 2048) { answer.write(to: &$0) }

@@ -3,6 +3,7 @@ import Synchronization
 import Foundation
 import HTTPTypes
 import PushCore
+import PushSandbox
 import PushQueue
 import Testing
 
@@ -95,6 +96,37 @@ struct APIOperationsTests {
         #expect(backends[0]["lane"]?["waiting"] == 1)
         #expect(backends[0]["lane"]?["oldest_age"]?.text == "90.0")
         #expect(backends[1]["lane"]?["parked"] == true)
+        #expect(reply.json["credential_expiries"] == [:])
+        #expect(reply.json["credential_warning_days"] == 30)
+    }
+
+    @Test("tells when its own certificate and the caller's key end, and administrators those of all keys")
+    func ownCredentials() async throws {
+        let identity = try SandboxCertificateAuthority().serverIdentity(now: Date(timeIntervalSince1970: 1_800_000_000))
+        let end = Date(timeIntervalSince1970: 1_800_500_000)
+        let keys = [
+            APIHarness.key("admin", [.admin]), APIHarness.key("shop", [.read], notAfter: end),
+            APIHarness.key("other", [.read], notAfter: end + 60), APIHarness.key("endless", [.read]),
+        ]
+        let harness = APIHarness(keys: keys) {
+            $0.tls = GatewayConfiguration.TLS(
+                certificates: Array(identity.certificatePEM.utf8),
+                key: Array(identity.privateKeyPEM.utf8)
+            )
+        }
+        let server: JSONValue = .string(RFC3339.string(Date(timeIntervalSince1970: 1_800_000_000 + 30 * 86_400)))
+        let (shop, other) = (JSONValue.string(RFC3339.string(end)), JSONValue.string(RFC3339.string(end + 60)))
+        for (key, expected) in [
+            ("shop", ["server_certificate": server, "api_key.shop": shop]), ("endless", ["server_certificate": server]),
+            ("admin", ["server_certificate": server, "api_key.shop": shop, "api_key.other": other]),
+        ] as [(String, JSONValue)] {
+            let reply = try await harness.send(.get, "/v1/backends", headers: APIHarness.bearer(key))
+            #expect(reply.json["credential_expiries"] == expected, "\(key)")
+        }
+        let metrics = try await harness.send(.get, "/metrics", headers: APIHarness.bearer("admin")).text
+        let sample =
+            #"chapar_credential_expiry_timestamp_seconds{backend="",credential="server_certificate"} 1802592000"#
+        #expect(metrics.contains(sample))
     }
 
     @Test("serves its description with its version, and a page that may only run its own script")
@@ -106,7 +138,7 @@ struct APIOperationsTests {
         let policy = try #require(page.headers[.contentSecurityPolicy])
         #expect(policy.hasPrefix("default-src 'none'; script-src 'sha256-"))
         #expect(policy.contains("style-src 'sha256-"))
-        #expect(page.text.contains("EventSource"))
+        #expect(page.text.contains("/v1/events?lanes=1"))
         #expect(!page.text.contains("http://") && !page.text.contains("https://"))
     }
 }

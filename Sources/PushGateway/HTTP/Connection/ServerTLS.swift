@@ -1,3 +1,4 @@
+package import Foundation
 internal import NIOSSL
 internal import PushCore
 
@@ -18,6 +19,12 @@ extension GatewayConfiguration {
             self.certificates = certificates
             self.key = key
             self.clientAuthorities = clientAuthorities
+        }
+
+        /// When the server's own certificate ends; nil when it cannot be read.
+        package var notAfter: Date? {
+            let chain = try? NIOSSLCertificate.fromPEMBytes(certificates)
+            return chain?.first.map { Date(timeIntervalSince1970: TimeInterval($0.notValidAfter)) }
         }
 
         /// What connections are encrypted with.

@@ -84,7 +84,15 @@ struct EventsAPI: Sendable {
         writer.name("started_at")
         RFC3339.write(state.startedAt, to: &writer)
         let operations = (try? await state.devices.outboxDepths()) ?? [:]
-        BackendsAnswer(state, workers, depths: depths, operations: operations, for: caller).write(to: &writer)
+        let expiries = snapshots.current.credentialExpiries(for: caller)
+        BackendsAnswer(
+            state,
+            workers,
+            depths: depths,
+            operations: operations,
+            expiries: expiries,
+            for: caller
+        ).write(to: &writer)
         let totals = metrics.ledger.totals
         writer.name("totals")
         writer.beginObject()

@@ -140,7 +140,7 @@ extension MetricFamily {
         .gauge,
         "chapar_credential_expiry_timestamp_seconds",
         ["backend", "credential"],
-        "When a credential ends, in seconds since 1970."
+        "When a credential ends, in seconds since 1970; without `backend`, the gateway's own certificate."
     )
     static let inFlight = Self(.gauge, "chapar_inflight", ["backend"], "Messages with the backend now.")
     static let window = Self(

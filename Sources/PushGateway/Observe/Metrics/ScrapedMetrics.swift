@@ -19,6 +19,8 @@ struct ScrapedMetrics {
     let ledger: Ledger
     let store: StoreHealth
     let load: (requests: Int, streams: Int)
+    /// When the gateway's own certificate ends; nil without one.
+    var certificateNotAfter: Date?
     /// The limits of the API that are in force.
     let limits: [(String, Int)]
 
@@ -52,6 +54,7 @@ struct ScrapedMetrics {
         text.sample(.storeAcceptsWork, store.acceptsWork ? 1 : 0)
         writeWorkers(to: &text)
         writeBackends(to: &text)
+        writeCredentials(to: &text)
         text.begin(.requestsInProgress)
         text.sample(.requestsInProgress, Double(load.requests))
         text.begin(.eventStreams)
@@ -127,17 +130,19 @@ struct ScrapedMetrics {
         for (name, _, health) in health {
             text.sample(.backendConnections, [name], Double(health.connections))
         }
-        guard health.contains(where: { !$0.2.credentialExpiries.isEmpty }) else { return }
-        text.begin(.credentialExpiry)
-        for (name, _, health) in health {
-            for (credential, end) in health.credentialExpiries.sorted(by: { $0.key < $1.key }) {
-                text.sample(
-                    .credentialExpiry,
-                    [name, credential],
-                    end.timeIntervalSince1970.rounded()
-                )
-            }
+    }
+
+    /// When credentials end; that of the gateway itself has an empty label `backend`.
+    private func writeCredentials(to text: inout PrometheusText) {
+        var ends: [(labels: [String], end: Date)] = []
+        if let certificateNotAfter { ends.append((["", "server_certificate"], certificateNotAfter)) }
+        for backend in backends {
+            let expiries = backend.backend.health.credentialExpiries.sorted { $0.key < $1.key }
+            ends += expiries.map { ([backend.name, $0.key], $0.value) }
         }
+        guard !ends.isEmpty else { return }
+        text.begin(.credentialExpiry)
+        for (labels, end) in ends { text.sample(.credentialExpiry, labels, end.timeIntervalSince1970.rounded()) }
     }
 
     private func writeLedger(_ depths: [String: QueueDepth], to text: inout PrometheusText) {

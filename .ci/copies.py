@@ -21,7 +21,7 @@ class Copy:
     def __init__(self, place):
         self.place, self.tree, self.kept, self.mounts = place, place / ROOT.name, place / "program-before", None
         self.tree.mkdir(parents=True)
-        _copy_tree(self.tree)
+        copy_tree(self.tree)
 
     def build(self):
         """Copies what was built, so that commands can build the rest."""
@@ -72,7 +72,7 @@ def copied(name):
         copy.remove()
 
 
-def _copy_tree(to):
+def copy_tree(to):
     """Copies what belongs to the tree, with its times."""
     listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=ROOT, capture_output=True)
     if listed.returncode == 0:

@@ -2,12 +2,13 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo build release test verify-long lint format bench man docs deps test-deps clean
+.PHONY: help demo build release install test verify-long lint format bench man docs deps test-deps clean
 
 SOURCES := Package.swift Sources Plugins Tests Examples $(wildcard Benchmarks)
 CHAPAR := .build/debug/chapar
 # CI builds without debug information, which saves a sixth of its time; scripts that build after it take the same flags.
 export BUILD_FLAGS ?=
+PREFIX ?= /usr/local
 
 help:  ## What can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
@@ -22,6 +23,10 @@ build: deps  ## Build for development
 release: deps  ## Build for use: .build/release/chapar
 	@[ -d .build/release ] || echo "First release build: about thirteen minutes on two cores."
 	swift build -c release --product chapar
+
+install:  ## Copy the program to $(PREFIX)/bin, as root: /usr/local/bin
+	@[ -x .build/release/chapar ] || { echo "First: make release"; exit 1; }
+	install -D -m 755 .build/release/chapar "$(DESTDIR)$(PREFIX)/bin/chapar"
 
 lint:  ## Check the form of the code
 	swift format lint --strict --recursive $(SOURCES)

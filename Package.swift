@@ -268,6 +268,16 @@ let package = Package(
             path: "Examples/ComposeInCode",
             swiftSettings: strict
         ),
+        // A plugin with batches and a webhook, which its program holds to the kit.
+        .executableTarget(
+            name: "BatchPlugin",
+            dependencies: [
+                "PushCore", "PushHTTP", "PushSandbox", "PushTesting",
+                .product(name: "Crypto", package: "swift-crypto"),
+            ],
+            path: "Examples/BatchPlugin",
+            swiftSettings: strict
+        ),
         // The samples of the documents that Chapar comes from.
         .executableTarget(
             name: "SeedsExample",

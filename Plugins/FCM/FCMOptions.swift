@@ -70,7 +70,6 @@ public struct FCMOptions: Sendable {
 }
 
 extension FCMOptions {
-    private static let leastTimeout = Duration.seconds(10)
     private static let legacyKeys = ["server_key", "api_key", "legacy_server_key"]
 
     /// Reads a section; nil after reporting everything that is wrong with it.
@@ -81,10 +80,7 @@ extension FCMOptions {
         auth: (ConfigSection, CommonBackendOptions) -> (any AuthStrategy)? = { _, _ in nil }
     ) {
         let before = section.report.issues.count
-        let common = CommonBackendOptions(section, timeout: .seconds(15))
-        if common.timeout < Self.leastTimeout {
-            section.reject("timeout", "is shorter than 10 s", fix: "FCM asks for 10 s or more: less makes duplicates.")
-        }
+        let common = CommonBackendOptions(section, timeout: .seconds(15), shortestTimeout: .seconds(10))
         let instanceID = section.endpoint("iid_url")
         for (key, endpoint) in [("base_url", common.baseURL), ("iid_url", instanceID)] where endpoint?.scheme == .http {
             section.reject(key, "FCM speaks TLS only", fix: "Write https://…")

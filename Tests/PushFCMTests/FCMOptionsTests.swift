@@ -93,7 +93,7 @@ struct FCMOptionsTests {
         ),
         Mistake(
             values: [("service_account_file", "firebase.json"), ("timeout", "5")],
-            issue: "timeout: is shorter than 10 s"
+            issue: "timeout: \"5\" is not a number of seconds from 10 to 300"
         ),
         Mistake(
             values: [("service_account_file", "firebase.json"), ("base_url", "http://127.0.0.1:1")],

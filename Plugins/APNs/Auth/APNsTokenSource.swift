@@ -173,7 +173,7 @@ public final class APNsTokenSource: Sendable {
 
     static let clockHint = """
         Apple calls a fresh provider token expired: this machine's clock is wrong. Set it (chronyc tracking, timedatectl), \
-        then the lane goes on by itself.
+        then the backend goes on by itself.
         """
     static let tooManyHint = """
         Apple says that provider tokens change too often: some other process signs tokens with this team's keys at each \

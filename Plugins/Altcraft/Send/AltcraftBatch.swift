@@ -144,19 +144,30 @@ final class AltcraftBatch: Sendable {
         }
         // The platform may put its own number under a success.
         let code = (200..<300).contains(answer.status) ? error : answer.status
-        func refuse(_ kind: Refusal.Kind, _ reason: String, _ advice: Refusal.Advice) -> DeliveryOutcome {
-            let text = response?.errorText.map { String($0.prefix(300)) }
-            return .refused(Refusal(kind, reason: reason, detail: text, status: answer.status, advice: advice))
+        func refuse(_ kind: Refusal.Kind, _ reason: String, _ advice: Refusal.Advice, _ hint: String)
+            -> DeliveryOutcome
+        {
+            let text = response?.errorText.flatMap { $0.isEmpty ? nil : String($0.prefix(300)) }
+            let detail = [text, hint].compactMap(\.self).joined(separator: ". ")
+            return .refused(Refusal(kind, reason: reason, detail: detail, status: answer.status, advice: advice))
         }
         let pause = answer.retryAfter(now: now)
         switch code {
-        case 401, 403: return refuse(.account, "unauthorized", .parkBackend)
-        case 402: return refuse(.account, "tariff_limit", .never)
-        case 408: return refuse(.platform, "timeout", .retry(after: pause))
-        case 429: return refuse(.platform, "rate_limited", .slowBackend(after: pause))
-        case 500...599: return refuse(.platform, "unavailable", .retry(after: pause))
-        case 300..<400: return refuse(.account, "redirected", .parkBackend)
-        default: return refuse(.message, "bad_request", .never)
+        case 401, 403: return refuse(.account, "unauthorized", .parkBackend, "Check campaign.api_token.")
+        case 402:
+            return refuse(.account, "tariff_limit", .never, "The tariff allows no more: see the account at Altcraft.")
+        case 408: return refuse(.platform, "timeout", .retry(after: pause), "Altcraft waited too long for the request.")
+        case 429: return refuse(.platform, "rate_limited", .slowBackend(after: pause), "Altcraft asks for a pause.")
+        case 500...599: return refuse(.platform, "unavailable", .retry(after: pause), "Altcraft has a fault.")
+        case 300..<400:
+            return refuse(.account, "redirected", .parkBackend, "Check campaign.url; redirects are not followed.")
+        default:
+            return refuse(
+                .message,
+                "bad_request",
+                .never,
+                "Altcraft does not start the campaign: compare its id and the data."
+            )
         }
     }
 

@@ -21,12 +21,19 @@ enum ChabokRejections {
             return refusal(.account, "redirected", .parkBackend, "Check base_url; redirects are not followed.")
         case 401, 403:
             return refusal(.account, "unauthorized", .parkBackend, "Check access_token and environment.")
-        case 404: return refusal(.message, "not_found", .never)
+        case 404: return refusal(.message, "not_found", .never, "Chabok knows no such user or channel.")
         case 408: return refusal(.platform, "unavailable", .retry(after: answer.retryAfter))
-        case 413: return refusal(.message, "too_large", .never)
-        case 429: return refusal(.platform, "rate_limited", .slowBackend(after: answer.retryAfter))
-        case 500: return refusal(.platform, "server_fault", .retry(after: answer.retryAfter))
-        case 501...: return refusal(.platform, "unavailable", .retry(after: answer.retryAfter))
+        case 413: return refusal(.message, "too_large", .never, "Shorten the content and data.")
+        case 429:
+            return refusal(
+                .platform,
+                "rate_limited",
+                .slowBackend(after: answer.retryAfter),
+                "Chabok asks for a pause."
+            )
+        case 500: return refusal(.platform, "server_fault", .retry(after: answer.retryAfter), "Chabok has a fault.")
+        case 501...:
+            return refusal(.platform, "unavailable", .retry(after: answer.retryAfter), "Chabok is not available.")
         default: return refusal(.message, "invalid_request", .never)
         }
     }

@@ -20,9 +20,14 @@ enum OneSignalRejections {
         }
         switch answer.status {
         case 429:
-            return refusal(.platform, "rate_limited", .slowBackend(after: answer.retryAfter))
+            return refusal(
+                .platform,
+                "rate_limited",
+                .slowBackend(after: answer.retryAfter),
+                "OneSignal's limit for the app is used up."
+            )
         case 408, 500...:
-            return refusal(.platform, "unavailable", .retry(after: answer.retryAfter))
+            return refusal(.platform, "unavailable", .retry(after: answer.retryAfter), "OneSignal has a fault.")
         case 401:
             return refusal(.account, "unauthorized", .parkBackend, "Check api_key.")
         case 403:
@@ -49,11 +54,23 @@ enum OneSignalRejections {
             if answer.faults.contains(where: { $0.meta?["conflicting_aliases"] != nil }) {
                 return refusal(.message, "conflicting_aliases", .never, "An alias belongs to another user.")
             }
-            return refusal(.platform, "conflict", .retry(after: .seconds(1)))
-        case 413: return refusal(.message, "too_large", .never)
-        case 422: return refusal(.account, "plan_limit", .never)
+            return refusal(.platform, "conflict", .retry(after: .seconds(1)), "OneSignal is changing the same user.")
+        case 413: return refusal(.message, "too_large", .never, "Shorten the content, data and overrides.")
+        case 422:
+            return refusal(
+                .account,
+                "plan_limit",
+                .never,
+                "The app's plan does not allow this: see it in OneSignal's dashboard."
+            )
         case 400: return refusal(.message, reason(answer), .never)
-        case 404: return refusal(.message, "not_found", .never)
+        case 404:
+            return refusal(
+                .message,
+                "not_found",
+                .never,
+                "OneSignal knows no such app, template or message: check app_id."
+            )
         default: return refusal(.message, "other", .never)
         }
     }

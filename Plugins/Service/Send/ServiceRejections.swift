@@ -24,11 +24,19 @@ extension ServiceAnswer {
         case 400, 422: return refuse(.message, "rejected", .never, "The service refused the request.")
         case 401, 403: return refuse(.account, "unauthorized", .parkBackend, "Compare secret with the service's own.")
         case 413:
-            if chunk.messages == 1, chunk.slots.count == 1 { return refuse(.message, "message_too_large", .never) }
+            if chunk.messages == 1, chunk.slots.count == 1 {
+                return refuse(
+                    .message,
+                    "message_too_large",
+                    .never,
+                    "The service does not take a message of this size."
+                )
+            }
             return refuse(.account, "batch_too_large", .parkBackend, "Lower batch_size or max_message_bytes.")
-        case 408, 425: return refuse(.platform, "not_taken", .retry(after: pause))
-        case 429: return refuse(.platform, "rate_limited", .slowBackend(after: pause))
-        case 503: return refuse(.platform, "unavailable", .slowBackend(after: pause))
+        case 408, 425:
+            return refuse(.platform, "not_taken", .retry(after: pause), "The service says that it did not take it.")
+        case 429: return refuse(.platform, "rate_limited", .slowBackend(after: pause), "The service asks for a pause.")
+        case 503: return refuse(.platform, "unavailable", .slowBackend(after: pause), "The service is not available.")
         case 500...599:
             let detail = text ?? "The service answered \(answer.status): it may have sent the message."
             return unknown("status_\(answer.status)", detail)

@@ -113,7 +113,7 @@ struct ReasonGuide: Sendable {
         let status = refusal.status.map { " (HTTP \($0))" } ?? ""
         return switch refusal.kind {
         case .token: "The platform does not take messages for this device token\(status)."
-        case .message: "The platform does not take the message as it is\(status)."
+        case .message: "The platform finds the request wrong; the attempt's detail has its own words\(status)."
         case .account: "The platform does not take messages of this account\(status)."
         case .platform: "The platform cannot take the message now\(status)."
         }
@@ -121,6 +121,17 @@ struct ReasonGuide: Sendable {
 
     private static func gateway(_ refusal: Refusal) -> String {
         let next = "goes on with the next backend of the plan, if there is one"
+        if let invalidation = refusal.invalidation, refusal.advice == .never {
+            let rest =
+                "When too many tokens are refused at once, a wrong configuration is likelier: then none becomes invalid, and they are "
+                + "quarantined (devices held)."
+            return invalidation.isCertain
+                ? "Marks the token invalid: it gets nothing more until the device registers again. The message goes on with the next "
+                    + "backend of the plan that takes another token, else the delivery ends as failed. \(rest)"
+                : "Leaves this backend out for the token (refused_by of the device) and \(next), with the same token where that backend "
+                    + "takes it, else the delivery ends as failed. The token becomes invalid when no backend is left that could "
+                    + "take it. \(rest)"
+        }
         let advice =
             switch refusal.advice {
             case .never: "Does not repeat it here: it \(next), else the delivery ends as failed."
@@ -136,10 +147,7 @@ struct ReasonGuide: Sendable {
             }
         guard let invalidation = refusal.invalidation else { return advice }
         return advice
-            + (invalidation.isCertain
-                ? " Marks the token invalid: it gets nothing more until the device registers again."
-                : " Marks the token invalid, unless so many come at once that a wrong configuration is likelier: those are "
-                    + "quarantined, see devices held.")
+            + (invalidation.isCertain ? " Marks the token invalid." : " Leaves this backend out for the token.")
     }
 
     private static func pause(_ span: Duration?) -> String {
@@ -148,11 +156,17 @@ struct ReasonGuide: Sendable {
 
     private static func action(_ refusal: Refusal) -> String {
         switch refusal.kind {
+        case .token where refusal.invalidation?.isCertain == true:
+            "Nothing: the app registers again at its next start. For many at once compare environment, app and project."
         case .token where refusal.invalidation != nil:
-            "Nothing for one device: the app registers again. For many at once compare environment, topic and project."
+            "Compare the backend's environment, app and project with the build of the app that the token is from. If they agree, "
+                + "nothing: the app registers again."
         case .token: "Nothing for one device; send it less, or look at what the device's registration says."
-        case .message: "Change the request: the same message is refused again."
+        case .message where refusal.status == 413: "Send less: the platform's page says how much it takes."
+        case .message: "Change the request as the attempt's detail says: the same message is refused again."
         case .account: "Mend the backend's section, or the account at the platform; run doctor; then reload."
+        case .platform where refusal.status == 429:
+            "Nothing; if it lasts, set rate_limit of the backend below the platform's quota."
         case .platform: "Nothing; if it lasts, see backends --url, and the platform's status page."
         }
     }

@@ -123,12 +123,14 @@ public struct CommonBackendOptions: Sendable {
 
     /// Reads the common keys of a backend's section; a platform may have defaults of its own.
     ///
-    /// A platform whose address may have a path reads `base_url` itself, with ``ConfigSection/baseURL(_:)``.
+    /// A platform whose address may have a path reads `base_url` itself, with ``ConfigSection/baseURL(_:)``. One that asks for
+    /// patience says by `shortestTimeout` which `timeout` is the shortest that it takes.
     public init(
         _ section: ConfigSection,
         readsBase: Bool = true,
         connections: Int = 4,
-        timeout fallback: Duration = .seconds(20)
+        timeout fallback: Duration = .seconds(20),
+        shortestTimeout: Duration = .seconds(1)
     ) {
         baseURL = readsBase ? section.endpoint("base_url") : nil
         trustPEM = section.file("ca_file").map { String(decoding: $0, as: UTF8.self) }
@@ -139,7 +141,7 @@ public struct CommonBackendOptions: Sendable {
                 fix: "It must have -----BEGIN CERTIFICATE----- lines."
             )
         }
-        timeout = section.seconds("timeout", in: 1...300, default: fallback)
+        timeout = section.seconds("timeout", in: shortestTimeout.inSeconds...300, default: fallback)
         proxy = section.endpoint("proxy")
         maximumConnections = section.integer("max_connections", in: 1...64, default: connections)
     }

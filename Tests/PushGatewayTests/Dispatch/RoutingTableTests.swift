@@ -47,6 +47,24 @@ struct RoutingTableTests {
         #expect(try bare.plan(for: .topic("news"), .route("default")) == DeliveryPlan(["fcm"]))
     }
 
+    @Test("What matches no route, or only routes that cannot address it, goes as if there were no routes")
+    func unmatched() throws {
+        let routes = [
+            GatewayConfiguration.Route(platform: "web", plan: DeliveryPlan(["fcm"])),
+            GatewayConfiguration.Route(name: "phones", platform: "android", plan: DeliveryPlan(["ios"])),
+        ]
+        let table = RoutingTable(routes: routes, backends: Self.backends)
+        #expect(try table.plan(for: Self.apple, .automatic) == DeliveryPlan(["ios"]))
+        #expect(try table.plan(for: Self.android, .automatic) == DeliveryPlan(["fcm"]))
+        #expect(try table.plan(for: .topic("news"), .automatic) == DeliveryPlan(["fcm"]))
+        #expect(throws: RoutingTable.Failure.noBackend) {
+            try table.plan(for: .token(DeviceToken("cc", service: .androidHuawei)), .automatic)
+        }
+        #expect(throws: RoutingTable.Failure.notAddressable(["ios"])) {
+            try table.plan(for: Self.android, .route("phones"))
+        }
+    }
+
     @Test("Without a route, a device goes through one backend for each of its services, those of one's own last")
     func devices() throws {
         let own = TokenService(rawValue: "x-pager")

@@ -87,7 +87,7 @@ public struct SMSBackend: PushBackend {
     public func shutdown(grace: Duration) async { await pool.shutdown(grace: grace) }
 
     /// The most bytes of a text.
-    static let maximumBytes = 4_096
+    public static let maximumBytes = 4_096
 
     private static func text(of notification: PushNotification, for language: String?) -> String {
         [notification.title, notification.body].compactMap { $0?.resolved(for: language) }.joined(separator: "\n")

@@ -18,7 +18,8 @@ struct SMSBackendTests {
     ) async throws {
         try await Simulator.run(SMSService()) { simulator in
             let common = CommonBackendOptions(trustPEM: simulator.certificatePEM, timeout: timeout)
-            let url = try #require(HTTPBaseURL(url: simulator.url + "/v1"))
+            let address = simulator.section(caFile: "ca.pem")["url"]?.stringValue
+            let url = try #require(HTTPBaseURL(url: address ?? ""))
             let transport = NIOTransport(logger: log.logger)
             let options = SMSOptions(url: url, key: Secret(key), common: common)
             let backend = try SMSBackend(options, http: transport)
@@ -43,7 +44,7 @@ struct SMSBackendTests {
                 foreignRecipient: .token("00fc13adff785122", service: .iOSAPNs),
                 taken: { simulator.service.taken },
                 requests: { simulator.requests },
-                payloadLimit: 4_096,
+                payloadLimit: SMSBackend.maximumBytes,
                 disturb: { try simulator.disturb($0.rawValue) }
             )
             subject.takesRepeatsOnce = true

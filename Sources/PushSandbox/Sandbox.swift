@@ -152,8 +152,10 @@ public final class Sandbox: Sendable {
         var files = [SandboxFile(name: "ca.pem", text: authority.certificatePEM)]
         var configuration = SandboxFile(name: "chapar.yaml", text: head(in: folder, port: gatewayPort))
         var written: (kinds: Set<BackendKind>, files: [URL]) = ([], [])
+        let simulated = Set(platforms.flatMap { $0.backends(in: folder).map(\.kind) })
+        let missing = kinds.map(simulated.subtracting) ?? []
         for platform in platforms {
-            let backends = platform.backends(in: folder).filter { kinds?.contains($0.kind) ?? true }
+            let backends = platform.backends(in: folder).filter { missing.isDisjoint(with: $0.neededKinds) }
             if backends.isEmpty { continue }
             written.kinds.formUnion(backends.map(\.kind))
             files += platform.files

@@ -11,9 +11,12 @@ import Testing
 /// left out, and nothing else.
 enum Platforms {
     /// What the program has.
-    static let registered = Set(
-        Plugins.program.backends.map(\.kind.rawValue) + Plugins.program.modules.map(\.key)
-    )
+    static let registered: Set<String> = {
+        var kinds = Set(Plugins.program.backends.map(\.kind.rawValue) + Plugins.program.modules.map(\.key))
+        // IDPush sends through OneSignal: without it nothing of what is said of it can be tried.
+        if !kinds.contains("onesignal") { kinds.remove("idpush") }
+        return kinds
+    }()
 
     /// What the README and the articles speak of and the program lacks: nothing, unless a plugin was deleted.
     static let missing = Set([

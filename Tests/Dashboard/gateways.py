@@ -91,7 +91,7 @@ class Gateway:
         if has_keys:
             end = (datetime.now(timezone.utc) + timedelta(days=EXPECTED_DAYS["key"], hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
             lines = [self.key("sender", "send"), self.key("watcher", "read").replace(" }", f", not_after: {end} }}")]
-            text += "auth:\n  api_keys:\n" + "".join(f"    {line}\n" for line in lines)
+            text += "limits: { streams_per_key: 2 }\nauth:\n  api_keys:\n" + "".join(f"    {line}\n" for line in lines)
         self.text = text
         self.start()
 

@@ -49,12 +49,16 @@ struct SandboxTests {
     func knownOnly() async throws {
         try await Sandbox.run { sandbox in
             try await Shell.withDirectory { directory in
-                let description = try sandbox.writeFiles(to: directory, kinds: ["hms", "idpush", "mine"], sections: [])
-                #expect(description.kinds == ["hms", "idpush"])
+                let kinds: Set<BackendKind> = ["hms", "onesignal", "idpush", "mine"]
+                let whole = try sandbox.writeFiles(to: directory, kinds: kinds, sections: [])
+                #expect(whole.kinds == ["hms", "onesignal", "idpush"])
+                let fewer = kinds.subtracting(["onesignal"])
+                let description = try sandbox.writeFiles(to: directory, kinds: fewer, sections: [])
+                #expect(description.kinds == ["hms"], "IDPush sends through OneSignal")
                 #expect(description.files.map(\.lastPathComponent) == ["ca.pem", "chapar.yaml"])
                 let yaml = try String(contentsOf: description.configurationFile, encoding: .utf8)
-                let kinds = yaml.split(separator: "\n").filter { $0.hasPrefix("    kind: ") }
-                #expect(kinds == ["    kind: hms", "    kind: idpush"] && !yaml.contains("release_notes"))
+                let found = yaml.split(separator: "\n").filter { $0.hasPrefix("    kind: ") }
+                #expect(found == ["    kind: hms"] && !yaml.contains("release_notes") && !yaml.contains("onesignal"))
             }
         }
     }

@@ -73,7 +73,7 @@ extension DemoScenario {
             DemoScenario(
                 name: "idpush",
                 summary: "a phone that OneSignal cannot reach registers through IDPush, and gets what OneSignal sends",
-                kinds: ["idpush"],
+                kinds: ["idpush", "onesignal"],
                 steps: [
                     .register(
                         device: "demo-idpush",

@@ -7,7 +7,9 @@ extension Diagnosis {
     ///   - name: What begins the sentence: `The client certificate`.
     ///   - notBefore: From when on it is valid; nil when that was not read.
     ///   - notAfter: When it ends. A warning begins ``BackendHealth/credentialWarningDays`` before.
+    ///   - now: The time.
     ///   - renew: How it is renewed.
+    /// - Returns: The finding, with `renew` as its fix when it ended or is about to.
     package static func certificate(
         _ name: String,
         notBefore: Date? = nil,

@@ -159,9 +159,7 @@ public struct Device: Sendable, Hashable {
 
 extension TokenService {
     /// The order in which a device's tokens are preferred unless the configuration says otherwise (`token_priority`).
-    public static let priority: [TokenService] = [
-        .iOSAPNs, .iOSFirebase, .iOSHuawei, .androidFirebase, .androidHuawei, .harmonyHuawei, .webFirebase,
-    ]
+    public static let priority: [TokenService] = known
 }
 
 /// Which installations of an app a token is of, and which a backend reaches: those of the platform's store, or those that

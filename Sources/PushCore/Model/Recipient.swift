@@ -24,7 +24,7 @@ public struct TokenService: RawRepresentable, Hashable, Sendable, CustomStringCo
     /// Firebase tokens of browsers.
     public static let webFirebase = TokenService(rawValue: "web-firebase")
 
-    /// Every service that has a name of its own.
+    /// Every service that has a name of its own, in the order in which a device's tokens are preferred.
     public static let known: [TokenService] = [
         .iOSAPNs, .iOSFirebase, .iOSHuawei, .androidFirebase, .androidHuawei, .harmonyHuawei, .webFirebase,
     ]

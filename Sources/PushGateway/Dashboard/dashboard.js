@@ -405,7 +405,9 @@ function drawConnection() {
   if (connection !== "lost") return;
   const values = { wait: duration(retryMilliseconds / 1000), address: location.origin,
     time: gateway ? formats.time.format(new Date(gateway.at)) : "–", ...trouble };
+  setText($("h-trouble"), text(trouble ? "trouble.refused_heading" : "trouble.heading"));
   setText($("trouble-text"), text(trouble ? "trouble.refused" : "trouble.lost", values));
+  $("trouble-command").hidden = Boolean(trouble);
 }
 function setConnection(state, problem = null) {
   [connection, trouble] = [state, problem];
@@ -440,7 +442,8 @@ async function watch() {
         setConnection("live");
         await readFrames(answer.body.pipeThrough(new TextDecoderStream()).getReader());
       } else {
-        problem = { status: number(answer.status), detail: (await answer.json().catch(() => ({}))).detail ?? "" };
+        const told = await answer.json().catch(() => ({}));
+        problem = { status: number(answer.status), detail: told.detail ?? told.title ?? "" };
       }
     } catch { /* The gateway is away, or another key was chosen. */ }
     if (stream !== own) return;

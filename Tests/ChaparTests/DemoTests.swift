@@ -2,6 +2,8 @@ import Foundation
 import PushCore
 import Testing
 
+@testable import PushCommands
+
 @Suite("The demonstration", .timeLimit(.minutes(2)))
 struct DemoTests {
     @Test("The demonstration ends with the expected outcomes and exit code 0")
@@ -14,5 +16,23 @@ struct DemoTests {
             result.errors.contains("Left out") == !Platforms.missing.subtracting(["http", "release_notes"]).isEmpty
         )
         #expect(endings.allSatisfy { $0["expected"]?.boolValue == true })
+    }
+
+    @Test("A receipt that comes meanwhile changes no verdict; a failure does", arguments: [true, false])
+    func receipts(isDelivered: Bool) {
+        let scenario = DemoScenario(
+            name: "",
+            summary: "",
+            steps: [],
+            expected: .state(.acceptedByPlatform, attempts: 1)
+        )
+        let item: JSONValue = [
+            "attempts": [
+                ["backend": "huawei", "outcome": "accepted", "status": 200],
+                ["backend": "huawei", "outcome": "receipt"],
+            ]
+        ]
+        let ending = DemoRunner.ending(scenario, "id", [item], [isDelivered ? .delivered : .failed])
+        #expect((ending.complaint == nil) == isDelivered, "\(ending)")
     }
 }

@@ -101,7 +101,7 @@ final class Upkeep: Sendable {
             let now = clock.reading
             // The store's moment may be a little later than this one.
             outcomeWriter.append(
-                claims.map { .ending($0, at: now) ?? .ending($0, as: .expired, reason: "ttl_ended", at: now) }
+                claims.map { .ending($0, at: now) ?? .expiry($0, at: now) }
             )
             guard claims.count == Self.batch else { return }
         }

@@ -80,7 +80,7 @@ struct Run {
         case .behavior where numbers[2] % 6 == 5: refuseAfterSilence(numbers)
         case .behavior:
             // What happens most to a platform under load.
-            let behaviors = SimulatedPlatform.Behavior.allCases + [.brownout, .hanging]
+            let behaviors = SimulatedPlatform.Behavior.allCases + [.brownout, .hanging, .repeating, .flapping]
             let platform = world.platforms[numbers[0] % world.platforms.count]
             platform.set(behaviors[numbers[1] % behaviors.count], at: world.scheduler.now)
             trace.record("\(platform.name) is \(platform.behavior)")

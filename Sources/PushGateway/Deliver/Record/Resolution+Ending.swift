@@ -6,14 +6,19 @@ extension Resolution {
     ///
     /// What may have been sent ends as `unknown`: neither end is certain then.
     static func ending(_ claim: ClaimedDelivery, at now: TimeReading) -> Resolution? {
-        let mayHaveBeenSent = claim.isReplay || claim.isRecovered
         if claim.isCancelled {
-            let reason = EndReason.cancelled.rawValue
-            return ending(claim, as: mayHaveBeenSent ? .unknown : .cancelled, reason: reason, at: now)
+            let state: DeliveryState = mayHaveBeenSent(claim) ? .unknown : .cancelled
+            return ending(claim, as: state, reason: EndReason.cancelled.rawValue, at: now)
         }
-        guard now.steady >= claim.expiresAt else { return nil }
-        return ending(claim, as: mayHaveBeenSent ? .unknown : .expired, reason: "ttl_ended", at: now)
+        return now.steady >= claim.expiresAt ? expiry(claim, at: now) : nil
     }
+
+    /// The end of a delivery whose time is over, by the caller's clock or by the store's.
+    static func expiry(_ claim: ClaimedDelivery, at now: TimeReading) -> Resolution {
+        ending(claim, as: mayHaveBeenSent(claim) ? .unknown : .expired, reason: "ttl_ended", at: now)
+    }
+
+    private static func mayHaveBeenSent(_ claim: ClaimedDelivery) -> Bool { claim.isReplay || claim.isRecovered }
 
     /// The end of a delivery by the gateway's own decision.
     static func ending(

@@ -70,15 +70,20 @@ struct PluginNewTests {
         #expect(nowhere.status == 2 && nowhere.errors.contains("--chapar"), "\(nowhere.errors)")
     }
 
-    @Test("--here writes a plugin of the tree: its files by their roles, its targets, its registration")
-    func here() async throws {
+    /// A copy of the files of the tree that list its plugins.
+    private static func tree() throws -> TestFolder {
         let folder = try TestFolder()
-        defer { folder.remove() }
-        let lists = ["Package.swift", "Sources/chapar/Plugins.swift", "Plugins/README.md", "docs/Architecture.md"]
-        for list in lists {
-            let text = try String(contentsOf: Self.root.appending(path: list), encoding: .utf8)
+        for list in ["Package.swift", "Sources/chapar/Plugins.swift", "Plugins/README.md", "docs/Architecture.md"] {
+            let text = try String(contentsOf: root.appending(path: list), encoding: .utf8)
             try PluginTemplate.write(text, to: folder.url.appending(path: list).path)
         }
+        return folder
+    }
+
+    @Test("--here writes a plugin of the tree: its files by their roles, its targets, its registration")
+    func here() async throws {
+        let folder = try Self.tree()
+        defer { folder.remove() }
         let made = try await Program.run(["plugin", "new", "MyChat", "--here"], in: folder.url)
         #expect(made.status == 0, "\(made.errors)")
         let files = Self.files(in: folder.url)
@@ -116,13 +121,8 @@ struct PluginNewTests {
 
     @Test("--here goes with plugins that were written so before; a tree in which it misses its place stays as it is")
     func hereAgain() async throws {
-        let folder = try TestFolder()
+        let folder = try Self.tree()
         defer { folder.remove() }
-        let lists = ["Package.swift", "Sources/chapar/Plugins.swift", "Plugins/README.md", "docs/Architecture.md"]
-        for list in lists {
-            let text = try String(contentsOf: Self.root.appending(path: list), encoding: .utf8)
-            try PluginTemplate.write(text, to: folder.url.appending(path: list).path)
-        }
         for name in ["MyChat", "MyMail"] {
             #expect(try await Program.run(["plugin", "new", name, "--here"], in: folder.url).status == 0)
         }
@@ -136,7 +136,8 @@ struct PluginNewTests {
         let entries = [#""PushMyMail","#, #""PushMyChat", "PushSandbox","#].map { indent + $0 + "\n" }
         #expect(manifest.contains(entries.joined()))
 
-        try Data(registration.replacing(".service,", with: "").utf8).write(to: folder.url.appending(path: lists[1]))
+        let list = folder.url.appending(path: "Sources/chapar/Plugins.swift")
+        try Data(registration.replacing(".service,", with: "").utf8).write(to: list)
         let refused = try await Program.run(["plugin", "new", "Other", "--here"], in: folder.url)
         #expect(refused.status != 0 && refused.errors.contains("has no line with"), "\(refused.errors)")
         #expect(!Self.files(in: folder.url).keys.contains { $0.contains("Other") })

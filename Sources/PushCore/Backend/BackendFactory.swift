@@ -123,8 +123,8 @@ public struct CommonBackendOptions: Sendable {
 
     /// Reads the common keys of a backend's section; a platform may have defaults of its own.
     ///
-    /// A platform whose address may have a path reads `base_url` itself, with ``ConfigSection/baseURL(_:)``. One that asks for
-    /// patience says by `shortestTimeout` which `timeout` is the shortest that it takes.
+    /// A platform whose address may have a path reads `base_url` itself, with ``ConfigSection/baseURL(_:)``. For a platform that
+    /// repeats work when calls are given up early, `shortestTimeout` is the shortest `timeout` that a configuration may have.
     public init(
         _ section: ConfigSection,
         readsBase: Bool = true,

@@ -1,6 +1,7 @@
 import Foundation
 import GRDB
 import PushCore
+import PushQueue
 
 /// What a store finds on disk when it opens: enough to fill a ``QueueIndex``, small however much waits.
 ///

@@ -1,4 +1,5 @@
 import Foundation
+internal import PushComposition
 package import PushCore
 package import PushQueue
 import Synchronization

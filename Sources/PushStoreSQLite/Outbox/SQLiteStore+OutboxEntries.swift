@@ -145,10 +145,7 @@ extension SQLiteStore: OutboxStore {
 extension CommitLoop {
     /// The table of entries, whose statements are prepared when they are needed first.
     func entryTable() throws(StoreError) -> OutboxEntryTable {
-        if let outboxEntries { return outboxEntries }
-        let tables = try OutboxEntryTable(connection)
-        outboxEntries = tables
-        return tables
+        try outboxEntries.keep(try OutboxEntryTable(connection))
     }
 
     /// Keeps entries as a part of this transaction.

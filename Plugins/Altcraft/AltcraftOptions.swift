@@ -1,6 +1,9 @@
 public import PushCore
 
 /// How an Altcraft resource is used.
+///
+/// The factory in `AltcraftPlugin.swift` reads it from a section of the configuration and checks it there; code sets it
+/// by hand. The credentials of devices are not part of it, but of ``AltcraftAuth``.
 public struct AltcraftOptions: Sendable {
     /// What becomes of a device's subscription when the registry loses the device.
     public enum Removal: String, Sendable, CaseIterable {

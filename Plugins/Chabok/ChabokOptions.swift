@@ -1,6 +1,9 @@
 public import PushCore
 
 /// How a Chabok app is reached and used.
+///
+/// The factory in `ChabokPlugin.swift` reads it from a section of the configuration and checks it there; code sets it
+/// by hand, and nothing is checked then.
 public struct ChabokOptions: Sendable {
     /// The platform's two worlds; access tokens of one are not good in the other.
     public enum Environment: String, Sendable, CaseIterable {

@@ -3,6 +3,9 @@ public import PushCore
 public import PushOneSignalDevices
 
 /// How a OneSignal app is reached and used.
+///
+/// The factory in `OneSignalPlugin.swift` reads it from a section of the configuration and checks it there; code sets
+/// it by hand. What differs between OneSignal's two models follows from ``deviceAPI``.
 public struct OneSignalOptions: Sendable {
     /// How the key is written into the `Authorization` field.
     public enum AuthScheme: String, Sendable, CaseIterable {

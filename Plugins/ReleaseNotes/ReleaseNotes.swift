@@ -66,6 +66,9 @@ public struct ReleaseNotes: Sendable, Hashable {
 }
 
 /// Something that is wrong or remarkable about release notes.
+///
+/// Readers and look-ups give it; the module and the command show it. Codes that begin with `NK0` are about reading the
+/// file, those with `NK1` about the list that was read.
 public struct ReleaseNotesProblem: Sendable, Hashable, Error, CustomStringConvertible {
     /// What it is; the word ends up in logs and answers.
     public enum Code: String, Sendable {

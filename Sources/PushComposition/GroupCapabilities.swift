@@ -59,6 +59,10 @@ struct GroupRegistrar: DeviceRegistrar {
 }
 
 /// Keeps subscriptions at every member.
+///
+/// ``BackendGroup`` makes it of the members that have the ability, and has none when there are none. A change goes to
+/// all of them, whatever fails, and throws the first failure at the end; a question goes to one after the other until
+/// one answers.
 struct GroupSubscriptions: SubscriptionManager {
     private let members: [any SubscriptionManager]
 
@@ -204,6 +208,9 @@ struct GroupTracker: MessageTracker {
 }
 
 /// Joins each token at every member that takes its service.
+///
+/// ``BackendGroup`` makes it of the members that have topics. It never gives a member a token of a service that it does
+/// not take; a token that nobody takes is refused, and one that a member failed with has that outcome.
 struct GroupTopics: TopicManager {
     private let members: [any TopicManager]
 

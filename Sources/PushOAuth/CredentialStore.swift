@@ -72,6 +72,9 @@ public struct StoredCredential: Sendable, Hashable {
 }
 
 /// Keeps the credential in memory: for tests and short-lived tools.
+///
+/// It compares revisions as every store does, so that two refreshers never overwrite each other. What it holds is gone
+/// with the process; a service uses a file or a store.
 public final class MemoryCredentialStore: CredentialStore {
     private let state: Mutex<(credential: OAuthCredential?, count: Int)>
 

@@ -58,6 +58,9 @@ public struct AltcraftCommandTokens: AltcraftTokenSource {
 }
 
 /// One run of a program whose output is awaited.
+///
+/// Started once, on a thread of its own, since reading a pipe blocks. Its owner ends it when it takes too long; nothing
+/// of what the program writes to its error output is kept.
 private final class CommandRun: Sendable {
     private struct Failed: Error {}
 
@@ -72,7 +75,7 @@ private final class CommandRun: Sendable {
         self.arguments = arguments
     }
 
-    /// The first line of the output; nil when it is empty.
+    /// What the program wrote, without blanks around it; nil when that is nothing.
     func output() async throws -> Secret? {
         try await withCheckedThrowingContinuation { continuation in
             // A thread of its own, since reading a pipe blocks; it ends with the program, which `stop` ends.

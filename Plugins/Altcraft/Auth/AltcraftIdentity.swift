@@ -39,6 +39,9 @@ public struct AltcraftSession: Sendable, Hashable {
 }
 
 /// What a JWT says about the profile it is for.
+///
+/// Read from every JWT before it is used, so that one that lacks something is found here, with the SDK's code, and not
+/// at Altcraft. It proves nothing: the signature is checked by Altcraft alone.
 public struct AltcraftMatching: Sendable, Hashable {
     /// The database.
     public let databaseID: String

@@ -36,6 +36,9 @@ public struct AppInfo: Sendable, Hashable, Codable {
 }
 
 /// The token services that Altcraft knows.
+///
+/// Options and the functions of the SDK turn names into services with it. A name that it does not know is a fault with
+/// the SDK's code, never a service of its own.
 public enum AltcraftProviders {
     /// Tokens that RuStore gives on Android.
     public static let androidRuStore = TokenService(rawValue: "android-rustore")

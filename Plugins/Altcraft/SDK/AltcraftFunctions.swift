@@ -4,6 +4,9 @@ public import PushCore
 public import PushAltcraft
 
 /// Subscriptions, in the SDK's words.
+///
+/// An app reaches it through ``AltcraftSDK``. It keeps nothing itself: every call becomes a request of the one
+/// `AltcraftSDKCore`, which stores what fails and repeats it.
 public struct AltcraftSubscriptionFunctions: Sendable {
     let core: AltcraftSDKCore
 
@@ -104,6 +107,9 @@ public struct AltcraftSubscriptionFunctions: Sendable {
 }
 
 /// Push tokens, in the SDK's words.
+///
+/// An app reaches it through ``AltcraftSDK``, and gives it what hands out tokens. It keeps nothing itself: providers,
+/// their order and a token set by hand are those of the core's chain.
 public struct AltcraftTokenFunctions: Sendable {
     let core: AltcraftSDKCore
 

@@ -6,6 +6,10 @@ import PushAltcraft
 import Synchronization
 
 /// The SDK's state: configuration, backend, providers, what waits.
+///
+/// One actor behind all functions of ``AltcraftSDK``. It owns the chain of token providers, the queue of requests that
+/// failed, and the loop that repeats them. The requests themselves are made by ``AltcraftBackend``, which the gateway
+/// uses too.
 actor AltcraftSDKCore {
     private var http: any HTTPTransport
     private var state: any StateStore

@@ -25,6 +25,9 @@ public struct ResponseWithHttp: Sendable, Hashable, Codable {
 }
 
 /// The body of an answer.
+///
+/// Read once for each answer of Altcraft's pixel host, defensively; what it means stands in `AltcraftRejections.swift`.
+/// The names of the type and its fields are the SDK's.
 public struct Response: Sendable, Hashable, Codable {
     /// Altcraft's own code, 0 for success.
     public var error: Int?
@@ -72,6 +75,9 @@ public struct Response: Sendable, Hashable, Codable {
 }
 
 /// A profile as Altcraft tells of it.
+///
+/// Part of a ``Response``, read for apps and for the status of a subscription. Fields that are missing or of another
+/// type are nil: a profile is never an error.
 public struct ProfileData: Sendable, Hashable, Codable {
     /// Its id.
     public var id: String?

@@ -31,6 +31,9 @@ public enum ChabokEvent: Sendable, Hashable {
 }
 
 /// One report of a device or a webhook.
+///
+/// ``ChabokReceipts`` reads it of what Chabok sends. It becomes a receipt of a message where it is about one, else an
+/// event; a word that is not known is kept and never refused.
 public struct ChabokReport: Sendable, Hashable {
     /// What it reports.
     public enum Kind: Sendable, Hashable {

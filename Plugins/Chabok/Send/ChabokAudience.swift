@@ -58,6 +58,9 @@ enum ChabokUserID {
 }
 
 /// Rules that users must fit, all of them.
+///
+/// Whom a message by tags goes to, made of the caller's filter or in code. Chabok evaluates it: whom it reaches, and
+/// how many, is not known here.
 public struct ChabokSegment: Sendable, Hashable {
     /// How a value is compared.
     public enum Operator: String, Sendable, CaseIterable {

@@ -2,6 +2,9 @@ import Foundation
 import PushCore
 
 /// What Chabok's errors mean for the caller: the one table.
+///
+/// Sends, calls about users and receipts ask it, with an answer that is no success. It looks at status and code only,
+/// keeps nothing and repeats nothing.
 enum ChabokRejections {
     /// A send that Chabok did not take.
     static func refusal(_ answer: ChabokAnswer) -> Refusal {

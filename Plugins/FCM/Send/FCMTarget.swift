@@ -111,6 +111,9 @@ struct FCMTarget: Sendable {
 }
 
 /// The names and conditions of FCM's topics.
+///
+/// Checks of messages and the calls about topics ask it before a request is made, so that a mistake is found without
+/// Google. It looks at the text only: whether a topic exists is not known.
 enum FCMTopic {
     /// The most topics in a condition.
     static let maximumTopics = 5

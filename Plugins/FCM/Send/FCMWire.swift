@@ -73,6 +73,9 @@ struct FCMAnswer {
 }
 
 /// What a success says: `{"name": "projects/p/messages/0:1767225600123456%abc"}`.
+///
+/// Read once for each message that FCM took, so the form that Google writes has a path of its own; every other form
+/// goes through the JSON scanner, with the same result.
 enum FCMMessageName {
     /// The part after `messages/`; nil when the body is not such an answer.
     static func id(in body: [UInt8]) -> String? { plainID(in: body) ?? scannedID(in: body) }

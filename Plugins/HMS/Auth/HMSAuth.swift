@@ -75,6 +75,9 @@ public final class HMSAuth: AuthStrategy {
 }
 
 /// Huawei's token endpoint for client credentials.
+///
+/// ``HMSAuth`` asks it when its cache has no token that is good for long enough. Every call is one request; it caches
+/// nothing and repeats nothing.
 struct HMSTokenEndpoint: Sendable {
     let clientID: String
     let secret: Secret

@@ -2,6 +2,9 @@ import Foundation
 import PushCore
 
 /// Turns answers and failures into outcomes, one for each recipient.
+///
+/// ``HMSBackend`` makes one for each round of a request and does what the verdict says: report, send in smaller
+/// requests, replace the credential. It sends nothing itself; what a code means stands in ``HMSRejections``.
 struct HMSOutcomes {
     /// When the send began: since then a refused token counts as dead.
     let started: Date

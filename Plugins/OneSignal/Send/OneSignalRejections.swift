@@ -2,6 +2,9 @@ import Foundation
 import PushCore
 
 /// What OneSignal's errors mean for the caller: the one table.
+///
+/// Sends and calls about devices ask it, with an answer that is no success. It looks at status and text only, keeps
+/// nothing and repeats nothing.
 enum OneSignalRejections {
     /// An answer to a create that made nothing.
     static func refusal(_ answer: OneSignalAnswer) -> Refusal {

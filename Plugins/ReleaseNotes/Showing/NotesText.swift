@@ -139,6 +139,9 @@ public enum NotesText {
 }
 
 /// Texts by the columns that a terminal shows them in.
+///
+/// ``NotesText`` cleans, measures and wraps with it. The result never holds a control character: what somebody wrote
+/// into release notes cannot move the cursor.
 enum TerminalText {
     /// Without what moves the cursor or changes colours: a change's text is data, never an instruction.
     static func clean(_ text: String) -> String {

@@ -2,6 +2,9 @@ internal import Foundation
 internal import PushCore
 
 /// Reads a service's answers, by the contract of ``ServiceBackend``.
+///
+/// Made for one chunk of messages; gives exactly one report for each of them. What the answer leaves out or says
+/// unreadably is unknown, never accepted.
 struct ServiceAnswer {
     let chunk: ServiceBatch.Chunk
     private let started: Date

@@ -62,6 +62,9 @@ struct ManualPages {
 }
 
 /// One page, as it is written.
+///
+/// Made of the description that the argument parser gives of a command, in the macros of mdoc. It knows no command by
+/// name, so that a new one has its page without a change here.
 private struct Page {
     let name: String
     private(set) var text: String

@@ -31,6 +31,9 @@ struct DevicesCommand: AsyncParsableCommand {
 }
 
 /// Calls about devices, whose failures end the command.
+///
+/// The commands below `devices` use it in the place of a bare ``GatewayClient``: it looks first whether the gateway
+/// answers at all, and turns a problem into an exit code with a sentence.
 struct DevicesClient {
     let client: GatewayClient
 

@@ -1,6 +1,9 @@
 import PushCore
 
 /// What `explain` says of one reason of one source.
+///
+/// Made of the refusals that plugins list, of failures on the way to a platform, and of ``GatewayReasons``; the table
+/// of docs/Troubleshooting.md is made of the same. It decides nothing about a delivery.
 struct ReasonGuide: Sendable {
     /// The word.
     var reason: String

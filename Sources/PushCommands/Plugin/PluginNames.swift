@@ -2,6 +2,9 @@ import ArgumentParser
 import PushCore
 
 /// What a plugin's files call it.
+///
+/// `chapar plugin new` makes it of the name that somebody typed, and the templates take all names from it. A name that
+/// Chapar or Swift uses itself is refused before a file is written.
 struct PluginNames {
     /// The beginning of its types, such as `MyChat`.
     let type: String

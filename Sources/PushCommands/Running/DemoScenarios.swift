@@ -3,6 +3,9 @@ import PushCore
 import PushSandbox
 
 /// What the demonstration sends, and what must become of it.
+///
+/// `chapar demo` runs each through the API of a gateway of its own before simulated platforms, and compares. A scenario
+/// is data: the requests are made by ``DemoRunner``.
 struct DemoScenario: Sendable {
     /// Its name.
     var name: String

@@ -5,6 +5,9 @@ import PushCore
 import PushHTTP
 
 /// The flags that say which gateway to talk to.
+///
+/// Commands that work on a running gateway have them. They only read flags, `CHAPAR_URL` and the key's file, and make a
+/// ``GatewayClient``, which opens nothing before its first call.
 struct GatewayAddress: ParsableArguments {
     @Option(name: .customLong("url"), help: "The gateway to use, such as http://127.0.0.1:8080. Default: $CHAPAR_URL.")
     var named: String?
@@ -74,6 +77,10 @@ struct GatewayAddress: ParsableArguments {
 }
 
 /// Talks to a gateway's API.
+///
+/// Each command with `--url` has one, made by ``GatewayAddress``, and closes it. A call is made once and gives up after
+/// 30 seconds, erasures after an hour; only ``postPatiently(_:_:attempts:)`` tries again, under one idempotency key. It
+/// judges no answer.
 struct GatewayClient: Sendable {
     /// What a gateway answered.
     struct Answer: Sendable {

@@ -1,6 +1,9 @@
 public import PushCore
 
 /// What a ``TokenProviderChain`` found, and how.
+///
+/// The chain gives it to whoever asks for the token, and announces it when the token is another than before. A value:
+/// it does not follow what the chain finds later.
 public struct TokenAnswer: Sendable, Hashable {
     /// The token; nil when no provider has one.
     public var token: DeviceToken?

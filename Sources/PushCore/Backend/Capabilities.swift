@@ -1,4 +1,8 @@
 /// A device as it is registered at platforms.
+///
+/// The gateway makes it of the registry's device for abilities that keep devices elsewhere (``DeviceRegistrar``,
+/// ``SubscriptionManager``, ``TagEditor``). Ids are those of the app, without its name; a plugin never sees another
+/// app's.
 public struct DeviceRecord: Sendable, Hashable {
     /// The gateway's id of the device.
     public var id: String

@@ -17,6 +17,9 @@ public struct EnqueueBatch: Sendable {
 }
 
 /// A notification to be accepted.
+///
+/// The gateway makes it of a checked request; a store writes it as it is and looks into neither content nor events. All
+/// its recipients are accepted together, or none.
 public struct NewNotification: Sendable {
     /// Its id, from ``NotificationStore/makeID(recipients:)``.
     public var id: NotificationID
@@ -152,6 +155,9 @@ public final class DeliveryHead: Sendable {
 }
 
 /// A delivery that a worker has claimed.
+///
+/// A copy: the store keeps the delivery itself. Whoever has it ends the claim with a ``Resolution`` under the same
+/// ``lease``; when the process dies first, the next one finds it as recovered.
 public struct ClaimedDelivery: Sendable {
     /// Its number.
     public var id: Int64
@@ -247,6 +253,9 @@ public struct ClaimedDelivery: Sendable {
 }
 
 /// What to write about a claimed delivery.
+///
+/// The owner of a claim makes it and ``NotificationStore/record(_:event:)`` writes it, with others in one commit. It
+/// changes nothing when the delivery has become final in the meantime.
 public struct Resolution: Sendable {
     /// Where the delivery goes.
     public enum Transition: Sendable, Hashable {

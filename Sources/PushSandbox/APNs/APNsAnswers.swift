@@ -2,6 +2,9 @@ internal import Foundation
 internal import PushCore
 
 /// Puts a verdict into the form of an HTTP answer.
+///
+/// ``APNsPeer`` decides what a request comes to; this adds the fields that Apple sends with it, then the distortions
+/// that a test asked for. It decides nothing.
 enum APNsAnswers {
     /// The largest header list that is taken, as SETTINGS announces it.
     static let maximumHeaderList = 8000

@@ -2,6 +2,9 @@ public import Foundation
 public import PushCore
 
 /// A push that the simulator accepted.
+///
+/// Kept in the simulator's inbox in the order of acceptance, for tests and for `chapar sandbox`. A refused push is
+/// counted, but is never here.
 public struct APNsDelivery: Sendable {
     /// What the device made of it.
     public enum Presentation: String, Sendable, Hashable {

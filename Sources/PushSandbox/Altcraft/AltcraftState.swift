@@ -62,6 +62,9 @@ public struct AltcraftLaunch: Sendable, Hashable {
 }
 
 /// Everything the simulator of Altcraft knows.
+///
+/// ``AltcraftSimulator`` owns it, and its handlers use it under the simulator's lock. It is plain data with the rules
+/// that change it; it knows no request and no socket.
 struct AltcraftState {
     var rules: AltcraftSimulator.Rules
     var counters = AltcraftSimulator.Counters()
@@ -184,6 +187,9 @@ struct AltcraftSubscriptionChange: Sendable {
 }
 
 /// Changes of profile fields, checked: plain values and functional fields.
+///
+/// The handlers make it of a request, against the fields that the account knows; applying it afterwards cannot fail.
+/// Nothing is changed when one field is wrong.
 struct AltcraftFieldChanges: Sendable {
     private let changes: JSONObject
 

@@ -64,6 +64,9 @@ private final class OpenChannels: Sendable {
 }
 
 /// Collects one request at a time and answers it.
+///
+/// One for each connection to the control API. It refuses what comes from another host or a page of another site, and
+/// closes a connection that sends more than 4 MiB.
 private final class ControlHandler: ChannelInboundHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias OutboundOut = HTTPServerResponsePart

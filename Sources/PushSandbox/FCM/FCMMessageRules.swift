@@ -227,6 +227,8 @@ enum FCMMessageRules {
 }
 
 /// Topics and conditions, as Google's documentation writes them.
+///
+/// Written apart from the plugin's own check, so that the simulator finds what that one lets through.
 enum FCMTopicRules {
     static func isNameByte(_ byte: UInt8) -> Bool {
         switch byte {

@@ -2,6 +2,9 @@ internal import Foundation
 internal import PushCore
 
 /// The send listener of the FCM simulator: `POST /v1/projects/{project}/messages:send`.
+///
+/// Checks in Google's order: credential, JSON, message, device, quota; the first that fails is the answer. What passes
+/// is in the inbox of the service, unless it is a dry run.
 struct FCMSendHandler: SandboxHandler {
     let service: FCMServiceState
 

@@ -36,6 +36,9 @@ struct HMSCode: Error, Sendable, Hashable {
 }
 
 /// Answers in Huawei's form.
+///
+/// The handlers of pushes and of tokens decide what is answered; this writes it down: code, message, request id, and
+/// the JSON inside the message that names refused tokens.
 enum HMSAnswers {
     static func make(_ code: HMSCode, status: Int, requestID: String) -> SandboxAnswer {
         json(status, ["code": .string(code.code), "msg": .string(code.message), "requestId": .string(requestID)])

@@ -20,6 +20,9 @@ public enum SandboxConnectionEnd: String, Sendable, Hashable, CaseIterable {
 }
 
 /// What a `GOAWAY` frame says, and what happens after it.
+///
+/// A rule of faults, a reply or a test asks for one; the simulated connection sends it and then does what ``ending``
+/// says.
 public struct SandboxGoAway: Sendable, Hashable {
     /// Which streams are still answered.
     public enum LastStream: Sendable, Hashable {

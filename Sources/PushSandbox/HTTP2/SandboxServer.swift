@@ -2,6 +2,9 @@ internal import NIOCore
 internal import NIOPosix
 
 /// A listener of a simulated service with its connections.
+///
+/// ``SandboxHTTP2Server`` and ``SandboxWebServer`` start it and say what a connection consists of. It knows no request;
+/// faults that act on whole connections go through it.
 final class SandboxServer: Sendable {
     private let channel: any Channel
     private let connections: ConnectionTable

@@ -2,6 +2,9 @@ internal import Foundation
 internal import PushCore
 
 /// IDPush: two routes, forms only, over OneSignal's table of players.
+///
+/// The simulator of OneSignal owns it and its state, since IDPush passes on to OneSignal. A refusal is a body
+/// with status 0, under HTTP 200 where the service does so.
 struct IDPushHandler: SandboxHandler {
     private static let shared = ["project_id", "device_type", "game_version", "device_model", "device_os"]
 

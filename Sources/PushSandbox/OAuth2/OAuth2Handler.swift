@@ -4,6 +4,9 @@ internal import PushOAuth
 internal import Synchronization
 
 /// What the token endpoint and the API behind it answer.
+///
+/// ``OAuth2Simulator`` gives it requests of both listeners. It owns the tokens that it has issued: a refresh token is
+/// good once where the rules rotate it, and the API takes only access tokens that it knows.
 final class OAuth2Handler: SandboxHandler {
     struct State {
         var rules: OAuth2Simulator.Rules

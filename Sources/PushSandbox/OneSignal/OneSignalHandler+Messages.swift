@@ -289,6 +289,9 @@ extension OneSignalHandler {
 }
 
 /// OneSignal's filters, evaluated.
+///
+/// The simulator asks them which of its players a message goes to: `AND` binds more than `OR`. A field that it does not
+/// record matches no player.
 enum OneSignalFilters {
     /// Whether every entry is a condition or an OR between two.
     static func isWellFormed(_ filters: [JSONValue]) -> Bool {

@@ -73,6 +73,9 @@ struct CancelStep: Sendable {
 typealias EndEvent = @Sendable (ClaimedDelivery, DeliveryState, EndReason) -> [UInt8]
 
 /// One call, as the writer gets it.
+///
+/// ``SQLiteStore`` puts it into the inbox, ``CommitLoop`` carries it out, and many share a transaction. What
+/// somebody waits for carries a reply, which gets an answer or an error.
 enum StoreCommand: Sendable {
     case enqueue(EnqueueBatch, EnqueueReply)
     case claim(ClaimTicket)

@@ -2,6 +2,9 @@ internal import PushCore
 internal import Synchronization
 
 /// Counts the reports of one send.
+///
+/// The checks of a backend give it to `send` as the place for reports, from whichever thread, and ask it at the end. It
+/// fails when a recipient has no report, more than one, or one that nobody asked for.
 final class SendTally: Sendable {
     private struct State {
         var outcomes: [[DeliveryOutcome?]]

@@ -14,6 +14,9 @@ public struct OutboxStoreConformance {
 }
 
 /// One promise of the contract.
+///
+/// ``OutboxStoreConformance`` lists them; the tests of a store run each with stores of their own. A case opens a store,
+/// uses nothing but the protocol, and closes it.
 public struct OutboxStoreConformanceCase: Sendable, CustomStringConvertible {
     /// What is promised, as a sentence.
     public let name: String
@@ -61,6 +64,9 @@ public struct OutboxStoreConformanceCase: Sendable, CustomStringConvertible {
 }
 
 /// A store with the clock it goes by.
+///
+/// A case of the kit gets one, with shorthands for what most of them do. The clock stands still unless the case moves
+/// it.
 struct OutboxFixture: Sendable {
     let time: ManualTime
     let store: OutboxStoreConformance.Store

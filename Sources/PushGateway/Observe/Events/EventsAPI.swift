@@ -4,6 +4,9 @@ internal import PushCore
 internal import PushQueue
 
 /// Opens event streams.
+///
+/// The route `/v1/events` calls it. It checks the parameters, takes one of the key's slots and finds where the stream
+/// begins; the events themselves are written by ``EventStream``, for as long as the client reads and its key is good.
 struct EventsAPI: Sendable {
     let state: GatewayState
     let snapshots: APISnapshots

@@ -19,7 +19,8 @@ enum LogRewrite {
     ///
     /// - Throws: ``GRDB/DatabaseError`` when the log cannot be read, written or synced; the database is as it was.
     static func run(_ path: String) throws {
-        guard let system = sqlite3_vfs_find(nil), let open = system.pointee.xOpen, let access = system.pointee.xAccess else {
+        guard let system = sqlite3_vfs_find(nil), let open = system.pointee.xOpen, let access = system.pointee.xAccess
+        else {
             return
         }
         guard let name = sqlite3_create_filename(path, path + "-journal", path + "-wal", 0, nil) else { return }

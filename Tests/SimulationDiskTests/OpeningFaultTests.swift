@@ -188,7 +188,10 @@ struct OpeningFaultTests {
             #expect(trouble == [], "the power is lost at call \(calls)")
             if isCut { cut += 1 }
         }
-        #expect(cut >= (again ? 3 : 10) && cut < moments.count, "the first call of an opening is among them, and the last: \(cut)")
+        #expect(
+            cut >= (again ? 3 : 10) && cut < moments.count,
+            "the first call of an opening is among them, and the last: \(cut)"
+        )
     }
 
     @Test("What a sync forgot in an earlier process is no gap in the log before what this one accepts")

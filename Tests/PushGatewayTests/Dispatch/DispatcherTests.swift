@@ -193,7 +193,9 @@ struct DispatcherTests {
             try await rig.until { !rig.dispatcher.workers.isEmpty }
             let worker = try #require(rig.dispatcher.workersGuarded.withLock { $0.current.first })
             let now = TimeReading(rig.time.steady)
-            worker.flow.pauses.withLock { $0.pause(Recipient.topic("t"), until: now.steady.addingTimeInterval(60), at: now.steady) }
+            worker.flow.pauses.withLock {
+                $0.pause(Recipient.topic("t"), until: now.steady.addingTimeInterval(60), at: now.steady)
+            }
             func transition(isRecovered: Bool) -> Resolution.Transition? {
                 var claim = ClaimedDelivery(
                     id: 1,

@@ -41,6 +41,7 @@ let package = Package(
         .library(name: "PushComposition", targets: ["PushComposition"]),
         .library(name: "PushOAuth", targets: ["PushOAuth"]),
         .library(name: "PushQueue", targets: ["PushQueue"]),
+        .library(name: "PushModules", targets: ["PushModules"]),
         .library(name: "PushHTTP", targets: ["PushHTTP"]),
         .library(name: "PushAPNs", targets: ["PushAPNs"]),
         .library(name: "PushFCM", targets: ["PushFCM"]),
@@ -111,6 +112,9 @@ let package = Package(
         // The contract of durable work: notifications, devices, outbox.
         .target(name: "PushQueue", dependencies: ["PushComposition", "PushCore"], swiftSettings: strict),
 
+        // What adds routes to the gateway.
+        .target(name: "PushModules", dependencies: ["PushCore", "PushQueue"], swiftSettings: strict),
+
         // What every plugin sends through.
         .systemLibrary(name: "CNghttp2", pkgConfig: "libnghttp2", providers: [.apt(["libnghttp2-dev"])]),
         .target(
@@ -142,11 +146,16 @@ let package = Package(
         plugin("PushOneSignal", at: "OneSignal", ["PushOneSignalDevices", "PushOAuth", crypto, logging]),
         plugin("PushIDPush", at: "IDPush", ["PushOneSignalDevices", "PushOAuth", logging], exclude: ["SDK"]),
         plugin("PushIDPushSDK", at: "IDPush/SDK", ["PushIDPush"]),
-        plugin("PushAltcraft", at: "Altcraft", ["PushOAuth", crypto, cryptoExtras, logging], exclude: ["SDK"]),
-        plugin("PushAltcraftSDK", at: "Altcraft/SDK", ["PushAltcraft", logging]),
+        plugin(
+            "PushAltcraft",
+            at: "Altcraft",
+            ["PushComposition", "PushOAuth", crypto, cryptoExtras, logging],
+            exclude: ["SDK"]
+        ),
+        plugin("PushAltcraftSDK", at: "Altcraft/SDK", ["PushAltcraft", "PushComposition", logging]),
         plugin("PushChabok", at: "Chabok", ["PushOAuth"], exclude: ["SDK"]),
         plugin("PushChabokSDK", at: "Chabok/SDK", ["PushChabok"]),
-        plugin("PushReleaseNotes", at: "ReleaseNotes", [logging], exclude: ["Command"]),
+        plugin("PushReleaseNotes", at: "ReleaseNotes", ["PushQueue", "PushModules", logging], exclude: ["Command"]),
         plugin("PushService", at: "Service", ["PushOAuth", crypto]),
         // What OneSignal and IDPush share: the devices that OneSignal keeps. Neither plugin imports the other.
         .target(name: "PushOneSignalDevices", dependencies: ["PushCore", crypto], swiftSettings: strict),
@@ -168,7 +177,7 @@ let package = Package(
         .target(
             name: "PushGateway",
             dependencies: [
-                "PushCore", "PushComposition", "PushOAuth", "PushQueue",
+                "PushCore", "PushComposition", "PushOAuth", "PushQueue", "PushModules",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "NIOSSL", package: "swift-nio-ssl"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
@@ -225,8 +234,8 @@ let package = Package(
         .target(
             name: "PushCommands",
             dependencies: [
-                "CJemalloc", "CProcess", "PushCore", "PushComposition", "PushOAuth", "PushHTTP", "PushGateway",
-                "PushStoreSQLite", "PushSandbox",
+                "CJemalloc", "CProcess", "PushCore", "PushComposition", "PushOAuth", "PushQueue", "PushModules",
+                "PushHTTP", "PushGateway", "PushStoreSQLite", "PushSandbox",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
@@ -355,7 +364,7 @@ let package = Package(
         ),
         pluginTests("PushServiceTests", ["PushService"]),
         pluginTests("PushChabokTests", ["PushChabok", "PushChabokSDK"]),
-        pluginTests("PushReleaseNotesTests", ["PushReleaseNotes"]),
+        pluginTests("PushReleaseNotesTests", ["PushReleaseNotes", "PushModules", "PushQueue"]),
         .testTarget(
             name: "PushStoreSQLiteTests",
             dependencies: [
@@ -380,7 +389,7 @@ let package = Package(
         .testTarget(
             name: "PushGatewayTests",
             dependencies: [
-                "PushGateway", "PushCore", "PushComposition", "PushOAuth", "PushQueue", "PushTesting",
+                "PushGateway", "PushCore", "PushComposition", "PushOAuth", "PushQueue", "PushModules", "PushTesting",
                 "PushStoreSQLite", "PushSandbox",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Crypto", package: "swift-crypto"),

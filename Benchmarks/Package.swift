@@ -10,9 +10,12 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
     ],
     targets: [
+        // What the programs share: what a process used, and sending through a backend.
+        .target(name: "BenchSupport", dependencies: [.product(name: "PushCore", package: "chapar")]),
         .executableTarget(
             name: "transport-bench",
             dependencies: [
+                "BenchSupport",
                 .product(name: "PushCore", package: "chapar"),
                 .product(name: "PushHTTP", package: "chapar"),
                 .product(name: "Logging", package: "swift-log"),
@@ -23,6 +26,7 @@ let package = Package(
         .executableTarget(
             name: "apns-bench",
             dependencies: [
+                "BenchSupport",
                 .product(name: "PushAPNs", package: "chapar"),
                 .product(name: "PushCore", package: "chapar"),
                 .product(name: "PushHTTP", package: "chapar"),
@@ -34,6 +38,7 @@ let package = Package(
         .executableTarget(
             name: "fcm-bench",
             dependencies: [
+                "BenchSupport",
                 .product(name: "PushCore", package: "chapar"),
                 .product(name: "PushFCM", package: "chapar"),
                 .product(name: "PushHTTP", package: "chapar"),
@@ -45,6 +50,7 @@ let package = Package(
         .executableTarget(
             name: "hms-bench",
             dependencies: [
+                "BenchSupport",
                 .product(name: "PushCore", package: "chapar"),
                 .product(name: "PushHMS", package: "chapar"),
                 .product(name: "PushHTTP", package: "chapar"),
@@ -53,11 +59,15 @@ let package = Package(
             ]
         ),
         // What a byte of JSON costs in small and in large documents.
-        .executableTarget(name: "json-bench", dependencies: [.product(name: "PushCore", package: "chapar")]),
+        .executableTarget(
+            name: "json-bench",
+            dependencies: ["BenchSupport", .product(name: "PushCore", package: "chapar")]
+        ),
         // What the embedded store costs: rows per second and CPU for each row.
         .executableTarget(
             name: "store-bench",
             dependencies: [
+                "BenchSupport",
                 .product(name: "PushComposition", package: "chapar"),
                 .product(name: "PushCore", package: "chapar"),
                 .product(name: "PushQueue", package: "chapar"),

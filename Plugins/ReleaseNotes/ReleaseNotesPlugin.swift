@@ -1,4 +1,5 @@
-public import PushCore
+internal import PushCore
+public import PushModules
 
 extension ModuleFactory {
     /// Release notes under `/v1/apps/`.

@@ -3,6 +3,7 @@ internal import Foundation
 internal import Logging
 public import PushCore
 internal import PushGateway
+public import PushModules
 public import PushSandbox
 
 /// A program with all the commands of a gateway, for the platforms it is given.

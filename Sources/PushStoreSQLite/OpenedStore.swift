@@ -1,6 +1,7 @@
 import Foundation
 import GRDB
 import PushCore
+import PushQueue
 
 /// What a store finds on disk when it opens: enough to fill a ``QueueIndex``, small however much waits.
 ///
@@ -120,7 +121,10 @@ struct OpenedStore: Sendable {
         try db.execute(sql: "DELETE FROM leases")
         // The owners of these entries are gone: this process has the file alone.
         try db.execute(
-            sql: "UPDATE operations INDEXED BY operations_leased SET due = min(due, ?), leased = 0 WHERE leased = 1",
+            sql: """
+                UPDATE outbox_entries INDEXED BY outbox_entries_leased SET due = min(due, ?), leased = 0
+                WHERE leased = 1
+                """,
             arguments: [now]
         )
         try db.execute(

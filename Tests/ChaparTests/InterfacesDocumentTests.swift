@@ -5,7 +5,10 @@ extension GeneratedDocumentsTests {
     @Test("The signatures of what a plugin meets are those of the sources")
     func interfaces() throws {
         let page = "docs/Interfaces.md"
-        let declarations = try Declarations.read(["Sources/PushCore", "Sources/PushJSON", "Sources/PushSandbox/Own"])
+        let declarations = try Declarations.read([
+            "Sources/PushCore", "Sources/PushJSON", "Sources/PushModules", "Sources/PushComposition/Tokens",
+            "Sources/PushSandbox/Own",
+        ])
         let text = try String(contentsOf: Page.root.appending(path: page), encoding: .utf8)
         let parts = text.matches(of: #/(?m)^<!-- generated: (protocol|type) (\w+) -->$/#)
         #expect(parts.count > 30)
@@ -17,7 +20,9 @@ extension GeneratedDocumentsTests {
             try Self.hold(page, "\(form) \(name)", lines)
         }
         let named = Set(parts.map { String($0.output.2) })
-        let protocols = declarations.types.values.filter { $0.isProtocol && $0.file.hasPrefix("Sources/PushCore") }
+        let protocols = declarations.types.values.filter {
+            $0.isProtocol && ($0.file.hasPrefix("Sources/PushCore") || $0.file.hasPrefix("Sources/PushModules"))
+        }
         #expect(Set(protocols.map(\.name)).subtracting(named).sorted() == [], "protocols that the page leaves out")
     }
 }

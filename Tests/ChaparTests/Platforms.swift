@@ -1,5 +1,6 @@
 import Foundation
 import PushCore
+import PushModules
 import Testing
 
 @testable import PushCommands

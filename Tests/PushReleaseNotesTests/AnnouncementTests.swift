@@ -1,5 +1,7 @@
 import Foundation
 import PushCore
+import PushModules
+import PushQueue
 import PushTesting
 import Synchronization
 import Testing

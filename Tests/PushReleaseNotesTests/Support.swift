@@ -1,6 +1,8 @@
 import Foundation
 import Logging
 import PushCore
+import PushModules
+import PushQueue
 import PushTesting
 import Synchronization
 

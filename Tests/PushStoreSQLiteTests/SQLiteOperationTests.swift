@@ -59,22 +59,22 @@ struct SQLiteOperationTests {
     @Test(
         "What runs for each operation walks an index and sorts nothing",
         arguments: [
-            "SELECT kind FROM operations INDEXED BY operation_lines WHERE backend = 'a' AND device = 'b' ORDER BY number DESC LIMIT 1",
+            "SELECT kind FROM outbox_entries INDEXED BY outbox_entries_of_line WHERE backend = 'a' AND device = 'b' ORDER BY number DESC LIMIT 1",
             """
-            SELECT number FROM operations INDEXED BY operations_due
+            SELECT number FROM outbox_entries INDEXED BY outbox_entries_due
             WHERE backend = 'a' AND due IS NOT NULL AND due <= 5 ORDER BY due, number LIMIT 9
             """,
-            "SELECT due FROM operations INDEXED BY operations_due WHERE backend = 'a' AND due IS NOT NULL ORDER BY due LIMIT 1",
+            "SELECT due FROM outbox_entries INDEXED BY outbox_entries_due WHERE backend = 'a' AND due IS NOT NULL ORDER BY due LIMIT 1",
             """
-            UPDATE operations SET due = 1 WHERE due IS NULL AND number = (SELECT min(number) FROM operations
-            INDEXED BY operation_lines WHERE backend = 'a' AND device = 'b')
+            UPDATE outbox_entries SET due = 1 WHERE due IS NULL AND number = (SELECT min(number) FROM outbox_entries
+            INDEXED BY outbox_entries_of_line WHERE backend = 'a' AND device = 'b')
             """,
             """
-            SELECT number, device FROM operations INDEXED BY operation_lines
+            SELECT number, device FROM outbox_entries INDEXED BY outbox_entries_of_line
             WHERE backend = 'a' AND number <= 5 ORDER BY device, number LIMIT 9
             """,
-            "SELECT number FROM operations INDEXED BY operations_of WHERE device = 'a' ORDER BY number LIMIT 9",
-            "SELECT at FROM operations INDEXED BY operations_oldest WHERE backend = 'a' ORDER BY number LIMIT 1",
+            "SELECT number FROM outbox_entries INDEXED BY outbox_entries_of_device WHERE device = 'a' ORDER BY number LIMIT 9",
+            "SELECT at FROM outbox_entries INDEXED BY outbox_entries_oldest WHERE backend = 'a' ORDER BY number LIMIT 1",
             "SELECT 1 FROM outbox_changes WHERE device = 'a' LIMIT 1",
         ]
     )

@@ -1,4 +1,5 @@
 import Foundation
+import GRDB
 import PushCore
 import PushQueue
 import PushTesting
@@ -74,6 +75,38 @@ struct SQLiteOutboxTests {
             let again = try SQLiteStore(options)
             #expect(try await again.outboxDepths().mapValues(\.waiting) == ["crm": 15])
             await again.close()
+        }
+    }
+
+    @Test("Entries from before the table had its name are claimed, counted and numbered on")
+    func formerName() async throws {
+        try await TemporaryFolder.use { folder in
+            let options = SQLiteStoreOptions(path: folder + "/store.db")
+            let queue = try DatabaseQueue(path: options.path)
+            try Schema.migrator.migrate(queue, upTo: "12 column names")
+            try await queue.write { db in
+                for (number, device) in [(7, "a"), (8, "b"), (9, "c")] {
+                    try db.execute(
+                        sql: """
+                            INSERT INTO operations (number, id, backend, device, kind, at, attempts, due, leased)
+                            VALUES (?, ?, 'crm', ?, 'tags', 1000, 0, 0, ?)
+                            """,
+                        arguments: [number, UUID().uuidString, device, device == "b"]
+                    )
+                }
+                try db.execute(sql: "DELETE FROM operations WHERE number = 9")
+            }
+            try queue.close()
+            let store = try SQLiteStore(options)
+            #expect(try await store.outboxDepths().mapValues(\.waiting) == ["crm": 2])
+            try await store.enqueue([OutboxEntry(backend: "crm", device: "d", kind: .tags, at: .now)])
+            #expect(try await store.outboxDepths().mapValues(\.waiting) == ["crm": 3])
+            let claims = try await store.claimEntries(of: "crm", limit: 9, lease: .seconds(9), wait: .zero)
+            #expect(claims.map(\.operation.device).sorted() == ["a", "b", "d"])
+            #expect(claims.map(\.number).sorted() == [7, 8, 10], "no number is given twice")
+            try await store.record(claims.map { OutboxResult($0, .end) })
+            #expect(try await store.outboxDepths().isEmpty)
+            await store.close()
         }
     }
 

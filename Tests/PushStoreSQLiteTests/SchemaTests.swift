@@ -95,6 +95,16 @@ struct SchemaTests {
                 ],
             ]
         ),
+        (
+            "13 outbox entries",
+            [
+                "outbox_entries": [
+                    "number", "id", "backend", "device", "user", "kind", "body", "at", "attempts", "due", "leased",
+                ],
+                "outbox_depths": ["backend", "waiting"],
+                "outbox_changes": ["number", "device", "at", "backend", "old", "new", "entry", "skipped"],
+            ]
+        ),
     ]
 
     @Test("Steps are only ever added")

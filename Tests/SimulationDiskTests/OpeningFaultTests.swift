@@ -63,6 +63,38 @@ private final class OneFault: DiskDecider {
     }
 }
 
+/// A disk that fails as its decider says, in a folder of its own, and stores on it.
+private struct Rig {
+    let decider: OneFault
+    let disk: SimulatedDisk
+    let time = ManualTime()
+    let options: SQLiteStoreOptions
+    private let folder: URL
+
+    init(_ decider: OneFault) throws {
+        self.decider = decider
+        folder = FileManager.default.temporaryDirectory.appendingPathComponent("chapar-disk-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        options = SQLiteStoreOptions(path: folder.path + "/store.db")
+        disk = SimulatedDisk(folder: folder.path, decider: decider)
+        disk.register()
+    }
+
+    /// Opens the store, with other options where given.
+    func open(_ options: SQLiteStoreOptions? = nil) throws -> SQLiteStore {
+        try SQLiteStore(
+            options ?? self.options,
+            time: time,
+            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+        )
+    }
+
+    func remove() {
+        disk.unregister()
+        try? FileManager.default.removeItem(at: folder)
+    }
+}
+
 @Suite("A store whose disk fails while it opens", .serialized, .timeLimit(.minutes(1)))
 struct OpeningFaultTests {
     /// Opens a store, lets it accept some notifications, cuts the power, opens it again and looks for them.
@@ -70,21 +102,14 @@ struct OpeningFaultTests {
     /// The call with the number fails, or everything ends with it; returns all calls, and how many accepted notifications
     /// are missing.
     private func run(_ number: Int, crash: CrashKind? = nil) async throws -> (calls: [DiskCall], missing: Int) {
-        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("chapar-disk-\(UUID().uuidString)")
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        defer { try? FileManager.default.removeItem(at: folder) }
-        let decider = OneFault(number, crash: crash)
-        let disk = SimulatedDisk(folder: folder.path, decider: decider)
-        disk.register()
-        defer { disk.unregister() }
-        let time = ManualTime()
-        let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
-        let options = SQLiteStoreOptions(path: folder.path + "/store.db")
+        let rig = try Rig(OneFault(number, crash: crash))
+        defer { rig.remove() }
+        let (decider, disk, time) = (rig.decider, rig.disk, rig.time)
         var accepted: [NotificationID] = []
         // As a supervisor does, once more on the same machine, whose page cache may have forgotten what a sync failed to write.
         let store =
-            (try? SQLiteStore(options, time: time, logger: logger))
-            ?? (try? SQLiteStore(options, time: time, logger: logger))
+            (try? rig.open())
+            ?? (try? rig.open())
         if let store {
             for _ in 0..<2 {
                 let new = NewNotification.sample(store.makeID(recipients: 1), time, content: 20)
@@ -95,7 +120,7 @@ struct OpeningFaultTests {
         disk.crash(.power)
         await store?.close()
         disk.restart()
-        let next = try SQLiteStore(options, time: time, logger: logger)
+        let next = try rig.open()
         var missing = 0
         for id in accepted where try await next.deliveries(of: id, after: nil, limit: 1).isEmpty { missing += 1 }
         await next.close()
@@ -114,6 +139,7 @@ struct OpeningFaultTests {
             #expect(missing == 0, "\(missing) accepted notifications are missing after a fault of \(call)")
         }
     }
+
     @Test("One whose first opening was cut short opens", arguments: CrashKind.allCases)
     func cutShort(crash: CrashKind) async throws {
         for number in 1...30 { _ = try await run(number, crash: crash) }
@@ -125,18 +151,12 @@ struct OpeningFaultTests {
     ///
     /// Gives what is wrong with the file after that, and whether the power was cut before the store had opened.
     private func runForgotten(powerIn calls: Int, forgetsAgain: Bool) async throws -> (trouble: [String], isCut: Bool) {
-        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("chapar-disk-\(UUID().uuidString)")
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        defer { try? FileManager.default.removeItem(at: folder) }
-        let decider = OneFault(0, crash: nil)
-        let disk = SimulatedDisk(folder: folder.path, decider: decider)
-        disk.register()
-        defer { disk.unregister() }
-        let time = ManualTime()
-        let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
-        var options = SQLiteStoreOptions(path: folder.path + "/store.db")
+        let rig = try Rig(OneFault(0, crash: nil))
+        defer { rig.remove() }
+        var options = rig.options
+        let (decider, disk, time) = (rig.decider, rig.disk, rig.time)
         options.pageBytes = 1_024
-        let first = try SQLiteStore(options, time: time, logger: logger)
+        let first = try rig.open(options)
         var accepted: [NotificationID] = []
         for _ in 0..<3 {
             let new = NewNotification.sample(first.makeID(recipients: 20), time, recipients: 20, content: 3_000)
@@ -152,7 +172,7 @@ struct OpeningFaultTests {
         if forgetsAgain { decider.forgetNextSync() }
         decider.losePower(inCalls: calls)
         options.checkpointPages = 1  // Its first commit copies the log.
-        let second = try? SQLiteStore(options, time: time, logger: logger)
+        let second = try? rig.open(options)
         let isCut = disk.isDown
         decider.heal()
         disk.crash(.power)
@@ -160,7 +180,7 @@ struct OpeningFaultTests {
         disk.restart()
         var trouble: [String] = []
         do {
-            let third = try SQLiteStore(options, time: time, logger: logger)
+            let third = try rig.open(options)
             for id in accepted where try await third.deliveries(of: id, after: nil, limit: 100).count != 20 {
                 trouble.append("what was accepted is not there")
             }
@@ -182,7 +202,7 @@ struct OpeningFaultTests {
     )
     func forgottenAndCut(again: Bool) async throws {
         var cut = 0
-        let moments = Array(stride(from: 1, through: again ? 200 : 600, by: again ? 1 : 4))
+        let moments = Array(1...12) + Array(stride(from: 13, through: 1_200, by: again ? 6 : 4))
         for calls in moments {
             let (trouble, isCut) = try await runForgotten(powerIn: calls, forgetsAgain: again)
             #expect(trouble == [], "the power is lost at call \(calls)")
@@ -196,17 +216,10 @@ struct OpeningFaultTests {
 
     @Test("What a sync forgot in an earlier process is no gap in the log before what this one accepts")
     func forgotten() async throws {
-        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("chapar-disk-\(UUID().uuidString)")
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        defer { try? FileManager.default.removeItem(at: folder) }
-        let decider = OneFault(0, crash: nil)
-        let disk = SimulatedDisk(folder: folder.path, decider: decider)
-        disk.register()
-        defer { disk.unregister() }
-        let time = ManualTime()
-        let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
-        let options = SQLiteStoreOptions(path: folder.path + "/store.db")
-        let first = try SQLiteStore(options, time: time, logger: logger)
+        let rig = try Rig(OneFault(0, crash: nil))
+        defer { rig.remove() }
+        let (decider, disk, time) = (rig.decider, rig.disk, rig.time)
+        let first = try rig.open()
         decider.forgetNextSync()
         let refused = NewNotification.sample(first.makeID(recipients: 1), time, content: 20)
         await #expect(throws: StoreError.self) { try await first.enqueue(EnqueueBatch([refused])) }
@@ -214,13 +227,13 @@ struct OpeningFaultTests {
         await first.close()
         disk.restart()
         // The log is whole as far as reads see, so that the refused notification is there after all; on the disk it is not.
-        let second = try SQLiteStore(options, time: time, logger: logger)
+        let second = try rig.open()
         let accepted = NewNotification.sample(second.makeID(recipients: 1), time, content: 20)
         _ = try await second.enqueue(EnqueueBatch([accepted]))
         disk.crash(.power)
         await second.close()
         disk.restart()
-        let third = try SQLiteStore(options, time: time, logger: logger)
+        let third = try rig.open()
         #expect(try await third.deliveries(of: accepted.id, after: nil, limit: 1).count == 1)
         await third.close()
     }

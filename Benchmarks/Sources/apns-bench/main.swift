@@ -3,52 +3,16 @@
 // Sends notifications through the public `send` of an APNs backend made in code, each with its own token, title and id, and
 // prints one JSON line. `../run apns` starts it beside h2load; on its own it measures nothing that could be compared.
 
+import BenchSupport
 import Foundation
 import Logging
 import NIOPosix
 import PushAPNs
 import PushCore
 import PushHTTP
-import Synchronization
 
 struct Usage: Error, CustomStringConvertible {
     let description = "usage: apns-bench HOST PORT CA-FILE KEY-FILE TOTAL [SENDERS] [BATCH]"
-}
-
-/// CPU seconds that the process has used.
-func cpuSeconds() -> Double {
-    var usage = rusage()
-    getrusage(__rusage_who_t(RUSAGE_SELF.rawValue), &usage)
-    return Double(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec)
-        + Double(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6
-}
-
-/// A number as lower-case hexadecimal digits after zeros.
-func hexadecimal(_ number: UInt64, digits: Int) -> String {
-    String(unsafeUninitializedCapacity: digits) { text in
-        for place in 0..<digits {
-            let shift = 4 * (digits - 1 - place)
-            let nibble = shift < 64 ? UInt8(truncatingIfNeeded: number >> UInt64(shift)) & 15 : 0
-            text[place] = nibble < 10 ? UInt8(ascii: "0") + nibble : UInt8(ascii: "a") - 10 + nibble
-        }
-        return digits
-    }
-}
-
-let text = LocalizedText.plain(
-    "Your parcel is on its way and should arrive tomorrow between nine and noon. Tap to follow it, to change the day or "
-        + "to name a neighbour."
-)
-
-/// The notification with a number: its own title, token and id.
-func request(_ number: UInt64) -> PushRequest {
-    var notification = PushNotification(title: .plain("Order " + hexadecimal(number, digits: 6) + " shipped"))
-    notification.body = text
-    notification.sound = "default"
-    notification.badge = 1
-    let token = DeviceToken(hexadecimal(number &* 0x9E37_79B9_7F4A_7C15, digits: 64), service: .iOSAPNs)
-    let id = MessageID(high: 0x0190_0000_0000_7000, low: 0x8000_0000_0000_0000 | number)
-    return PushRequest(notification, to: [Addressee(.token(token), messageID: id)], expiration: .immediately)
 }
 
 let arguments = CommandLine.arguments
@@ -73,41 +37,9 @@ let backend = try APNsBackend(
     options: options,
     context: BackendContext(name: "bench", http: transport, logger: logger)
 )
-_ = await backend.send([request(0)])  // Opens the connection.
-
-let accepted = Atomic(0)
-let failed = Atomic(0)
-let clock = ContinuousClock()
-let cpuBefore = cpuSeconds()
-let began = clock.now
-await withTaskGroup(of: Void.self) { tasks in
-    for sender in 0..<senders {
-        tasks.addTask {
-            var next = total * sender / senders
-            let end = total * (sender + 1) / senders
-            while next < end {
-                let numbers = next..<min(next + batch, end)
-                next = numbers.upperBound
-                await backend.send(numbers.map { request(UInt64($0)) }) { reports in
-                    var good = 0
-                    for report in reports {
-                        if case .accepted = report.outcome { good += 1 }
-                    }
-                    accepted.add(good, ordering: .relaxed)
-                    failed.add(reports.count - good, ordering: .relaxed)
-                }
-            }
-        }
-    }
+try await measure(backend, total: total, senders: senders, batch: batch) { number in
+    DeviceToken(hexadecimal(number &* 0x9E37_79B9_7F4A_7C15, digits: 64), service: .iOSAPNs)
 }
-let took = began.duration(to: clock.now).inSeconds
-let cpu = cpuSeconds() - cpuBefore
-let done = accepted.load(ordering: .relaxed)
-let line: [String: Double] = [
-    "requests": Double(done), "failed": Double(failed.load(ordering: .relaxed)), "seconds": took,
-    "rps": Double(done) / took, "cpu_us_per_request": cpu * 1e6 / Double(max(done, 1)),
-]
-print(String(decoding: try JSONSerialization.data(withJSONObject: line, options: .sortedKeys), as: UTF8.self))
 await backend.shutdown(grace: .seconds(1))
 await transport.shutdown(grace: .seconds(1))
 try await group.shutdownGracefully()

@@ -5,6 +5,7 @@
 // of its own as a gateway's worker hands them over, with at most BATCH in one HTTP request. `../run hms` starts both and
 // compares batch sizes; on its own it measures nothing that could be compared.
 
+import BenchSupport
 import Foundation
 import Logging
 import PushCore
@@ -15,19 +16,6 @@ import Synchronization
 
 struct Usage: Error, CustomStringConvertible {
     let description = "usage: hms-bench serve | hms-bench send PUSH-URL TOKEN-URL CA-FILE BATCH TOTAL"
-}
-
-/// CPU seconds that the process has used.
-func cpuSeconds() -> Double {
-    var usage = rusage()
-    getrusage(__rusage_who_t(RUSAGE_SELF.rawValue), &usage)
-    return Double(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec)
-        + Double(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6
-}
-
-func show(_ line: [String: Any]) throws {
-    let text = try JSONSerialization.data(withJSONObject: line, options: .sortedKeys)
-    try FileHandle.standardOutput.write(contentsOf: text + [UInt8(ascii: "\n")])
 }
 
 func serve() async throws {
@@ -78,7 +66,7 @@ func send(_ arguments: [String]) async throws {
     _ = await backend.send(requests(0..<4))  // Opens the connections and fetches the access token.
     let accepted = Atomic(0)
     let clock = ContinuousClock()
-    let cpuBefore = cpuSeconds()
+    let cpuBefore = used().cpu
     let began = clock.now
     for start in stride(from: 0, to: total, by: 1000) {
         await backend.send(requests(start..<min(total, start + 1000))) { reports in
@@ -88,7 +76,7 @@ func send(_ arguments: [String]) async throws {
         }
     }
     let took = began.duration(to: clock.now).inSeconds
-    let cpu = cpuSeconds() - cpuBefore
+    let cpu = used().cpu - cpuBefore
     let done = accepted.load(ordering: .relaxed)
     try show([
         "batch": batch, "recipients": done, "failed": total - done, "seconds": took,

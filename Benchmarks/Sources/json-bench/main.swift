@@ -3,6 +3,7 @@
 // Parses one object of 8 MiB with 900,000 keys, and as many bytes in objects of 64 KiB, by turns, and prints one JSON line: the
 // nanoseconds of CPU for each byte (the median of seven turns), and their ratio.
 
+import BenchSupport
 import Foundation
 import PushCore
 
@@ -25,21 +26,13 @@ func document(members count: Int) -> [UInt8] {
     return bytes
 }
 
-/// CPU time of the process, in seconds.
-func cpu() -> Double {
-    var usage = rusage()
-    getrusage(__rusage_who_t(RUSAGE_SELF.rawValue), &usage)
-    let micros = usage.ru_utime.tv_usec + usage.ru_stime.tv_usec
-    return Double(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) + Double(micros) / 1e6
-}
-
 /// Nanoseconds of CPU for each byte, of parsing a document so many times.
 func cost(_ document: [UInt8], times: Int) throws -> Double {
-    let begin = cpu()
+    let begin = used().cpu
     for _ in 0..<times {
         guard try JSONValue(parsing: document).objectValue != nil else { preconditionFailure("not an object") }
     }
-    return (cpu() - begin) * 1e9 / Double(document.count * times)
+    return (used().cpu - begin) * 1e9 / Double(document.count * times)
 }
 
 let large = document(members: 900_000)

@@ -1,6 +1,7 @@
+import BenchSupport
 import Foundation
-import PushCore
 import PushComposition
+import PushCore
 import PushQueue
 import PushStoreSQLite
 
@@ -10,21 +11,13 @@ import PushStoreSQLite
 //
 // PAGE_BYTES and CHECKPOINT_PAGES in the environment replace the store's defaults.
 
-/// CPU time of the process so far, in microseconds.
-func cpu() -> Double {
-    var usage = rusage()
-    getrusage(0, &usage)  // RUSAGE_SELF, which the C libraries import in different types.
-    func micros(_ time: timeval) -> Double { Double(time.tv_sec) * 1e6 + Double(time.tv_usec) }
-    return micros(usage.ru_utime) + micros(usage.ru_stime)
-}
-
 /// Runs a piece of work and prints what it cost.
 func measure(_ name: String, rows: Int, _ body: () async throws -> Void) async rethrows {
     let clock = ContinuousClock()
-    let (cpuBefore, start) = (cpu(), clock.now)
+    let (cpuBefore, start) = (used().cpu, clock.now)
     try await body()
     let seconds = (clock.now - start).inSeconds
-    let micros = (cpu() - cpuBefore) / Double(rows)
+    let micros = (used().cpu - cpuBefore) * 1e6 / Double(rows)
     let padded = name.padding(toLength: 44, withPad: " ", startingAt: 0)
     print("\(padded) \(Int(Double(rows) / seconds)) rows/s   \(String(format: "%.2f", micros)) us CPU a row")
     fflush(nil)  // Piped output would come at the end only.

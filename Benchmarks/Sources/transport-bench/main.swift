@@ -3,6 +3,7 @@
 // Sends POSTs with APNs' fields and 200 bytes through the public pool, over one connection, and prints one JSON line.
 // `../run transport` starts it beside h2load; on its own it measures nothing that could be compared.
 
+import BenchSupport
 import Foundation
 import Logging
 import NIOPosix
@@ -12,14 +13,6 @@ import Synchronization
 
 struct Usage: Error, CustomStringConvertible {
     let description = "usage: transport-bench HOST PORT CA-FILE TOTAL IN-FLIGHT [BATCH] [AUTHORIZATION]"
-}
-
-/// What the process has used: CPU seconds and the peak of its memory in MiB.
-func used() -> (cpu: Double, memory: Double) {
-    var usage = rusage()
-    getrusage(__rusage_who_t(RUSAGE_SELF.rawValue), &usage)
-    let seconds = Double(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec)
-    return (seconds + Double(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6, Double(usage.ru_maxrss) / 1024)
 }
 
 let arguments = CommandLine.arguments
@@ -92,10 +85,9 @@ let took = began.duration(to: clock.now).inSeconds
 let usage = used()
 let cpu = usage.cpu - cpuBefore
 let done = answered.withLock { $0 }
-let line: [String: Double] = [
+try show([
     "requests": Double(done), "failed": Double(failed.withLock { $0 }), "seconds": took,
     "rps": Double(done) / took, "cpu_us_per_request": cpu * 1e6 / Double(max(done, 1)), "rss_mib": usage.memory,
-]
-print(String(decoding: try JSONSerialization.data(withJSONObject: line, options: .sortedKeys), as: UTF8.self))
+])
 await transport.shutdown(grace: .seconds(1))
 try await group.shutdownGracefully()

@@ -1,4 +1,5 @@
 internal import Foundation
+internal import PushComposition
 package import PushCore
 internal import Synchronization
 

@@ -1,4 +1,5 @@
 public import Foundation
+internal import PushComposition
 public import PushCore
 public import PushAltcraft
 

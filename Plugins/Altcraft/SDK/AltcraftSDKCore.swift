@@ -1,5 +1,6 @@
 internal import Foundation
 import Logging
+internal import PushComposition
 import PushCore
 import PushAltcraft
 import Synchronization

@@ -1,4 +1,5 @@
 import PushCore
+import PushQueue
 
 /// Remembers which devices an announcement went to, over restarts: the same one goes to a device once.
 ///

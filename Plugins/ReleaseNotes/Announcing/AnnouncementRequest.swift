@@ -1,4 +1,5 @@
 import PushCore
+import PushModules
 
 /// What is asked for when a version is to be announced.
 struct AnnouncementRequest: Sendable {

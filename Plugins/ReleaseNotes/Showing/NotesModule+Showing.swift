@@ -1,5 +1,6 @@
 import Foundation
 import PushCore
+import PushModules
 
 /// What everybody may read: JSON, page, text.
 extension NotesModule {

@@ -2,6 +2,7 @@ import ArgumentParser
 import Foundation
 import PushCore
 import PushGateway
+import PushModules
 import PushSandbox
 
 /// `chapar demo`: simulators and a gateway in one process, a varied set of messages, and what became of each.

@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
 import PushCore
+import PushQueue
 
 /// `chapar devices put`: registers a device, replaces it, or changes some of its fields.
 struct DevicesPutCommand: AsyncParsableCommand {

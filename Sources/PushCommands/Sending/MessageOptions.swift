@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
 import PushCore
+import PushQueue
 
 /// The flags that say what a message is, put together to a request of the API: one form, with a server or without.
 struct MessageOptions: ParsableArguments {

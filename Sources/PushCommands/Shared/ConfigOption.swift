@@ -1,9 +1,10 @@
 public import ArgumentParser
 internal import Foundation
 internal import Logging
-public import PushCore
+internal import PushCore
 internal import PushGateway
 internal import PushHTTP
+public import PushModules
 
 /// The flag that names the configuration file, `--config`, as an option group of a command.
 public struct ConfigOption: ParsableArguments {

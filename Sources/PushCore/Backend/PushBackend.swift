@@ -224,7 +224,7 @@ public struct Addressee: Sendable, Hashable {
     public var language: String?
     /// When the app was known to hold its token last; nil when unknown.
     ///
-    /// See ``Device/lastSeen(with:)``.
+    /// See ``PushQueue/Device/lastSeen(with:)``.
     public var lastSeen: Date?
 
     /// Makes an addressee; the id is random unless given.

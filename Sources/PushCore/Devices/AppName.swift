@@ -66,12 +66,3 @@ public struct AppName: RawRepresentable, Hashable, Sendable, Comparable, CustomS
     /// By the name.
     public static func < (one: Self, other: Self) -> Bool { one.rawValue < other.rawValue }
 }
-
-extension Device {
-    /// The app that it is of.
-    public var app: AppName { AppName(ofDevice: id) }
-    /// Its id within the app.
-    public var name: String { app.name(id) }
-    /// Its user's name within the app.
-    public var userName: String? { user.map(app.name) }
-}

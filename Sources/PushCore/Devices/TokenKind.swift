@@ -62,54 +62,14 @@ public enum TokenKind: Hashable, Sendable {
     /// A name has the form of a device's id: 1 to 128 of `A–Z a–z 0–9 . _ : -`.
     public init?(typeName: String, name: String?) {
         switch (typeName, name) {
-        case (Self.start, let name?) where Device.isID(name): self = .liveActivityStart(attributesType: name)
-        case (Self.update, let name?) where Device.isID(name): self = .liveActivityUpdate(activity: name)
+        case (Self.start, let name?) where Recipient.isDeviceID(name): self = .liveActivityStart(attributesType: name)
+        case (Self.update, let name?) where Recipient.isDeviceID(name): self = .liveActivityUpdate(activity: name)
         case (_, nil):
             guard let kind = Self.plain.first(where: { $0.typeName == typeName })?.kind else { return nil }
             self = kind
         default: return nil
         }
     }
-}
-
-/// What a device has one token for: a service and a kind.
-///
-/// Written `ios-apns` for the app's own token, else with the kind behind it: `ios-apns/voip`,
-/// `ios-apns/live_activity_update/order-42`.
-public struct TokenSlot: Hashable, Sendable, Comparable, CustomStringConvertible {
-    /// The service.
-    public var service: TokenService
-    /// What its token is for.
-    public var kind: TokenKind
-
-    /// Makes a slot.
-    public init(_ service: TokenService, _ kind: TokenKind = .device) {
-        self.service = service
-        self.kind = kind
-    }
-
-    /// Reads ``description``; nil for a kind that does not exist.
-    ///
-    /// The service is taken as it is; see ``TokenService/named(_:)``.
-    public init?(_ text: String) {
-        let parts = text.split(separator: "/", maxSplits: 2, omittingEmptySubsequences: false).map(String.init)
-        service = TokenService(rawValue: parts[0])
-        guard parts.count > 1 else {
-            kind = .device
-            return
-        }
-        guard let kind = TokenKind(typeName: parts[1], name: parts.count > 2 ? parts[2] : nil) else { return nil }
-        self.kind = kind
-    }
-
-    /// The slot as text, in the API and in stores.
-    public var description: String {
-        guard kind != .device else { return service.rawValue }
-        return "\(service.rawValue)/\(kind.typeName)" + (kind.name.map { "/" + $0 } ?? "")
-    }
-
-    /// By the text.
-    public static func < (left: TokenSlot, right: TokenSlot) -> Bool { left.description < right.description }
 }
 
 /// Which of a device's tokens a message goes to.

@@ -113,6 +113,23 @@ extension Recipient {
         .token(DeviceToken(value, service: service))
     }
 
+    /// The longest id of a device, in bytes.
+    package static let maximumDeviceIDBytes = 128
+
+    /// Whether a text can be the id of a device: 1 to 128 of `A–Z a–z 0–9 . _ : -`.
+    package static func isDeviceID(_ text: some StringProtocol) -> Bool {
+        (1...maximumDeviceIDBytes).contains(text.utf8.count)
+            && text.utf8.allSatisfy {
+                switch $0 {
+                case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                    UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "."), UInt8(ascii: "_"), UInt8(ascii: ":"),
+                    UInt8(ascii: "-"):
+                    true
+                default: false
+                }
+            }
+    }
+
     /// What sort of recipient it is, for capability checks and for the words of an error.
     public enum Form: String, Sendable, CaseIterable {
         /// A device token.

@@ -4,7 +4,7 @@ internal import Synchronization
 ///
 /// For closures and plugins that an app or a stranger brings; one's own code has deadlines of its own. What is given up
 /// is cancelled. It lives on only while it ignores that, and a caller that asks again and again must see to it that one
-/// such call is under way at a time, as ``TokenProviderChain`` does.
+/// such call is under way at a time, as the chain of token providers in `PushComposition` does.
 public enum Deadline {
     /// The deadline passed first.
     public struct Passed: Error, Sendable {

@@ -1,5 +1,6 @@
 public import Foundation
 public import PushCore
+public import PushModules
 
 /// Reads a configuration file and builds what it names: settings, routes and backends.
 ///

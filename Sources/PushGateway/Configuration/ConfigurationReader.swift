@@ -1,4 +1,6 @@
 internal import PushCore
+internal import PushModules
+internal import PushQueue
 
 /// Reads the sections of a configuration into settings and backends: every key of the file is read here, in
 /// ``KeyReader`` or in ``RouteReader``.

@@ -1,6 +1,7 @@
 public import Foundation
 public import PushCore
 public import PushComposition
+internal import PushQueue
 
 /// The settings of a configuration file, but for the backends, which are built from it.
 ///

@@ -1,5 +1,6 @@
 internal import Foundation
 internal import PushCore
+internal import PushQueue
 
 /// What a request changes of a device, member by member: the one form of registrations, merge patches and imports.
 ///

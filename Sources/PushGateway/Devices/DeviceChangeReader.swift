@@ -1,5 +1,6 @@
 internal import Foundation
 internal import PushCore
+internal import PushQueue
 
 /// Reads the body of a device request in one pass, and collects every mistake with its place.
 ///

@@ -1,5 +1,6 @@
 internal import Foundation
 internal import PushCore
+internal import PushQueue
 
 /// The values that members of a device may have, and the messages about those that they may not.
 enum DeviceFieldRules {

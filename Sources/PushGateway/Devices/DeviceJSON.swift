@@ -1,4 +1,5 @@
 internal import PushCore
+internal import PushQueue
 
 extension Device {
     /// The members of the device, within an object that the caller has begun.

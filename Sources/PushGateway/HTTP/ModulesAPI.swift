@@ -3,9 +3,10 @@ internal import HTTPTypes
 internal import Hummingbird
 internal import PushCore
 internal import PushComposition
+internal import PushModules
 internal import PushQueue
 
-/// Hands requests to the modules that plugins add to the API (``PushCore/GatewayModule``), and gives them access to the
+/// Hands requests to the modules that plugins add to the API (``PushModules/GatewayModule``), and gives them access to the
 /// gateway.
 ///
 /// Called by ``GatewayResponder`` for paths of a module. A module sends through ``Gate``, under the caller's key and

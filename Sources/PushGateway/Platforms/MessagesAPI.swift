@@ -1,5 +1,6 @@
 internal import Hummingbird
 internal import PushCore
+internal import PushQueue
 
 /// `POST /v1/backends/{name}/messages/cancel`: cancels messages by the platform's own ids, or recalls them from a
 /// user's devices.

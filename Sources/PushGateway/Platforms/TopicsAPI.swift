@@ -1,5 +1,6 @@
 internal import Hummingbird
 internal import PushCore
+internal import PushQueue
 
 /// `/v1/backends/{name}/topics`: adds tokens to the topics that a platform keeps, removes and lists them.
 ///

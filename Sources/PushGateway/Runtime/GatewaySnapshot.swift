@@ -1,4 +1,5 @@
 public import PushCore
+public import PushModules
 
 /// One configuration in force: the settings, the backends built from them, and the routes between them.
 ///

@@ -7,7 +7,7 @@ public import PushCore
 /// * A call that returns has been committed and survives any crash; each call is one transaction, whole or not at all.
 /// * Within an app (``PushCore/AppName``, which a device's key tells) a token belongs to one device: registering it for another device
 ///   takes it from the first, unless the first registered it at a later time. A device has at most one token of a slot
-///   (``PushCore/TokenSlot``: a service and a kind).
+///   (``TokenSlot``: a service and a kind).
 /// * A refusal invalidates a token only where it was registered at or before the time the platform gave, so a device that
 ///   registered again meanwhile stays valid. Registering a token at a later time than its tombstone's ends the tombstone.
 /// * Nothing but ``delete(_:outbox:)`` removes a device: a dead token is marked, never dropped.
@@ -19,10 +19,10 @@ public import PushCore
 ///
 /// Times are kept to the millisecond.
 public protocol DeviceStore: Sendable {
-    /// Creates devices, or replaces them whole but for tokens of other kinds (``PushCore/Device/replacing(_:)``); returns what became
+    /// Creates devices, or replaces them whole but for tokens of other kinds (``Device/replacing(_:)``); returns what became
     /// of each, in the same order.
     ///
-    /// At most 1,000 at a time; of a repeated id the last counts. ``PushCore/Device/createdAt`` of a device that exists is kept.
+    /// At most 1,000 at a time; of a repeated id the last counts. ``Device/createdAt`` of a device that exists is kept.
     /// A tombstone stays on a token that is registered again at or before the tombstone's time, wherever it was before.
     func put(_ devices: [Device], outbox: Date?) async throws(StoreError) -> [DevicePut]
 
@@ -66,7 +66,7 @@ public protocol DeviceStore: Sendable {
 
     // MARK: Refused tokens
 
-    /// Records refusals that may hold for their backends only (``PushCore/RegisteredToken/refusals``).
+    /// Records refusals that may hold for their backends only (``RegisteredToken/refusals``).
     ///
     /// Returns those of tokens that all alternatives have refused before, and the last ones (``TokenRefusal/isLast``) of tokens
     /// that nobody registered; nothing is recorded of these.
@@ -98,7 +98,7 @@ public protocol DeviceStore: Sendable {
     /// - Returns: How many tombstones are new.
     func quarantine(_ refusals: [TokenRefusal]) async throws(StoreError) -> Int
 
-    /// Turns the tombstones that a backend caused since a moment (``PushCore/Tombstone/at``) into quarantined ones: the tokens count as
+    /// Turns the tombstones that a backend caused since a moment (``Tombstone/at``) into quarantined ones: the tokens count as
     /// alive again.
     ///
     /// - Returns: How many there were.

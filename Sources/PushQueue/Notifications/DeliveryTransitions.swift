@@ -1,3 +1,4 @@
+package import PushComposition
 public import PushCore
 
 /// What moves a delivery from one state to another.

@@ -1,5 +1,5 @@
 public import Foundation
-public import PushCore
+internal import PushCore
 
 /// What happened to a device and is not planned yet: the raw form in which it waits in the outbox.
 ///

@@ -1,4 +1,4 @@
-package import PushCore
+package import PushComposition
 
 /// Where an entry of the outbox stands.
 package enum OutboxEntryState: String, Sendable, CaseIterable {

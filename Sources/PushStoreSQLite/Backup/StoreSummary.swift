@@ -71,7 +71,7 @@ package struct StoreSummary: Sendable, Hashable {
         bytes = pages * pageBytes
         devices = try count("SELECT count(*) FROM devices", since: "2 devices")
         operations =
-            try count("SELECT count(*) FROM operations", since: "5 operations")
+            try count("SELECT count(*) FROM \(Schema.entryTable(steps))", since: "5 operations")
             + count("SELECT count(*) FROM outbox_changes", since: "9 outbox")
         waiting = try count("SELECT count(*) FROM deliveries WHERE state = 0", since: "1 deliveries")
         guard steps.contains("6 arrivals") else { return }

@@ -12,3 +12,15 @@ struct TableWork: Sendable {
     /// Answers with an error.
     let fail: @Sendable (StoreError) -> Void
 }
+
+extension Optional {
+    /// The value; the first time it is made, and kept.
+    ///
+    /// For tables of the commit loop, whose statements are prepared when they are needed first.
+    mutating func keep(_ make: @autoclosure () throws(StoreError) -> Wrapped) throws(StoreError) -> Wrapped {
+        if let self { return self }
+        let made = try make()
+        self = made
+        return made
+    }
+}

@@ -1,5 +1,6 @@
 import Foundation
 import PushCore
+import PushQueue
 
 /// Reads devices of one connection; used by one thread at a time.
 ///

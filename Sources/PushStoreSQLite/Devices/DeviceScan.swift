@@ -1,4 +1,5 @@
 import PushCore
+import PushQueue
 
 /// A search for the devices that fit a query, in steps of which each looks at a bounded number of rows.
 ///
@@ -43,7 +44,7 @@ struct DeviceScan: Sendable {
         sql = "SELECT \(DeviceReader.columns), \(found) FROM \(rows) LIMIT ?2"
     }
 
-    /// ``Device/effectivePlatform``, as a condition: what was given, else what all tokens agree on.
+    /// ``PushQueue/Device/effectivePlatform``, as a condition: what was given, else what all tokens agree on.
     private static let runsPlatform = """
         (d.platform = ?5 OR d.platform IS NULL AND ?5 = (SELECT CASE WHEN min(p) = max(p) THEN min(p) END FROM
         (SELECT substr(service, 1, instr(service, '-') - 1) AS p FROM device_tokens WHERE device = d.number)))

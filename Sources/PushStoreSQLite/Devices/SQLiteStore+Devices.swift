@@ -370,10 +370,5 @@ extension SQLiteStore: DeviceStore {
 
 extension CommitLoop {
     /// The tables of the device registry, whose statements are prepared when they are needed first.
-    func deviceTables() throws(StoreError) -> DeviceTables {
-        if let devices { return devices }
-        let tables = try DeviceTables(connection)
-        devices = tables
-        return tables
-    }
+    func deviceTables() throws(StoreError) -> DeviceTables { try devices.keep(try DeviceTables(connection)) }
 }

@@ -21,7 +21,7 @@ final class OutboxChangeTable {
         func statement(_ sql: String) throws(StoreError) -> SQLStatement { try SQLStatement(connection, sql) }
         insert = try statement(
             """
-            INSERT INTO outbox_changes (device, at, backend, old, new, operation) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+            INSERT INTO outbox_changes (device, at, backend, old, new, entry) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
             """
         )
         span = try statement(Self.span)
@@ -103,7 +103,7 @@ enum OutboxReader {
     static func changes(_ connection: OpaquePointer, limit: Int) throws(StoreError) -> [OutboxChange] {
         let rows = try SQLStatement(
             connection,
-            "SELECT number, at, backend, old, new, operation FROM outbox_changes ORDER BY number LIMIT ?1"
+            "SELECT number, at, backend, old, new, entry FROM outbox_changes ORDER BY number LIMIT ?1"
         )
         rows.bind(1, limit)
         var found: [OutboxChange] = []

@@ -2,7 +2,7 @@ import Foundation
 import PushCore
 import PushQueue
 
-/// The entries of the outbox, as rows of the table `operations`.
+/// The entries of the outbox, as rows of the table `outbox_entries`.
 ///
 /// ``SQLiteStore/claimEntries(of:limit:lease:wait:)`` and its siblings call it, on the writer's thread only, within its
 /// transaction. It signals no waiting claim and calls no plugin. Everything walks an index, so that no step costs more the
@@ -28,57 +28,57 @@ final class OutboxEntryTable {
         func statement(_ sql: String) throws(StoreError) -> SQLStatement { try SQLStatement(connection, sql) }
         last = try statement(
             """
-            SELECT kind, user, leased FROM operations INDEXED BY operation_lines
+            SELECT kind, user, leased FROM outbox_entries INDEXED BY outbox_entries_of_line
             WHERE backend = ?1 AND device = ?2 ORDER BY number DESC LIMIT 1
             """
         )
         insert = try statement(
             """
-            INSERT INTO operations (id, backend, device, user, kind, body, at, attempts, due, leased)
+            INSERT INTO outbox_entries (id, backend, device, user, kind, body, at, attempts, due, leased)
             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, ?8, 0)
             """
         )
         due = try statement(
             """
-            SELECT \(OutboxEntryRow.columns) FROM operations INDEXED BY operations_due
+            SELECT \(OutboxEntryRow.columns) FROM outbox_entries INDEXED BY outbox_entries_due
             WHERE backend = ?1 AND due IS NOT NULL AND due <= ?2 ORDER BY due, number LIMIT ?3
             """
         )
         nextDue = try statement(
             """
-            SELECT due FROM operations INDEXED BY operations_due
+            SELECT due FROM outbox_entries INDEXED BY outbox_entries_due
             WHERE backend = ?1 AND due IS NOT NULL ORDER BY due LIMIT 1
             """
         )
         lease = try statement(
-            "UPDATE operations SET due = ?2, attempts = attempts + 1, leased = 1 WHERE number = ?1"
+            "UPDATE outbox_entries SET due = ?2, attempts = attempts + 1, leased = 1 WHERE number = ?1"
         )
         again = try statement(
-            "UPDATE operations SET due = ?3, leased = 0 WHERE number = ?1 AND attempts = ?2 AND leased = 1"
+            "UPDATE outbox_entries SET due = ?3, leased = 0 WHERE number = ?1 AND attempts = ?2 AND leased = 1"
         )
         untried = try statement(
             """
-            UPDATE operations SET due = ?3, leased = 0, attempts = attempts - 1
+            UPDATE outbox_entries SET due = ?3, leased = 0, attempts = attempts - 1
             WHERE number = ?1 AND attempts = ?2 AND leased = 1
             """
         )
-        delete = try statement("DELETE FROM operations WHERE number = ?1")
+        delete = try statement("DELETE FROM outbox_entries WHERE number = ?1")
         promote = try statement(
             """
-            UPDATE operations SET due = ?3 WHERE due IS NULL AND number = (SELECT min(number) FROM operations
-            INDEXED BY operation_lines WHERE backend = ?1 AND device = ?2)
+            UPDATE outbox_entries SET due = ?3 WHERE due IS NULL AND number = (SELECT min(number) FROM outbox_entries
+            INDEXED BY outbox_entries_of_line WHERE backend = ?1 AND device = ?2)
             """
         )
-        newest = try statement("SELECT coalesce(max(number), 0) FROM operations")
+        newest = try statement("SELECT coalesce(max(number), 0) FROM outbox_entries")
         ofBackend = try statement(
             """
-            SELECT number, device FROM operations INDEXED BY operation_lines
+            SELECT number, device FROM outbox_entries INDEXED BY outbox_entries_of_line
             WHERE backend = ?1 AND number <= ?2 ORDER BY device, number LIMIT ?3
             """
         )
         ofLine = try statement(
             """
-            SELECT number, device FROM operations INDEXED BY operation_lines
+            SELECT number, device FROM outbox_entries INDEXED BY outbox_entries_of_line
             WHERE backend = ?1 AND number <= ?2 AND device = ?4 ORDER BY number LIMIT ?3
             """
         )
@@ -191,7 +191,7 @@ final class OutboxEntryTable {
     }
 }
 
-/// A row of the table of operations.
+/// A row of the table of entries.
 struct OutboxEntryRow {
     /// What ``init(_:)`` reads, in order.
     static let columns = "number, id, backend, device, user, kind, body, at, attempts, due"

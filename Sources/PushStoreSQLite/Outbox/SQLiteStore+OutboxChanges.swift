@@ -57,12 +57,7 @@ extension SQLiteStore {
 
 extension CommitLoop {
     /// The table of changes, whose statements are prepared when they are needed first.
-    func changeTable() throws(StoreError) -> OutboxChangeTable {
-        if let outbox { return outbox }
-        let tables = try OutboxChangeTable(connection)
-        outbox = tables
-        return tables
-    }
+    func changeTable() throws(StoreError) -> OutboxChangeTable { try outbox.keep(try OutboxChangeTable(connection)) }
 
     /// Keeps changes as a part of this transaction.
     func keep(_ changes: [OutboxChange.Content], at moment: Date) throws(StoreError) {

@@ -71,7 +71,7 @@ extension SQLiteStore: OutboxStore {
             let rows = try SQLStatement(
                 connection,
                 """
-                SELECT \(OutboxEntryRow.columns) FROM operations INDEXED BY operations_of
+                SELECT \(OutboxEntryRow.columns) FROM outbox_entries INDEXED BY outbox_entries_of_device
                 WHERE device = ?1 ORDER BY number LIMIT ?2
                 """
             )
@@ -118,8 +118,8 @@ extension SQLiteStore: OutboxStore {
             let rows = try SQLStatement(
                 connection,
                 """
-                SELECT d.backend, d.waiting, (SELECT at FROM operations INDEXED BY operations_oldest
-                WHERE backend = d.backend ORDER BY number LIMIT 1) FROM operation_depths d
+                SELECT d.backend, d.waiting, (SELECT at FROM outbox_entries INDEXED BY outbox_entries_oldest
+                WHERE backend = d.backend ORDER BY number LIMIT 1) FROM outbox_depths d
                 """
             )
             var found: [String: OutboxDepth] = [:]
@@ -145,10 +145,7 @@ extension SQLiteStore: OutboxStore {
 extension CommitLoop {
     /// The table of entries, whose statements are prepared when they are needed first.
     func entryTable() throws(StoreError) -> OutboxEntryTable {
-        if let outboxEntries { return outboxEntries }
-        let tables = try OutboxEntryTable(connection)
-        outboxEntries = tables
-        return tables
+        try outboxEntries.keep(try OutboxEntryTable(connection))
     }
 
     /// Keeps entries as a part of this transaction.

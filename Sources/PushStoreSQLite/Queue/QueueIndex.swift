@@ -1,4 +1,5 @@
 import PushCore
+import PushQueue
 
 /// Everything the store knows in memory about waiting and claimed deliveries: queues, flows, leases, staged rows.
 ///

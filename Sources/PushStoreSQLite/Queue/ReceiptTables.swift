@@ -187,9 +187,6 @@ extension SQLiteStore {
 extension CommitLoop {
     /// The table of awaited receipts, whose statements are prepared when they are needed first.
     func receiptTables() throws(StoreError) -> ReceiptTables {
-        if let receipts { return receipts }
-        let tables = try ReceiptTables(connection, archive)
-        receipts = tables
-        return tables
+        try receipts.keep(try ReceiptTables(connection, archive))
     }
 }

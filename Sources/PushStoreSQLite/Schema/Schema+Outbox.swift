@@ -1,4 +1,41 @@
 extension Schema {
+    /// The table of entries under the name that the code uses, ``operations`` and ``outbox`` show the former one; so do its indexes
+    /// and what counts its rows.
+    ///
+    /// * `outbox_entries`: first `operations`. No row is touched.
+    /// * `outbox_entries_of_line`: a line is what waits for one device at one backend.
+    /// * `outbox_depths`: first `operation_depths`.
+    /// * `outbox_changes.entry`: first `operation`.
+    static let outboxEntries = """
+        DROP TRIGGER operation_added;
+        DROP TRIGGER operation_removed;
+        DROP INDEX operations_due;
+        DROP INDEX operation_lines;
+        DROP INDEX operations_of;
+        DROP INDEX operations_leased;
+        DROP INDEX operations_oldest;
+        ALTER TABLE operations RENAME TO outbox_entries;
+        ALTER TABLE operation_depths RENAME TO outbox_depths;
+        ALTER TABLE outbox_changes RENAME COLUMN operation TO entry;
+        CREATE INDEX outbox_entries_due ON outbox_entries (backend, due, number) WHERE due IS NOT NULL;
+        CREATE INDEX outbox_entries_of_line ON outbox_entries (backend, device, number);
+        CREATE INDEX outbox_entries_of_device ON outbox_entries (device, number);
+        CREATE INDEX outbox_entries_leased ON outbox_entries (number) WHERE leased = 1;
+        CREATE INDEX outbox_entries_oldest ON outbox_entries (backend, number);
+        CREATE TRIGGER outbox_entry_added AFTER INSERT ON outbox_entries BEGIN
+            INSERT INTO outbox_depths VALUES (new.backend, 1) ON CONFLICT (backend) DO UPDATE SET waiting = waiting + 1;
+        END;
+        CREATE TRIGGER outbox_entry_removed AFTER DELETE ON outbox_entries BEGIN
+            UPDATE outbox_depths SET waiting = waiting - 1 WHERE backend = old.backend;
+            DELETE FROM outbox_depths WHERE backend = old.backend AND waiting <= 0;
+        END;
+        """
+
+    /// The name of the table of entries in a file that went through these steps.
+    static func entryTable(_ steps: Set<String>) -> String {
+        steps.contains("13 outbox entries") ? "outbox_entries" : "operations"
+    }
+
     /// Changes of devices that are not planned yet, and how many operations wait at each backend.
     ///
     /// * `outbox_changes.number`: the order of the commits.

@@ -19,6 +19,7 @@ enum Schema {
         migrator.registerMigration("10 refusals") { try $0.execute(sql: refusals) }
         migrator.registerMigration("11 token kinds") { try $0.execute(sql: tokenKinds) }
         migrator.registerMigration("12 column names") { try $0.execute(sql: columnNames) }
+        migrator.registerMigration("13 outbox entries") { try $0.execute(sql: outboxEntries) }
         return migrator
     }
 

@@ -1,4 +1,5 @@
 import Foundation
+import PushComposition
 import PushCore
 import PushQueue
 
@@ -83,41 +84,20 @@ extension OutboxStoreConformance {
             try expect(try await store.entries(ofDevice: "a", limit: 9).count, is: 2, "while one is claimed")
         },
         OutboxStoreConformanceCase("A claim that waits gets what is added meanwhile") { fixture in
-            let claim = Task {
-                try await fixture.store.claimEntries(
-                    of: "crm",
-                    limit: 5,
-                    lease: .seconds(60),
-                    wait: .seconds(60)
-                )
-            }
+            let claim = Task { try await fixture.claim(wait: .seconds(60)) }
             try await fixture.store.enqueue([fixture.operation("b", backend: "other"), fixture.operation("a")])
             try expect(try await claim.value.map(\.operation.device), is: ["a"], "what it gets")
         },
         OutboxStoreConformanceCase("A claim that waits gets what follows, and what comes due") { fixture in
             try await fixture.store.enqueue([fixture.operation("a"), fixture.operation("a", .tags)])
             let first = try await fixture.claim()
-            let following = Task {
-                try await fixture.store.claimEntries(
-                    of: "crm",
-                    limit: 5,
-                    lease: .seconds(60),
-                    wait: .seconds(60)
-                )
-            }
+            let following = Task { try await fixture.claim(wait: .seconds(60)) }
             try await fixture.store.record(first.map { OutboxResult($0, .end) })
             let second = try await following.value
             try expect(second.map(\.operation.kind), is: [.tags], "what follows")
             let moment = fixture.time.now + 5
             try await fixture.store.record(second.map { OutboxResult($0, .retry(at: moment)) })
-            let later = Task {
-                try await fixture.store.claimEntries(
-                    of: "crm",
-                    limit: 5,
-                    lease: .seconds(60),
-                    wait: .seconds(60)
-                )
-            }
+            let later = Task { try await fixture.claim(wait: .seconds(60)) }
             try expect(try await fixture.time.advance(until: later).map(\.attempt), is: [2], "what comes due")
         },
         OutboxStoreConformanceCase("What an owner says moves an entry as the table says") { fixture in
@@ -145,18 +125,9 @@ extension OutboxStoreConformance {
             }
         },
         OutboxStoreConformanceCase("A claim without work ends with its wait, and with its task") { fixture in
-            let patient = Task {
-                try await fixture.store.claimEntries(of: "crm", limit: 5, lease: .seconds(60), wait: .seconds(2))
-            }
+            let patient = Task { try await fixture.claim(wait: .seconds(2)) }
             try expect(try await fixture.time.advance(until: patient).count, is: 0, "what it gets")
-            let cancelled = Task {
-                try await fixture.store.claimEntries(
-                    of: "crm",
-                    limit: 5,
-                    lease: .seconds(60),
-                    wait: .seconds(60)
-                )
-            }
+            let cancelled = Task { try await fixture.claim(wait: .seconds(60)) }
             cancelled.cancel()
             try expect(try await cancelled.value.count, is: 0, "what a cancelled one gets")
         },

@@ -1,4 +1,5 @@
 import Foundation
+internal import PushComposition
 package import PushCore
 package import PushQueue
 import Synchronization
@@ -119,6 +120,17 @@ struct MemoryOutbox {
         }
     }
 
+    /// Removes what waits for a backend, now or once it is planned; gives the number of entries.
+    mutating func cancel(of backend: String, device: String?) -> Int {
+        for place in unplanned.indices
+        where unplanned[place].change.content.device == device ?? unplanned[place].change.content.device {
+            unplanned[place].skipped.insert(backend)
+        }
+        let before = entries.count
+        entries.removeAll { $0.operation.backend == backend && $0.operation.device == device ?? $0.operation.device }
+        return before - entries.count
+    }
+
     private mutating func change(_ number: Int64, _ change: (inout Entry) -> Void) {
         if let place = entries.firstIndex(where: { $0.number == number }) { change(&entries[place]) }
     }
@@ -148,22 +160,11 @@ extension MemoryDeviceStore: OutboxStore {
         lease: Duration,
         wait: Duration
     ) async throws(StoreError) -> [ClaimedEntry] {
-        let until = time.steady.addingTimeInterval(wait.inSeconds)
-        while !Task.isCancelled {
-            let now = time.steady
-            let (claims, waiter) = try use { contents -> ([ClaimedEntry], MemoryWaiter?) in
-                let claims = contents.operations.claim(of: backend, limit: limit, lease: lease, now: now)
-                guard claims.isEmpty, now < until else { return (claims, nil) }
-                let heads = contents.operations.entries.filter {
-                    $0.operation.backend == backend && contents.operations.isHead($0)
-                }
-                let end = heads.map(\.due).reduce(until) { min($0, $1) }
-                return (claims, contents.operations.makeWaiter(.seconds(end.timeIntervalSince(now)), time))
-            }
-            guard let waiter else { return claims }
-            await self.wait(waiter)
+        try await find(within: wait) { outbox, now in
+            let claims = outbox.claim(of: backend, limit: limit, lease: lease, now: now)
+            let heads = outbox.entries.filter { $0.operation.backend == backend && outbox.isHead($0) }
+            return (claims, heads.map(\.due).min())
         }
-        return []
     }
 
     /// Writes what became of operations.
@@ -189,19 +190,7 @@ extension MemoryDeviceStore: OutboxStore {
 
     /// Removes what waits for a backend.
     package func cancelEntries(of backend: String, device: String?) async throws(StoreError) -> Int {
-        try use { contents in
-            for place in contents.operations.unplanned.indices
-            where device ?? contents.operations.unplanned[place].change.content.device
-                == contents.operations.unplanned[place].change.content.device
-            {
-                contents.operations.unplanned[place].skipped.insert(backend)
-            }
-            let before = contents.operations.entries.count
-            contents.operations.entries.removeAll {
-                $0.operation.backend == backend && device ?? $0.operation.device == $0.operation.device
-            }
-            return before - contents.operations.entries.count
-        }
+        try use { $0.operations.cancel(of: backend, device: device) }
     }
 
     /// How much waits at each backend.
@@ -216,18 +205,7 @@ extension MemoryDeviceStore: OutboxStore {
 
     /// The oldest changes that are not planned.
     package func unplannedChanges(limit: Int, wait: Duration) async throws(StoreError) -> [OutboxChange] {
-        let until = time.steady.addingTimeInterval(wait.inSeconds)
-        while !Task.isCancelled {
-            let now = time.steady
-            let (changes, waiter) = try use { contents -> ([OutboxChange], MemoryWaiter?) in
-                let changes = contents.operations.unplanned.prefix(limit).map(\.change)
-                guard changes.isEmpty, now < until else { return (changes, nil) }
-                return (changes, contents.operations.makeWaiter(.seconds(until.timeIntervalSince(now)), time))
-            }
-            guard let waiter else { return changes }
-            await self.wait(waiter)
-        }
-        return []
+        try await find(within: wait) { outbox, _ in (outbox.unplanned.prefix(limit).map(\.change), nil) }
     }
 
     /// Puts entries in the place of changes.
@@ -242,6 +220,26 @@ extension MemoryDeviceStore: OutboxStore {
         try use { contents in
             contents.operations.unplanned.count { device ?? $0.change.content.device == $0.change.content.device }
         }
+    }
+
+    /// Looks until there is something, the wait is over or the task is cancelled; `look` also says when more comes due.
+    private func find<Found: Sendable>(
+        within wait: Duration,
+        _ look: (inout MemoryOutbox, Date) -> (found: [Found], due: Date?)
+    ) async throws(StoreError) -> [Found] {
+        let until = time.steady.addingTimeInterval(wait.inSeconds)
+        while !Task.isCancelled {
+            let now = time.steady
+            let (found, waiter) = try use { contents -> ([Found], MemoryWaiter?) in
+                let (found, due) = look(&contents.operations, now)
+                guard found.isEmpty, now < until else { return (found, nil) }
+                let end = min(until, due ?? until)
+                return (found, contents.operations.makeWaiter(.seconds(end.timeIntervalSince(now)), time))
+            }
+            guard let waiter else { return found }
+            await self.wait(waiter)
+        }
+        return []
     }
 
     private func wait(_ waiter: MemoryWaiter) async {

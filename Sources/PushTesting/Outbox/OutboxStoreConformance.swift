@@ -90,11 +90,14 @@ struct OutboxFixture: Sendable {
         )
     }
 
-    /// Claims what is due now.
-    func claim(_ limit: Int = 100, backend: String = "crm", lease: Duration = .seconds(60)) async throws
-        -> [ClaimedEntry]
-    {
-        try await store.claimEntries(of: backend, limit: limit, lease: lease, wait: .zero)
+    /// Claims what is due now, or what is due first within the wait.
+    func claim(
+        _ limit: Int = 100,
+        backend: String = "crm",
+        lease: Duration = .seconds(60),
+        wait: Duration = .zero
+    ) async throws -> [ClaimedEntry] {
+        try await store.claimEntries(of: backend, limit: limit, lease: lease, wait: wait)
     }
 
     /// The devices of what is due now.

@@ -1,5 +1,6 @@
 import HTTPTypes
 import PushCore
+import PushQueue
 import Synchronization
 
 extension FuzzTarget {

@@ -1,5 +1,6 @@
 import Foundation
 import PushCore
+import PushQueue
 
 extension FuzzTarget {
     /// JSON text: a value survives being written and read, and skipping accepts what reading accepts.

@@ -6,6 +6,7 @@ import Hummingbird
 import Logging
 import NIOCore
 import PushCore
+import PushModules
 import PushTesting
 import Synchronization
 import Testing

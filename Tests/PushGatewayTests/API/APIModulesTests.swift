@@ -1,6 +1,7 @@
 import Foundation
 import HTTPTypes
 import PushCore
+import PushModules
 import PushQueue
 import PushTesting
 import Testing

@@ -1,6 +1,7 @@
 import Foundation
 import PushCore
 import PushComposition
+import PushQueue
 import Testing
 
 @testable import PushGateway

@@ -1,6 +1,7 @@
 internal import Foundation
 internal import PushCore
 internal import PushComposition
+internal import PushQueue
 
 /// Writes the texts about the notifications of one request: their events, and their part of a batch's answer.
 ///

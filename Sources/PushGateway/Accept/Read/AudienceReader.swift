@@ -1,4 +1,5 @@
 internal import PushCore
+internal import PushQueue
 
 /// Reads `to`, the recipients of a notification: exactly one of eight forms, at most ``maximumRecipients`` of them.
 ///

@@ -1,4 +1,5 @@
 internal import PushCore
+internal import PushQueue
 
 /// Plans for devices of the registry.
 extension PlanAssignment {

@@ -1,5 +1,6 @@
 internal import PushCore
 internal import PushComposition
+internal import PushQueue
 
 /// Routing for devices of the registry, which may be reached by several services.
 extension RoutingTable {

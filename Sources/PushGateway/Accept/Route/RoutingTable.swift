@@ -1,5 +1,6 @@
 package import PushCore
 package import PushComposition
+internal import PushQueue
 
 /// Finds the backends that a recipient goes through: by name, by route, by the routes' matches, or by what backends take.
 ///

@@ -1,3 +1,4 @@
+internal import PushComposition
 internal import PushCore
 
 /// How a backend's flow control stands, apart from its breaker: `held` hides what is beneath it, and `parked` a pause.

@@ -1,4 +1,5 @@
 internal import PushCore
+internal import PushQueue
 
 /// Which of a device's tokens a notification goes to, at each backend.
 struct TokenUses: Sendable {

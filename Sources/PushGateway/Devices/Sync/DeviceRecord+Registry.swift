@@ -1,4 +1,5 @@
 internal import PushCore
+internal import PushQueue
 
 /// Devices of the registry as platforms get them.
 extension DeviceRecord {

@@ -1,5 +1,6 @@
 internal import HTTPTypes
 internal import PushCore
+internal import PushQueue
 
 /// What went wrong with a request, as RFC 9457 problem details: the one shape of every error the API answers.
 ///

@@ -1,27 +1,28 @@
 public import Foundation
+public import PushCore
 
 /// One installation of an app, as the registry keeps it: whose it is, how it is reached, what is known about it.
 ///
 /// The API and `chapar devices import` write it, a delivery worker reads it to find the token that its backend takes. Its
-/// platforms' own records of the device are ``DeviceRecord``.
+/// platforms' own records of the device are ``PushCore/DeviceRecord``.
 public struct Device: Sendable, Hashable {
     /// The longest id, in bytes.
-    public static let maximumIDBytes = 128
+    public static let maximumIDBytes = Recipient.maximumDeviceIDBytes
     /// The most tags.
     public static let maximumTags = 100
     /// The longest name of a user, a tag or a version, in bytes.
     public static let maximumNameBytes = 256
     /// The most attributes.
     public static let maximumAttributes = 50
-    /// The most tokens of other kinds than ``TokenKind/device``; beyond, the one that was registered first goes.
+    /// The most tokens of other kinds than ``PushCore/TokenKind/device``; beyond, the one that was registered first goes.
     public static let maximumKindTokens = 16
     /// The most bytes that attributes have as JSON.
     public static let maximumAttributeBytes = 4096
 
-    /// Its key (``AppName``): the id that the app or its server chose, 1 to 128 of `A–Z a–z 0–9 . _ : -`, with the app's name
+    /// Its key (``PushCore/AppName``): the id that the app or its server chose, 1 to 128 of `A–Z a–z 0–9 . _ : -`, with the app's name
     /// and a slash before it unless it is of the default app.
     public var id: String
-    /// The key (``AppName``) of the user it belongs to, when known.
+    /// The key (``PushCore/AppName``) of the user it belongs to, when known.
     ///
     /// A user may have many devices.
     public var user: String?
@@ -77,18 +78,7 @@ public struct Device: Sendable, Hashable {
     }
 
     /// Whether a text can be the id of a device.
-    public static func isID(_ text: some StringProtocol) -> Bool {
-        (1...maximumIDBytes).contains(text.utf8.count)
-            && text.utf8.allSatisfy {
-                switch $0 {
-                case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                    UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "."), UInt8(ascii: "_"), UInt8(ascii: ":"),
-                    UInt8(ascii: "-"):
-                    true
-                default: false
-                }
-            }
-    }
+    public static func isID(_ text: some StringProtocol) -> Bool { Recipient.isDeviceID(text) }
 
     /// The platform it runs: what the caller said, else what all its tokens agree on.
     public var effectivePlatform: String? {
@@ -157,25 +147,18 @@ public struct Device: Sendable, Hashable {
     public mutating func removeToken(of service: TokenService) { removeToken(of: TokenSlot(service)) }
 }
 
+extension Device {
+    /// The app that it is of.
+    public var app: AppName { AppName(ofDevice: id) }
+    /// Its id within the app.
+    public var name: String { app.name(id) }
+    /// Its user's name within the app.
+    public var userName: String? { user.map(app.name) }
+}
+
 extension TokenService {
     /// The order in which a device's tokens are preferred unless the configuration says otherwise (`token_priority`).
     public static let priority: [TokenService] = known
-}
-
-/// Which installations of an app a token is of, and which a backend reaches: those of the platform's store, or those that
-/// developers install.
-public enum TokenEnvironment: String, Sendable, CaseIterable {
-    /// Installed from the store or TestFlight: Apple's production host.
-    case production
-    /// Installed by Xcode: Apple's sandbox host.
-    case development
-    /// Not said; or the platform has no such difference.
-    case unknown
-
-    /// Whether a token of one of the two is known to be refused by a backend of the other.
-    public func conflicts(with other: TokenEnvironment) -> Bool {
-        self != other && self != .unknown && other != .unknown
-    }
 }
 
 /// A refusal that may hold for one backend only, since a wrong environment or app looks like it (`BadDeviceToken`,

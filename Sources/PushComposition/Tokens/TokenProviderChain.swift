@@ -1,3 +1,5 @@
+public import PushCore
+
 /// Several token providers in an order of preference: the first that has a token gives it.
 ///
 /// A provider that has none, fails, or does not answer in time is passed over. The order can be changed while the chain
@@ -104,7 +106,7 @@ public actor TokenProviderChain {
 
     /// Changes the order; a search under way goes on for those who wait for it, later callers get the new order.
     ///
-    /// Throws ``PushError/Code/invalidRequest`` and changes nothing when the list is empty, names a service twice, or one
+    /// Throws ``PushCore/PushError/Code/invalidRequest`` and changes nothing when the list is empty, names a service twice, or one
     /// that does not exist.
     public func setOrder(_ order: [TokenService]) throws(PushError) {
         guard !order.isEmpty else { throw PushError(.invalidRequest, "the list of token services is empty") }
@@ -155,8 +157,8 @@ public actor TokenProviderChain {
 
     /// Deletes the current token of a service at its platform.
     ///
-    /// Throws ``PushError/Code/invalidRequest`` when the chain has no provider of the service,
-    /// ``PushError/Code/unsupported`` for a service that cannot delete (`ios-apns`), else what the provider throws.
+    /// Throws ``PushCore/PushError/Code/invalidRequest`` when the chain has no provider of the service,
+    /// ``PushCore/PushError/Code/unsupported`` for a service that cannot delete (`ios-apns`), else what the provider throws.
     /// A provider without a token has nothing to delete.
     public func delete(_ service: TokenService) async throws(PushError) {
         guard let provider = providers[service] else {

@@ -1,4 +1,5 @@
 public import Foundation
+internal import PushCore
 
 /// The id of an accepted notification: sorts by time, unique in a store, 13 characters in the API.
 ///

@@ -1,3 +1,4 @@
+import PushComposition
 import PushCore
 import PushTesting
 import Synchronization

@@ -1,4 +1,5 @@
 import Foundation
+import PushComposition
 import PushCore
 import PushTesting
 import Synchronization

@@ -1,3 +1,5 @@
+public import PushCore
+
 /// What a ``TokenProviderChain`` found, and how.
 public struct TokenAnswer: Sendable, Hashable {
     /// The token; nil when no provider has one.

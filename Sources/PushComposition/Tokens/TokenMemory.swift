@@ -1,3 +1,5 @@
+public import PushCore
+
 /// Keeps the token that a chain saw last, so that a new one is recognised after a restart.
 public protocol TokenMemory: Sendable {
     /// The token seen last; nil when none was.
@@ -6,7 +8,7 @@ public protocol TokenMemory: Sendable {
     func remember(_ token: DeviceToken?) async
 }
 
-/// Keeps the last token in a ``StateStore``, under a name.
+/// Keeps the last token in a ``PushCore/StateStore``, under a name.
 ///
 /// A store that fails costs no more than an announcement too many.
 public struct StoredTokenMemory: TokenMemory {

@@ -1,3 +1,5 @@
+public import PushCore
+
 /// Which devices a list is asked for; what is nil does not matter.
 public struct DeviceQuery: Sendable, Hashable {
     /// Devices of this app.

@@ -1,3 +1,6 @@
+public import PushCore
+public import PushQueue
+
 /// A part of a gateway's HTTP API that a plugin brings, beside the platforms: release notes are one.
 ///
 /// The gateway asks it about every path under its prefix, checks the caller, reads the body, and sends what it answers.

@@ -1,3 +1,5 @@
+public import PushCore
+
 /// Gives the device tokens of any service from a closure, for code that gets them from an app.
 ///
 /// What the plugins know of a service's tokens is in their own providers; here a token is opaque text.
@@ -28,8 +30,8 @@ public struct ClosureTokenProvider: TokenProvider {
 
     /// The current token; nil when the app has none for now.
     ///
-    /// Throws ``PushError/Code/unavailable`` when the app fails or does not answer within the deadline, and
-    /// ``PushError/Code/badAnswer`` when it gives what cannot be a token.
+    /// Throws ``PushCore/PushError/Code/unavailable`` when the app fails or does not answer within the deadline, and
+    /// ``PushCore/PushError/Code/badAnswer`` when it gives what cannot be a token.
     public func token() async throws(PushError) -> DeviceToken? {
         try await AppToken.fetch(within: deadline) { [fetch] in
             let text = try await fetch()
@@ -93,7 +95,7 @@ public struct DeletingClosureTokenProvider: TokenDeleting {
 
     /// Deletes the token.
     ///
-    /// Throws ``PushError/Code/unavailable`` when the app fails or does not answer within the deadline.
+    /// Throws ``PushCore/PushError/Code/unavailable`` when the app fails or does not answer within the deadline.
     public func delete(_ token: DeviceToken) async throws(PushError) {
         do {
             try await Deadline.run(deadline) { try await deletion(token) }

@@ -44,17 +44,16 @@ struct OpenedStore: Sendable {
         time: any TimeSource = SystemTime()
     ) throws(StoreError) -> (DatabasePool, OpenedStore) {
         do {
+            try LogRewrite.run(options.path)
             try Schema.refuseNewer(options.path)
             var configuration = Configuration()
             configuration.label = "chapar.store"
             configuration.maximumReaderCount = readers
             configuration.busyMode = .timeout(5)
-            // Before anything else touches a new file, since its first write fixes the size of the pages, and before anything is
-            // copied from a log.
+            // Before anything else touches a new file, since its first write fixes the size of the pages.
             configuration.prepareDatabase { [pageBytes = options.pageBytes] in
                 guard !$0.configuration.readonly else { return }
                 try $0.execute(sql: "PRAGMA page_size = \(pageBytes); PRAGMA auto_vacuum = INCREMENTAL")
-                try LogRewrite.run($0)
             }
             let pool = try DatabasePool(path: options.path, configuration: configuration)
             try Schema.migrator.migrate(pool)

@@ -13,7 +13,7 @@ package final class Dispatcher: WorkerObserver, Sendable {
         case stop
     }
 
-    private struct Workers {
+    struct Workers {
         var current: [DeliveryWorker] = []
         var leaving: [DeliveryWorker] = []
     }
@@ -28,7 +28,7 @@ package final class Dispatcher: WorkerObserver, Sendable {
     private let devices: (any DeviceStore)?
     private let operations: (any OutboxStore)?
     private let tokenInvalidation: TokenInvalidation
-    private let workersGuarded = Mutex(Workers())
+    let workersGuarded = Mutex(Workers())
     private let flows = Mutex<[String: FlowControl]>([:])
     private let gone: GoneBackends
     private let commands: AsyncStream<Command>

@@ -84,11 +84,14 @@ public protocol TraceStore: Sendable {
     /// - Parameters:
     ///   - traces: Whom it is about.
     ///   - event: Makes the event of a cancelled delivery.
+    ///   - state: The state to keep from the commit on in which notifications are removed, by the numbers of all that the call has
+    ///     removed: after a crash nothing else in the store leads to their events.
     ///   - progress: Gets each part once it is committed.
     /// - Throws: When the store fails; what was committed before stays so.
     func eraseDeliveries(
         of traces: UserTraces,
         event: @escaping @Sendable (ClaimedDelivery, DeliveryState) -> [UInt8],
+        state: @escaping @Sendable (_ removed: Set<Int64>) -> (name: String, value: [UInt8]),
         progress: (ErasedDeliveries) async throws(StoreError) -> Void
     ) async throws(StoreError)
 

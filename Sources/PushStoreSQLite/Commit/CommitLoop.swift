@@ -218,7 +218,9 @@ final class CommitLoop {
         case .publish(let events, let reply):
             pending.events.append(contentsOf: events)
             pending.answers.append { reply.succeed(()) }
-        case .saveState(let name, let value, let reply): try saveState(name, value, reply)
+        case .saveState(let name, let value, let reply):
+            try saveState(name, value)
+            pending.answers.append { reply.succeed(()) }
         case .purge(let retention, let reply): try purge(retention, reply)
         case .work(let work):
             try begin()
@@ -260,13 +262,13 @@ final class CommitLoop {
         }
     }
 
-    private func saveState(_ name: String, _ value: [UInt8]?, _ reply: Reply<Void>) throws(StoreError) {
+    /// Keeps a small value under a name, or removes it, as part of the transaction.
+    func saveState(_ name: String, _ value: [UInt8]?) throws(StoreError) {
         try begin()
         let statement = value == nil ? sql.deleteState : sql.saveState
         statement.bind(1, name)
         if let value { statement.bind(2, blob: value) }
         try statement.run()
-        pending.answers.append { reply.succeed(()) }
     }
 
     private var hasTickets: Bool { queueIndex.queues.contains { !$0.tickets.isEmpty } }

@@ -17,10 +17,12 @@ extension SQLiteStore: TraceStore {
     public func eraseDeliveries(
         of traces: UserTraces,
         event: @escaping @Sendable (ClaimedDelivery, DeliveryState) -> [UInt8],
+        state: @escaping @Sendable (_ removed: Set<Int64>) -> (name: String, value: [UInt8]),
         progress: (ErasedDeliveries) async throws(StoreError) -> Void
     ) async throws(StoreError) {
         try await writeOutStagedRows()
         let recipients = traces.recipients
+        var removed: Set<Int64> = []
         let (rows, blocks) = (rowsPerScan, Self.blocksPerRead)
         // Without an end the search would go on as long as work comes in.
         let end = traces.end?.delivery ?? core.highestID
@@ -29,9 +31,13 @@ extension SQLiteStore: TraceStore {
             let start = position
             let step = try await searchRows(after: start, upTo: end, limit: rows, recipients)
             if !step.found.isEmpty {
+                let before = removed
                 let part = try await work(rows: step.found.count, isNew: false) { (writer) throws(StoreError) in
-                    try writer.erase(step.found, recipients, event)
+                    let part = try writer.erase(step.found, recipients, event)
+                    try writer.note(part, after: before, state)
+                    return part
                 }
+                removed.formUnion(part.notifications)
                 try await progress(part)
             }
             guard let last = step.last else { break }
@@ -43,9 +49,13 @@ extension SQLiteStore: TraceStore {
             let start = position
             let step = try await searchArchive(after: start, upTo: lastBlock, limit: blocks, recipients)
             for number in step.found {
+                let before = removed
                 let part = try await work(rows: 1, isNew: false) { (writer) throws(StoreError) in
-                    try writer.erase(archiveBlock: number, recipients, upTo: end)
+                    let part = try writer.erase(archiveBlock: number, recipients, upTo: end)
+                    try writer.note(part, after: before, state)
+                    return part
                 }
+                removed.formUnion(part.notifications)
                 try await progress(part)
             }
             guard let last = step.last else { return }
@@ -224,6 +234,17 @@ extension CommitLoop {
             }
         }
         return result
+    }
+
+    /// Keeps a state with what was removed, as part of the transaction that removes it.
+    func note(
+        _ part: ErasedDeliveries,
+        after removed: Set<Int64>,
+        _ state: (_ removed: Set<Int64>) -> (name: String, value: [UInt8])
+    ) throws(StoreError) {
+        guard !part.notifications.isEmpty else { return }
+        let (name, value) = state(removed.union(part.notifications))
+        try saveState(name, value)
     }
 
     /// Where a notification ends that went to nobody else and is over; nil for another one.

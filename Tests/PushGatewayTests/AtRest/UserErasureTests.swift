@@ -4,6 +4,7 @@ import PushCore
 import PushQueue
 import PushStoreSQLite
 import PushTesting
+import Synchronization
 import Testing
 
 @testable import PushGateway
@@ -245,6 +246,8 @@ struct UserErasureTests {
             var parts = 0
             try await rig.store.eraseDeliveries(of: traces) { _, _ in
                 Array("{}".utf8)
+            } state: { _ in
+                (name: "test", value: [])
             } progress: { _ async throws(StoreError) in
                 parts += 1
                 // One that ended without a row is found in the archive.
@@ -253,6 +256,35 @@ struct UserErasureTests {
                 try? await rig.deliver(1)
             }
             #expect(parts < 30)
+        }
+    }
+
+    @Test("What was removed is on record together with its removal: a crash after it leaves the way to its events")
+    func removalsOnRecord() async throws {
+        try await run { rig in
+            let ids = Mutex<Set<Int64>>([])
+            for number in 0..<3 {
+                let id = try await rig.send(#"{"devices":["phone-a"]}"#, "For Ada \(number)")
+                ids.withLock { _ = $0.insert(NotificationID(id)?.rawValue ?? 0) }
+            }
+            // One has ended, and is in the archive.
+            try await rig.deliver(1)
+            var traces = UserTraces(user: "ada-lovelace")
+            traces.recipients.insert(Recipient.device("phone-a").storedForm)
+            let known = traces
+            for _ in 0..<2 {
+                // Two parts, each the last thing that a process does.
+                try? await rig.store.eraseDeliveries(of: known) { _, _ in
+                    Array("{}".utf8)
+                } state: { removed in
+                    ids.withLock { $0.subtract(removed) }
+                    return (name: "removed \(removed.min() ?? 0)", value: Array("\(removed.sorted())".utf8))
+                } progress: { _ async throws(StoreError) in
+                    throw .closed
+                }
+            }
+            #expect(ids.withLock { $0.isEmpty })
+            #expect(try await rig.store.stateNames(beginningWith: "removed ").count == 2)
         }
     }
 

@@ -186,4 +186,31 @@ struct DispatcherTests {
         #expect(phone.attempts(.topic("y")).isEmpty)
         await second.store.close()
     }
+    @Test("What a dead owner may have sent is not sent again, although its recipient has to wait")
+    func restartWithPause() async throws {
+        let phone = ScriptedBackend(repeatIsHarmful: true) { _, _ in Self.accepted }
+        try await DispatcherRig.run(["call": phone]) { (rig: DispatcherRig) async throws -> Void in
+            try await rig.until { !rig.dispatcher.workers.isEmpty }
+            let worker = try #require(rig.dispatcher.workersGuarded.withLock { $0.current.first })
+            let now = TimeReading(rig.time.steady)
+            worker.flow.pauses.withLock {
+                $0.pause(Recipient.topic("t"), until: now.steady.addingTimeInterval(60), at: now.steady)
+            }
+            func transition(isRecovered: Bool) -> Resolution.Transition? {
+                var claim = ClaimedDelivery(
+                    id: 1,
+                    notificationID: NotificationID(rawValue: 1),
+                    content: .decoded(PushNotification()),
+                    recipient: .topic("t"),
+                    plan: DeliveryPlan(["call"]),
+                    acceptedAt: now.steady,
+                    expiresAt: now.steady.addingTimeInterval(3600)
+                )
+                claim.isRecovered = isRecovered
+                return worker.hold(claim, at: now)?.transition
+            }
+            #expect(transition(isRecovered: false) == .retry(at: now.steady.addingTimeInterval(60), step: 0))
+            #expect(transition(isRecovered: true) == .end(.unknown))
+        }
+    }
 }

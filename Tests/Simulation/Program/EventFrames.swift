@@ -8,6 +8,9 @@ struct EventFrames {
         let type: String
         let data: String
 
+        /// Whether it says that the events up to its number are gone.
+        var isGap: Bool { type == "gateway.gap" }
+
         /// The event itself; nil when it is not JSON.
         var json: JSONValue? { try? JSONValue(parsing: Array(data.utf8)) }
     }
@@ -47,7 +50,12 @@ struct EventFrames {
             if line.hasPrefix("data: ") { data = String(line.dropFirst(6)) }
             if line.hasPrefix("event: ") { type = String(line.dropFirst(7)) }
         }
-        guard let number, !data.isEmpty else { return nil }
-        return Event(number: number, type: type, data: data)
+        guard !data.isEmpty else { return nil }
+        let event = Event(number: number ?? 0, type: type, data: data)
+        // It has no number, since it is no place to come back to.
+        if event.isGap, let next = event.json?["next"]?.integerValue {
+            return Event(number: Int64(next) - 1, type: type, data: data)
+        }
+        return number == nil ? nil : event
     }
 }

@@ -26,8 +26,10 @@ extension Oracle {
         guard message.isUrgent, !message.isScheduled, message.cancelled == nil, message.erasedAt == nil,
             let first = offered.min(),
             message.acceptedAt > 0,
-            let platform = world.platforms.first(where: { $0.name == message.plan.backends[0] }),
-            platform.healthySince < message.acceptedAt - 120_000_000_000,
+            // All of them: the first one may be none that is configured.
+            case let platforms = world.platforms.filter({ message.plan.backends.contains($0.name) }),
+            platforms.allSatisfy({ $0.healthySince < message.acceptedAt - 120_000_000_000 }),
+            let platform = platforms.first(where: { $0.offered[key]?.first == first }),
             !disturbances.contains(where: { $0 > message.acceptedAt - 60_000_000_000 && $0 < first })
         else { return }
         cover(.urgentAtOnce)

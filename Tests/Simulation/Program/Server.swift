@@ -43,6 +43,13 @@ final class SimulatedServer: Service, @unchecked Sendable {
         if isQuiescing, connections.isEmpty { release() }
     }
 
+    /// Every client finds its connection closed.
+    func disconnect() {
+        let open = connections
+        connections = []
+        for connection in open { connection.end() }
+    }
+
     /// Opens a connection; nil while the gateway takes none.
     func connect() -> ClientConnection? {
         guard !isQuiescing else { return nil }

@@ -80,6 +80,7 @@ final class SimulatedPlatform: @unchecked Sendable {
     var onTake: ((String) -> Void)?
 
     func take(_ key: String, steady: Date) {
+        trace.record("\(name) takes \(key)")
         taken[key, default: []].append(steady)
         onTake?(key)
     }
@@ -89,6 +90,7 @@ final class SimulatedPlatform: @unchecked Sendable {
 
     func offer(_ key: String, at now: Int64) {
         log.append((now, key))
+        trace.record("\(name) is offered \(key)")
         offered[key, default: []].append(now)
         open.insert(key)
         if let pause, now > pause.from + 200_000_000, now < pause.until - 50_000_000 {

@@ -102,8 +102,8 @@ extension World {
         scheduler.dropEverything()
         disk.crash(kind)
         for platform in platforms { platform.forgetUnderWay() }
-        self.incarnation = nil
         disconnectClients()
+        self.incarnation = nil
         oracle.stopped(steady: before)
         oracle.disturb(scheduler.now)
     }
@@ -114,6 +114,8 @@ extension World {
         (connections, readers) = ([], [])
         secondReader?.disconnect()
         for connection in open { connection.end() }
+        // Those that are closed already, whose clients were to hear of it at the next turn of the loop.
+        incarnation?.server?.disconnect()
     }
 
     /// What an operator's SIGTERM does.

@@ -89,8 +89,8 @@ final class World: @unchecked Sendable {
                 // Over a restart spans follow the wall clock.
                 if incarnation.hasJumped { for platform in platforms { platform.forgetPause() } }
                 let steady = steady
-                self.incarnation = nil
                 disconnectClients()
+                self.incarnation = nil
                 oracle.stopped(steady: steady)
                 oracle.disturb(scheduler.now)
             } else {

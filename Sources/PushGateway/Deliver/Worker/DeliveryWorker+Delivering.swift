@@ -29,8 +29,6 @@ extension DeliveryWorker {
             self.record($0)
         }
         let due = batch.select(at: dependencies.clock.reading) {
-            self.recover($0, $1, at: $2)
-        } hold: {
             self.hold($0, at: $1)
         } skip: {
             self.skip($0, reason: $1, at: $2)
@@ -81,8 +79,9 @@ extension DeliveryWorker {
             }
         } catch {
             dependencies.logger.error("reading devices failed", metadata: ["backend": "\(name)", "error": "\(error)"])
-            let later = dependencies.time.steady.addingTimeInterval(1)
-            record(claims.map { Resolution(of: $0, .retry(at: later, step: $0.step)) })
+            let now = dependencies.clock.reading
+            let later = now.steady.addingTimeInterval(1)
+            record(claims.map { hold($0, at: now) ?? Resolution(of: $0, .retry(at: later, step: $0.step)) })
             return nil
         }
         return DeviceAddresses(
@@ -98,8 +97,10 @@ extension DeliveryWorker {
     // MARK: Before sending
 
     /// What is to be done with a claim instead of sending it; nil when it is to be sent.
+    ///
+    /// Whoever records anything of a claim asks this first: a wait would erase that its last owner died.
     func hold(_ claim: ClaimedDelivery, at now: TimeReading) -> Resolution? {
-        if let ending = Resolution.ending(claim, at: now) { return ending }
+        if let resolution = Resolution.ending(claim, at: now) ?? recover(claim, at: now) { return resolution }
         if let until = flow.pauses.withLock({ $0.isEmpty ? nil : $0.pause(of: claim.recipient, at: now.steady) }) {
             return Resolution(of: claim, .retry(at: until, step: claim.step))
         }
@@ -131,12 +132,15 @@ extension DeliveryWorker {
 
     /// What becomes of a delivery whose last owner died, when it may not be sent again: it counts as sent without answer.
     ///
-    /// Nil when a second copy is all right: by the plan's rule, else because it does no harm.
-    func recover(_ claim: ClaimedDelivery, _ notification: PushNotification, at now: TimeReading) -> Resolution? {
+    /// Nil when a second copy is all right, by the plan's rule or else because it does no harm; and for any other delivery.
+    private func recover(_ claim: ClaimedDelivery, at now: TimeReading) -> Resolution? {
+        guard claim.isRecovered else { return nil }
         switch claim.plan.onUnknown {
         case .retry?, .next?: return nil
-        case nil where !backend.isRepeatHarmful(notification): return nil
-        case .stop?, .wait?, nil: break
+        case .stop?, .wait?: break
+        case nil:
+            guard let notification = claim.notification(dependencies.decode) else { return nil }
+            if !backend.isRepeatHarmful(notification) { return nil }
         }
         let outcome = DeliveryOutcome.unknown(UnknownOutcome(reason: "gateway_restarted", isRepeatHarmful: true))
         let verdict = rules.decide(claim.position(at: now), .answered(outcome), at: now.steady, random: 0)

@@ -33,7 +33,7 @@ extension DeliveryWorker {
             ((state.blockReason, state.troubleSince ?? now, state.blockedUntil(at: now)), wakes: false)
         }
         let resolutions = others.map { claim in
-            if let resolution = hold(claim, at: reading) ?? recovered(claim, at: reading) { return resolution }
+            if let resolution = hold(claim, at: reading) { return resolution }
             let next = claim.laterSteps(settings.audiences, after: name, isTokenRefused: false).first
             let fallbackDelay = next != nil ? claim.plan.fallbackDelay ?? settings.queue.fallbackDelay : nil
             let end = fallbackDelay.map { since.addingTimeInterval($0.inSeconds) }
@@ -44,14 +44,6 @@ extension DeliveryWorker {
         if !resolutions.isEmpty { record(resolutions) }
         if claims.count == Self.passedOn { gate.update { ($0.passOnMore(), wakes: false) } }
         return silent
-    }
-
-    private func recovered(_ claim: ClaimedDelivery, at now: TimeReading) -> Resolution? {
-        guard claim.isRecovered else { return nil }
-        switch claim.content {
-        case .decoded(let notification): return recover(claim, notification, at: now)
-        case .stored(let bytes): return (try? dependencies.decode(bytes)).flatMap { recover(claim, $0, at: now) }
-        }
     }
 
     /// A delivery whose wait for the platform's status is over.

@@ -38,6 +38,14 @@ extension ClaimedDelivery {
         )
     }
 
+    /// What is to be sent; nil when it cannot be read any more.
+    func notification(_ decode: ([UInt8]) throws -> PushNotification) -> PushNotification? {
+        switch content {
+        case .decoded(let notification): notification
+        case .stored(let bytes): try? decode(bytes)
+        }
+    }
+
     /// When the first attempt was made, by the steady clock.
     private func firstAttempt(at now: TimeReading) -> Date? {
         guard let first = loggedAttempts.first else { return nil }

@@ -60,11 +60,10 @@ final class WorkerBatch: Sendable {
 
     /// The requests to send: recipients of one notification side by side share one, so that its payload is encoded once.
     ///
-    /// Settled at once is what `recover` or `hold` gives a resolution for, what goes to a device without a token for the
-    /// backend (`skip`), and what cannot be read.
+    /// Settled at once is what `hold` gives a resolution for, what goes to a device without a token for the backend
+    /// (`skip`), and what cannot be read.
     func select(
         at now: TimeReading,
-        recover: (ClaimedDelivery, PushNotification, TimeReading) -> Resolution?,
         hold: (ClaimedDelivery, TimeReading) -> Resolution?,
         skip: (ClaimedDelivery, _ reason: String, TimeReading) -> Resolution
     ) -> [PushRequest] {
@@ -82,20 +81,12 @@ final class WorkerBatch: Sendable {
             open.isReported[index] = true
         }
         for (index, claim) in claims.enumerated() {
-            var recovered: PushNotification?
-            if claim.isRecovered, !claim.isCancelled, now.steady < claim.expiresAt {
-                recovered = notification(of: claim)
-                if let recovered, let resolution = recover(claim, recovered, now) {
-                    record(resolution, index)
-                    continue
-                }
-            }
             if let resolution = hold(claim, now) {
                 record(resolution, index)
                 continue
             }
             if addresses.mustFind(claim), read?.id != claim.notificationID {
-                guard let notification = recovered ?? notification(of: claim) else {
+                guard let notification = claim.notification(decode) else {
                     record(Self.unreadable(claim, at: now.wall), index)
                     continue
                 }
@@ -117,13 +108,13 @@ final class WorkerBatch: Sendable {
                 record(skip(claim, reason, now), index)
                 continue
             }
-            if claim.notificationID == last, recovered == nil {
+            if claim.notificationID == last {
                 open.order.append(index)
                 requests[requests.count - 1].recipients.append(addressee)
                 continue
             }
             let known = read?.id == claim.notificationID ? read?.notification : nil
-            guard let notification = recovered ?? known ?? notification(of: claim) else {
+            guard let notification = known ?? claim.notification(decode) else {
                 record(Self.unreadable(claim, at: now.wall), index)
                 continue
             }
@@ -171,7 +162,7 @@ final class WorkerBatch: Sendable {
             return indices
         }
         return indices.map { index in
-            let isHarmful = notification(of: claims[index]).map(isRepeatHarmful) ?? true
+            let isHarmful = claims[index].notification(decode).map(isRepeatHarmful) ?? true
             return (index, .unknown(UnknownOutcome(reason: reason, isRepeatHarmful: isHarmful)))
         }
     }
@@ -208,13 +199,6 @@ final class WorkerBatch: Sendable {
             attempt: EventJSON.ending("content_unreadable", at: now),
             event: EventJSON.delivery(claim, state: .failed, at: now, reason: "content_unreadable")
         )
-    }
-
-    private func notification(of claim: ClaimedDelivery) -> PushNotification? {
-        switch claim.content {
-        case .decoded(let notification): notification
-        case .stored(let bytes): try? decode(bytes)
-        }
     }
 
     private func addressee(_ claim: ClaimedDelivery) -> Addressee {

@@ -59,14 +59,16 @@ struct UserErasure: Sendable {
         }
         let known = traces
         let clock = time
-        try await store.eraseDeliveries(of: traces) { claim, state in
+        try await store.eraseDeliveries(of: known) { claim, state in
             EventRedaction.cancelled(claim, as: state, at: clock.now)
+        } state: { removed in
+            var traces = known
+            traces.notifications.formUnion(removed)
+            return (Self.prefix + hash, Self.stored(traces))
         } progress: { (part) async throws(StoreError) in
             report.deliveries += part
-            guard !part.notifications.isEmpty else { return }
-            traces.notifications.formUnion(part.notifications)
-            try await keep(traces, hash)
         }
+        traces.notifications.formUnion(report.deliveries.notifications)
         let redaction = EventRedaction(traces)
         report.events = try await store.redactEvents { redaction.redacted($1, number: $0) }
         for device in known.devices {
@@ -115,6 +117,10 @@ struct UserErasure: Sendable {
     }
 
     private func keep(_ traces: UserTraces, _ hash: String) async throws(StoreError) {
+        try await store.saveState(Self.prefix + hash, Self.stored(traces))
+    }
+
+    private static func stored(_ traces: UserTraces) -> [UInt8] {
         var value: JSONObject = [:]
         value["user"] = .string(traces.user)
         value["devices"] = .array(traces.devices.sorted().map { .string($0) })
@@ -124,7 +130,7 @@ struct UserErasure: Sendable {
             value["last_delivery"] = .integer(end.delivery)
             value["last_event"] = .integer(end.event)
         }
-        try await store.saveState(Self.prefix + hash, JSONValue.object(value).bytes)
+        return JSONValue.object(value).bytes
     }
 }
 

@@ -2,6 +2,9 @@ public import Foundation
 public import PushCore
 
 /// Installations: one device of one user each, where push tokens live.
+///
+/// The outbox registers and removes devices through it, and code can list and change what Chabok keeps. The id that
+/// Chabok gave an installation is kept by the gateway's store, never here.
 public struct ChabokInstallations: DeviceRegistrar {
     /// An installation as Chabok shows it.
     public struct Installation: Sendable, Hashable {

@@ -1,6 +1,9 @@
 import PushCore
 
 /// A notification in Chabok's words: the body of a send but for its audience.
+///
+/// Made once for each language of a message, and shared by its recipients. It knows no recipient, and
+/// sends nothing.
 struct ChabokPayload: Sendable {
     /// The longest that a message waits for its user.
     static let longestTimeToLive: Int64 = 30 * 86_400

@@ -2,6 +2,9 @@ public import Foundation
 public import PushCore
 
 /// Messages to any audience, what became of them, and the panel's reports.
+///
+/// The gateway uses it as the backend's tracker and recaller; code also sends with it to audiences that a notification
+/// cannot name. It keeps nothing: what it answers is what Chabok says now.
 public struct ChabokMessages: MessageTracker, MessageRecaller {
     /// What Chabok took.
     public struct Sent: Sendable, Hashable {

@@ -2,6 +2,9 @@ import PushCore
 import Synchronization
 
 /// What the answer to a send means for each of its recipients.
+///
+/// Made for one call; gives exactly one report for each recipient of it. What an error means stands in
+/// ``ChabokRejections``, what the entries of a success say is read here.
 struct ChabokOutcomes: Sendable {
     private let call: ChabokBatchRequest
     private let resendsAmbiguous: Bool

@@ -43,6 +43,9 @@ extension NotesStyle {
 }
 
 /// Reads parts of a style and collects what is wrong with them.
+///
+/// One for each reading. A part that is wrong is left out and named with its path; it never ends the reading, so that
+/// all mistakes come at once.
 private struct StyleReader {
     static let display = ["titleColor", "titleFont", "changesColor", "changesFont"]
 

@@ -40,6 +40,9 @@ struct OutputForm: ParsableArguments {
 }
 
 /// What a command builds backends with: the transport and the loggers.
+///
+/// `serve`, `check`, `doctor` and their like load the file through one, so that all of them read a
+/// configuration alike. It starts nothing.
 struct BackendLoader {
     let registry: BackendRegistry
     let modules: [ModuleFactory]

@@ -2,6 +2,9 @@ internal import Foundation
 internal import PushCore
 
 /// Keeps the fault rules with their counts and says which one applies.
+///
+/// Each simulated service has one, filled by tests and by the control API. It is asked at every point where a rule may
+/// act; of several that fit the first one acts. It only says what to do: the host does it.
 struct FaultEngine: Sendable {
     /// What a rule may look at.
     struct Subject {

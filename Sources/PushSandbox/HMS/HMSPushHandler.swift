@@ -2,6 +2,9 @@ internal import Foundation
 internal import PushCore
 
 /// The push endpoint: sends of v1, v2 and v3, topics, tokens.
+///
+/// The listener hands it every request. It finds out which call the path means, and leaves the rest to
+/// ``HMSSendHandler``; a fault that a test has set goes before both.
 struct HMSPushHandler: SandboxHandler {
     let service: HMSServiceState
 

@@ -2,6 +2,9 @@ internal import Foundation
 internal import PushCore
 
 /// Processes one request to the push endpoint, by Huawei's rules and in their order.
+///
+/// ``HMSPushHandler`` makes one for each request and calls it under the lock of the state. It throws the code of the
+/// first rule that is broken; then nothing of the message is in the inbox.
 struct HMSSendHandler {
     let settings: HMSSimulatorConfiguration
     let request: SandboxRequest

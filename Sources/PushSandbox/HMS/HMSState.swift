@@ -2,6 +2,9 @@ public import Foundation
 internal import PushCore
 
 /// Everything an HMS simulator knows: access tokens, devices, topics, what was sent.
+///
+/// The service owns it and lends it to handlers under its lock. All chance comes from its seed, so that a run can be
+/// repeated.
 struct HMSState: Sendable {
     /// An access token that was handed out.
     struct Grant: Sendable {

@@ -47,6 +47,9 @@ public struct OneSignalMessage: Sendable, Hashable {
 }
 
 /// Everything the simulators of OneSignal and IDPush know: one table of players for both.
+///
+/// ``OneSignalSimulator`` owns it and lends it to the handlers under its lock. Both models of OneSignal look at the
+/// same players.
 struct OneSignalState {
     struct User {
         var id: String

@@ -101,6 +101,9 @@ final class Archive {
 }
 
 /// A delivery in the archive: the only one of its notification.
+///
+/// The commit loop makes it of a delivery that ended before it ever had a row, which is read for its
+/// status and when a user is erased. Its packed form is in the files of older programs and must stay readable.
 struct ArchivedDelivery: Equatable {
     var id: Int64
     var flow: Int64

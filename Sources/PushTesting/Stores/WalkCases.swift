@@ -14,6 +14,9 @@ extension StoreConformance {
 }
 
 /// A store and a model of it that go through the same calls.
+///
+/// Which call is next is drawn from a seed; from time to time, and at the end, everything in the store is compared with
+/// the model. The model is the plainest thing that keeps the contract, and survives what the store has to survive.
 private struct StoreWalk {
     private struct Delivery {
         var state: DeliveryState = .queued

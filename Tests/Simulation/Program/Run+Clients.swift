@@ -215,8 +215,9 @@ extension Run {
 
     // MARK: Erasures
 
-    /// More messages than these are never accepted for a user while the erasure goes on, with a disk that works.
-    private static let mostDuringErasure = 12_000
+    /// More messages than these are never accepted for a user while the erasure goes on, with a disk that works: for each message that
+    /// there was before, a few.
+    private var mostDuringErasure: Int { 12_000 + 4 * world.oracle.submissions.count }
 
     /// Requests the erasure of a user for whom deliveries may be under way, and goes on sending to the user meanwhile.
     func erase(user: Int, _ numbers: [Int]) {
@@ -233,7 +234,7 @@ extension Run {
         world.run(steps: 50 + 50 * (numbers[2] % 4))
         guard devices.allSatisfy({ !world.oracle.devices.isChanging($0) }) else { return }
         let registered = devices.filter(world.oracle.devices.isRegistered)
-        let erasure = Erasure(faults: world.disk.faults)
+        let erasure = Erasure(faults: world.disk.faults, limit: mostDuringErasure)
         if numbers[3] % 2 == 0 {
             for number in 0..<16 { send(to: devices[number % 2], during: erasure, numbers) }
             world.run(steps: 300 + 100 * (numbers[1] % 8))
@@ -271,8 +272,10 @@ extension Run {
         var accepted = 0
         /// How often the disk had failed when it began.
         let faults: Int
+        /// How many may be accepted until it is over.
+        let limit: Int
 
-        init(faults: Int) { self.faults = faults }
+        init(faults: Int, limit: Int) { (self.faults, self.limit) = (faults, limit) }
     }
 
     /// Sends one message after the other to the token of a device, until the erasure of its user is over.
@@ -283,7 +286,7 @@ extension Run {
             guard status == 202, let id = answer["id"]?.stringValue else { return }
             world.oracle.accepted(serial, id, world)
             erasure.accepted += 1
-            if erasure.accepted > Self.mostDuringErasure {
+            if erasure.accepted > erasure.limit {
                 if world.disk.faults == erasure.faults {
                     world.oracle.fail(
                         "an erasure goes on for ever: \(erasure.accepted) messages were accepted meanwhile"

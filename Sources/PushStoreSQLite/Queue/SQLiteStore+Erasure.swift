@@ -47,7 +47,7 @@ extension SQLiteStore: TraceStore {
         position = Int64.min
         while true {
             let start = position
-            let step = try await searchArchive(after: start, upTo: lastBlock, limit: blocks, recipients)
+            let step = try await searchArchive(after: start, upTo: lastBlock, end, limit: blocks, recipients)
             for number in step.found {
                 let before = removed
                 let part = try await work(rows: 1, isNew: false) { (writer) throws(StoreError) in
@@ -146,9 +146,11 @@ extension SQLiteStore: TraceStore {
         }
     }
 
+    /// The blocks of the archive, up to one, that hold a delivery of these recipients up to a number.
     private func searchArchive(
         after start: Int64,
-        upTo end: Int64,
+        upTo lastBlock: Int64,
+        _ end: Int64,
         limit: Int,
         _ recipients: Set<String>
     ) async throws(StoreError) -> (found: [Int64], last: Int64?) {
@@ -156,13 +158,13 @@ extension SQLiteStore: TraceStore {
             let rows = try Row.fetchAll(
                 db,
                 sql: "SELECT number, packed FROM archive WHERE number > ? AND number <= ? ORDER BY number LIMIT ?",
-                arguments: [start, end, limit]
+                arguments: [start, lastBlock, limit]
             )
             var found: [Int64] = []
             for row in rows {
                 let packed: Data = row["packed"]
                 let isConcerned = EventPacking.unpack(Array(packed)).contains { record in
-                    ArchivedDelivery(record).map { recipients.contains($0.recipientText) } ?? false
+                    ArchivedDelivery(record).map { $0.id <= end && recipients.contains($0.recipientText) } ?? false
                 }
                 if isConcerned { found.append(row["number"]) }
             }

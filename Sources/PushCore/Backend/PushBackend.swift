@@ -191,8 +191,9 @@ public struct PushRequest: Sendable {
     public var recipients: [Addressee]
     /// When the platform must give up, computed once at acceptance so that a retry does not live longer.
     ///
-    /// Nil leaves it to
-    /// the platform.
+    /// Nil when the notification has no ``PushNotification/timeToLive``: the platform's own default holds. Nil with one only
+    /// when code without a gateway sends: then the backend counts that span from the send. A time that has passed is the backend's
+    /// to refuse (`message`, `expired`, `never`).
     public var expiration: Expiration?
 
     /// When a platform must give up.

@@ -93,9 +93,10 @@ public struct HTTPPoolStatus: Sendable, Hashable {
 public struct HTTPPoolConfiguration: Sendable {
     /// The protocol of the connections.
     public enum Version: Sendable {
-        /// HTTP/1.1, one call at a time on a connection.
+        /// HTTP/1.1, one call at a time on a connection: as many at once as there may be connections.
         case http1
-        /// HTTP/2, asked for by ALPN; any other result is an error.
+        /// HTTP/2, asked for by ALPN; any other result is an error. It needs an `https` endpoint. For platforms that document it,
+        /// when more calls have to be under way than there are connections.
         case http2
     }
 

@@ -88,9 +88,9 @@ public struct Refusal: Sendable, Hashable {
         /// Whether the platform's word suffices.
         ///
         /// True: the token is dead at every backend of its service, and none of them is tried. False, for reasons that a wrong
-        /// configuration causes as well (APNs `BadDeviceToken`): the other backends of the service are tried, and all have to
-        /// refuse it. Either way those that come in numbers are quarantined until an operator decides,
-        /// certain ones at a higher share of the answers.
+        /// configuration explains as well (APNs `BadDeviceToken`, a token that never was one): the other backends of the service
+        /// are tried, and all have to refuse it. Either way those that come in numbers are quarantined until an operator decides:
+        /// the guard counts certain ones under `certain_share`, others under the lower `share`.
         public var isCertain: Bool
 
         /// Makes an invalidation.

@@ -23,8 +23,13 @@ extension BackendConformance {
         /// How many requests of any kind have reached the platform so far.
         public var requests: (@Sendable () async -> Int)?
         /// The largest payload in bytes of UTF-8, which `PushBackend.check(_:for:)` must know; nil when the platform has no such limit.
+        ///
+        /// The kit's texts are ASCII, so that a limit in characters can be given as it is.
         public var payloadLimit: Int?
         /// Whether an acceptance carries an id of the platform's that no other message has.
+        ///
+        /// False also where the platform gives one id to a whole request: the backend reports it with each message, receipts find
+        /// theirs by id and token together, and tracking by id cannot tell the messages apart.
         public var givesPlatformIDs: Bool
         /// Whether the platform takes a message once, however often its id comes: then the kit looks whether the backend gives
         /// it the same id with every attempt.
@@ -125,7 +130,9 @@ extension ConformanceNeed<BackendConformance.Subject> {
     static let payloadLimit = Self("payloadLimit: the most bytes of a message, if the platform has a limit") {
         $0.payloadLimit != nil
     }
-    static let givesPlatformIDs = Self("givesPlatformIDs: true, if an acceptance carries an id") { $0.givesPlatformIDs }
+    static let givesPlatformIDs = Self("givesPlatformIDs: true, if each acceptance carries an id of its own") {
+        $0.givesPlatformIDs
+    }
     static let takesRepeatsOnce = Self("takesRepeatsOnce: whether the platform takes an id once, and taken") {
         $0.takesRepeatsOnce != nil
     }

@@ -202,7 +202,10 @@ extension BackendConformance {
             try expect(id.map { !$0.isEmpty } ?? false, "an acceptance came without the platform's id")
             ids.insert(id ?? "")
         }
-        try expect(ids.count == 4, "four messages got \(ids.count) different ids")
+        try expect(
+            ids.count == 4,
+            "four messages got \(ids.count) different ids; if the platform gives one to a whole request, set givesPlatformIDs to false"
+        )
     }
 
     private static func takesRepeats(_ subject: Subject) async throws {

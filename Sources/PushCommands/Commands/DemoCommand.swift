@@ -141,10 +141,13 @@ struct DemoCommand: AsyncParsableCommand {
         table.print()
         if let leftOut { Shell.print("\n" + leftOut) }
         let wrong = endings.filter { $0.complaint != nil }.count
+        let praise =
+            endings.count == 1
+            ? "The outcome is the expected one." : "All \(endings.count) outcomes are the expected ones."
         Shell.print("")
         Shell.print(
             wrong == 0
-                ? Shell.paint("All \(endings.count) outcomes are the expected ones.", .green)
+                ? Shell.paint(praise, .green)
                 : Shell.paint("\(wrong) of \(endings.count) outcomes are not the expected ones.", .red)
         )
     }

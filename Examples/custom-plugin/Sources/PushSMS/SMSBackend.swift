@@ -13,15 +13,19 @@ public struct SMSBackend: PushBackend {
     private let pool: any HTTPPool
     private let template: HTTPCallTemplate
     private let path: String
+    private let time: any TimeSource
 
     /// Makes a backend; nothing is opened before the first message.
-    public init(_ options: SMSOptions, http: any HTTPTransport) throws(HTTPPoolError) {
+    public init(_ options: SMSOptions, http: any HTTPTransport, time: any TimeSource = SystemTime())
+        throws(HTTPPoolError)
+    {
         var configuration = HTTPPoolConfiguration(endpoint: options.url.endpoint, version: .http1)
         options.common.apply(to: &configuration)
         pool = try http.pool(configuration)
         let fields = [("authorization", "Bearer " + options.key.reveal()), ("content-type", "application/json")]
         template = HTTPCallTemplate(method: "POST", headers: fields.map { HTTPHeader($0.0, $0.1) })
         path = options.url.path("messages")
+        self.time = time
     }
 
     /// Offers every message to the platform once, all at the same time as far as the connections allow.
@@ -51,8 +55,9 @@ public struct SMSBackend: PushBackend {
                 reports.append(own)
             }
         }
-        await pool.send(calls) { [reports, started = Date()] replies in
-            report(replies.map { reports[$0.index](SMSRejections.outcome(of: $0.result, since: started)) })
+        await pool.send(calls) { [reports, time = time, started = time.now] replies in
+            let now = time.now
+            report(replies.map { reports[$0.index](SMSRejections.outcome(of: $0.result, since: started, now: now)) })
         }
     }
 

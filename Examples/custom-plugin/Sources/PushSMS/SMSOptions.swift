@@ -1,6 +1,10 @@
 public import PushCore
 
 /// What the backend needs to know, read from a section of the configuration or set in code.
+///
+/// These keys of a section have a meaning already: `kind`, `app`, `max_in_flight`, `rate_limit`, `breaker`,
+/// `register_devices`, `base_url`, `ca_file`, `timeout`, `proxy`, `max_connections`, `auth`. An id that the platform has
+/// for an app is called `app_id`. A platform with one address needs no `url`: Chapar's docs/Plugins.md says how.
 public struct SMSOptions: Sendable {
     /// Where the platform's API is.
     public var url: HTTPBaseURL

@@ -19,7 +19,7 @@ extension BackendFactory {
     ) { section, context in
         guard let options = SMSOptions(section) else { return nil }
         do {
-            return try SMSBackend(options, http: context.http)
+            return try SMSBackend(options, http: context.http, time: context.time)
         } catch {
             section.reject("url", "cannot be used: \(error)")
             return nil

@@ -38,7 +38,7 @@ enum SMSRejections {
     }
 
     /// What a message comes to by the platform's answer, or by the want of one.
-    static func outcome(of result: Result<HTTPAnswer, HTTPFailure>, since started: Date) -> DeliveryOutcome {
+    static func outcome(of result: Result<HTTPAnswer, HTTPFailure>, since started: Date, now: Date) -> DeliveryOutcome {
         let answer: HTTPAnswer
         switch result {
         case .failure(let failure): return failure.outcome()
@@ -48,8 +48,8 @@ enum SMSRejections {
         if own.status == 200, let reference = own.reference {
             return .accepted(Acceptance(platformID: reference, status: 200))
         }
-        if let word = own.word, let rule = words[word] { return refusal(word, rule, answer, started) }
-        if let rule = rule(for: answer.status) { return refusal("status_\(answer.status)", rule, answer, started) }
+        if let word = own.word, let rule = words[word] { return refusal(word, rule, answer, started, now) }
+        if let rule = rule(for: answer.status) { return refusal("status_\(answer.status)", rule, answer, started, now) }
         let detail = "The platform answered \(answer.status): it may have sent the message."
         return .unknown(UnknownOutcome(reason: "status_\(answer.status)", detail: detail))
     }
@@ -58,12 +58,13 @@ enum SMSRejections {
         _ reason: String,
         _ rule: Rule,
         _ answer: HTTPAnswer,
-        _ started: Date
+        _ started: Date,
+        _ now: Date
     ) -> DeliveryOutcome {
         var refusal = Refusal(rule.kind, reason: reason, detail: rule.detail, advice: rule.advice)
         refusal.status = answer.status
         // The platform's own pause goes before ours.
-        let pause = answer.retryAfter(now: Date())
+        let pause = answer.retryAfter(now: now)
         switch rule.advice {
         case .slowBackend: refusal.advice = .slowBackend(after: pause)
         case .retry: refusal.advice = .retry(after: pause)
@@ -88,6 +89,7 @@ enum SMSRejections {
             HTTPAnswer(status: 400, body: JSONValue.object(["error": .string(word)]).bytes)
         }
         let statuses = [400, 401, 404, 413, 422, 429, 500, 503].map { HTTPAnswer(status: $0) }
-        return (answers + statuses).map { outcome(of: .success($0), since: epoch) } + [unsupportedRecipient, tooLarge]
+        let known = (answers + statuses).map { outcome(of: .success($0), since: epoch, now: epoch) }
+        return known + [unsupportedRecipient, tooLarge]
     }
 }

@@ -7,7 +7,7 @@ extension GeneratedDocumentsTests {
         let page = "docs/Interfaces.md"
         let declarations = try Declarations.read([
             "Sources/PushCore", "Sources/PushJSON", "Sources/PushModules", "Sources/PushComposition/Tokens",
-            "Sources/PushSandbox/Own",
+            "Sources/PushHTTP", "Sources/PushSandbox/Own", "Sources/PushTesting",
         ])
         let text = try String(contentsOf: Page.root.appending(path: page), encoding: .utf8)
         let parts = text.matches(of: #/(?m)^<!-- generated: (protocol|type) (\w+) -->$/#)
@@ -98,7 +98,8 @@ struct Declarations {
                 doc.append(String(words.dropFirst(3)).trimmingCharacters(in: .whitespaces))
                 continue
             }
-            if words.isEmpty || words.hasPrefix("@") || words.hasPrefix("//") { continue }
+            // A head on several lines has its brace on a line of its own.
+            if words.isEmpty || words == "{" || words.hasPrefix("@") || words.hasPrefix("//") { continue }
             defer { doc = [] }
             if words.hasPrefix("}") {
                 if indent == 4 { nested = nil }
@@ -117,7 +118,7 @@ struct Declarations {
 
     /// A declaration that is not indented.
     private mutating func begin(_ line: String, _ summary: String, _ file: String) -> Scope {
-        if let match = line.firstMatch(of: #/^extension (\w+)(?: where [^{]*)? \{/#) {
+        if let match = line.firstMatch(of: #/^extension (\w+)(?:(?: where|:) [^{]*)?(?: \{|$)/#) {
             return .extended(String(match.output.1))
         }
         guard let match = line.firstMatch(of: #/^public (?:final |indirect )*(protocol|struct|class|enum|actor) (\w+)/#)
@@ -131,7 +132,10 @@ struct Declarations {
 
     private mutating func note(_ signature: String, in scope: Scope, _ nested: String?, _ summary: String) {
         let isCase = signature.hasPrefix("case ")
-        let plain = signature.replacing(#/^public (?=(static |mutating |let |var |func |init|subscript))/#, with: "")
+        let plain = signature.replacing(
+            #/^public (?=(static |mutating |let |var |func |init|subscript|convenience |typealias ))/#,
+            with: ""
+        )
         let isPublic = plain != signature || isCase
         switch scope {
         case .other: return
@@ -146,14 +150,17 @@ struct Declarations {
                 Self.member(Self.headed(plain), nested.map { "`\($0)`: \(summary)" } ?? summary)
             )
         case .extended(let name):
-            guard isPublic, nested == nil, !isCase else { return }
-            extensions[name, default: []].append(Self.member(Self.headed(plain), summary))
+            guard isPublic, nested != nil || !isCase else { return }
+            extensions[name, default: []].append(
+                Self.member(Self.headed(plain), nested.map { "`\($0)`: \(summary)" } ?? summary)
+            )
         }
     }
 
-    /// Without a body, and without where only this package may write.
+    /// Without a body, without a list on several lines, and without where only this package may write.
     private static func headed(_ signature: String) -> String {
-        let head = signature.replacing(#/^(?:package|internal|private)\(set\) /#, with: "")
+        var head = signature.replacing(#/^(?:package|internal|private)\(set\) /#, with: "")
+        if let list = head.range(of: " = [ ") { head = String(head[..<list.lowerBound]) }
         var depth = 0
         for index in head.indices {
             if head[index] == "(" { depth += 1 } else if head[index] == ")" { depth -= 1 }

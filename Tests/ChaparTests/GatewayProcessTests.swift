@@ -1,3 +1,4 @@
+import PushCore
 import PushTesting
 import Testing
 
@@ -6,8 +7,11 @@ import Testing
 struct GatewayProcessTests {
     @Test("It takes every method of the API")
     func methods() async throws {
-        try await GatewayProcess.run("chapar", backends: ["own": ["kind": "http", "url": "http://127.0.0.1:9/send"]]) {
-            gateway in
+        let own: JSONObject = [
+            "kind": "http", "url": "http://127.0.0.1:9/send", "secret": "twenty-four bytes or more",
+            "services": ["android-firebase"],
+        ]
+        try await GatewayProcess.run("chapar", backends: ["own": own]) { gateway in
             let made = try await gateway.put("/v1/devices/d-1", ["user": "ada", "tokens": ["android-firebase": "t1"]])
             #expect(made.status == 201, "\(made.json.text)")
             let changed = try await gateway.patch("/v1/devices/d-1", ["locale": "fa"])

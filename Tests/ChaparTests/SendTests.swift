@@ -126,6 +126,27 @@ struct SendTests {
         }
     }
 
+    @Test("A dry run shows a request of many messages for each of its recipients", .about("hms"))
+    func dryRunOfBatch() async throws {
+        try await SandboxRig.run { rig in
+            let file = rig.folder.appending(path: "huawei.yaml").path
+            let section = #"backends: { huawei: { kind: hms, app_id: "100200300", client_secret: hidden } }"#
+            try section.write(toFile: file, atomically: true, encoding: .utf8)
+            let tokens = ["a", "b"].map { String(repeating: $0, count: 130) }
+            let to = tokens.flatMap { ["--to", "android-huawei:\($0)"] }
+            let result = try await Program.run(["send", "--config", file, "hi", "--dry-run", "--json"] + to)
+            #expect(result.status == 0, "\(result.output)\(result.errors)")
+            #expect(!result.output.contains("hidden"))
+            let answers = try result.lines.map { try JSONValue(parsing: Array($0.utf8)) }
+            #expect(answers.count == 2)
+            for answer in answers {
+                #expect(answer["outcome"]?.stringValue == "preview")
+                let sent = answer["request"]?["body"]?["message"]?["token"]?.arrayValue?.compactMap(\.stringValue)
+                #expect(sent == tokens)
+            }
+        }
+    }
+
     @Test("Through a gateway the outcome is told as well")
     func throughGateway() async throws {
         try await SandboxRig.run { rig in

@@ -14,8 +14,7 @@ private final class OneFault: DiskDecider {
     private struct State {
         var calls: [DiskCall] = []
         var generator = SmallGenerator(seed: 1)
-        /// Which of the next syncs forget: 1 is the first.
-        var forgotten: [Int] = []
+        var forgets = false
         var number: Int
         var crash: CrashKind?
         var keeps = false
@@ -27,8 +26,7 @@ private final class OneFault: DiskDecider {
         state = Mutex(State(number: number, crash: crash))
     }
 
-    /// Lets some of the syncs that come next forget: 1 is the first.
-    func forgetSyncs(_ numbers: [Int] = [1]) { state.withLock { $0.forgotten = numbers } }
+    func forgetNextSync() { state.withLock { $0.forgets = true } }
 
     /// Everything ends with one of the calls that come next, and the power leaves some of what is not synced then.
     func losePower(inCalls calls: Int) {
@@ -39,8 +37,8 @@ private final class OneFault: DiskDecider {
         }
     }
 
-    /// Nothing ends or fails any more.
-    func heal() { state.withLock { ($0.number, $0.forgotten) = (0, []) } }
+    /// Nothing ends any more.
+    func heal() { state.withLock { $0.number = 0 } }
 
     func fate(of change: UnsyncedChange) -> ChangeFate {
         state.withLock {
@@ -54,10 +52,9 @@ private final class OneFault: DiskDecider {
     func answer(_ call: DiskCall) -> DiskAnswer {
         state.withLock {
             $0.calls.append(call)
-            if call.kind == .sync, !$0.forgotten.isEmpty {
-                let forgets = $0.forgotten.contains(1)
-                $0.forgotten = $0.forgotten.map { $0 - 1 }.filter { $0 > 0 }
-                if forgets { return .forget }
+            if $0.forgets, call.kind == .sync {
+                $0.forgets = false
+                return .forget
             }
             guard call.number == $0.number else { return .proceed }
             if let crash = $0.crash { return .crash(crash, written: call.count) }
@@ -150,12 +147,8 @@ struct OpeningFaultTests {
 
     /// Lets a store accept something and then a sync forget, ends its process, and cuts the power while the next store opens.
     ///
-    /// Some syncs of that opening forget as well, so that the store does not open.
-    ///
     /// Gives what is wrong with the file after that, and whether the power was cut before the store had opened.
-    private func runForgotten(powerIn calls: Int, forgotten: [Int] = []) async throws -> (
-        trouble: [String], isCut: Bool
-    ) {
+    private func runForgotten(powerIn calls: Int) async throws -> (trouble: [String], isCut: Bool) {
         let rig = try Rig(OneFault(0, crash: nil))
         defer { rig.remove() }
         var options = rig.options
@@ -168,13 +161,12 @@ struct OpeningFaultTests {
             _ = try await first.enqueue(EnqueueBatch([new]))
             accepted.append(new.id)
         }
-        decider.forgetSyncs()
+        decider.forgetNextSync()
         let refused = NewNotification.sample(first.makeID(recipients: 40), time, recipients: 40, content: 3_000)
         await #expect(throws: StoreError.self) { try await first.enqueue(EnqueueBatch([refused])) }
         disk.crash(.process)
         await first.close()
         disk.restart()
-        decider.forgetSyncs(forgotten)
         decider.losePower(inCalls: calls)
         options.checkpointPages = 1  // Its first commit copies the log.
         let second = try? rig.open(options)
@@ -213,22 +205,13 @@ struct OpeningFaultTests {
         #expect(cut > 10 && cut < moments.count, "the first call of an opening is among them, and the last: \(cut)")
     }
 
-    @Test(
-        "A store that cannot open damages nothing when it closes the file",
-        arguments: [[1], [1, 2], [1, 3], [1, 2, 4], [2]]
-    )
-    func closedAgain(forgotten: [Int]) async throws {
-        let (trouble, isCut) = try await runForgotten(powerIn: .max / 2, forgotten: forgotten)
-        #expect(trouble == [] && !isCut)
-    }
-
     @Test("What a sync forgot in an earlier process is no gap in the log before what this one accepts")
     func forgotten() async throws {
         let rig = try Rig(OneFault(0, crash: nil))
         defer { rig.remove() }
         let (decider, disk, time) = (rig.decider, rig.disk, rig.time)
         let first = try rig.open()
-        decider.forgetSyncs()
+        decider.forgetNextSync()
         let refused = NewNotification.sample(first.makeID(recipients: 1), time, content: 20)
         await #expect(throws: StoreError.self) { try await first.enqueue(EnqueueBatch([refused])) }
         disk.crash(.process)

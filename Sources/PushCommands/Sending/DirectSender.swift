@@ -124,16 +124,20 @@ struct DirectSender: MessageSender {
             verdict: .sent,
             backend: backend
         )
+        // Whatever the plugin made of an answer that no platform gave.
+        if let preview, let request = preview.request(of: one.messageID, to: one.recipient) {
+            result.verdict = .preview
+            result.request = request
+            return result
+        }
         switch outcome {
         case .accepted(let acceptance):
+            if preview != nil {
+                result.verdict = .preview
+                return result
+            }
             result.id = acceptance.platformID
             result.status = acceptance.status
-            if let preview {
-                result.verdict = .preview
-                result.id = nil
-                result.status = nil
-                result.request = preview.request(of: one.messageID)
-            }
         case .refused(let refusal):
             switch refusal.advice {
             case .never, .parkBackend: result.verdict = .refused

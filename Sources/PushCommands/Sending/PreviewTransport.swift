@@ -19,20 +19,23 @@ final class PreviewTransport: HTTPTransport {
         PreviewPool(configuration, transport: self)
     }
 
-    /// The call that carried a message's id, in a form to be shown; nil when a platform's calls do not carry it.
-    func request(of id: MessageID) -> JSONValue? {
+    /// The call that carried a message, in a form to be shown; nil when none did.
+    ///
+    /// By the message's id; where a platform's calls do not carry it, by the recipient, for whom a call of many messages stands.
+    func request(of id: MessageID, to recipient: Recipient) -> JSONValue? {
         let text = id.description
         let found = calls.withLock { calls in
             calls.firstIndex { Self.carries($0.call, text) }.map { calls.remove(at: $0) }
+                ?? calls.first { Self.carries($0.call, recipient.platformText) }
         }
         return found.map(Self.shown)
     }
 
     fileprivate func take(_ accepted: [Taken]) { calls.withLock { $0 += accepted } }
 
-    private static func carries(_ call: HTTPCall, _ id: String) -> Bool {
-        call.headers.contains { $0.value == id } || call.template.headers.contains { $0.value == id }
-            || String(decoding: call.body, as: UTF8.self).contains(id)
+    private static func carries(_ call: HTTPCall, _ text: String) -> Bool {
+        call.headers.contains { $0.value == text } || call.template.headers.contains { $0.value == text }
+            || call.path.contains(text) || String(decoding: call.body, as: UTF8.self).contains(text)
     }
 
     private static func shown(_ accepted: Taken) -> JSONValue {
@@ -83,4 +86,16 @@ private final class PreviewPool: HTTPPool {
     var status: HTTPPoolStatus { HTTPPoolStatus() }
     func replaceConnections() {}
     func shutdown(grace: Duration) async {}
+}
+
+extension Recipient {
+    /// What a platform's request calls the recipient.
+    fileprivate var platformText: String {
+        switch self {
+        case .token(let token): token.value
+        case .device(let text), .user(let text), .platformID(let text), .topic(let text): text
+        case .tags(let filter): (filter.all + filter.any + filter.none).first ?? ""
+        case .everyone: "/"  // Any request.
+        }
+    }
 }

@@ -139,6 +139,17 @@ public final class GatewayProcess: Sendable {
         try await request("POST", path, body)
     }
 
+    /// Puts a document to the API, such as a device.
+    public func put(_ path: String, _ body: JSONValue) async throws -> Answer { try await request("PUT", path, body) }
+
+    /// Changes a part of a document of the API.
+    public func patch(_ path: String, _ body: JSONValue) async throws -> Answer {
+        try await request("PATCH", path, body)
+    }
+
+    /// Deletes what a path of the API names.
+    public func delete(_ path: String) async throws -> Answer { try await request("DELETE", path, nil) }
+
     private func request(_ method: String, _ path: String, _ body: JSONValue?) async throws -> Answer {
         let (status, bytes) = try await LoopbackHTTP.exchange(port: port, method, path, body?.bytes)
         return Answer(status: status, json: (try? JSONValue(parsing: bytes)) ?? .null)

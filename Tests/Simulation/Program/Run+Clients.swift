@@ -217,7 +217,7 @@ extension Run {
 
     /// More messages than these are never accepted for a user while the erasure goes on, with a disk that works: for each message that
     /// there was before, a few.
-    private var mostDuringErasure: Int { 12_000 + 8 * world.oracle.submissions.count }
+    private var mostDuringErasure: Int { 12_000 + 32 * world.oracle.submissions.count }
 
     /// Requests the erasure of a user for whom deliveries may be under way, and goes on sending to the user meanwhile.
     func erase(user: Int, _ numbers: [Int]) {

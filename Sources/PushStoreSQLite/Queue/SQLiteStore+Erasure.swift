@@ -31,13 +31,10 @@ extension SQLiteStore: TraceStore {
             let start = position
             let step = try await searchRows(after: start, upTo: end, limit: rows, recipients)
             if !step.found.isEmpty {
-                let before = removed
-                let part = try await work(rows: step.found.count, isNew: false) { (writer) throws(StoreError) in
-                    let part = try writer.erase(step.found, recipients, event)
-                    try writer.note(part, after: before, state)
-                    return part
+                let part = try await erase(rows: step.found.count, after: &removed, state) {
+                    (writer) throws(StoreError) in
+                    try writer.erase(step.found, recipients, event)
                 }
-                removed.formUnion(part.notifications)
                 try await progress(part)
             }
             guard let last = step.last else { break }
@@ -49,18 +46,33 @@ extension SQLiteStore: TraceStore {
             let start = position
             let step = try await searchArchive(after: start, upTo: lastBlock, end, limit: blocks, recipients)
             for number in step.found {
-                let before = removed
-                let part = try await work(rows: 1, isNew: false) { (writer) throws(StoreError) in
-                    let part = try writer.erase(archiveBlock: number, recipients, upTo: end)
-                    try writer.note(part, after: before, state)
-                    return part
+                let part = try await erase(rows: 1, after: &removed, state) { (writer) throws(StoreError) in
+                    try writer.erase(archiveBlock: number, recipients, upTo: end)
                 }
-                removed.formUnion(part.notifications)
                 try await progress(part)
             }
             guard let last = step.last else { return }
             position = last
         }
+    }
+
+    /// Commits a part, together with the state that leads to what was removed; adds that to `removed`.
+    private func erase(
+        rows: Int,
+        after removed: inout Set<Int64>,
+        _ state: @escaping @Sendable (_ removed: Set<Int64>) -> (name: String, value: [UInt8]),
+        _ body: @escaping @Sendable (CommitLoop) throws(StoreError) -> ErasedDeliveries
+    ) async throws(StoreError) -> ErasedDeliveries {
+        let part = try await work(rows: rows, isNew: false) { [removed] (writer) throws(StoreError) in
+            let part = try body(writer)
+            if !part.notifications.isEmpty {
+                let (name, value) = state(removed.union(part.notifications))
+                try writer.saveState(name, value)
+            }
+            return part
+        }
+        removed.formUnion(part.notifications)
+        return part
     }
 
     /// Redacts stored events, then those in memory.
@@ -236,17 +248,6 @@ extension CommitLoop {
             }
         }
         return result
-    }
-
-    /// Keeps a state with what was removed, as part of the transaction that removes it.
-    func note(
-        _ part: ErasedDeliveries,
-        after removed: Set<Int64>,
-        _ state: (_ removed: Set<Int64>) -> (name: String, value: [UInt8])
-    ) throws(StoreError) {
-        guard !part.notifications.isEmpty else { return }
-        let (name, value) = state(removed.union(part.notifications))
-        try saveState(name, value)
     }
 
     /// Where a notification ends that went to nobody else and is over; nil for another one.

@@ -110,11 +110,9 @@ extension World {
 
     /// Every client finds its connection closed.
     func disconnectClients() {
-        let open = connections
         (connections, readers) = ([], [])
         secondReader?.disconnect()
-        for connection in open { connection.end() }
-        // Those that are closed already, whose clients were to hear of it at the next turn of the loop.
+        // It has those too that are closed already, and whose clients were to hear of it at the next turn of the loop.
         incarnation?.server?.disconnect()
     }
 

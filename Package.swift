@@ -60,6 +60,7 @@ let package = Package(
         .library(name: "PushGateway", targets: ["PushGateway"]),
         .library(name: "PushCommands", targets: ["PushCommands"]),
         .library(name: "PushStoreSQLite", targets: ["PushStoreSQLite"]),
+        .library(name: "PushStorePostgres", targets: ["PushStorePostgres"]),
         .library(name: "PushSandbox", targets: ["PushSandbox"]),
         .library(name: "PushTesting", targets: ["PushTesting"]),
     ],
@@ -168,6 +169,16 @@ let package = Package(
                 .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: strict
+        ),
+
+        .systemLibrary(name: "CPostgres", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
+        .target(
+            name: "PushStorePostgres",
+            dependencies: [
+                "CPostgres", "PushCore", "PushComposition", "PushQueue",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: strict
@@ -370,6 +381,14 @@ let package = Package(
             dependencies: [
                 "PushStoreSQLite", "PushCore", "PushComposition", "PushQueue", "PushTesting",
                 .product(name: "GRDB", package: "GRDB.swift"),
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "PushStorePostgresTests",
+            dependencies: [
+                "PushStorePostgres", "PushCore", "PushComposition", "PushQueue", "PushTesting",
+                .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: strict
         ),

@@ -1,0 +1,258 @@
+internal import CPostgres
+internal import Foundation
+internal import PushCore
+
+/// One connection to the database, on a thread of its own.
+///
+/// Statements go one after the other, each with a deadline: one that is not answered in time ends the connection, since nothing
+/// else is known of it then. It opens itself with the next call, not more often than its back-off allows. But for prepared
+/// statements, which ``PostgresOptions/preparesStatements`` turns off, nothing is kept in the session (no `SET`, no lock beyond
+/// a transaction), so that a pooler may stand in between.
+actor PostgresConnection {
+    private let options: PostgresOptions
+    private nonisolated let thread: PostgresThread
+    private var connection: OpaquePointer?
+    private var isClosed = false
+    /// The names of the statements that this session knows, by their text.
+    private var prepared: [String: String] = [:]
+    private var backOff = BackOff()
+
+    nonisolated var unownedExecutor: UnownedSerialExecutor { thread.asUnownedSerialExecutor() }
+
+    /// Makes a connection that opens with its first call.
+    init(_ options: PostgresOptions, name: String) {
+        self.options = options
+        thread = PostgresThread(name: name)
+    }
+
+    isolated deinit {
+        disconnect()
+        thread.end()
+    }
+
+    /// Runs a transaction; what `body` throws, or a refused statement, takes it back.
+    ///
+    /// - Throws: ``PostgresError``; after ``PostgresError/broken(_:)`` it is not known whether a commit took place.
+    func transaction<Value: Sendable>(
+        _ body: @Sendable (isolated PostgresConnection) throws(PostgresError) -> Value
+    ) throws(PostgresError) -> Value {
+        try connect()
+        // One round trip, and gone with the transaction. The server's deadline is a little shorter than ours: it ends a statement
+        // in good order.
+        try perform("BEGIN; SET LOCAL statement_timeout = \(Int(options.statementTimeout.inSeconds * 900))")
+        let value: Value
+        do throws(PostgresError) {
+            value = try body(self)
+        } catch {
+            if connection != nil { try? perform("ROLLBACK") }
+            throw error
+        }
+        do throws(PostgresError) {
+            try perform("COMMIT")
+        } catch {
+            if case .unavailable(let message) = error { throw .broken(message) }
+            throw error
+        }
+        return value
+    }
+
+    /// Runs single statements, each a transaction of its own.
+    func session<Value: Sendable>(
+        _ body: @Sendable (isolated PostgresConnection) throws(PostgresError) -> Value
+    ) throws(PostgresError) -> Value {
+        try connect()
+        do throws(PostgresError) {
+            return try body(self)
+        } catch {
+            if case .unavailable(let message) = error { throw .broken(message) }
+            throw error
+        }
+    }
+
+    /// Runs one statement with parameters; the rows come in binary form.
+    @discardableResult
+    func run(_ statement: String, _ parameters: [PostgresValue] = []) throws(PostgresError) -> PostgresRows {
+        guard let connection else { throw .unavailable("there is no connection") }
+        let types = parameters.map { Oid($0.type.rawValue) }
+        let name = options.preparesStatements ? try prepare(statement, types, connection) : nil
+        let statement = name == nil ? inSchema(statement) : statement
+        let count = Int32(parameters.count)
+        let formats = [Int32](repeating: 1, count: parameters.count)
+        let sent = PostgresValue.encode(parameters) { values, lengths in
+            if let name {
+                PQsendQueryPrepared(connection, name, count, values, lengths, formats, 1)
+            } else {
+                PQsendQueryParams(connection, statement, count, types, values, lengths, formats, 1)
+            }
+        }
+        guard sent == 1 else { throw lost() }
+        return PostgresRows(try finish(connection))
+    }
+
+    /// Runs statements without parameters and rows, with semicolons between.
+    func perform(_ statements: String) throws(PostgresError) {
+        guard let connection else { throw .unavailable("there is no connection") }
+        guard PQsendQuery(connection, inSchema(statements)) == 1 else { throw lost() }
+        PQclear(try finish(connection))
+    }
+
+    /// A statement with the configured schema in place of `chapar`.
+    private func inSchema(_ statement: String) -> String {
+        options.schema == "chapar"
+            ? statement
+            : statement.replacing("chapar.", with: options.schema + ".")
+                .replacing("SCHEMA IF NOT EXISTS chapar", with: "SCHEMA IF NOT EXISTS \(options.schema)")
+    }
+
+    /// The version of the server, as 150018 for 15.18; 0 without a connection.
+    var serverVersion: Int { connection.map { Int(PQserverVersion($0)) } ?? 0 }
+
+    /// Closes it for good.
+    func close() {
+        isClosed = true
+        disconnect()
+    }
+
+    // MARK: Notifications
+
+    /// Waits for notifications of the channels that this session listens to; their payloads, none after `span`.
+    func notifications(within span: Duration) throws(PostgresError) -> [String] {
+        guard let connection else { throw .unavailable("there is no connection") }
+        var payloads = take(from: connection)
+        if payloads.isEmpty {
+            guard try Self.waits(for: PQsocket(connection), until: ContinuousClock.now + span) else { return [] }
+            guard PQconsumeInput(connection) == 1 else { throw lost() }
+            payloads = take(from: connection)
+        }
+        return payloads
+    }
+
+    private func take(from connection: OpaquePointer) -> [String] {
+        var payloads: [String] = []
+        while let notify = PQnotifies(connection) {
+            payloads.append(String(cString: notify.pointee.extra))
+            PQfreemem(notify)
+        }
+        return payloads
+    }
+
+    // MARK: The wire
+
+    private func connect() throws(PostgresError) {
+        guard !isClosed else { throw .closed }
+        if let connection {
+            if PQstatus(connection) == CONNECTION_OK { return }
+            disconnect()
+        }
+        if let message = backOff.refusal { throw .unavailable(message) }
+        var parameters = options.parameters
+        if let password = options.password { parameters["password"] = password.reveal() }
+        let pairs = parameters.sorted { $0.key < $1.key }
+        let opened = PostgresValue.withCStrings(pairs.map(\.key)) { keywords in
+            PostgresValue.withCStrings(pairs.map(\.value)) { values in PQconnectdbParams(keywords, values, 0) }
+        }
+        connection = opened
+        guard let opened, PQstatus(opened) == CONNECTION_OK else {
+            let error = lost(or: "out of memory")
+            backOff.fail(error.description)
+            throw error
+        }
+        // Notices of the server go nowhere: the default writes them to standard error.
+        PQsetNoticeReceiver(opened, { _, _ in }, nil)
+        backOff = BackOff()
+    }
+
+    private func disconnect() {
+        if let connection { PQfinish(connection) }
+        connection = nil
+        prepared.removeAll()
+    }
+
+    private func prepare(
+        _ statement: String,
+        _ types: [Oid],
+        _ connection: OpaquePointer
+    ) throws(PostgresError) -> String {
+        if let name = prepared[statement] { return name }
+        let name = "chapar_\(prepared.count)"
+        guard PQsendPrepare(connection, name, inSchema(statement), Int32(types.count), types) == 1 else { throw lost() }
+        PQclear(try finish(connection))
+        prepared[statement] = name
+        return name
+    }
+
+    /// Reads the answers to what was sent, and gives the last one.
+    private func finish(_ connection: OpaquePointer) throws(PostgresError) -> OpaquePointer {
+        let deadline = ContinuousClock.now + options.statementTimeout
+        var last: OpaquePointer?
+        var failure: PostgresError?
+        while true {
+            while PQisBusy(connection) == 1 {
+                guard try Self.waits(for: PQsocket(connection), until: deadline) else {
+                    PQclear(last)
+                    disconnect()
+                    throw .unavailable("no answer within \(options.statementTimeout)")
+                }
+                guard PQconsumeInput(connection) == 1 else {
+                    PQclear(last)
+                    throw failure ?? lost()
+                }
+            }
+            guard let result = PQgetResult(connection) else { break }
+            PQclear(last)
+            last = result
+            let status = PQresultStatus(result)
+            if status != PGRES_COMMAND_OK, status != PGRES_TUPLES_OK, failure == nil { failure = Self.error(result) }
+        }
+        guard let last, failure == nil else {
+            PQclear(last)
+            if PQstatus(connection) != CONNECTION_OK { disconnect() }
+            throw failure ?? lost()
+        }
+        return last
+    }
+
+    private static func error(_ result: OpaquePointer) -> PostgresError {
+        func field(_ letter: Character) -> String? {
+            letter.asciiValue.flatMap { PQresultErrorField(result, Int32($0)) }.map { String(cString: $0) }
+        }
+        return PostgresError(code: field("C") ?? "", message: field("M") ?? "no reason given")
+    }
+
+    /// Waits until a socket can be read; false when that takes too long.
+    private static func waits(for socket: Int32, until deadline: ContinuousClock.Instant) throws(PostgresError) -> Bool
+    {
+        while true {
+            let left = ContinuousClock.now.duration(to: deadline)
+            guard left > .zero else { return false }
+            var descriptor = pollfd(fd: socket, events: Int16(POLLIN), revents: 0)
+            let ready = poll(&descriptor, 1, Int32(clamping: Int(left.inSeconds * 1_000) + 1))
+            if ready > 0 { return true }
+            if ready < 0, errno != EINTR { throw .unavailable(String(cString: strerror(errno))) }
+        }
+    }
+
+    /// The connection's own message, as an error; the connection is closed.
+    private func lost(or text: String = "the connection broke") -> PostgresError {
+        let message = connection.map { String(cString: PQerrorMessage($0)) } ?? ""
+        disconnect()
+        let lines = message.split(whereSeparator: \.isNewline).map { $0.trimmingCharacters(in: .whitespaces) }
+        return .unavailable(lines.isEmpty ? text : lines.joined(separator: "; "))
+    }
+
+    /// Keeps a database that is away from being asked all the time.
+    private struct BackOff {
+        private var next = ContinuousClock.now
+        private var span = Duration.milliseconds(100)
+        private var message = ""
+
+        /// Why it is not to be tried now; nil when it is.
+        var refusal: String? { ContinuousClock.now < next ? message : nil }
+
+        mutating func fail(_ message: String) {
+            self.message = message
+            next = .now + span * Double.random(in: 0.75...1.25)
+            span = min(span * 2, .seconds(5))
+        }
+    }
+}

@@ -1,0 +1,65 @@
+internal import PushCore
+
+/// What went wrong between the store and its database.
+enum PostgresError: Error, Hashable, CustomStringConvertible {
+    /// The database cannot be reached; nothing was changed, since it comes before any commit was sent.
+    case unavailable(String)
+    /// The connection broke while a commit was under way: whether it took place is not known.
+    case broken(String)
+    /// The server refused a statement, which changed nothing.
+    case refused(code: String, String)
+    /// The server has no room.
+    case full(String)
+    /// The store says no, not the server; what was begun is taken back.
+    case declined(StoreError)
+    /// The connection was closed for good.
+    case closed
+
+    /// From an error of the server: its five-letter code (PostgreSQL's Appendix A) says which it is.
+    init(code: String, message: String) {
+        switch code.prefix(2) {
+        case "08": self = .unavailable(message)
+        case "57" where code != "57014": self = .unavailable(message)  // It is shutting down; not a statement's timeout.
+        case "53" where code != "53300": self = .full(message)
+        case "53": self = .unavailable(message)  // Too many connections: that passes.
+        default: self = .refused(code: code, message)
+        }
+    }
+
+    /// Whether the same transaction may succeed when it is done again: two of them met.
+    var isConflict: Bool {
+        guard case .refused(let code, _) = self else { return false }
+        return code == "40001" || code == "40P01" || code == "55P03"
+    }
+
+    /// Whether the database is away, which passes.
+    var isOutage: Bool {
+        switch self {
+        case .unavailable, .broken: true
+        default: false
+        }
+    }
+
+    /// As callers of a store get it.
+    var storeError: StoreError {
+        switch self {
+        case .declined(let error): error
+        case .closed: .closed
+        case .full: .full(reason: description, retryAfter: .seconds(30))
+        case .unavailable: .full(reason: description, retryAfter: .seconds(5))
+        case .broken, .refused: .failed(description)
+        }
+    }
+
+    /// The sentence.
+    var description: String {
+        switch self {
+        case .unavailable(let message): "the database cannot be reached: \(message)"
+        case .broken(let message): "the connection to the database broke: \(message)"
+        case .refused(let code, let message): "the database refused a statement: \(message) (\(code))"
+        case .full(let message): "the database has no room: \(message)"
+        case .declined(let error): error.description
+        case .closed: StoreError.closed.description
+        }
+    }
+}

@@ -1,0 +1,40 @@
+internal import CPostgres
+
+/// The rows that a statement gave; used where it was made, on the connection's thread.
+struct PostgresRows: ~Copyable {
+    private let result: OpaquePointer
+
+    /// Takes over a result of libpq.
+    init(_ result: OpaquePointer) { self.result = result }
+
+    deinit { PQclear(result) }
+
+    /// How many rows there are.
+    var count: Int { Int(PQntuples(result)) }
+
+    /// How many rows the statement changed.
+    var changed: Int { Int(String(cString: PQcmdTuples(result))) ?? 0 }
+
+    /// An integer of two, four or eight bytes; nil for null.
+    func integer(_ row: Int, _ column: Int) -> Int64? {
+        with(row, column) { bytes in
+            switch bytes.count {
+            case 2: Int64(Int16(bigEndian: bytes.loadUnaligned(as: Int16.self)))
+            case 4: Int64(Int32(bigEndian: bytes.loadUnaligned(as: Int32.self)))
+            case 8: Int64(bigEndian: bytes.loadUnaligned(as: Int64.self))
+            default: nil
+            }
+        }
+    }
+
+    func bool(_ row: Int, _ column: Int) -> Bool { with(row, column) { $0.first == 1 } ?? false }
+    func text(_ row: Int, _ column: Int) -> String? { with(row, column) { String(decoding: $0, as: UTF8.self) } }
+    func bytes(_ row: Int, _ column: Int) -> [UInt8]? { with(row, column) { Array($0) } }
+
+    private func with<Value>(_ row: Int, _ column: Int, _ body: (UnsafeRawBufferPointer) -> Value?) -> Value? {
+        guard row < count, PQgetisnull(result, Int32(row), Int32(column)) == 0,
+            let start = PQgetvalue(result, Int32(row), Int32(column))
+        else { return nil }
+        return body(UnsafeRawBufferPointer(start: start, count: Int(PQgetlength(result, Int32(row), Int32(column)))))
+    }
+}

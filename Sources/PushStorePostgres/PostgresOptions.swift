@@ -1,0 +1,107 @@
+internal import CPostgres
+internal import Foundation
+public import PushCore
+
+/// How a PostgreSQL database is reached: what the configuration's `store` section says, checked.
+///
+/// A connection off the machine is encrypted and its server's name checked (`sslmode=verify-full`) unless the URL says otherwise.
+/// The password may stand in the URL, but belongs into ``password``, which comes from the environment or a file.
+public struct PostgresOptions: Sendable, CustomStringConvertible {
+    /// A URL that is not to be used, and what to write instead.
+    public struct Mistake: Error, Hashable, CustomStringConvertible {
+        /// The sentence.
+        public let description: String
+    }
+
+    /// What a URL may say behind its question mark.
+    ///
+    /// Nothing that is kept in a session belongs there: behind a pooler a session is not ours.
+    static let keywords: Set<String> = [
+        "application_name", "channel_binding", "connect_timeout", "gssencmode", "host", "hostaddr", "dbname",
+        "password", "port",
+        "sslcert", "sslcrl", "sslkey", "sslmode", "sslrootcert", "target_session_attrs", "user",
+    ]
+    /// Where Debian and others keep the authorities that the system trusts.
+    private static let systemAuthorities = ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt"]
+
+    /// What libpq gets, by keyword; without the password.
+    let parameters: [String: String]
+    /// The password; nil where the server asks for none.
+    public var password: Secret?
+    /// A statement that takes longer is given up, and the connection with it.
+    public var statementTimeout = Duration.seconds(30)
+    /// Whether statements are prepared once for each connection; not behind a pooler that shares connections by the transaction.
+    public var preparesStatements = true
+    /// The schema that all tables are in; it is made when it is missing.
+    public var schema = "chapar"
+
+    /// Reads a URL such as `postgres://chapar@db.example.org/chapar`.
+    ///
+    /// - Parameters:
+    ///   - url: As libpq reads it; several hosts may stand in it.
+    ///   - password: In place of the URL's.
+    /// - Throws: ``Mistake``, which names the part and what to write, and never the password.
+    public init(url: String, password: Secret? = nil) throws(Mistake) {
+        guard url.hasPrefix("postgres://") || url.hasPrefix("postgresql://") else {
+            throw Mistake(description: "must begin with postgres://, as in postgres://chapar@db.example.org/chapar")
+        }
+        var found = try Self.parse(url)
+        if let text = found.removeValue(forKey: "password") { self.password = Secret(text) }
+        if let password { self.password = password }
+        for name in found.keys.sorted() where !Self.keywords.contains(name) {
+            throw Mistake(
+                description: "?\(name)= is not known here; \(Self.keywords.sorted().joined(separator: ", ")) are"
+            )
+        }
+        guard found["dbname"] != nil else {
+            throw Mistake(description: "names no database: write it behind the host, as in postgres://…/chapar")
+        }
+        if found["sslmode"] == nil, !Self.isLocal(found) { found["sslmode"] = "verify-full" }
+        if found["sslmode"]?.hasPrefix("verify-") == true, found["sslrootcert"] == nil {
+            found["sslrootcert"] = Self.systemAuthorities.first { FileManager.default.isReadableFile(atPath: $0) }
+        }
+        found["application_name"] = found["application_name"] ?? "chapar"
+        found["connect_timeout"] = found["connect_timeout"] ?? "5"
+        found["client_encoding"] = "UTF8"
+        parameters = found
+    }
+
+    /// Who connects, where the URL says it.
+    var user: String? { parameters["user"] }
+
+    /// Whether every host is this machine.
+    private static func isLocal(_ parameters: [String: String]) -> Bool {
+        let hosts = (parameters["hostaddr"] ?? parameters["host"] ?? "").split(
+            separator: ",",
+            omittingEmptySubsequences: false
+        )
+        return hosts.allSatisfy {
+            $0.isEmpty || $0.hasPrefix("/") || $0 == "localhost" || $0 == "::1" || $0.hasPrefix("127.")
+        }
+    }
+
+    private static func parse(_ url: String) throws(Mistake) -> [String: String] {
+        var message: UnsafeMutablePointer<CChar>?
+        guard let first = PQconninfoParse(url, &message) else {
+            // libpq's message repeats the URL, in which a password may stand.
+            PQfreemem(message)
+            throw Mistake(description: "cannot be read as postgres://USER@HOST:PORT/DATABASE?KEYWORD=VALUE")
+        }
+        defer { PQconninfoFree(first) }
+        var found: [String: String] = [:]
+        var option = first
+        while let keyword = option.pointee.keyword {
+            if let value = option.pointee.val { found[String(cString: keyword)] = String(cString: value) }
+            option += 1
+        }
+        return found
+    }
+
+    /// Where it is, for logs and messages: user, host, port and database.
+    public var description: String {
+        let port = parameters["port"].map { ":\($0)" } ?? ""
+        let user = parameters["user"].map { "\($0)@" } ?? ""
+        let host = parameters["host"] ?? parameters["hostaddr"] ?? "localhost"
+        return "postgres://\(user)\(host)\(port)/\(parameters["dbname"] ?? "")"
+    }
+}

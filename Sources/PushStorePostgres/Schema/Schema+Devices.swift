@@ -1,0 +1,4 @@
+extension Schema {
+    /// The device registry.
+    static let devices = "SELECT 1"
+}

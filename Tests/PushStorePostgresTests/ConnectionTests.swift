@@ -1,0 +1,69 @@
+import Testing
+
+@testable import PushStorePostgres
+
+@Suite("A connection to PostgreSQL", .timeLimit(.minutes(1)))
+struct ConnectionTests {
+    @Test("Every kind of value comes back as it went")
+    func values() async throws {
+        let connection = PostgresConnection(try await TestServer.shared.options(), name: "test")
+        let found = try await connection.session { (db) throws(PostgresError) in
+            let rows = try db.run(
+                """
+                SELECT $1::bigint, $2::bigint IS NULL, $3::bool, $4::text, $5::bytea, $6::text IS NULL,
+                array_length($7::bigint[], 1), ($8::text[])[2], ($9::bytea[])[1], cardinality($10::bigint[]), ($11::bool[])[2],
+                ($7::bigint[])[2] IS NULL
+                """,
+                [
+                    .integer(-5), .integer(nil), .bool(true), .text("ü\"'"), .bytes([0, 255]), .text(nil),
+                    .integers([1, nil, 3]), .texts(["a", ""]), .byteArrays([[7, 0]]), .integers([]),
+                    .bools([true, false]),
+                ]
+            )
+            return [
+                "\(rows.integer(0, 0) ?? 0)", "\(rows.bool(0, 1))", "\(rows.bool(0, 2))", rows.text(0, 3) ?? "-",
+                "\(rows.bytes(0, 4) ?? [])", "\(rows.bool(0, 5))", "\(rows.integer(0, 6) ?? 0)", rows.text(0, 7) ?? "-",
+                "\(rows.bytes(0, 8) ?? [])", "\(rows.integer(0, 9) ?? -1)", "\(rows.bool(0, 10))",
+                "\(rows.bool(0, 11))",
+            ]
+        }
+        #expect(found == ["-5", "true", "true", "ü\"'", "[0, 255]", "true", "3", "", "[7, 0]", "0", "false", "true"])
+        await connection.close()
+        await #expect(throws: PostgresError.closed) {
+            try await connection.session { (_) throws(PostgresError) in }
+        }
+    }
+
+    @Test("A refused statement takes the transaction back, and the connection goes on")
+    func refusal() async throws {
+        let connection = PostgresConnection(try await TestServer.shared.options(), name: "test")
+        let error = await #expect(throws: PostgresError.self) {
+            try await connection.transaction { (db) throws(PostgresError) in
+                try db.perform("CREATE TABLE taken_back (a int)")
+                try db.run("SELECT 1 / $1", [.integer(0)])
+            }
+        }
+        #expect(error == .refused(code: "22012", "division by zero"))
+        let tables = try await connection.session { (db) throws(PostgresError) in
+            try db.run("SELECT count(*) FROM pg_tables WHERE tablename = 'taken_back'").integer(0, 0)
+        }
+        #expect(tables == 0)
+        await connection.close()
+    }
+
+    @Test("A statement without an answer is given up at its deadline")
+    func deadline() async throws {
+        var options = try await TestServer.shared.options()
+        options.statementTimeout = .milliseconds(300)
+        let connection = PostgresConnection(options, name: "test")
+        let error = await #expect(throws: PostgresError.self) {
+            try await connection.session { (db) throws(PostgresError) in try db.run("SELECT pg_sleep(30)") }
+        }
+        #expect(error == .broken("no answer within 0.3 seconds"))
+        let inTransaction = await #expect(throws: PostgresError.self) {
+            try await connection.transaction { (db) throws(PostgresError) in try db.run("SELECT pg_sleep(30)") }
+        }
+        #expect(inTransaction == .refused(code: "57014", "canceling statement due to statement timeout"))
+        await connection.close()
+    }
+}

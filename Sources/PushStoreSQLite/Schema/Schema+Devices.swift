@@ -45,9 +45,3 @@ extension Schema {
         WHERE instr(service, '/') > 0;
         """
 }
-
-/// Under which number the owner of a token is looked for.
-enum TokenHash {
-    /// FNV-1a of 64 bits: it is stored, so it must be the same in every process.
-    static func of(_ service: String, _ token: String) -> Int64 { CollapseHash.of(Array(service.utf8), token) }
-}

@@ -15,6 +15,10 @@ public final class PostgresStore: Sendable {
     public let time: any TimeSource
     /// For the device registry and the outbox.
     let registry: PostgresConnection
+    /// For what is looked up in these.
+    let reader: PostgresConnection
+    let outboxSignals = OutboxSignals()
+    let outboxLeases = OutboxLeases()
     private let closed = Atomic(false)
 
     /// Opens a store, and makes its tables when there are none.
@@ -44,6 +48,7 @@ public final class PostgresStore: Sendable {
         self.logger = logger
         self.time = time ?? SystemTime()
         registry = PostgresConnection(options, name: "registry")
+        reader = PostgresConnection(options, name: "registry-reader")
     }
 
     /// Whether ``close()`` was called.
@@ -52,7 +57,10 @@ public final class PostgresStore: Sendable {
     /// Ends the store after what is under way is committed; later calls throw `StoreError.closed`.
     public func close() async {
         guard !closed.exchange(true, ordering: .acquiringAndReleasing) else { return }
+        await endLeases()
         await registry.close()
+        await reader.close()
+        outboxSignals.close()
     }
 
     /// Runs a transaction, once more when it met another one.

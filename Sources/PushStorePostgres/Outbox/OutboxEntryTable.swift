@@ -264,14 +264,14 @@ enum OutboxEntryTable {
         _ db: isolated PostgresConnection
     ) throws(PostgresError) {
         let backends = counts.keys.sorted()
-        let newest = try db.run(
+        let rows = try db.run(
             """
             INSERT INTO chapar.outbox_depths (backend, waiting) SELECT * FROM unnest($1::text[], $2::bigint[]) RETURNING number
             """,
             [.texts(backends), .integers(backends.map { Int64(counts[$0] ?? 0) })]
-        ).integer(0, 0)
+        )
         // Whoever gets a round number replaces the rows that nobody else has by their sums.
-        guard let newest, newest % 256 < Int64(backends.count) else { return }
+        guard RegistryLocks.integers(rows).contains(where: { $0 % 128 == 0 }) else { return }
         try db.run(
             """
             WITH old AS MATERIALIZED (

@@ -52,10 +52,10 @@ docs: test-deps  ## Build the documentation into .build/docs, without warnings
 	./.ci/docs
 
 deps:  ## Install the system libraries that the program links, where they are missing
-	@./.ci/packages libsqlite3-dev libnghttp2-dev libjemalloc-dev
+	@./.ci/packages libsqlite3-dev libnghttp2-dev libjemalloc-dev libpq-dev
 
 test-deps:  ## Install what the tests use besides, where it is missing
-	@./.ci/packages libsqlite3-dev libnghttp2-dev libjemalloc-dev pkg-config nghttp2-server nghttp2-client nginx-light h2o curl python3-venv jq sqlite3
+	@./.ci/packages libsqlite3-dev libnghttp2-dev libjemalloc-dev libpq-dev postgresql pkg-config nghttp2-server nghttp2-client nginx-light h2o curl python3-venv jq sqlite3
 	@./.ci/packages chromium chromium-driver openssl || echo "No Chromium: the dashboard is not looked at in a browser."
 	@./.ci/python
 

@@ -32,6 +32,10 @@ public struct PostgresOptions: Sendable, CustomStringConvertible {
     public var statementTimeout = Duration.seconds(30)
     /// Whether statements are prepared once for each connection; not behind a pooler that shares connections by the transaction.
     public var preparesStatements = true
+    /// What this gateway is called among those that share the database.
+    public var nodeName = ProcessInfo.processInfo.hostName
+    /// After so long without a sign of life a node counts as dead, and others take over what it had claimed.
+    public var nodeLease = Duration.seconds(15)
     /// The schema that all tables are in; it is made when it is missing.
     public var schema = "chapar"
     /// So many changes of devices may wait for the planner; above it changes are refused.

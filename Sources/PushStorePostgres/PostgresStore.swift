@@ -1,25 +1,33 @@
 internal import Foundation
 public import Logging
 public import PushCore
-internal import PushQueue
+public import PushQueue
 internal import Synchronization
 
 /// The store for several gateways: tables in a PostgreSQL database that all of them share.
 ///
-/// Each kind of work has a connection on a thread of its own, so that a slow reading holds up no commit. It asks no plugin and
-/// sends nothing.
-public final class PostgresStore: Sendable {
-    let options: PostgresOptions
-    let logger: Logger
-    /// The clock, which the database's own one sets.
-    public let time: any TimeSource
+/// Each kind of work has a connection on a thread of its own, so that a slow reading holds up no commit. What comes while a
+/// transaction is under way shares the next one. A node claims under a lease of its own, kept by the database's clock; when it dies,
+/// another takes over its work. It asks no plugin and sends nothing.
+public final class PostgresStore: NotificationStore {
+    let core: StoreCore
     /// For the device registry and the outbox.
     let registry: PostgresConnection
     /// For what is looked up in these.
-    let reader: PostgresConnection
+    let registryReader: PostgresConnection
     let outboxSignals = OutboxSignals()
     let outboxLeases = OutboxLeases()
+    private let enqueues = Inbox<EnqueueRequest>(capacity: 50_000)
+    private let records = Inbox<RecordRequest>()
+    private let tasks = Mutex<Tasks?>(nil)
     private let closed = Atomic(false)
+
+    private struct Tasks {
+        var enqueues: Task<Void, Never>
+        var records: Task<Void, Never>
+        var claims: Task<Void, Never>
+        var keeper: Task<Void, Never>
+    }
 
     /// Opens a store, and makes its tables when there are none.
     ///
@@ -35,20 +43,117 @@ public final class PostgresStore: Sendable {
     ) async throws(StoreError) -> PostgresStore {
         let store = PostgresStore(options, time: time, logger: logger)
         do throws(PostgresError) {
-            try await Schema.migrate(store.registry, options)
+            try await Schema.migrate(store.core.keeper, options)
+            try await Keeper(store.core).begin()
         } catch {
-            await store.close()
+            await store.disconnect()
             throw error.storeError
         }
+        store.start()
         return store
     }
 
     private init(_ options: PostgresOptions, time: (any TimeSource)?, logger: Logger) {
-        self.options = options
-        self.logger = logger
-        self.time = time ?? SystemTime()
+        core = StoreCore(options, time: time, logger: logger)
         registry = PostgresConnection(options, name: "registry")
-        reader = PostgresConnection(options, name: "registry-reader")
+        registryReader = PostgresConnection(options, name: "registry-reader")
+    }
+
+    /// Starts the tasks, which ``close()`` ends and waits for.
+    private func start() {
+        let (core, enqueues, records) = (core, enqueues, records)
+        let tasks = Tasks(
+            enqueues: Task {
+                var loop = EnqueueLoop(core, enqueues)
+                await loop.run()
+            },
+            records: Task { await RecordLoop(core: core, inbox: records).run() },
+            claims: Task {
+                var loop = ClaimLoop(core, core.claimer)
+                await loop.run()
+            },
+            keeper: Task {
+                var keeper = Keeper(core)
+                await keeper.run()
+            }
+        )
+        self.tasks.withLock { $0 = tasks }
+    }
+
+    var options: PostgresOptions { core.options }
+    var logger: Logger { core.logger }
+
+    /// The clock, which the database's own one sets.
+    public var time: any TimeSource { core.time }
+
+    /// Adds an observer, which is called after each commit of this node.
+    public func observe(_ observer: @escaping @Sendable (StoreChange) -> Void) { core.observe(observer) }
+
+    // MARK: Work
+
+    /// Takes the numbers for a notification with so many recipients.
+    public func makeID(recipients: Int) -> NotificationID { core.makeID(recipients: recipients) }
+
+    /// Accepts notifications in one transaction with whatever else waits for it.
+    public func enqueue(_ batch: EnqueueBatch) async throws(StoreError) -> EnqueueResult {
+        let result: Result<EnqueueResult, StoreError> = await withCheckedContinuation { continuation in
+            let request = EnqueueRequest(batch: batch, reply: .task(continuation))
+            if let error = enqueues.refusal(of: request) { continuation.resume(returning: .failure(error)) }
+        }
+        return try result.get()
+    }
+
+    /// A way in whose results come after each transaction.
+    public func makePort(receive: @escaping @Sendable ([EnqueueAnswer]) -> Void) -> any EnqueuePort {
+        PostgresPort(enqueues, receive)
+    }
+
+    /// Takes due deliveries of a backend's queue, and waits for some when there are none.
+    public func claim(backend: String, limit: Int, normal: Int, wait: Duration) async throws(StoreError)
+        -> [ClaimedDelivery]
+    {
+        let until = core.now + wait.boundedMilliseconds
+        let number = core.desk.makeNumber()
+        let result: Result<[ClaimedDelivery], StoreError> = await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                core.desk.add(
+                    ClaimTicket(
+                        number: number,
+                        backend: backend,
+                        limit: limit,
+                        normal: normal,
+                        until: until,
+                        continuation: continuation
+                    )
+                )
+                if Task.isCancelled { core.desk.cancel(number) }
+            }
+        } onCancel: {
+            core.desk.cancel(number)
+        }
+        return try result.get()
+    }
+
+    /// Writes what became of claimed deliveries.
+    public func record(
+        _ resolutions: [Resolution],
+        event: @escaping @Sendable (ClaimedDelivery, DeliveryState, EndReason) -> [UInt8]
+    ) async throws(StoreError) {
+        let result: Result<Void, StoreError> = await withCheckedContinuation { continuation in
+            let request = RecordRequest(resolutions: resolutions, event: event, continuation: continuation)
+            if records.add(request, weight: resolutions.count) != .admitted {
+                continuation.resume(returning: .failure(.closed))
+            }
+        }
+        try result.get()
+    }
+
+    // MARK: Life
+
+    /// Whether the store can take work: whether its last call of the database went well.
+    public func health() async -> StoreHealth {
+        if isClosed { return StoreHealth(acceptsWork: false, detail: StoreError.closed.description) }
+        return StoreHealth(acceptsWork: core.lastFailure == nil, detail: core.lastFailure)
     }
 
     /// Whether ``close()`` was called.
@@ -57,11 +162,33 @@ public final class PostgresStore: Sendable {
     /// Ends the store after what is under way is committed; later calls throw `StoreError.closed`.
     public func close() async {
         guard !closed.exchange(true, ordering: .acquiringAndReleasing) else { return }
+        enqueues.close()
+        records.close()
+        core.desk.close()
+        if let tasks = tasks.withLock({ $0 }) {
+            tasks.claims.cancel()
+            tasks.keeper.cancel()
+            for task in [tasks.enqueues, tasks.records, tasks.claims, tasks.keeper] { await task.value }
+            do throws(PostgresError) {
+                try await Keeper(core).end()
+            } catch {
+                logger.notice("the node's lease ends by itself", metadata: ["store.error": "\(error)"])
+            }
+        }
         await endLeases()
+        core.events.raise()
+        await disconnect()
+    }
+
+    private func disconnect() async {
+        closed.store(true, ordering: .releasing)
+        await core.disconnect()
         await registry.close()
-        await reader.close()
+        await registryReader.close()
         outboxSignals.close()
     }
+
+    // MARK: Transactions
 
     /// Runs a transaction, once more when it met another one.
     func transaction<Value: Sendable>(

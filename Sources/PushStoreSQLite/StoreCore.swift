@@ -170,8 +170,3 @@ final class ThreadEnd: Sendable {
         }
     }
 }
-
-extension Duration {
-    /// Whole milliseconds between none and a hundred years, so that sums with times of day cannot overflow.
-    var boundedMilliseconds: Int64 { min(max(self, .zero), .seconds(3_155_760_000)).inMilliseconds }
-}

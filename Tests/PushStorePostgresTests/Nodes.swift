@@ -27,7 +27,7 @@ enum Nodes {
 extension PostgresStore {
     /// A number out of the database.
     func number(_ query: String) async throws -> Int64 {
-        try await session(on: reader) { (db) throws(PostgresError) in try db.run(query).integer(0, 0) ?? -1 }
+        try await session(on: registryReader) { (db) throws(PostgresError) in try db.run(query).integer(0, 0) ?? -1 }
     }
 
     /// How often transactions of the database waited for each other in a circle, once the server has counted what was before.

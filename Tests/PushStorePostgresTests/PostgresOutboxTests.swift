@@ -285,6 +285,21 @@ struct PostgresOutboxTests {
         }
     }
 
+    @Test("The events of entries are kept with what became of them, also when the entry is gone")
+    func events() async throws {
+        try await Nodes.use(2) { nodes in
+            try await nodes[0].enqueue([entry("a"), entry("b")])
+            let claims = try await nodes[0].claimEntries(of: "crm", limit: 9, lease: .seconds(60), wait: .zero)
+            _ = try await nodes[1].cancelEntries(of: "crm", device: "b")
+            let results = claims.map { claim in
+                OutboxResult(claim, .end, event: Array("{\"d\":\"\(claim.operation.device)\"}".utf8))
+            }
+            try await nodes[0].record(results)
+            let events = try await nodes[1].events(after: 0, limit: 10, wait: .zero)
+            #expect(events.map { String(decoding: $0.json, as: UTF8.self) } == ["{\"d\":\"a\"}", "{\"d\":\"b\"}"])
+        }
+    }
+
     @Test("A store that closes ends those who wait for work")
     func closing() async throws {
         try await Nodes.use { nodes in

@@ -1,17 +1,7 @@
 internal import Foundation
 package import PushCore
 
-/// Under which number every store looks for the owner of a token.
-package enum TokenHash {
-    /// FNV-1a of 64 bits: it is stored, so it must be the same in every process.
-    package static func of(_ service: String, _ token: String) -> Int64 {
-        var hash = StableHash()
-        hash.add(service.utf8)
-        hash.addEnd()
-        hash.add(token.utf8)
-        return Int64(bitPattern: hash.value)
-    }
-
+extension TokenHash {
     /// The number of a token.
     package static func of(_ token: DeviceToken) -> Int64 { of(token.service.rawValue, token.value) }
 }

@@ -12,6 +12,8 @@ enum PostgresError: Error, Hashable, CustomStringConvertible {
     case full(String)
     /// The store says no, not the server; what was begun is taken back.
     case declined(StoreError)
+    /// A flow has no number yet: the transaction is to be done again once it has.
+    case lacks(Flow)
     /// The connection was closed for good.
     case closed
 
@@ -47,7 +49,7 @@ enum PostgresError: Error, Hashable, CustomStringConvertible {
         case .closed: .closed
         case .full: .full(reason: description, retryAfter: .seconds(30))
         case .unavailable: .full(reason: description, retryAfter: .seconds(5))
-        case .broken, .refused: .failed(description)
+        case .broken, .refused, .lacks: .failed(description)
         }
     }
 
@@ -59,6 +61,7 @@ enum PostgresError: Error, Hashable, CustomStringConvertible {
         case .refused(let code, let message): "the database refused a statement: \(message) (\(code))"
         case .full(let message): "the database has no room: \(message)"
         case .declined(let error): error.description
+        case .lacks(let flow): "the flow of \(flow.caller) at \(flow.backend) has no number"
         case .closed: StoreError.closed.description
         }
     }

@@ -31,6 +31,25 @@ struct PostgresRows: ~Copyable {
     func text(_ row: Int, _ column: Int) -> String? { with(row, column) { String(decoding: $0, as: UTF8.self) } }
     func bytes(_ row: Int, _ column: Int) -> [UInt8]? { with(row, column) { Array($0) } }
 
+    /// An array of byte strings without nulls; empty for null.
+    func byteArrays(_ row: Int, _ column: Int) -> [[UInt8]] {
+        with(row, column) { bytes in
+            func number(_ place: Int) -> Int {
+                Int(Int32(bigEndian: bytes.loadUnaligned(fromByteOffset: place, as: Int32.self)))
+            }
+            // The header of an array of one dimension (``PostgresValue``).
+            guard bytes.count >= 20, number(0) == 1 else { return [] }
+            var elements: [[UInt8]] = []
+            var place = 20
+            for _ in 0..<number(12) {
+                let length = max(0, number(place))
+                elements.append(Array(bytes[place + 4..<place + 4 + length]))
+                place += 4 + length
+            }
+            return elements
+        } ?? []
+    }
+
     private func with<Value>(_ row: Int, _ column: Int, _ body: (UnsafeRawBufferPointer) -> Value?) -> Value? {
         guard row < count, PQgetisnull(result, Int32(row), Int32(column)) == 0,
             let start = PQgetvalue(result, Int32(row), Int32(column))

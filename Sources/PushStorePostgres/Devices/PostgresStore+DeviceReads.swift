@@ -8,7 +8,7 @@ extension PostgresStore {
     public func devices(_ ids: [String]) async throws(StoreError) -> [String: Device] {
         guard !ids.isEmpty else { return [:] }
         let select = DeviceRows.select(from: "(SELECT * FROM chapar.devices WHERE id = ANY ($1)) d")
-        let found = try await session(on: reader) { (db) throws(PostgresError) in
+        let found = try await session(on: registryReader) { (db) throws(PostgresError) in
             DeviceRows.read(try db.run(select, [.texts(ids)]))
         }
         return Dictionary(found.map { ($0.device.id, $0.device) }) { first, _ in first }
@@ -27,7 +27,7 @@ extension PostgresStore {
                 """,
             order: "d.place, d.number"
         )
-        return try await session(on: reader) { (db) throws(PostgresError) in
+        return try await session(on: registryReader) { (db) throws(PostgresError) in
             DeviceRows.read(try db.run(select, [.texts(names), .integer(limit)])).map(\.device)
         }
     }
@@ -50,7 +50,7 @@ extension PostgresStore {
                 ) k JOIN chapar.devices f ON f.number = k.device) d
                 """
         )
-        return try await session(on: reader) { (db) throws(PostgresError) in
+        return try await session(on: registryReader) { (db) throws(PostgresError) in
             DeviceRows.read(
                 try db.run(select, [.text(name), .integer(limit), .text(app == .default ? "" : app.rawValue)])
             ).map(\.device)
@@ -69,7 +69,7 @@ extension PostgresStore {
         var last: Int64 = 0
         while true {
             let (start, wanted) = (position, limit + 1 - page.devices.count)
-            let step = try await session(on: reader) { (db) throws(PostgresError) in
+            let step = try await session(on: registryReader) { (db) throws(PostgresError) in
                 try scan.step(after: start, wanted: wanted, db)
             }
             for found in step.found {
@@ -97,7 +97,7 @@ extension PostgresStore {
                 WHERE number IN (SELECT device FROM chapar.device_tokens WHERE hash = $1 AND token = $2)) d
                 """
         )
-        let found = try await session(on: reader) { (db) throws(PostgresError) in
+        let found = try await session(on: registryReader) { (db) throws(PostgresError) in
             DeviceRows.read(try db.run(select, [.integer(TokenHash.of(token)), .text(token.value)]))
         }
         return found.first { $0.device.app == app && $0.device.tokens.contains { $0.token == token } }?.device
@@ -110,7 +110,7 @@ extension PostgresStore {
         var found: [String: QuarantinedTokens] = [:]
         var place: QuarantineCount.Place? = QuarantineCount.Place()
         while let start = place {
-            let count = try await session(on: reader) { (db) throws(PostgresError) in
+            let count = try await session(on: registryReader) { (db) throws(PostgresError) in
                 try QuarantineCount(after: start, rows: self.options.rowsPerScan * 10, db)
             }
             place = count.next
@@ -135,7 +135,7 @@ extension PostgresStore {
         after cursor: DeviceCursor?,
         limit: Int
     ) async throws(StoreError) -> (tokens: [InvalidatedToken], next: DeviceCursor?) {
-        try await session(on: reader) { (db) throws(PostgresError) in
+        try await session(on: registryReader) { (db) throws(PostgresError) in
             let rows = try db.run(
                 """
                 WITH page AS MATERIALIZED (

@@ -5,7 +5,7 @@ public import PushQueue
 
 /// The outbox: changes that are not planned yet, and entries that wait for their platforms, shared by all nodes.
 extension PostgresStore: OutboxStore {
-    private var now: Int64 { time.steady.millisecondsSince1970 }
+    private var now: Int64 { core.now }
 
     /// Keeps entries.
     public func enqueue(_ entries: [OutboxEntry]) async throws(StoreError) {
@@ -49,12 +49,16 @@ extension PostgresStore: OutboxStore {
     public func record(_ results: [OutboxResult]) async throws(StoreError) {
         guard !results.isEmpty else { return }
         let now = now
+        let events = results.compactMap(\.event)
+        if !events.isEmpty { try await prepareDay(now) }
         try await transaction(on: registry) { (db) throws(PostgresError) in
             var locks = RegistryLocks(self.options)
             locks.add(devices: results.map(\.claim.operation.device))
             try locks.take(db)
             try OutboxEntryTable.record(results, now: now, db)
+            try EventLog.append(events, now: now, db)
         }
+        if !events.isEmpty { core.events.raise() }
         outboxLeases.remove(results.map(\.claim.number))
         outboxSignals.raise(entriesOf: Set(results.map(\.claim.operation.backend)))
     }
@@ -62,7 +66,7 @@ extension PostgresStore: OutboxStore {
     /// What waits for a device.
     public func entries(ofDevice device: String, limit: Int) async throws(StoreError) -> [WaitingEntry] {
         guard limit > 0 else { return [] }
-        return try await session(on: reader) { (db) throws(PostgresError) in
+        return try await session(on: registryReader) { (db) throws(PostgresError) in
             try OutboxEntryTable.waiting(for: device, limit: limit, db)
         }
     }
@@ -92,7 +96,7 @@ extension PostgresStore: OutboxStore {
 
     /// How much waits at each backend, by sums that are kept along.
     public func outboxDepths() async throws(StoreError) -> [String: OutboxDepth] {
-        try await session(on: reader) { (db) throws(PostgresError) in try OutboxEntryTable.depths(db) }
+        try await session(on: registryReader) { (db) throws(PostgresError) in try OutboxEntryTable.depths(db) }
     }
 
     // MARK: Changes
@@ -129,7 +133,7 @@ extension PostgresStore: OutboxStore {
 
     /// How many changes wait, of one device or, about, of all.
     public func unplannedCount(ofDevice device: String?) async throws(StoreError) -> Int {
-        try await session(on: reader) { (db) throws(PostgresError) in
+        try await session(on: registryReader) { (db) throws(PostgresError) in
             let rows =
                 if let device {
                     try db.run("SELECT count(*) FROM chapar.outbox_changes WHERE device = $1", [.text(device)])
@@ -174,9 +178,4 @@ extension PostgresStore: OutboxStore {
             logger.warning("claimed entries are not given back", metadata: ["error": "\(error)"])
         }
     }
-}
-
-extension Duration {
-    /// In milliseconds, not below zero and not beyond a century.
-    fileprivate var boundedMilliseconds: Int64 { min(max(self, .zero), .seconds(3_155_760_000)).inMilliseconds }
 }

@@ -11,7 +11,10 @@ enum Schema {
     }
 
     /// Every step, in order; its number is its place, from one on.
-    static let steps = [Step(name: "devices", statements: devices), Step(name: "outbox", statements: outbox)]
+    static let steps = [
+        Step(name: "queue", statements: queue), Step(name: "devices", statements: devices),
+        Step(name: "outbox", statements: outbox),
+    ]
 
     /// The oldest server that has everything that the statements use.
     static let oldestServer = 140_000

@@ -1,4 +1,5 @@
 import PushCore
+import PushQueue
 
 /// What a transaction will have done once it is committed, and how to take back what memory already shows of it.
 ///

@@ -1,4 +1,5 @@
 import PushCore
+import PushQueue
 
 /// The newest deliveries that ended, gathered in a transaction and written together as blocks.
 ///

@@ -319,27 +319,3 @@ extension CommitLoop {
         }
     }
 }
-
-/// The hash by which deliveries with the same recipient and collapse id are found; equal hashes are compared in full.
-enum CollapseHash {
-    static func of(_ recipient: [UInt8], _ collapseID: String) -> Int64 {
-        var hash = StableHash()
-        hash.add(recipient)
-        hash.addEnd()
-        hash.add(collapseID.utf8)
-        return Int64(bitPattern: hash.value)
-    }
-}
-
-extension Recipient {
-    /// Appends ``storedForm`` without making a string where the form is a device token, which it nearly always is.
-    func appendStoredForm(to bytes: inout [UInt8]) {
-        guard case .token(let token) = self else {
-            bytes.append(contentsOf: storedForm.utf8)
-            return
-        }
-        bytes.append(contentsOf: token.service.rawValue.utf8)
-        bytes.append(UInt8(ascii: ":"))
-        bytes.append(contentsOf: token.value.utf8)
-    }
-}

@@ -141,33 +141,3 @@ final class Lease {
 
     init(number: Int64) { self.number = number }
 }
-
-extension DeliveryState {
-    /// The number under which a state is stored; everything that waits is 0.
-    var code: Int64 {
-        switch self {
-        case .queued, .scheduled, .sending, .retrying: 0
-        case .acceptedByPlatform: 1
-        case .delivered: 2
-        case .opened: 3
-        case .failed: 4
-        case .expired: 5
-        case .cancelled: 6
-        case .unknown: 7
-        }
-    }
-
-    /// The final state of a stored number; nil for one that waits.
-    init?(code: Int64) {
-        switch code {
-        case 1: self = .acceptedByPlatform
-        case 2: self = .delivered
-        case 3: self = .opened
-        case 4: self = .failed
-        case 5: self = .expired
-        case 6: self = .cancelled
-        case 7: self = .unknown
-        default: return nil
-        }
-    }
-}

@@ -74,8 +74,8 @@ final class ReceiptTables {
     /// Expects a receipt for a delivery.
     func expect(_ delivery: Int64, _ address: ReceiptAddress) throws(StoreError) {
         insert.bind(1, delivery)
-        insert.bind(2, Self.message(address))
-        insert.bind(3, Self.token(address.token))
+        insert.bind(2, address.messageHash)
+        insert.bind(3, address.tokenHash)
         try insert.run()
     }
 
@@ -127,8 +127,8 @@ final class ReceiptTables {
     private func candidates(_ address: ReceiptAddress) throws(StoreError) -> [Int64] {
         if let delivery = address.delivery { return [delivery] }
         let statement = address.token == nil ? findAny : find
-        statement.bind(1, Self.message(address))
-        if address.token != nil { statement.bind(2, Self.token(address.token)) }
+        statement.bind(1, address.messageHash)
+        if address.token != nil { statement.bind(2, address.tokenHash) }
         var found: [Int64] = []
         while try statement.next() { found.append(statement.integer(0)) }
         return found
@@ -156,14 +156,6 @@ final class ReceiptTables {
         )
         return (delivery, attemptLog)
     }
-
-    private static func message(_ address: ReceiptAddress) -> Int64 {
-        hash(address.backend + "\u{0}" + address.platformID)
-    }
-
-    private static func token(_ token: String?) -> Int64 { token.map(hash) ?? 0 }
-
-    private static func hash(_ text: String) -> Int64 { Int64(bitPattern: StableHash.of(text)) }
 }
 
 extension SQLiteStore {

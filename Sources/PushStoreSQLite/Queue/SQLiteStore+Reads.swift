@@ -99,7 +99,7 @@ extension SQLiteStore {
             var counts: [DeliveryState: Int] = [:]
             var waiting: [(Int64, DeliveryState)] = []
             while let row = try rows.next() {
-                let state = Self.state(row[1], attempts: row[2], due: row[3], now: now)
+                let state = DeliveryState(code: row[1], attempts: row[2], due: row[3], now: now)
                 counts[state, default: 0] += 1
                 if !state.isFinal { waiting.append((row[0], state)) }
             }
@@ -156,7 +156,7 @@ extension SQLiteStore {
                 arguments: ["id": id.rawValue, "after": after ?? id.rawValue - 1, "limit": max(0, limit)]
             ).compactMap { row in
                 guard let recipient = Recipient(storedForm: row["recipient"]) else { return nil }
-                let state = Self.state(row["state"], attempts: row["attempts"], due: row["due"], now: now)
+                let state = DeliveryState(code: row["state"], attempts: row["attempts"], due: row["due"], now: now)
                 return StoredDelivery(
                     id: row["id"],
                     recipient: recipient,
@@ -223,12 +223,6 @@ extension SQLiteStore {
     private func claimed(among numbers: [Int64]) async throws(StoreError) -> Set<Int64> {
         guard !numbers.isEmpty else { return [] }
         return try await look { queueIndex in Set(numbers.filter { queueIndex.claims[$0] != nil }) }
-    }
-
-    private static func state(_ code: Int64, attempts: Int64, due: Int64, now: Int64) -> DeliveryState {
-        if let final = DeliveryState(code: code) { return final }
-        if attempts > 0 { return .retrying }
-        return due > now ? .scheduled : .queued
     }
 }
 

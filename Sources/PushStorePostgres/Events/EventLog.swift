@@ -1,0 +1,108 @@
+internal import PushCore
+internal import PushQueue
+
+/// The events, in blocks of one commit each.
+///
+/// A block gets the number of its first event only after its commit, by whoever reads next: so numbers have no gaps, and a block whose
+/// transaction took long comes after those that were read before it, whatever its place in the sequence.
+enum EventLog {
+    /// So many blocks are numbered by one transaction.
+    private static let blocksAtOnce = 1_000
+
+    /// Appends the events of a transaction.
+    static func append(_ events: [[UInt8]?], now: Int64, _ db: isolated PostgresConnection) throws(PostgresError) {
+        guard !events.isEmpty else { return }
+        try db.run(
+            "INSERT INTO chapar.events (at, count, texts) VALUES ($1, $2, $3)",
+            [.integer(now), .integer(events.count), .byteArrays(events)]
+        )
+    }
+
+    /// Numbers what was committed since, and gives the highest number.
+    static func number(on connection: PostgresConnection) async throws(PostgresError) -> Int64 {
+        let (last, isNew) = try await connection.session { (db) throws(PostgresError) in
+            let rows = try db.run(
+                "SELECT last, EXISTS (SELECT FROM chapar.events WHERE first IS NULL) FROM chapar.event_head"
+            )
+            return (rows.integer(0, 0) ?? 0, rows.bool(0, 1))
+        }
+        guard isNew else { return last }
+        while true {
+            let (last, count) = try await connection.transaction { (db) throws(PostgresError) in
+                // The lock first, by a statement of its own: the next one sees what its former holder has numbered.
+                let last = try db.run("SELECT last FROM chapar.event_head FOR UPDATE").integer(0, 0) ?? 0
+                let rows = try db.run(
+                    """
+                    WITH new AS MATERIALIZED (
+                        SELECT batch, at, count, sum(count) OVER (ORDER BY batch) AS upto FROM (
+                            SELECT batch, at, count FROM chapar.events WHERE first IS NULL ORDER BY batch LIMIT $2
+                        ) AS b
+                    ), numbered AS (
+                        UPDATE chapar.events e SET first = $1 + new.upto - new.count + 1 FROM new
+                        WHERE e.batch = new.batch AND e.at = new.at RETURNING e.count
+                    )
+                    SELECT count(*), coalesce(sum(count), 0)::bigint FROM numbered
+                    """,
+                    [.integer(last), .integer(Self.blocksAtOnce)]
+                )
+                let upto = last + (rows.integer(0, 1) ?? 0)
+                if upto > last { try db.run("UPDATE chapar.event_head SET last = $1", [.integer(upto)]) }
+                return (upto, rows.integer(0, 0) ?? 0)
+            }
+            if count < Self.blocksAtOnce { return last }
+        }
+    }
+
+    /// Events above a number that are kept, oldest first.
+    static func read(
+        after: Int64,
+        limit: Int,
+        on connection: PostgresConnection
+    ) async throws(PostgresError) -> [StoredEvent] {
+        try await connection.session { (db) throws(PostgresError) in
+            let rows = try db.run(
+                """
+                SELECT first, texts FROM chapar.events
+                WHERE first >= coalesce((SELECT max(first) FROM chapar.events WHERE first <= $1), 0)
+                AND (at >= \(Marks.value(of: .events)) OR first = (SELECT max(first) FROM chapar.events))
+                ORDER BY first LIMIT $2
+                """,
+                [.integer(after + 1), .integer(limit)]
+            )
+            var events: [StoredEvent] = []
+            for row in 0..<rows.count where events.count < limit {
+                let first = rows.integer(row, 0) ?? 0
+                for (index, text) in rows.byteArrays(row, 1).enumerated()
+                where first + Int64(index) > after && events.count < limit {
+                    events.append(StoredEvent(number: first + Int64(index), json: text))
+                }
+            }
+            return events
+        }
+    }
+}
+
+/// From when on finished things count as kept: what is older is not shown any more, and goes with the partition of its day.
+enum Marks: String {
+    case notifications = "kept_notifications"
+    case events = "kept_events"
+
+    /// The mark, as an expression.
+    static func value(of mark: Marks) -> String {
+        "coalesce((SELECT value FROM chapar.marks WHERE name = '\(mark.rawValue)'), -1)"
+    }
+
+    /// Moves marks on.
+    static func save(_ retention: Retention, _ db: isolated PostgresConnection) throws(PostgresError) {
+        try db.run(
+            """
+            INSERT INTO chapar.marks AS m (name, value) SELECT * FROM unnest($1::text[], $2::bigint[])
+            ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE m.value < excluded.value
+            """,
+            [
+                .texts([Marks.notifications.rawValue, Marks.events.rawValue]),
+                .integers([retention.notifications.millisecondsSince1970, retention.events.millisecondsSince1970]),
+            ]
+        )
+    }
+}

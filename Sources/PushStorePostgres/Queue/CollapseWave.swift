@@ -1,0 +1,174 @@
+internal import Foundation
+internal import PushComposition
+internal import PushCore
+internal import PushQueue
+
+/// New notifications of which no two may replace each other, so that they go in with one statement.
+///
+/// Of the deliveries to one recipient with the same collapse id one at most waits at a backend, and one at most is claimed. A new one
+/// ends those that wait, and waits (`owner` 0) for one that is claimed.
+struct CollapseWave {
+    private var notifications: [NewNotification] = []
+    private var keys: Set<Int64> = []
+
+    /// Divides notifications into waves, in their order.
+    static func waves(_ notifications: [NewNotification]) -> [CollapseWave] {
+        var waves: [CollapseWave] = [CollapseWave()]
+        for new in notifications {
+            let keys = new.collapseKeys
+            if !waves[waves.count - 1].keys.isDisjoint(with: keys) { waves.append(CollapseWave()) }
+            waves[waves.count - 1].notifications.append(new)
+            waves[waves.count - 1].keys.formUnion(keys)
+        }
+        return waves
+    }
+
+    /// Ends what is replaced, and adds the rows.
+    func insert(
+        into rows: inout EnqueueRows,
+        _ core: StoreCore,
+        _ change: inout StoreChange,
+        _ db: isolated PostgresConnection
+    ) throws(PostgresError) {
+        var rivals: [Int64: [Rival]] = [:]
+        if !keys.isEmpty { rivals = try lockRivals(db) }
+        var ended: [EndedDelivery] = []
+        for new in notifications {
+            guard let collapseID = new.collapseID else {
+                try rows.add(new)
+                continue
+            }
+            var held: [Bool] = []
+            var seen: Set<Int64> = []
+            for (index, key) in new.collapseKeys.enumerated() {
+                let plan = new.plan(ofRecipient: index)
+                let backend = core.flows.target(of: plan.backends.first ?? "")
+                let mine = (rivals[key] ?? []).filter {
+                    $0.collapseID == collapseID && $0.row.recipient == new.recipients[index] && $0.backend == backend
+                }
+                // A recipient that is there twice gets one after the other.
+                held.append(!seen.insert(key).inserted || mine.contains { $0.row.isClaimed })
+                let replaced = mine.filter { !$0.row.isClaimed }.map(\.row)
+                guard !replaced.isEmpty else { continue }
+                let heads = try core.heads.heads(of: Set(replaced.map(\.notification)), db)
+                for row in replaced {
+                    let state = row.withdrawnState
+                    ended.append(EndedDelivery(row, state))
+                    change.ended[state, default: 0] += 1
+                    if let head = heads[row.notification], let event = new.replacementEvent?(row.claimed(head), state) {
+                        rows.add(event: event)
+                    }
+                }
+            }
+            try rows.add(new, held: held)
+        }
+        try EndedDelivery.write(ended, now: core.now, db)
+    }
+
+    private struct Rival {
+        var row: DeliveryRow
+        var backend: String
+        var collapseID: String
+    }
+
+    /// Locks the keys, then reads what has them: no other node adds one or claims one until the commit.
+    private func lockRivals(_ db: isolated PostgresConnection) throws(PostgresError) -> [Int64: [Rival]] {
+        let keys = keys.sorted()
+        try db.run(
+            "SELECT count(pg_advisory_xact_lock(key)) FROM (SELECT key FROM unnest($1::bigint[]) AS k(key) ORDER BY key) AS keys",
+            [.integers(keys)]
+        )
+        let rows = try db.run(
+            """
+            SELECT \(DeliveryRow.columns), f.backend, n.collapse_id FROM chapar.waiting w
+            JOIN chapar.flows f ON f.number = w.flow JOIN chapar.notifications n ON n.id = w.notification
+            WHERE w.collapse = ANY ($1) ORDER BY w.id FOR UPDATE OF w
+            """,
+            [.integers(keys)]
+        )
+        var found: [Int64: [Rival]] = [:]
+        for row in 0..<rows.count {
+            guard let delivery = DeliveryRow(rows, row), let key = delivery.collapse else { continue }
+            found[key, default: []].append(
+                Rival(row: delivery, backend: rows.text(row, 13) ?? "", collapseID: rows.text(row, 14) ?? "")
+            )
+        }
+        return found
+    }
+}
+
+extension NewNotification {
+    /// The collapse key of each recipient; none without a collapse id.
+    fileprivate var collapseKeys: [Int64] {
+        guard let collapseID else { return [] }
+        return recipients.map { CollapseHash.of(Array($0.storedForm.utf8), collapseID) }
+    }
+}
+
+/// A delivery that ends by a decision of the store, or by an owner in the longer way.
+struct EndedDelivery: Sendable {
+    var id: Int64
+    var state: DeliveryState
+    /// The attempt that is added to its log.
+    var attempt: [UInt8]?
+    var receipt: ReceiptAddress?
+    /// Whether others may wait for it, and at which key.
+    var collapse: Int64?
+
+    init(_ row: DeliveryRow, _ state: DeliveryState, attempt: [UInt8]? = nil, receipt: ReceiptAddress? = nil) {
+        id = row.id
+        self.state = state
+        self.attempt = attempt
+        self.receipt = receipt
+        collapse = row.collapse
+    }
+
+    /// Moves deliveries, whose rows are locked, from what waits to the results.
+    static func write(_ ended: [EndedDelivery], now: Int64, _ db: isolated PostgresConnection) throws(PostgresError) {
+        guard !ended.isEmpty else { return }
+        try db.run(
+            """
+            WITH gone AS (
+                DELETE FROM chapar.waiting w
+                USING unnest($1::bigint[], $2::bigint[], $3::bytea[], $4::bigint[], $5::bigint[])
+                    AS a(id, state, attempt, message, token)
+                WHERE w.id = a.id
+                RETURNING w.id, w.notification, w.flow, w.recipient, w.attempt_log, a.state, a.attempt, a.message, a.token
+            ), expected AS (
+                INSERT INTO chapar.awaited (delivery, message, token)
+                SELECT id, message, token FROM gone WHERE message IS NOT NULL
+            )
+            INSERT INTO chapar.results (id, notification, flow, changed, state, recipient, attempt_log)
+            SELECT id, notification, flow, $6, state, recipient, \(Self.joinedLog) FROM gone
+            """,
+            [
+                .integers(ended.map(\.id)), .integers(ended.map(\.state.code)), .byteArrays(ended.map(\.attempt)),
+                .integers(ended.map { $0.receipt?.messageHash }), .integers(ended.map { $0.receipt?.tokenHash }),
+                .integer(now),
+            ]
+        )
+        try letGo(Set(ended.compactMap(\.collapse)), db)
+    }
+
+    /// The attempt log with the attempt behind it.
+    static let joinedLog = """
+        CASE WHEN attempt IS NULL THEN attempt_log WHEN attempt_log IS NULL THEN attempt \
+        ELSE attempt_log || ','::bytea || attempt END
+        """
+
+    /// Lets those go that waited for another delivery with their collapse key, where there is none any more.
+    static func letGo(_ keys: Set<Int64>, _ db: isolated PostgresConnection) throws(PostgresError) {
+        guard !keys.isEmpty else { return }
+        try db.run(
+            """
+            UPDATE chapar.waiting w SET owner = NULL FROM chapar.flows f
+            WHERE w.collapse = ANY ($1) AND w.owner = 0 AND f.number = w.flow AND NOT EXISTS (
+                SELECT FROM chapar.waiting o JOIN chapar.flows g ON g.number = o.flow
+                WHERE o.collapse = w.collapse AND o.recipient = w.recipient AND g.backend = f.backend AND o.id <> w.id
+                AND (o.owner > 0 OR o.id < w.id)
+            )
+            """,
+            [.integers(keys.sorted())]
+        )
+    }
+}

@@ -1,0 +1,228 @@
+internal import Foundation
+internal import PushComposition
+internal import PushCore
+internal import PushQueue
+
+/// Takes in new notifications: one transaction for all that came while the one before was under way.
+struct EnqueueLoop {
+    /// So many leases are taken from the database at once.
+    private static let leaseBlock: Int64 = 1_000
+    /// So many deliveries go into one transaction at most, but for a request that is larger.
+    private static let largestGroup = 5_000
+
+    let core: StoreCore
+    let inbox: Inbox<EnqueueRequest>
+    /// Leases for what is given out as it comes. Whoever claims it later has a higher one.
+    private var leases: Range<Int64> = 0..<0
+
+    init(_ core: StoreCore, _ inbox: Inbox<EnqueueRequest>) {
+        self.core = core
+        self.inbox = inbox
+    }
+
+    /// Works until the inbox is closed and empty.
+    mutating func run() async {
+        while let requests = await inbox.take() {
+            var rest = requests[...]
+            while !rest.isEmpty {
+                var size = 0
+                let end = rest.firstIndex { request in
+                    defer { size += request.batch.deliveries }
+                    return size > 0 && size + request.batch.deliveries > Self.largestGroup
+                }
+                await commit(Array(rest[..<(end ?? rest.endIndex)]))
+                rest = rest[(end ?? rest.endIndex)...]
+            }
+        }
+    }
+
+    private mutating func commit(_ requests: [EnqueueRequest]) async {
+        var answers = EnqueueAnswers()
+        // A request that cannot be stored must not take the others with it.
+        if requests.count > 1, let refused = await tryCommit(requests, &answers) {
+            if case .declined = refused {
+                for request in requests {
+                    if let error = await tryCommit([request], &answers) {
+                        answers.add(request, .failure(error.storeError))
+                    }
+                }
+            } else {
+                for request in requests { answers.add(request, .failure(refused.storeError)) }
+            }
+        } else if requests.count == 1, let error = await tryCommit(requests, &answers) {
+            answers.add(requests[0], .failure(error.storeError))
+        }
+        answers.send()
+    }
+
+    /// Commits requests and adds their answers; the error when nothing was stored, or when that is not known.
+    private mutating func tryCommit(_ requests: [EnqueueRequest], _ answers: inout EnqueueAnswers) async
+        -> PostgresError?
+    {
+        var attempts = 0
+        while true {
+            do throws(PostgresError) {
+                try await prepare(requests)
+                let results = try await store(requests)
+                for (request, result) in zip(requests, results) { answers.add(request, .success(result)) }
+                core.noteSuccess()
+                return nil
+            } catch {
+                attempts += 1
+                if error.isConflict, attempts < 8 { continue }
+                core.noteFailure(error)
+                return error
+            }
+        }
+    }
+
+    /// Sees to flows, partitions and leases, which are there nearly always.
+    private mutating func prepare(_ requests: [EnqueueRequest]) async throws(PostgresError) {
+        try await core.followWallClock()
+        var missing: Set<Flow> = []
+        var days: Set<Int64> = [Partitions.day(core.now)]
+        for new in requests.lazy.flatMap(\.batch.notifications) {
+            days.insert(Partitions.day(ofNumber: new.id.rawValue))
+            for plan in [new.plan] + new.otherPlans {
+                guard let backend = plan.backends.first else { continue }
+                let flow = Flow(backend: backend, isUrgent: new.notification.priority == .high, caller: new.caller)
+                if core.flows.number(of: flow) == nil { missing.insert(flow) }
+            }
+        }
+        if !missing.isEmpty { try await core.flows.make(missing, on: core.writer) }
+        let unmade = core.partitions.missing(days)
+        if !unmade.isEmpty { try await core.partitions.make(unmade, on: core.writer) }
+        if leases.isEmpty {
+            let first = try await core.writer.session { (db) throws(PostgresError) in
+                try db.run("SELECT nextval('chapar.leases')").integer(0, 0) ?? 1
+            }
+            leases = first..<first + Self.leaseBlock
+        }
+    }
+
+    private mutating func store(_ requests: [EnqueueRequest]) async throws(PostgresError) -> [EnqueueResult] {
+        let lease = leases.removeFirst()
+        guard !requests.allSatisfy(\.isPlain) else {
+            var rows = EnqueueRows(core, lease: lease)
+            do throws(PostgresError) {
+                for new in requests.lazy.flatMap(\.batch.notifications) { try rows.add(new) }
+                try await core.writer.session { [rows] (db) throws(PostgresError) in try rows.insert(db) }
+            } catch {
+                giveBack(rows)
+                throw error
+            }
+            finish(rows, StoreChange(accepted: rows.count))
+            return requests.map { _ in .accepted }
+        }
+        let core = core
+        let outcome = try await core.writer.transaction { (db) throws(PostgresError) in
+            var outcome = EnqueueOutcome()
+            outcome.results = try IdempotencyKeys.check(requests, now: core.now, db)
+            let accepted = zip(requests, outcome.results).filter { $1 == .accepted }.flatMap(\.0.batch.notifications)
+            // One after the other where they may replace each other, which is where there are collapse ids.
+            for wave in CollapseWave.waves(accepted) {
+                var rows = EnqueueRows(core, lease: nil)
+                try wave.insert(into: &rows, core, &outcome.change, db)
+                try rows.insert(db)
+                outcome.rows.append(rows)
+            }
+            return outcome
+        }
+        for rows in outcome.rows { finish(rows, StoreChange(accepted: rows.count)) }
+        core.tell(outcome.change)
+        return outcome.results
+    }
+
+    private struct EnqueueOutcome: Sendable {
+        var results: [EnqueueResult] = []
+        var rows: [EnqueueRows] = []
+        var change = StoreChange()
+    }
+
+    /// Gives out what was committed.
+    private func finish(_ rows: EnqueueRows, _ change: StoreChange) {
+        for (id, head) in rows.heads { core.heads.add(head, id) }
+        for assignment in rows.assignments {
+            core.inHand.add(assignment.claims)
+            core.desk.complete(assignment.ticket, .success(assignment.claims.map(\.delivery)))
+        }
+        let now = core.now
+        for (backend, due) in rows.stirred { core.desk.stir(backend, due: due > now ? due : nil) }
+        core.tell(change)
+        if !rows.events.isEmpty { core.events.raise() }
+    }
+
+    private func giveBack(_ rows: EnqueueRows) {
+        core.desk.putBack(rows.assignments.map(\.ticket), isParked: false, now: core.now)
+    }
+}
+
+extension StoreChange {
+    /// Acceptances alone.
+    init(accepted: Int) {
+        self.init()
+        self.accepted = accepted
+    }
+}
+
+/// The idempotency keys of requests.
+enum IdempotencyKeys {
+    /// What each request is answered, and keeps the keys of those that are accepted.
+    ///
+    /// A key that another node is storing at this moment is waited for: the database's unique index decides who was first.
+    static func check(
+        _ requests: [EnqueueRequest],
+        now: Int64,
+        _ db: isolated PostgresConnection
+    ) throws(PostgresError) -> [EnqueueResult] {
+        var results = requests.map { _ in EnqueueResult.accepted }
+        var places: [Name: Int] = [:]
+        for (place, request) in requests.enumerated() {
+            guard let entry = request.batch.idempotency else { continue }
+            if places[Name(entry)] != nil { results[place] = .keyInUse } else { places[Name(entry)] = place }
+        }
+        guard !places.isEmpty else { return results }
+        // In one order, so that two nodes with the same keys do not wait for each other.
+        let entries = places.values.compactMap { requests[$0].batch.idempotency }
+            .sorted { ($0.caller, $0.key) < ($1.caller, $1.key) }
+        let kept = try db.run(
+            """
+            INSERT INTO chapar.idempotency AS i (caller, key, fingerprint, answer, keep)
+            SELECT * FROM unnest($1::text[], $2::text[], $3::bytea[], $4::bytea[], $5::bigint[])
+            ON CONFLICT (caller, key) DO UPDATE
+                SET fingerprint = excluded.fingerprint, answer = excluded.answer, keep = excluded.keep WHERE i.keep <= $6
+            RETURNING caller, key
+            """,
+            [
+                .texts(entries.map(\.caller)), .texts(entries.map(\.key)), .byteArrays(entries.map(\.fingerprint)),
+                .byteArrays(entries.map(\.answer)), .integers(entries.map(\.keepUntil.millisecondsSince1970)),
+                .integer(now),
+            ]
+        )
+        var known = places
+        for row in 0..<kept.count { known[Name(caller: kept.text(row, 0) ?? "", key: kept.text(row, 1) ?? "")] = nil }
+        guard !known.isEmpty else { return results }
+        let rows = try db.run(
+            """
+            SELECT i.caller, i.key, i.fingerprint, i.answer FROM chapar.idempotency i
+            JOIN unnest($1::text[], $2::text[]) AS a(caller, key) ON i.caller = a.caller AND i.key = a.key
+            """,
+            [.texts(known.keys.map(\.caller)), .texts(known.keys.map(\.key))]
+        )
+        for row in 0..<rows.count {
+            let name = Name(caller: rows.text(row, 0) ?? "", key: rows.text(row, 1) ?? "")
+            guard let place = known[name], let entry = requests[place].batch.idempotency else { continue }
+            results[place] =
+                rows.bytes(row, 2) == entry.fingerprint ? .replayed(answer: rows.bytes(row, 3) ?? []) : .keyReused
+        }
+        return results
+    }
+
+    private struct Name: Hashable {
+        var caller: String
+        var key: String
+
+        init(caller: String, key: String) { (self.caller, self.key) = (caller, key) }
+        init(_ entry: IdempotencyEntry) { (caller, key) = (entry.caller, entry.key) }
+    }
+}

@@ -1,0 +1,86 @@
+internal import PushCore
+internal import Synchronization
+
+/// What waits for one backend from one caller at one priority, by a number.
+struct Flow: Sendable, Hashable {
+    var backend: String
+    var isUrgent: Bool
+    var caller: String
+}
+
+/// The flows that there are, as the node last read them.
+///
+/// Rows of `flows` are never removed, and a number always stands for the same deliveries, so that an older copy is no harm.
+final class FlowTable: Sendable {
+    private struct State {
+        var numbers: [Flow: Int64] = [:]
+        var flows: [Int64: Flow] = [:]
+        var ofBackend: [String: [Int64]] = [:]
+        var moves: [String: String] = [:]
+    }
+
+    private let state = Mutex(State())
+
+    /// The backend that takes what a plan gives to one.
+    func target(of backend: String) -> String { state.withLock { $0.moves[backend] ?? backend } }
+
+    func isMoved(_ backend: String) -> Bool { state.withLock { $0.moves[backend] != nil } }
+
+    /// The number of a flow, after moves; nil when it is not known here.
+    func number(of flow: Flow) -> Int64? {
+        state.withLock { state in
+            var flow = flow
+            if let target = state.moves[flow.backend] { flow.backend = target }
+            return state.numbers[flow]
+        }
+    }
+
+    func flow(_ number: Int64) -> Flow? { state.withLock { $0.flows[number] } }
+
+    /// All backends that anything ever went to.
+    var backends: [String] { state.withLock { Array($0.ofBackend.keys) } }
+
+    /// The numbers of a backend's flows, those of high priority first.
+    func numbers(of backend: String) -> (urgent: [Int64], normal: [Int64]) {
+        state.withLock { state in
+            let all = state.ofBackend[backend] ?? []
+            return (all.filter { state.flows[$0]?.isUrgent == true }, all.filter { state.flows[$0]?.isUrgent == false })
+        }
+    }
+
+    /// Makes flows where they are missing, in the order of their names so that two nodes do not wait for each other.
+    func make(_ wanted: Set<Flow>, on connection: PostgresConnection) async throws(PostgresError) {
+        let flows = Set(wanted.map { Flow(backend: target(of: $0.backend), isUrgent: $0.isUrgent, caller: $0.caller) })
+            .sorted { ($0.backend, $0.isUrgent ? 1 : 0, $0.caller) < ($1.backend, $1.isUrgent ? 1 : 0, $1.caller) }
+        try await connection.session { (db) throws(PostgresError) in
+            try db.run(
+                """
+                INSERT INTO chapar.flows (backend, urgent, caller) SELECT * FROM unnest($1::text[], $2::bool[], $3::text[])
+                ON CONFLICT (backend, urgent, caller) WHERE NOT merged DO NOTHING
+                """,
+                [.texts(flows.map(\.backend)), .bools(flows.map(\.isUrgent)), .texts(flows.map(\.caller))]
+            )
+            try self.read(db)
+        }
+    }
+
+    /// Reads all flows and moves.
+    func read(_ db: isolated PostgresConnection) throws(PostgresError) {
+        var new = State()
+        let rows = try db.run("SELECT number, backend, urgent, caller, merged FROM chapar.flows ORDER BY number")
+        for row in 0..<rows.count {
+            let number = rows.integer(row, 0) ?? 0
+            let flow = Flow(
+                backend: rows.text(row, 1) ?? "",
+                isUrgent: rows.bool(row, 2),
+                caller: rows.text(row, 3) ?? ""
+            )
+            new.flows[number] = flow
+            new.ofBackend[flow.backend, default: []].append(number)
+            if !rows.bool(row, 4) { new.numbers[flow] = number }
+        }
+        let moves = try db.run("SELECT backend, target FROM chapar.moves")
+        for row in 0..<moves.count { new.moves[moves.text(row, 0) ?? ""] = moves.text(row, 1) ?? "" }
+        state.withLock { [new] in $0 = new }
+    }
+}

@@ -1,0 +1,161 @@
+internal import Foundation
+public import PushCore
+public import PushQueue
+
+extension PostgresStore {
+    /// Cancels what is not final.
+    public func cancel(
+        _ id: NotificationID,
+        event: @escaping @Sendable (ClaimedDelivery, DeliveryState) -> [UInt8]
+    ) async throws(StoreError) -> Cancellation? {
+        guard let stored = try await notification(id) else { return nil }
+        let count = stored.counts.values.reduce(0, +)
+        let now = core.now
+        try await prepareDay(now)
+        let (cancellation, change, backends) = try await transaction(on: core.recorder) {
+            [core] (db) throws(PostgresError) in
+            let found = try db.run(
+                "SELECT \(DeliveryRow.columns) FROM chapar.waiting w WHERE w.notification = $1 AND w.id >= $1 AND w.id < $2 ORDER BY w.id FOR UPDATE",
+                [.integer(id.rawValue), .integer(id.rawValue + Int64(count))]
+            )
+            var rows: [DeliveryRow] = []
+            for row in 0..<found.count {
+                if let delivery = DeliveryRow(found, row) { rows.append(delivery) }
+            }
+            let claimed = rows.filter(\.isClaimed).map(\.id)
+            let waiting = rows.filter { !$0.isClaimed }
+            if !claimed.isEmpty {
+                try db.run(
+                    "UPDATE chapar.waiting SET flags = flags | $2 WHERE id = ANY ($1)",
+                    [.integers(claimed), .integer(DeliveryRow.Flags.cancelled.rawValue)]
+                )
+                for delivery in claimed { core.inHand.noteCancellation(of: delivery, event) }
+            }
+            var change = StoreChange()
+            var events: [[UInt8]?] = []
+            let heads = try core.heads.heads(of: [id.rawValue], db)
+            for row in waiting {
+                let state = row.withdrawnState
+                change.ended[state, default: 0] += 1
+                if let head = heads[id.rawValue] { events.append(event(row.claimed(head), state)) }
+            }
+            try EndedDelivery.write(waiting.map { EndedDelivery($0, $0.withdrawnState) }, now: now, db)
+            try EventLog.append(events, now: now, db)
+            let backends = Set(waiting.filter { $0.collapse != nil }.compactMap { core.flows.flow($0.flow)?.backend })
+            let cancellation = Cancellation(
+                cancelled: waiting.count,
+                tooLate: count - rows.count,
+                inFlight: claimed.count
+            )
+            return (cancellation, change, backends)
+        }
+        for backend in backends { core.desk.stir(backend) }
+        core.tell(change)
+        core.events.raise()
+        return cancellation
+    }
+
+    /// Takes waiting deliveries whose time to live has ended.
+    public func claimExpired(limit: Int) async throws(StoreError) -> [ClaimedDelivery] {
+        do throws(PostgresError) {
+            try await core.followWallClock()
+        } catch {
+            throw error.storeError
+        }
+        let (now, node) = (core.now, core.nodeNumber)
+        let claims = try await session(on: core.claimer) { [core] (db) throws(PostgresError) in
+            let rows = try db.run(
+                """
+                WITH found AS MATERIALIZED (
+                    SELECT ctid AS place FROM chapar.waiting WHERE owner IS NULL AND expires <= $1
+                    ORDER BY expires LIMIT $2 FOR UPDATE SKIP LOCKED
+                )
+                UPDATE chapar.waiting AS w SET owner = $3, lease = (SELECT nextval('chapar.leases'))
+                WHERE w.ctid = ANY (ARRAY(SELECT place FROM found)) RETURNING \(DeliveryRow.columns)
+                """,
+                [.integer(now), .integer(max(0, limit)), .integer(node)]
+            )
+            return try core.claims(rows, db)
+        }
+        core.inHand.add(claims)
+        return claims.map(\.delivery)
+    }
+
+    /// Hands what waits for a backend to another one: a change of names alone, however much waits.
+    public func move(backend: String, to other: String) async throws(StoreError) -> Int? {
+        guard backend != other else { return 0 }
+        let moved = try await transaction(on: core.recorder) { (db) throws(PostgresError) -> Int? in
+            let rows = try db.run(
+                """
+                SELECT count(*) FILTER (WHERE owner > 0), count(*) FROM chapar.waiting
+                WHERE flow IN (SELECT number FROM chapar.flows WHERE backend = $1)
+                """,
+                [.text(backend)]
+            )
+            guard rows.integer(0, 0) == 0 else { return nil }
+            try db.run(
+                """
+                UPDATE chapar.flows f SET backend = $2, merged = f.merged OR EXISTS (
+                    SELECT FROM chapar.flows o
+                    WHERE o.backend = $2 AND o.urgent = f.urgent AND o.caller = f.caller AND NOT o.merged
+                ) WHERE backend = $1
+                """,
+                [.text(backend), .text(other)]
+            )
+            try db.run("UPDATE chapar.moves SET target = $2 WHERE target = $1", [.text(backend), .text(other)])
+            try db.run(
+                """
+                INSERT INTO chapar.moves (backend, target) VALUES ($1, $2) ON CONFLICT (backend) DO UPDATE SET target = $2
+                """,
+                [.text(backend), .text(other)]
+            )
+            // A move back ends the former one.
+            try db.run("DELETE FROM chapar.moves WHERE backend = target")
+            return Int(rows.integer(0, 1) ?? 0)
+        }
+        try await readFlows()
+        if moved != nil { core.desk.stir(other) }
+        return moved
+    }
+
+    private func readFlows() async throws(StoreError) {
+        try await session(on: core.recorder) { [core] (db) throws(PostgresError) in try core.flows.read(db) }
+    }
+
+    // MARK: Receipts
+
+    /// Writes what platforms reported, in one commit.
+    public func record(_ receipts: [ReceiptEntry]) async throws(StoreError) -> [ReceiptResult] {
+        guard !receipts.isEmpty else { return [] }
+        let now = core.now
+        try await prepareDay(now)
+        let results = try await transaction(on: core.recorder) { (db) throws(PostgresError) in
+            var receiver = ReceiptReceiver(now: now)
+            try receiver.receive(receipts, db)
+            return receiver.results
+        }
+        core.events.raise()
+        return results
+    }
+
+    // MARK: Removal
+
+    /// Forgets what is over and old: at once in the sense that nobody sees it any more; its room is given back with the partition of
+    /// its day.
+    public func purge(_ retention: Retention) async throws(StoreError) -> Bool {
+        do throws(PostgresError) {
+            return try await Removal(core).run(retention)
+        } catch {
+            throw error.storeError
+        }
+    }
+
+    /// Sees to it that there is a partition for the events of a time.
+    func prepareDay(_ now: Int64) async throws(StoreError) {
+        do throws(PostgresError) {
+            try await core.prepareDay(now, on: core.recorder)
+        } catch {
+            throw error.storeError
+        }
+    }
+}

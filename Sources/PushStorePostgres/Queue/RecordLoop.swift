@@ -1,0 +1,214 @@
+internal import Foundation
+internal import PushCore
+internal import PushQueue
+
+/// What an owner says became of its claims, and who waits for that to be written.
+struct RecordRequest: Sendable {
+    typealias EndEvent = @Sendable (ClaimedDelivery, DeliveryState, EndReason) -> [UInt8]
+
+    var resolutions: [Resolution]
+    var event: EndEvent
+    var continuation: CheckedContinuation<Result<Void, StoreError>, Never>
+}
+
+/// Writes what became of claimed deliveries: one transaction for all that came while the one before was under way.
+///
+/// Plain ends, which nearly all are, take one statement. Everything else goes through ``SlowRecord``. While the database is away what
+/// was sent is not forgotten: it is written when the database is there again.
+struct RecordLoop {
+    private static let largestGroup = 5_000
+    /// So long the database is left alone after it was away.
+    private static let pause = Duration.milliseconds(200)
+
+    let core: StoreCore
+    let inbox: Inbox<RecordRequest>
+
+    /// Works until the inbox is closed and empty.
+    func run() async {
+        while let requests = await inbox.take() {
+            var rest = requests[...]
+            while !rest.isEmpty {
+                var size = 0
+                let end = rest.firstIndex { request in
+                    defer { size += request.resolutions.count }
+                    return size > 0 && size + request.resolutions.count > Self.largestGroup
+                }
+                await write(Array(rest[..<(end ?? rest.endIndex)]))
+                rest = rest[(end ?? rest.endIndex)...]
+            }
+        }
+    }
+
+    private func write(_ requests: [RecordRequest]) async {
+        while true {
+            do throws(PostgresError) {
+                try await commit(requests)
+                core.noteSuccess()
+                for request in requests {
+                    core.inHand.remove(request.resolutions)
+                    request.continuation.resume(returning: .success(()))
+                }
+                return
+            } catch {
+                if error.isConflict { continue }
+                if case .lacks(let flow) = error, await hasMade(flow) { continue }
+                core.noteFailure(error)
+                if error.isOutage, !inbox.isClosed {
+                    try? await Task.sleep(for: Self.pause)  // Nobody cancels this task; it ends with the inbox.
+                    continue
+                }
+                if requests.count > 1, case .declined = error {
+                    for request in requests { await write([request]) }
+                } else {
+                    for request in requests { request.continuation.resume(returning: .failure(error.storeError)) }
+                }
+                return
+            }
+        }
+    }
+
+    /// Makes a flow for a backend that nothing went to before.
+    private func hasMade(_ flow: Flow) async -> Bool {
+        do throws(PostgresError) {
+            try await core.flows.make([flow], on: core.recorder)
+            return core.flows.number(of: flow) != nil
+        } catch {
+            return error.isOutage  // The next try says so again.
+        }
+    }
+
+    private func commit(_ requests: [RecordRequest]) async throws(PostgresError) {
+        let all = requests.flatMap(\.resolutions)
+        guard !all.isEmpty else { return }
+        for resolution in all {
+            if case .end(let state) = resolution.transition, !state.canBeRecorded {
+                throw .declined(.failed("a delivery cannot end in the state \(state.rawValue)"))
+            }
+        }
+        let core = core
+        try await core.prepareDay(core.now, on: core.recorder)
+        let simple = SimpleEnds(all, leases: core.inHand.leases(of: all))
+        let outcome: RecordOutcome
+        if core.inHand.areSimple(all) {
+            let done = try await core.recorder.session { (db) throws(PostgresError) in
+                try simple.write(now: core.now, db)
+            }
+            var first = RecordOutcome(simple, done)
+            if done.count < all.count {
+                // Another node took these over, or they were said twice.
+                let rest = requests.lacking(done)
+                let more = try await core.recorder.transaction { (db) throws(PostgresError) in
+                    var slow = SlowRecord(core)
+                    try slow.record(rest, db)
+                    return slow.outcome
+                }
+                first.merge(more)
+            }
+            outcome = first
+        } else {
+            outcome = try await core.recorder.transaction { (db) throws(PostgresError) in
+                var slow = SlowRecord(core)
+                try slow.record(requests.lacking([]), db)
+                return slow.outcome
+            }
+        }
+        for (backend, due) in outcome.stirred { core.desk.stir(backend, due: due > core.now ? due : nil) }
+        core.tell(outcome.change)
+        if outcome.hasEvents { core.events.raise() }
+    }
+}
+
+extension [RecordRequest] {
+    /// Their resolutions in order, without those at certain places.
+    fileprivate func lacking(_ done: Set<Int>) -> [(Resolution, RecordRequest.EndEvent)] {
+        var rest: [(Resolution, RecordRequest.EndEvent)] = []
+        var place = 0
+        for request in self {
+            for resolution in request.resolutions {
+                if !done.contains(place) { rest.append((resolution, request.event)) }
+                place += 1
+            }
+        }
+        return rest
+    }
+}
+
+/// What a transaction did, for those who want to know.
+struct RecordOutcome: Sendable {
+    var change = StoreChange()
+    var hasEvents = false
+    /// Where something waits now, and from when on.
+    var stirred: [String: Int64] = [:]
+
+    init() {}
+
+    init(_ simple: SimpleEnds, _ done: Set<Int>) {
+        for place in done { change.ended[simple.states[place], default: 0] += 1 }
+        hasEvents = true
+    }
+
+    mutating func merge(_ other: RecordOutcome) {
+        change.ended.merge(other.change.ended, uniquingKeysWith: +)
+        change.ignored += other.change.ignored
+        hasEvents = hasEvents || other.hasEvents
+        stirred.merge(other.stirred, uniquingKeysWith: min)
+    }
+
+    mutating func stir(_ backend: String, due: Int64) { stirred[backend] = Swift.min(stirred[backend] ?? .max, due) }
+}
+
+/// Plain ends of claims that are in force, column by column, as one statement takes them.
+struct SimpleEnds: Sendable {
+    private var ids: [Int64?] = []
+    private let leases: [Int64?]
+    private(set) var states: [DeliveryState] = []
+    private var attempts: [[UInt8]?] = []
+    private var events: [[UInt8]?] = []
+    private var messages: [Int64?] = []
+    private var tokens: [Int64?] = []
+
+    init(_ resolutions: [Resolution], leases: [Int64]) {
+        self.leases = leases
+        for resolution in resolutions {
+            guard case .end(let state) = resolution.transition else { continue }
+            ids.append(resolution.delivery)
+            states.append(state)
+            attempts.append(resolution.attempt)
+            events.append(resolution.event)
+            messages.append(resolution.receipt?.messageHash)
+            tokens.append(resolution.receipt?.tokenHash)
+        }
+    }
+
+    /// Ends the deliveries whose claims are in force; the places of these.
+    func write(now: Int64, _ db: isolated PostgresConnection) throws(PostgresError) -> Set<Int> {
+        let rows = try db.run(
+            """
+            WITH gone AS (
+                DELETE FROM chapar.waiting w
+                USING unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bytea[], $5::bytea[], $6::bigint[], $7::bigint[])
+                    WITH ORDINALITY AS a(id, lease, state, attempt, event, message, token, place)
+                WHERE w.id = a.id AND w.lease = a.lease AND w.owner > 0 AND w.collapse IS NULL
+                RETURNING w.id, w.notification, w.flow, w.recipient, w.attempt_log, a.state, a.attempt, a.event, a.message,
+                    a.token, a.place
+            ), ended AS (
+                INSERT INTO chapar.results (id, notification, flow, changed, state, recipient, attempt_log)
+                SELECT id, notification, flow, $8, state, recipient, \(EndedDelivery.joinedLog) FROM gone
+            ), expected AS (
+                INSERT INTO chapar.awaited (delivery, message, token)
+                SELECT id, message, token FROM gone WHERE message IS NOT NULL
+            ), told AS (
+                INSERT INTO chapar.events (at, count, texts)
+                SELECT $8, count(*), array_agg(event ORDER BY place) FROM gone WHERE event IS NOT NULL HAVING count(*) > 0
+            )
+            SELECT place FROM gone
+            """,
+            [
+                .integers(ids), .integers(leases), .integers(states.map(\.code)), .byteArrays(attempts),
+                .byteArrays(events),
+                .integers(messages), .integers(tokens), .integer(now),
+            ]
+        )
+        return Set((0..<rows.count).compactMap { rows.integer($0, 0).map { Int($0) - 1 } })
+    }
+}

@@ -1,0 +1,76 @@
+internal import Foundation
+internal import PushCore
+internal import PushQueue
+
+/// Removes what is over and old: whole partitions, and idempotency keys in small portions.
+struct Removal {
+    private static let keysAtOnce: Int64 = 5_000
+
+    private let core: StoreCore
+
+    init(_ core: StoreCore) { self.core = core }
+
+    /// Moves the marks on and removes what can be removed in a short time.
+    ///
+    /// - Returns: Whether there may be more to remove now.
+    func run(_ retention: Retention) async throws(PostgresError) -> Bool {
+        let now = core.now
+        let keys = try await core.keeper.transaction { (db) throws(PostgresError) in
+            try Marks.save(retention, db)
+            return try db.run(
+                """
+                DELETE FROM chapar.idempotency WHERE ctid = ANY (ARRAY(
+                    SELECT ctid FROM chapar.idempotency WHERE keep < $1 ORDER BY keep LIMIT $2 FOR UPDATE SKIP LOCKED))
+                """,
+                [.integer(now), .integer(Self.keysAtOnce)]
+            ).changed
+        }
+        if try await dropNotifications(retention.notifications.millisecondsSince1970) { return true }
+        if try await dropEvents(retention.events.millisecondsSince1970) { return true }
+        return keys == Self.keysAtOnce
+    }
+
+    /// Drops the oldest day of notifications all of which ended before a time.
+    private func dropNotifications(_ before: Int64) async throws(PostgresError) -> Bool {
+        let days = try await core.keeper.session { (db) throws(PostgresError) in
+            try Partitions.days(of: .notifications, db)
+        }
+        for day in days where (day + 1) * Partitions.milliseconds <= before {
+            let isOver = try await core.keeper.session { (db) throws(PostgresError) in
+                try db.run(
+                    """
+                    SELECT NOT EXISTS (SELECT FROM chapar.waiting WHERE id >= $1 AND id < $2)
+                    AND NOT EXISTS (SELECT FROM chapar.results WHERE id >= $1 AND id < $2 AND changed >= $3)
+                    """,
+                    [
+                        .integer(Partitions.Table.notifications.start(of: day)),
+                        .integer(Partitions.Table.notifications.start(of: day + 1)), .integer(before),
+                    ]
+                ).bool(0, 0)
+            }
+            guard isOver else { continue }
+            for table in [Partitions.Table.awaited, .results, .notifications] {
+                guard try await core.partitions.drop(table, day, on: core.keeper) else { return false }
+            }
+            return true
+        }
+        return false
+    }
+
+    /// Drops the oldest day of events, but never the newest event.
+    private func dropEvents(_ before: Int64) async throws(PostgresError) -> Bool {
+        let newest = try await EventLog.number(on: core.keeper)
+        let days = try await core.keeper.session { (db) throws(PostgresError) in try Partitions.days(of: .events, db) }
+        for day in days where (day + 1) * Partitions.milliseconds <= before {
+            let hasNewest = try await core.keeper.session { (db) throws(PostgresError) in
+                try db.run(
+                    "SELECT EXISTS (SELECT FROM chapar.events_d\(day) WHERE first IS NULL OR first + count > $1)",
+                    [.integer(newest)]
+                ).bool(0, 0)
+            }
+            if hasNewest { continue }
+            return try await core.partitions.drop(.events, day, on: core.keeper)
+        }
+        return false
+    }
+}

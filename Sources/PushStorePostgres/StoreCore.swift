@@ -1,0 +1,259 @@
+internal import Foundation
+internal import Logging
+internal import PushCore
+internal import PushQueue
+internal import Synchronization
+
+/// What the parts of a store share.
+final class StoreCore: Sendable {
+    let options: PostgresOptions
+    let logger: Logger
+    let time: any TimeSource
+    /// The clock that ``Keeper`` sets; nil where a test has its own.
+    let databaseTime: DatabaseTime?
+
+    let flows = FlowTable()
+    let heads = HeadCache(capacity: 32 << 20)
+    let partitions = Partitions()
+    let desk = ClaimDesk()
+    let inHand = ClaimsInHand()
+    /// Raised when there are new events.
+    let events = WakeSignal()
+
+    /// For what keeps the store going: the node's lease, the clock, partitions, removal.
+    let keeper: PostgresConnection
+    /// For new notifications.
+    let writer: PostgresConnection
+    let claimer: PostgresConnection
+    /// For what became of deliveries.
+    let recorder: PostgresConnection
+    let reader: PostgresConnection
+
+    private struct Node {
+        var number: Int64 = 0
+        var numbers = NodeNumbers(slot: 0, above: 0)
+        var ahead: Int64 = 0
+    }
+
+    private let node = Mutex(Node())
+    private let observers = Mutex<[@Sendable (StoreChange) -> Void]>([])
+    private let failure = Mutex<(sentence: String, at: ContinuousClock.Instant)?>(nil)
+
+    init(_ options: PostgresOptions, time: (any TimeSource)?, logger: Logger) {
+        self.options = options
+        self.logger = logger
+        let databaseTime = time == nil ? DatabaseTime() : nil
+        self.databaseTime = databaseTime
+        self.time = time ?? databaseTime ?? SystemTime()
+        keeper = PostgresConnection(options, name: "keeper")
+        writer = PostgresConnection(options, name: "writer")
+        claimer = PostgresConnection(options, name: "claimer")
+        recorder = PostgresConnection(options, name: "recorder")
+        reader = PostgresConnection(options, name: "reader")
+    }
+
+    /// The steady time in milliseconds.
+    var now: Int64 { time.steady.millisecondsSince1970 }
+
+    // MARK: The node
+
+    /// The number under which this node claims.
+    var nodeNumber: Int64 { node.withLock { $0.number } }
+
+    func makeID(recipients: Int) -> NotificationID {
+        let now = time.steady
+        return node.withLock { $0.numbers.allocate(recipients, at: now) }
+    }
+
+    func become(node number: Int64, slot: Int64, above highest: Int64) {
+        node.withLock {
+            $0.number = number
+            $0.numbers = NodeNumbers(slot: slot, above: highest)
+        }
+    }
+
+    // MARK: Clocks
+
+    /// How far the wall clock was ahead of the steady one at the last look, in milliseconds.
+    var ahead: Int64 {
+        get { node.withLock { $0.ahead } }
+        set { node.withLock { $0.ahead = newValue } }
+    }
+
+    /// A smaller step of the wall clock is left alone until more have come together, in milliseconds.
+    static let smallestJump: Int64 = 1_000
+
+    /// Moves what was asked to go out at a time of day, when the clock of a test was set; for the database's clock ``Keeper`` does.
+    func followWallClock() async throws(PostgresError) {
+        guard databaseTime == nil else { return }
+        let (wall, steady) = time.reading
+        let ahead = wall.millisecondsSince1970 - steady.millisecondsSince1970
+        guard abs(ahead - self.ahead) >= Self.smallestJump else { return }
+        try await shiftScheduled(to: ahead)
+    }
+
+    /// Notes how far the wall clock is ahead from now on, and moves what was asked to go out at a time of day by the difference, unless
+    /// another node has done it.
+    func shiftScheduled(to ahead: Int64) async throws(PostgresError) {
+        let now = now
+        let jump = try await keeper.transaction { (db) throws(PostgresError) -> Int64 in
+            let jump = ahead - (try db.run("SELECT ahead FROM chapar.clock FOR UPDATE").integer(0, 0) ?? 0)
+            guard abs(jump) >= Self.smallestJump else { return 0 }
+            try db.run("UPDATE chapar.clock SET ahead = $1", [.integer(ahead)])
+            try db.run(
+                """
+                WITH moved AS (
+                    UPDATE chapar.waiting w SET due = w.due - $1, expires = w.expires - $1 FROM chapar.notifications n
+                    WHERE n.id = w.notification AND w.due > $2 AND w.attempts = 0 AND w.due = n.scheduled
+                    RETURNING w.notification
+                )
+                UPDATE chapar.notifications SET scheduled = scheduled - $1, expires = expires - $1
+                WHERE id IN (SELECT notification FROM moved)
+                """,
+                [.integer(jump), .integer(now)]
+            )
+            return jump
+        }
+        self.ahead = ahead
+        guard jump != 0 else { return }
+        heads.removeAll()
+        logger.notice("the wall clock was set", metadata: ["clock.jump_seconds": "\(Double(jump) / 1_000)"])
+    }
+
+    /// Ends the move of a backend, since it is there again.
+    func endMove(of backend: String) async throws(PostgresError) {
+        try await claimer.session { [flows] (db) throws(PostgresError) in
+            try db.run("DELETE FROM chapar.moves WHERE backend = $1", [.text(backend)])
+            try flows.read(db)
+        }
+    }
+
+    /// Sees to it that there is a partition for the events of a time.
+    func prepareDay(_ now: Int64, on connection: PostgresConnection) async throws(PostgresError) {
+        let missing = partitions.missing([Partitions.day(now)])
+        if !missing.isEmpty { try await partitions.make(missing, on: connection) }
+    }
+
+    // MARK: Observers and health
+
+    func observe(_ observer: @escaping @Sendable (StoreChange) -> Void) { observers.withLock { $0.append(observer) } }
+
+    func tell(_ change: StoreChange) {
+        guard change != StoreChange() else { return }
+        for observer in observers.withLock({ $0 }) { observer(change) }
+    }
+
+    func noteSuccess() { failure.withLock { $0 = nil } }
+
+    func noteFailure(_ error: PostgresError) {
+        if case .closed = error { return }
+        let isNews = failure.withLock { failure in
+            let isNews = failure.map { $0.at.duration(to: .now) > .seconds(10) } ?? true
+            if isNews { failure = (error.description, .now) }
+            return isNews
+        }
+        if isNews { logger.warning("the store's database failed", metadata: ["store.error": "\(error)"]) }
+    }
+
+    /// What went wrong lately; nil when the last call of the database went well.
+    var lastFailure: String? { failure.withLock { $0?.sentence } }
+
+    // MARK: Rows
+
+    /// What was claimed, from the rows of a statement that gave ``DeliveryRow/columns``.
+    func claims(_ rows: borrowing PostgresRows, _ db: isolated PostgresConnection) throws(PostgresError) -> [Claim] {
+        var found: [DeliveryRow] = []
+        for row in 0..<rows.count {
+            if let delivery = DeliveryRow(rows, row) {
+                found.append(delivery)
+            } else {
+                logUnreadable(rows.integer(row, 0))
+            }
+        }
+        guard !found.isEmpty else { return [] }
+        let heads = try heads.heads(of: Set(found.map(\.notification)), db)
+        return found.compactMap { row in
+            guard let head = heads[row.notification] else {
+                logUnreadable(row.id)
+                return nil
+            }
+            return Claim(
+                delivery: row.claimed(head),
+                flow: row.flow,
+                due: row.due,
+                isUrgent: flows.flow(row.flow)?.isUrgent ?? true,
+                collapse: row.collapse
+            )
+        }
+    }
+
+    func logUnreadable(_ delivery: Int64?) {
+        logger.error(
+            "a waiting delivery cannot be read and is passed over: its row is damaged or from a newer version",
+            metadata: ["delivery.number": "\(delivery ?? 0)"]
+        )
+    }
+
+    /// Closes all connections.
+    func disconnect() async {
+        for connection in [keeper, writer, claimer, recorder, reader] { await connection.close() }
+    }
+}
+
+/// The deliveries that this node has claimed.
+final class ClaimsInHand: Sendable {
+    private struct Hand {
+        var lease: Int64
+        var hasCollapse: Bool
+        /// Makes the event of its end, when it was cancelled here while it was claimed.
+        var cancellation: (@Sendable (ClaimedDelivery, DeliveryState) -> [UInt8])?
+    }
+
+    private let hands = Mutex<[Int64: Hand]>([:])
+
+    func add(_ claims: [Claim]) {
+        hands.withLock { hands in
+            for claim in claims {
+                hands[claim.delivery.id] = Hand(lease: claim.delivery.lease, hasCollapse: claim.collapse != nil)
+            }
+        }
+    }
+
+    /// Whether a resolution only ends a claim of this node, and touches no other delivery.
+    func areSimple(_ resolutions: [Resolution]) -> Bool {
+        hands.withLock { hands in
+            resolutions.allSatisfy { resolution in
+                guard case .end = resolution.transition, let hand = hands[resolution.delivery] else { return false }
+                return !hand.hasCollapse && resolution.lease ?? hand.lease == hand.lease
+            }
+        }
+    }
+
+    /// The lease that a resolution is under; 0 when this node has no claim on the delivery.
+    func leases(of resolutions: [Resolution]) -> [Int64] {
+        hands.withLock { hands in resolutions.map { $0.lease ?? hands[$0.delivery]?.lease ?? 0 } }
+    }
+
+    func noteCancellation(
+        of delivery: Int64,
+        _ event: @escaping @Sendable (ClaimedDelivery, DeliveryState) -> [UInt8]
+    ) {
+        hands.withLock { $0[delivery]?.cancellation = event }
+    }
+
+    func cancellation(of delivery: Int64) -> (@Sendable (ClaimedDelivery, DeliveryState) -> [UInt8])? {
+        hands.withLock { $0[delivery]?.cancellation }
+    }
+
+    /// Forgets claims that have ended.
+    func remove(_ resolutions: [Resolution]) {
+        hands.withLock { hands in
+            for resolution in resolutions {
+                guard let hand = hands[resolution.delivery], resolution.lease ?? hand.lease == hand.lease else {
+                    continue
+                }
+                hands[resolution.delivery] = nil
+            }
+        }
+    }
+}

@@ -1,0 +1,44 @@
+internal import Foundation
+internal import PushCore
+internal import Synchronization
+
+/// The database's clock, as this node last read it and what has passed since by the machine's monotonic clock.
+///
+/// The machine's wall clock plays no part: nodes whose clocks differ agree. When somebody sets the database's clock, `now` follows and
+/// `steady` does not.
+final class DatabaseTime: TimeSource {
+    private struct State {
+        var steady = Date()
+        var instant = ContinuousClock.now
+        /// The highest steady time that was told.
+        var told = Date.distantPast
+        /// How far the database's wall clock is ahead of the steady time, in seconds.
+        var ahead = 0.0
+    }
+
+    private let state = Mutex(State())
+
+    var steady: Date {
+        state.withLock { state in
+            let now = state.steady.addingTimeInterval(state.instant.duration(to: .now).inSeconds)
+            state.told = max(state.told, now)
+            return state.told
+        }
+    }
+
+    var now: Date {
+        let steady = steady
+        return state.withLock { steady.addingTimeInterval($0.ahead) }
+    }
+
+    func sleep(for duration: Duration) async throws { try await Task.sleep(for: duration, clock: .continuous) }
+
+    /// Takes over what the database said at an instant: its wall clock, and by how much that is ahead of the steady time.
+    func set(wall: Date, ahead: Double, at instant: ContinuousClock.Instant) {
+        state.withLock { state in
+            state.steady = wall.addingTimeInterval(-ahead)
+            state.instant = instant
+            state.ahead = ahead
+        }
+    }
+}

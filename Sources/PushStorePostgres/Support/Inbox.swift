@@ -1,0 +1,72 @@
+internal import Synchronization
+
+/// Collects what callers hand in, so that one transaction serves all that came while the one before was under way.
+///
+/// One task takes; any number add.
+final class Inbox<Item: Sendable>: Sendable {
+    enum Admission {
+        case admitted, full, closed
+    }
+
+    private struct State {
+        var items: [Item] = []
+        var weight = 0
+        var isClosed = false
+        var taker: CheckedContinuation<Void, Never>?
+    }
+
+    private let state = Mutex(State())
+    private let capacity: Int
+
+    /// Makes an inbox that is full with more than so much weight in it.
+    init(capacity: Int = .max) { self.capacity = capacity }
+
+    var isClosed: Bool { state.withLock { $0.isClosed } }
+
+    /// Adds an item; what comes while the inbox is not full is taken whole.
+    func add(_ item: Item, weight: Int = 1) -> Admission {
+        let (admission, taker) = state.withLock { state -> (Admission, CheckedContinuation<Void, Never>?) in
+            guard !state.isClosed else { return (.closed, nil) }
+            guard state.weight < capacity else { return (.full, nil) }
+            state.items.append(item)
+            state.weight += weight
+            defer { state.taker = nil }
+            return (.admitted, state.taker)
+        }
+        taker?.resume()
+        return admission
+    }
+
+    /// Everything that is there, waiting until there is something; nil when it is closed and empty.
+    func take() async -> [Item]? {
+        while true {
+            let (items, isClosed) = state.withLock { state in
+                defer {
+                    state.items.removeAll()
+                    state.weight = 0
+                }
+                return (state.items, state.isClosed)
+            }
+            if !items.isEmpty { return items }
+            if isClosed { return nil }
+            await withCheckedContinuation { continuation in
+                let isReady = state.withLock { state in
+                    if state.isClosed || !state.items.isEmpty { return true }
+                    state.taker = continuation
+                    return false
+                }
+                if isReady { continuation.resume() }
+            }
+        }
+    }
+
+    /// Takes nothing more; what is there is still worked off.
+    func close() {
+        let taker = state.withLock { state in
+            state.isClosed = true
+            defer { state.taker = nil }
+            return state.taker
+        }
+        taker?.resume()
+    }
+}

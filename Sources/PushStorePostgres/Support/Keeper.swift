@@ -1,0 +1,152 @@
+internal import Foundation
+internal import Logging
+internal import PushCore
+internal import PushQueue
+
+/// Keeps a node going: its lease, its clock, the partitions of the days to come, and the work of nodes that have died.
+///
+/// A lease belongs to the node, one row, renewed three times before it ends; all times of it are the database's.
+struct Keeper {
+    /// Days ahead for which partitions are made.
+    private static let daysAhead: Int64 = 2
+
+    let core: StoreCore
+    /// Since when this node has renewed its lease without a gap: it does not judge others sooner after the database was away.
+    private var healthySince = ContinuousClock.now
+
+    init(_ core: StoreCore) { self.core = core }
+
+    /// Takes up the node's place, before anything else is done.
+    func begin() async throws(PostgresError) {
+        try await readClock()
+        try await register()
+        try await recover()
+        try await core.followWallClock()
+        try await makePartitions()
+        try await core.keeper.session { [core] (db) throws(PostgresError) in try core.flows.read(db) }
+    }
+
+    /// Works until the task is cancelled.
+    mutating func run() async {
+        let pause = core.options.nodeLease / 3
+        while true {
+            do { try await Task.sleep(for: pause) } catch { return }
+            do throws(PostgresError) {
+                try await renew()
+                try await readClock()
+                if healthySince.duration(to: .now) > core.options.nodeLease { try await recover() }
+                try await makePartitions()
+                try await core.keeper.session { [core] (db) throws(PostgresError) in try core.flows.read(db) }
+                core.noteSuccess()
+            } catch {
+                core.noteFailure(error)
+                healthySince = .now
+            }
+        }
+    }
+
+    /// Gives up the node's place: what it has claimed can be claimed again, as what may have been sent.
+    func end() async throws(PostgresError) {
+        let number = core.nodeNumber
+        try await core.keeper.transaction { (db) throws(PostgresError) in _ = try Self.release([number], db) }
+    }
+
+    /// Takes a number that was never used and the lowest free slot.
+    private func register() async throws(PostgresError) {
+        let (options, core) = (core.options, core)
+        try await core.keeper.transaction { (db) throws(PostgresError) in
+            try db.run("SELECT pg_advisory_xact_lock(hashtextextended('chapar.nodes', 0))")
+            let rows = try db.run(
+                """
+                INSERT INTO chapar.nodes (slot, name, lease_until)
+                SELECT s, $2, clock_timestamp() + make_interval(secs => $3::float8) FROM generate_series(0, $1 - 1) AS s
+                WHERE s NOT IN (SELECT slot FROM chapar.nodes) ORDER BY s LIMIT 1 RETURNING number, slot
+                """,
+                [.integer(NodeNumbers.slots), .text(options.nodeName), .text("\(options.nodeLease.inSeconds)")]
+            )
+            guard let number = rows.integer(0, 0), let slot = rows.integer(0, 1) else {
+                throw .declined(.failed("\(NodeNumbers.slots) gateways share \(options) already: no more can"))
+            }
+            let highest = try db.run(
+                """
+                SELECT greatest(
+                    (SELECT id + count FROM chapar.notifications ORDER BY id DESC LIMIT 1),
+                    (SELECT max(id) FROM chapar.waiting)
+                )
+                """
+            ).integer(0, 0)
+            core.become(node: number, slot: slot, above: highest ?? 0)
+        }
+    }
+
+    private func renew() async throws(PostgresError) {
+        let (options, number) = (core.options, core.nodeNumber)
+        let isAlive = try await core.keeper.session { (db) throws(PostgresError) in
+            try db.run(
+                "UPDATE chapar.nodes SET lease_until = clock_timestamp() + make_interval(secs => $2::float8) WHERE number = $1",
+                [.integer(number), .text("\(options.nodeLease.inSeconds)")]
+            ).changed == 1
+        }
+        guard !isAlive else { return }
+        core.logger.warning("this node was taken for dead and goes on under a new number")
+        try await register()
+    }
+
+    /// Frees what dead nodes had claimed.
+    private func recover() async throws(PostgresError) {
+        let freed = try await core.keeper.transaction { (db) throws(PostgresError) -> Int in
+            let rows = try db.run(
+                "SELECT number FROM chapar.nodes WHERE lease_until < clock_timestamp() FOR UPDATE SKIP LOCKED"
+            )
+            guard rows.count > 0 else { return 0 }
+            return try Self.release((0..<rows.count).compactMap { rows.integer($0, 0) }, db)
+        }
+        guard freed > 0 else { return }
+        core.logger.notice("took over what a dead node had claimed", metadata: ["deliveries": "\(freed)"])
+        for backend in core.flows.backends { core.desk.stir(backend) }
+    }
+
+    @discardableResult
+    private static func release(_ nodes: [Int64], _ db: isolated PostgresConnection) throws(PostgresError) -> Int {
+        let freed = try db.run(
+            "UPDATE chapar.waiting SET owner = NULL, flags = flags | $2 WHERE owner = ANY ($1)",
+            [.integers(nodes), .integer(DeliveryRow.Flags.recovered.rawValue)]
+        ).changed
+        try db.run("DELETE FROM chapar.nodes WHERE number = ANY ($1)", [.integers(nodes)])
+        return freed
+    }
+
+    /// Reads the database's clock; when somebody has set it, what was asked to go out at a time of day follows.
+    private func readClock() async throws(PostgresError) {
+        guard let time = core.databaseTime else {
+            core.ahead = try await core.keeper.session { (db) throws(PostgresError) in
+                try db.run("SELECT ahead FROM chapar.clock").integer(0, 0) ?? 0
+            }
+            return
+        }
+        let before = ContinuousClock.now
+        let (wall, ahead) = try await core.keeper.session { (db) throws(PostgresError) in
+            let rows = try db.run(
+                "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint, (SELECT ahead FROM chapar.clock)"
+            )
+            return (rows.integer(0, 0) ?? 0, rows.integer(0, 1) ?? 0)
+        }
+        let instant = before + before.duration(to: .now) / 2
+        let steady = wall - ahead
+        let expected = core.now - Int64(instant.duration(to: .now).inSeconds * 1_000)
+        let jump = steady - expected
+        if core.nodeNumber != 0, abs(jump) >= StoreCore.smallestJump {
+            try await core.shiftScheduled(to: ahead + jump)
+            time.set(wall: Date(millisecondsSince1970: wall), ahead: Double(ahead + jump) / 1_000, at: instant)
+        } else {
+            core.ahead = ahead
+            time.set(wall: Date(millisecondsSince1970: wall), ahead: Double(ahead) / 1_000, at: instant)
+        }
+    }
+
+    private func makePartitions() async throws(PostgresError) {
+        let today = Partitions.day(core.now)
+        let missing = core.partitions.missing(Set(today...today + Self.daysAhead))
+        if !missing.isEmpty { try await core.partitions.make(missing, on: core.keeper) }
+    }
+}
